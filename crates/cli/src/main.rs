@@ -1,0 +1,2 @@
+//! The dipper binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Sessions, catalogs, plans, scans: where DataFusion meets files and tables.

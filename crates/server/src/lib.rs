@@ -1,0 +1,1 @@
+//! The server: MySQL port, HTTP port, admission, process.

@@ -1,0 +1,1 @@
+//! Tables on an object store: durable local store, version chains, commit.
