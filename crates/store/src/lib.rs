@@ -1,1 +1,4 @@
 //! Tables on an object store: durable local store, version chains, commit.
+
+pub mod catalog;
+pub mod chain;

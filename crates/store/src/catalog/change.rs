@@ -1,0 +1,439 @@
+//! Changes of the catalog as data, and the one function that applies them.
+//!
+//! The same function checks a statement before its commit and replays committed versions, so a change means the same on
+//! every node. It reads neither clock nor random numbers: ids and times are part of the change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{CatalogError, nearest};
+use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind};
+
+/// Longest name of a database, table or column, in characters.
+pub const NAME_CHARS_MAX: usize = 256;
+
+/// One change of the catalog. A statement commits a list of them, all or none, applied in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CatalogChange {
+    /// CREATE DATABASE.
+    CreateDatabase {
+        /// Identity, see [`TableId::fresh`].
+        id: TableId,
+        /// Name.
+        db: String,
+        /// An existing database is not an error.
+        #[serde(default)]
+        if_not_exists: bool,
+        /// PROPERTIES.
+        #[serde(default)]
+        properties: BTreeMap<String, String>,
+        /// COMMENT.
+        #[serde(default)]
+        comment: Option<String>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// DROP DATABASE.
+    DropDatabase {
+        /// Name.
+        db: String,
+        /// A missing database is not an error.
+        #[serde(default)]
+        if_exists: bool,
+        /// Drop its tables too.
+        #[serde(default)]
+        cascade: bool,
+    },
+    /// ALTER DATABASE ... SET PROPERTIES.
+    SetDatabaseProperties {
+        /// Name.
+        db: String,
+        /// Added or overwritten; `None` removes.
+        properties: BTreeMap<String, Option<String>>,
+    },
+    /// CREATE TABLE, CREATE VIEW.
+    Create {
+        /// Identity, see [`TableId::fresh`].
+        id: TableId,
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// Definition.
+        def: TableDef,
+        /// What to do when the name is in use.
+        #[serde(default)]
+        on_exists: OnExists,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// DROP TABLE, DROP VIEW.
+    Drop {
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// What the statement drops; the other kind is an error.
+        kind: TableKind,
+        /// A missing name is not an error.
+        #[serde(default)]
+        if_exists: bool,
+    },
+    /// ALTER TABLE ... RENAME, also into another database. Id, partitions and revision stay.
+    Rename {
+        /// Database now.
+        db: String,
+        /// Name now.
+        name: String,
+        /// Database afterwards.
+        to_db: String,
+        /// Name afterwards.
+        to_name: String,
+    },
+    /// Any ALTER that the caller computed from the definition it read. Partitions stay when `def` is a table over
+    /// files: those in `def` are ignored.
+    Redefine {
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// Id of the table that the caller read.
+        id: TableId,
+        /// Its revision; another one now is [`CatalogError::Changed`].
+        revision: u64,
+        /// New definition, of the same kind.
+        def: TableDef,
+    },
+    /// ALTER TABLE ... SET TBLPROPERTIES / UNSET.
+    SetProperties {
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// Added or overwritten; `None` removes.
+        properties: BTreeMap<String, Option<String>>,
+    },
+    /// ALTER TABLE ... ADD PARTITION, MSCK REPAIR.
+    AddPartitions {
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// Partitions to add.
+        partitions: Vec<Partition>,
+        /// Those that exist are left as they are instead of an error.
+        #[serde(default)]
+        if_not_exists: bool,
+    },
+    /// ALTER TABLE ... DROP PARTITION, MSCK REPAIR ... SYNC PARTITIONS.
+    DropPartitions {
+        /// Database.
+        db: String,
+        /// Name.
+        name: String,
+        /// Values of the partitions to remove.
+        partitions: Vec<PartitionValues>,
+        /// Missing ones are not an error.
+        #[serde(default)]
+        if_exists: bool,
+    },
+}
+
+/// What CREATE does when the name is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExists {
+    /// An error.
+    #[default]
+    Fail,
+    /// IF NOT EXISTS: nothing happens, whatever kind has the name.
+    Keep,
+    /// OR REPLACE: takes the place of what has the name, under the new id; the kind must be the same.
+    Replace,
+}
+
+impl CatalogChange {
+    /// CREATE DATABASE with a fresh id and the time now.
+    pub fn create_database(db: impl Into<String>, if_not_exists: bool) -> Self {
+        Self::CreateDatabase {
+            id: TableId::fresh(),
+            db: db.into(),
+            if_not_exists,
+            properties: BTreeMap::new(),
+            comment: None,
+            at_ms: chrono::Utc::now().timestamp_millis(),
+        }
+    }
+
+    /// CREATE TABLE or CREATE VIEW with a fresh id and the time now.
+    pub fn create(db: impl Into<String>, name: impl Into<String>, def: TableDef, on_exists: OnExists) -> Self {
+        Self::Create {
+            id: TableId::fresh(),
+            db: db.into(),
+            name: name.into(),
+            def,
+            on_exists,
+            at_ms: chrono::Utc::now().timestamp_millis(),
+        }
+    }
+}
+
+impl CatalogState {
+    /// Applies one change; true if anything differs afterwards.
+    ///
+    /// # Errors
+    /// The change does not fit this state; it may then be half applied, so callers work on a clone.
+    pub fn apply(&mut self, change: &CatalogChange) -> Result<bool, CatalogError> {
+        match change {
+            CatalogChange::CreateDatabase { id, db, if_not_exists, properties, comment, at_ms } => {
+                check_name("database", db)?;
+                if self.databases.contains_key(db) {
+                    return if *if_not_exists {
+                        Ok(false)
+                    } else {
+                        Err(CatalogError::DatabaseExists { db: db.clone() })
+                    };
+                }
+                self.check_id(*id, db)?;
+                let made = Database {
+                    id: *id,
+                    name: db.clone(),
+                    created_ms: *at_ms,
+                    properties: properties.clone(),
+                    comment: comment.clone(),
+                    tables: BTreeMap::new(),
+                };
+                self.databases.insert(db.clone(), Arc::new(made));
+                Ok(true)
+            }
+            CatalogChange::DropDatabase { db, if_exists, cascade } => match self.databases.get(db) {
+                None if *if_exists => Ok(false),
+                None => Err(self.no_database(db)),
+                Some(d) if !d.tables.is_empty() && !cascade => {
+                    Err(CatalogError::DatabaseNotEmpty { db: db.clone(), tables: d.tables.len() })
+                }
+                Some(_) => {
+                    self.databases.remove(db);
+                    Ok(true)
+                }
+            },
+            CatalogChange::SetDatabaseProperties { db, properties } => {
+                Ok(merge(&mut self.database_mut(db)?.properties, properties))
+            }
+            CatalogChange::Create { id, db, name, def, on_exists, at_ms } => {
+                check_name("table", name)?;
+                check_def(db, name, def)?;
+                if let Some(there) = self.existing(db, name)? {
+                    let found = there.def.kind();
+                    match on_exists {
+                        OnExists::Keep => return Ok(false),
+                        OnExists::Replace if found == def.kind() => {}
+                        OnExists::Replace => return Err(wrong_kind(db, name, def.kind(), found)),
+                        OnExists::Fail => {
+                            return Err(CatalogError::TableExists { db: db.clone(), table: name.clone(), kind: found });
+                        }
+                    }
+                }
+                self.check_id(*id, name)?;
+                let made = Table { id: *id, name: name.clone(), revision: 1, created_ms: *at_ms, def: def.clone() };
+                self.database_mut(db)?.tables.insert(name.clone(), Arc::new(made));
+                Ok(true)
+            }
+            CatalogChange::Drop { db, name, kind, if_exists } => {
+                if *if_exists && !self.databases.contains_key(db) {
+                    return Ok(false);
+                }
+                match self.existing(db, name)? {
+                    None if *if_exists => Ok(false),
+                    None => Err(self.no_table(db, name)),
+                    Some(t) if t.def.kind() != *kind => Err(wrong_kind(db, name, *kind, t.def.kind())),
+                    Some(_) => {
+                        self.database_mut(db)?.tables.remove(name);
+                        Ok(true)
+                    }
+                }
+            }
+            CatalogChange::Rename { db, name, to_db, to_name } => {
+                check_name("table", to_name)?;
+                if self.existing(db, name)?.is_none() {
+                    return Err(self.no_table(db, name));
+                }
+                if let Some(there) = self.existing(to_db, to_name)? {
+                    let kind = there.def.kind();
+                    return Err(CatalogError::TableExists { db: to_db.clone(), table: to_name.clone(), kind });
+                }
+                if let Some(mut table) = self.database_mut(db)?.tables.remove(name) {
+                    Arc::make_mut(&mut table).name.clone_from(to_name);
+                    self.database_mut(to_db)?.tables.insert(to_name.clone(), table);
+                }
+                Ok(true)
+            }
+            CatalogChange::Redefine { db, name, id, revision, def } => {
+                check_def(db, name, def)?;
+                let table = self.table_mut(db, name)?;
+                if table.id != *id || table.revision != *revision {
+                    let (expected, found) = (*revision, table.revision);
+                    return Err(CatalogError::Changed { db: db.clone(), table: name.clone(), expected, found });
+                }
+                if table.def.kind() != def.kind() {
+                    return Err(wrong_kind(db, name, def.kind(), table.def.kind()));
+                }
+                let mut new = def.clone();
+                if let (TableDef::External(new), TableDef::External(old)) = (&mut new, &mut table.def) {
+                    new.partitions = std::mem::take(&mut old.partitions);
+                }
+                table.def = new;
+                table.revision += 1;
+                Ok(true)
+            }
+            CatalogChange::SetProperties { db, name, properties } => {
+                let table = self.table_mut(db, name)?;
+                let changed = match &mut table.def {
+                    TableDef::External(t) => merge(&mut t.properties, properties),
+                    TableDef::View(_) => return Err(wrong_kind(db, name, TableKind::Table, TableKind::View)),
+                };
+                table.revision += u64::from(changed);
+                Ok(changed)
+            }
+            CatalogChange::AddPartitions { db, name, partitions, if_not_exists } => {
+                self.change_partitions(db, name, |t| {
+                    let expected = t.partition_columns.len();
+                    let mut changed = false;
+                    for p in partitions {
+                        if p.values.len() != expected || expected == 0 {
+                            let (db, table, values) = (db.clone(), name.clone(), p.values.clone());
+                            return Err(CatalogError::PartitionShape { db, table, values, expected });
+                        }
+                        if !t.partitions.contains_key(&p.values) {
+                            t.partitions.insert(p.values.clone(), p.clone());
+                            changed = true;
+                        } else if !if_not_exists {
+                            let (db, table, values) = (db.clone(), name.clone(), p.values.clone());
+                            return Err(CatalogError::PartitionExists { db, table, values });
+                        }
+                    }
+                    Ok(changed)
+                })
+            }
+            CatalogChange::DropPartitions { db, name, partitions, if_exists } => {
+                self.change_partitions(db, name, |t| {
+                    let mut changed = false;
+                    for values in partitions {
+                        if t.partitions.remove(values).is_some() {
+                            changed = true;
+                        } else if !if_exists {
+                            let (db, table, values) = (db.clone(), name.clone(), values.clone());
+                            return Err(CatalogError::PartitionNotFound { db, table, values });
+                        }
+                    }
+                    Ok(changed)
+                })
+            }
+        }
+    }
+
+    fn change_partitions(
+        &mut self,
+        db: &str,
+        name: &str,
+        change: impl FnOnce(&mut super::state::ExternalTable) -> Result<bool, CatalogError>,
+    ) -> Result<bool, CatalogError> {
+        let table = self.table_mut(db, name)?;
+        let changed = match &mut table.def {
+            TableDef::External(t) => change(t)?,
+            TableDef::View(_) => return Err(wrong_kind(db, name, TableKind::Table, TableKind::View)),
+        };
+        table.revision += u64::from(changed);
+        Ok(changed)
+    }
+
+    fn database_mut(&mut self, db: &str) -> Result<&mut Database, CatalogError> {
+        if !self.databases.contains_key(db) {
+            return Err(self.no_database(db));
+        }
+        Ok(Arc::make_mut(self.databases.get_mut(db).expect("looked up above")))
+    }
+
+    fn table_mut(&mut self, db: &str, name: &str) -> Result<&mut Table, CatalogError> {
+        if self.existing(db, name)?.is_none() {
+            return Err(self.no_table(db, name));
+        }
+        let tables = &mut self.database_mut(db)?.tables;
+        Ok(Arc::make_mut(tables.get_mut(name).expect("looked up above")))
+    }
+
+    /// The table, `None` if the database has none of that name.
+    fn existing(&self, db: &str, name: &str) -> Result<Option<&Arc<Table>>, CatalogError> {
+        Ok(self.databases.get(db).ok_or_else(|| self.no_database(db))?.tables.get(name))
+    }
+
+    /// The error for a missing database, with the nearest name.
+    pub fn no_database(&self, db: &str) -> CatalogError {
+        CatalogError::DatabaseNotFound { db: db.to_string(), near: nearest(db, self.databases.keys()) }
+    }
+
+    /// The error for a missing table, with the nearest name; for a missing database that one's.
+    pub fn no_table(&self, db: &str, table: &str) -> CatalogError {
+        match self.databases.get(db) {
+            None => self.no_database(db),
+            Some(d) => {
+                let near = nearest(table, d.tables.keys());
+                CatalogError::TableNotFound { db: db.to_string(), table: table.to_string(), near }
+            }
+        }
+    }
+
+    fn check_id(&self, id: TableId, name: &str) -> Result<(), CatalogError> {
+        let used = self.databases.values().any(|d| d.id == id) || self.table_by_id(id).is_some();
+        if used { Err(CatalogError::IdInUse { id: id.to_string(), name: name.to_string() }) } else { Ok(()) }
+    }
+}
+
+fn wrong_kind(db: &str, table: &str, expected: TableKind, found: TableKind) -> CatalogError {
+    CatalogError::WrongKind { db: db.to_string(), table: table.to_string(), expected, found }
+}
+
+/// Sets and removes properties; true if any differs afterwards.
+fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<String, Option<String>>) -> bool {
+    let mut changed = false;
+    for (key, value) in changes {
+        changed |= match value {
+            Some(v) => into.insert(key.clone(), v.clone()).as_ref() != Some(v),
+            None => into.remove(key).is_some(),
+        };
+    }
+    changed
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), CatalogError> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.chars().count() > NAME_CHARS_MAX {
+        "it has more than 256 characters"
+    } else if name.chars().any(char::is_control) {
+        "it contains a control character"
+    } else {
+        return Ok(());
+    };
+    Err(CatalogError::InvalidName { what, name: name.chars().take(64).collect(), reason })
+}
+
+/// Column names are valid and differ in more than case, over columns and partition columns together.
+fn check_def(db: &str, table: &str, def: &TableDef) -> Result<(), CatalogError> {
+    let names: Vec<&String> = match def {
+        TableDef::External(t) => t.columns.iter().chain(&t.partition_columns).map(|c| &c.name).collect(),
+        TableDef::View(v) => v.columns.iter().map(|c| &c.name).collect(),
+    };
+    let mut seen = std::collections::HashSet::with_capacity(names.len());
+    for name in names {
+        check_name("column", name)?;
+        if !seen.insert(name.to_lowercase()) {
+            let (db, table, column) = (db.to_string(), table.to_string(), name.clone());
+            return Err(CatalogError::DuplicateColumn { db, table, column });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! What can be wrong with a change of the catalog.
+
+use super::state::{PartitionValues, TableKind};
+use crate::chain::ChainError;
+
+/// Why a change was refused or a catalog could not be read.
+///
+/// All kinds but [`Chain`](Self::Chain) leave the catalog as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatalogError {
+    /// CREATE DATABASE of a name in use.
+    #[error("database \"{db}\" exists already; drop it first, or say IF NOT EXISTS")]
+    DatabaseExists {
+        /// Database.
+        db: String,
+    },
+    /// No database of that name.
+    #[error("database \"{db}\" does not exist{}", hint(.near.as_deref()))]
+    DatabaseNotFound {
+        /// Database as asked for.
+        db: String,
+        /// An existing name that differs little.
+        near: Option<String>,
+    },
+    /// DROP DATABASE without CASCADE while it has tables.
+    #[error("database \"{db}\" is not empty ({tables} tables and views); drop them first, or use FORCE / CASCADE")]
+    DatabaseNotEmpty {
+        /// Database.
+        db: String,
+        /// Number of tables and views in it.
+        tables: usize,
+    },
+    /// CREATE or RENAME to a name in use.
+    #[error("{kind} \"{db}.{table}\" exists already; drop it first, or say IF NOT EXISTS")]
+    TableExists {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// What has the name now.
+        kind: TableKind,
+    },
+    /// No table or view of that name.
+    #[error("table \"{db}.{table}\" does not exist{}", hint(.near.as_deref()))]
+    TableNotFound {
+        /// Database.
+        db: String,
+        /// Table as asked for.
+        table: String,
+        /// An existing name that differs little.
+        near: Option<String>,
+    },
+    /// DROP VIEW of a table, ADD PARTITION to a view and the like.
+    #[error("\"{db}.{table}\" is a {found}, expected a {expected}")]
+    WrongKind {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// What the statement needs.
+        expected: TableKind,
+        /// What it is.
+        found: TableKind,
+    },
+    /// ADD PARTITION of a partition that is there.
+    #[error("partition {} of table \"{db}.{table}\" exists already; say IF NOT EXISTS to keep it", show(.values))]
+    PartitionExists {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// The partition's values.
+        values: PartitionValues,
+    },
+    /// DROP PARTITION of a partition that is not there.
+    #[error("partition {} of table \"{db}.{table}\" does not exist", show(.values))]
+    PartitionNotFound {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// The partition's values.
+        values: PartitionValues,
+    },
+    /// Values that do not fit the table's partition columns.
+    #[error("partition {} of table \"{db}.{table}\" has {} values, the table has {expected} partition columns",
+        show(.values), .values.len())]
+    PartitionShape {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// The values given.
+        values: PartitionValues,
+        /// Number of partition columns.
+        expected: usize,
+    },
+    /// The definition changed since the caller read it.
+    #[error(
+        "table \"{db}.{table}\" was changed by another session (revision {found}, expected {expected}); repeat the statement"
+    )]
+    Changed {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// Revision that the caller read.
+        expected: u64,
+        /// Revision now.
+        found: u64,
+    },
+    /// A name that cannot be stored.
+    #[error("{what} name \"{name}\" is not allowed: {reason}")]
+    InvalidName {
+        /// `database`, `table` or `column`.
+        what: &'static str,
+        /// The name, cut after 64 characters.
+        name: String,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+    /// A column list with one name twice (names of columns differ in more than case).
+    #[error("table \"{db}.{table}\": column \"{column}\" is given twice")]
+    DuplicateColumn {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+        /// Column.
+        column: String,
+    },
+    /// An id that is in use: draw another and repeat.
+    #[error("id {id} of \"{name}\" is already used; repeat the statement")]
+    IdInUse {
+        /// The id, as hex.
+        id: String,
+        /// The new object's name.
+        name: String,
+    },
+    /// The store below failed, is damaged, or leaves the outcome open.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+fn hint(near: Option<&str>) -> String {
+    near.map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default()
+}
+
+/// `(a, NULL, b)`.
+fn show(values: &PartitionValues) -> String {
+    let list: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
+    format!("({})", list.join(", "))
+}
+
+/// The name closest to `wanted` among `names`: equal but for case, or one edit in three characters away.
+pub(super) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let lower = wanted.to_lowercase();
+    let most = (wanted.chars().count() / 3).clamp(1, 4);
+    names
+        .map(|n| (distance(&lower, &n.to_lowercase()), n))
+        .filter(|(d, _)| *d <= most)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, n)| n.clone())
+}
+
+/// Edit distance (Levenshtein), one row kept.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let next = (diagonal + usize::from(ca != *cb)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = row[j + 1];
+            row[j + 1] = next;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names() {
+        let names = ["orders".to_string(), "Customers".to_string()];
+        assert_eq!(nearest("ordes", names.iter()), Some("orders".into()));
+        assert_eq!(nearest("customers", names.iter()), Some("Customers".into()));
+        assert_eq!(nearest("parts", names.iter()), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong with a chain of versions.
+
+/// Why a chain could not be read or a commit did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChainError {
+    /// The store below refused or failed; nothing is known to be wrong with the chain.
+    #[error("{path}: {source}")]
+    Store {
+        /// Object, or prefix of a listing.
+        path: String,
+        /// The store's own error.
+        source: object_store::Error,
+    },
+    /// An object's bytes are not what was written.
+    #[error("{path}: damaged: {reason}; restore it from a backup")]
+    Damaged {
+        /// Object.
+        path: String,
+        /// What was expected and found, with the position.
+        reason: String,
+    },
+    /// Written by a newer dipper.
+    #[error("{path}: format version {found}, this dipper reads up to {supported}; use a newer dipper")]
+    Newer {
+        /// Object.
+        path: String,
+        /// Version in the object.
+        found: u32,
+        /// Newest version that is understood.
+        supported: u32,
+    },
+    /// No consistent state was found, or no number was won, in the given number of attempts.
+    #[error("{path}: {what} did not succeed in {attempts} attempts; repeat the statement")]
+    Contended {
+        /// Prefix of the chain.
+        path: String,
+        /// `load` or `commit`.
+        what: &'static str,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// The record may or may not have become part of the chain.
+    #[error("{path}: the outcome of transaction {txn} is unknown ({reason}); look at the state before repeating it")]
+    Unknown {
+        /// Prefix of the chain.
+        path: String,
+        /// Transaction.
+        txn: String,
+        /// What stood in the way.
+        reason: String,
+    },
+    /// Another writer aborted the transaction before it was committed.
+    #[error("{path}: transaction {txn} was aborted by another writer; nothing was changed")]
+    Aborted {
+        /// Prefix of the chain.
+        path: String,
+        /// Transaction.
+        txn: String,
+    },
+}

@@ -1,0 +1,5 @@
+//! Chains of versions made by put-if-absent.
+
+mod error;
+
+pub use error::ChainError;
