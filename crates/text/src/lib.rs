@@ -13,3 +13,7 @@
 //! | [`hive`] | values of Hive fields, a column at a time; Hive's own rules, byte for byte |
 //! | [`infer`] | which dialect and types does this unknown CSV file have? |
 //! | [`write`] | rows back to text |
+
+pub mod dialect;
+pub mod hive;
+pub mod span;

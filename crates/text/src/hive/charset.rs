@@ -1,0 +1,219 @@
+//! `serialization.encoding`: Java's character set names.
+
+use std::borrow::Cow;
+
+use encoding_rs::Encoding;
+
+/// A character set, as Java understands its name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Charset {
+    /// Nothing to do.
+    Utf8,
+    /// ISO-8859-1. The web's tables read its name as windows-1252, which differs from 0x80 to 0x9F.
+    Latin1,
+    /// US-ASCII: bytes from 0x80 on become U+FFFD.
+    Ascii,
+    /// Any other, by the web's tables.
+    Other(&'static Encoding),
+}
+
+impl Charset {
+    /// The character set of this name, in any case; `None` if there is none.
+    pub fn for_name(name: &str) -> Option<Charset> {
+        const LATIN1: [&str; 13] = [
+            "iso-8859-1",
+            "iso8859-1",
+            "iso8859_1",
+            "iso_8859-1",
+            "iso_8859_1",
+            "8859_1",
+            "latin1",
+            "l1",
+            "cp819",
+            "ibm819",
+            "ibm-819",
+            "iso-ir-100",
+            "csisolatin1",
+        ];
+        const ASCII: [&str; 8] =
+            ["us-ascii", "ascii", "ascii7", "iso646-us", "iso_646.irv:1991", "ansi_x3.4-1968", "cp367", "csascii"];
+        // Java's own names for sets that the web calls otherwise.
+        const JAVA: [(&str, &str); 16] = [
+            ("cp936", "gbk"),
+            ("ms936", "gbk"),
+            ("x-mswin-936", "gbk"),
+            ("windows-936", "gbk"),
+            ("euc_cn", "gb2312"),
+            ("euc-cn", "gb2312"),
+            ("euc_jp", "euc-jp"),
+            ("eucjp", "euc-jp"),
+            ("euc_kr", "euc-kr"),
+            ("ms932", "shift_jis"),
+            ("windows-932", "shift_jis"),
+            ("ms949", "euc-kr"),
+            ("ms950", "big5"),
+            ("x-windows-950", "big5"),
+            ("cp1251", "windows-1251"),
+            ("utf_8", "utf-8"),
+        ];
+        let lower = name.trim().to_ascii_lowercase();
+        if LATIN1.contains(&lower.as_str()) {
+            return Some(Charset::Latin1);
+        }
+        if ASCII.contains(&lower.as_str()) {
+            return Some(Charset::Ascii);
+        }
+        let label = JAVA.iter().find(|(java, _)| *java == lower).map_or(lower.as_str(), |(_, web)| web);
+        match Encoding::for_label_no_replacement(label.as_bytes()) {
+            Some(encoding) if encoding == encoding_rs::UTF_8 => Some(Charset::Utf8),
+            other => other.map(Charset::Other),
+        }
+    }
+
+    /// `bytes` as UTF-8; what is malformed becomes U+FFFD, but for [`Charset::Utf8`], which changes nothing.
+    pub fn decode<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if bytes.is_ascii() && self.keeps_ascii() {
+            return Cow::Borrowed(bytes);
+        }
+        let text: String = match self {
+            Charset::Utf8 => return Cow::Borrowed(bytes),
+            Charset::Latin1 => bytes.iter().map(|&b| char::from(b)).collect(),
+            Charset::Ascii => {
+                bytes.iter().map(|&b| if b < 0x80 { char::from(b) } else { char::REPLACEMENT_CHARACTER }).collect()
+            }
+            Charset::Other(encoding) => {
+                // No byte order mark handling: a line is no file.
+                return match encoding.decode_without_bom_handling(bytes).0 {
+                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                };
+            }
+        };
+        Cow::Owned(text.into_bytes())
+    }
+
+    /// `text` in this character set; what it cannot say becomes `?`, as Java's encoder writes it.
+    pub fn encode<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        if matches!(self, Charset::Utf8) || (text.is_ascii() && self.keeps_ascii()) {
+            return Cow::Borrowed(text);
+        }
+        let text = String::from_utf8_lossy(text);
+        let limit = match self {
+            Charset::Latin1 => 0x100,
+            Charset::Ascii => 0x80,
+            Charset::Utf8 => return Cow::Owned(text.into_owned().into_bytes()),
+            Charset::Other(encoding) => return Cow::Owned(encode_with(encoding, &text)),
+        };
+        Cow::Owned(text.chars().map(|c| if u32::from(c) < limit { c as u8 } else { b'?' }).collect())
+    }
+
+    fn keeps_ascii(&self) -> bool {
+        match self {
+            Charset::Other(encoding) => encoding.is_ascii_compatible(),
+            _ => true,
+        }
+    }
+}
+
+/// Encodes with `?` for what cannot be encoded. UTF-16, which the web's tables only decode, is written by hand.
+fn encode_with(encoding: &'static Encoding, text: &str) -> Vec<u8> {
+    if encoding == encoding_rs::UTF_16BE {
+        return text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    }
+    if encoding == encoding_rs::UTF_16LE {
+        return text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    }
+    let mut encoder = encoding.new_encoder();
+    let mut out = Vec::with_capacity(text.len() * 2 + 16);
+    let mut rest = text;
+    loop {
+        let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut out, true);
+        rest = &rest[read..];
+        match result {
+            encoding_rs::EncoderResult::InputEmpty => return out,
+            encoding_rs::EncoderResult::Unmappable(_) => out.push(b'?'),
+            encoding_rs::EncoderResult::OutputFull => out.reserve(rest.len() * 4 + 16),
+        }
+    }
+}
+
+/// UTF-8 with what is malformed replaced by U+FFFD the way Java's decoder does: as Rust does, but a surrogate half that
+/// was encoded as three bytes (`ED A0 80` to `ED BF BF`) is one replacement, not three.
+pub fn java_lossy(bytes: &[u8]) -> Cow<'_, str> {
+    match simdutf8::basic::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => {
+            let mut out = String::with_capacity(bytes.len() + 8);
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let valid = match std::str::from_utf8(rest) {
+                    Ok(text) => text,
+                    Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
+                };
+                out.push_str(valid);
+                rest = &rest[valid.len()..];
+                if rest.is_empty() {
+                    break;
+                }
+                out.push(char::REPLACEMENT_CHARACTER);
+                let skip = match rest {
+                    [0xED, 0xA0..=0xBF, 0x80..=0xBF, ..] => 3,
+                    // Two bytes of a surrogate half, then something else: Java takes both at once.
+                    [0xED, 0xA0..=0xBF, ..] => 2,
+                    _ => match std::str::from_utf8(rest) {
+                        Err(error) => error.error_len().unwrap_or(rest.len()),
+                        Ok(_) => 0,
+                    },
+                };
+                rest = &rest[skip..];
+            }
+            Cow::Owned(out)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(Charset::for_name("UTF-8"), Some(Charset::Utf8));
+        assert_eq!(Charset::for_name("utf8"), Some(Charset::Utf8));
+        assert_eq!(Charset::for_name("ISO-8859-1"), Some(Charset::Latin1));
+        assert_eq!(Charset::for_name("GBK"), Some(Charset::Other(encoding_rs::GBK)));
+        assert_eq!(Charset::for_name("MS936"), Some(Charset::Other(encoding_rs::GBK)));
+        assert_eq!(Charset::for_name("replacement"), None);
+        assert_eq!(Charset::for_name("nothing"), None);
+    }
+
+    #[test]
+    fn latin1_is_not_windows_1252() {
+        assert_eq!(Charset::Latin1.decode(&[0x80, 0xE9]), "\u{80}é".as_bytes());
+        assert_eq!(Charset::Latin1.encode("é€".as_bytes()), [0xE9, b'?'].as_slice());
+    }
+
+    #[test]
+    fn both_ways() {
+        for name in ["GBK", "GB18030", "Shift_JIS", "Big5", "EUC-KR", "UTF-16BE", "UTF-16LE", "EUC-JP"] {
+            let charset = Charset::for_name(name).unwrap();
+            let text = "表中文 x,1\n".as_bytes();
+            let back = charset.decode(&charset.encode(text)).into_owned();
+            // EUC-KR and Shift_JIS lack some of these characters, and say so with a question mark.
+            let same = back.iter().zip(text).filter(|(a, b)| a == b).count();
+            assert!(back == text || (back.contains(&b'?') && same > 0), "{name}: {}", String::from_utf8_lossy(&back));
+        }
+        let gbk = Charset::for_name("GBK").unwrap();
+        assert_eq!(gbk.decode(&[0xD6, 0xD0, 0xCE, 0xC4]), "中文".as_bytes());
+        assert_eq!(gbk.encode("中文".as_bytes()), [0xD6, 0xD0, 0xCE, 0xC4].as_slice());
+    }
+
+    #[test]
+    fn lossy_as_java() {
+        assert_eq!(java_lossy(b"a\xED\xA0\x80b"), "a\u{FFFD}b");
+        assert_eq!(java_lossy(b"\xFF\xFE"), "\u{FFFD}\u{FFFD}");
+        assert_eq!(java_lossy(b"a\xE6\x97"), "a\u{FFFD}");
+        assert_eq!(java_lossy(b"\xE6\x97A"), "\u{FFFD}A");
+        assert_eq!(java_lossy("é".as_bytes()), "é");
+    }
+}
