@@ -4,16 +4,33 @@
 //!
 //! | module | question it answers |
 //! |---|---|
-//! | [`simd`] | where are the newlines, delimiters and quotes of these bytes? (the only `unsafe` of the crate) |
 //! | [`dialect`] | what do the bytes of a file mean? |
 //! | [`span`] | where does a field lie in its block, and what did its quoting look like? |
 //! | [`source`] | where do bytes come from: files, decompressors, anything with positioned reads |
+//! | [`convert`] | the seam between spans and values: one converter a column |
+//! | [`views`] | string columns without a copy where that pays, built without a call per value |
+//! | [`parse`] | numbers, dates and times from bytes |
 //! | [`scan`] | what is wanted: columns, filter, limit, policies; a queue of splits and the workers that drain it |
 //! | [`csv`] | values of CSV fields, a column at a time |
 //! | [`hive`] | values of Hive fields, a column at a time; Hive's own rules, byte for byte |
 //! | [`infer`] | which dialect and types does this unknown CSV file have? |
 //! | [`write`] | rows back to text |
 
+pub mod block;
+pub mod convert;
 pub mod dialect;
+pub mod error;
 pub mod hive;
+pub mod parse;
+pub mod scan;
+pub mod source;
 pub mod span;
+pub mod views;
+
+pub use block::TextBlock;
+pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
+pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
+pub use error::{ErrorKind, TextError};
+pub use scan::{BadValue, Batch, FileInput, InvalidUtf8, Rejected, RowFilter, ScanMetrics, ScanOptions, Strings};
+pub use source::{Compression, FileSource, MemorySource, Source};
+pub use span::Span;

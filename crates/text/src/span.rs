@@ -68,6 +68,18 @@ impl Span {
         (self.end_and_flags & Self::END) as usize
     }
 
+    /// Length in bytes. Not meaningful for a missing field.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.end().wrapping_sub(self.start())
+    }
+
+    /// Whether the field has no bytes. False for a missing field.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.start() == self.end()
+    }
+
     /// The field's bytes, or `None` where the record ended before it.
     #[inline]
     pub fn bytes(self, block: &[u8]) -> Option<&[u8]> {

@@ -1,0 +1,111 @@
+//! Blocks of text that arrays may keep alive, and the pool their memory goes back to.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use arrow_buffer::Buffer;
+use bytes::Bytes;
+
+/// Readable bytes before the first and after the last byte of text in every block that a scan makes, so that fields
+/// can be loaded in machine words without running out of the block.
+pub(crate) const PAD: usize = 64;
+
+/// Immutable bytes with the fields of some records in them. Cloning is cheap; the memory lives as long as any clone or
+/// any array that views into it.
+#[derive(Debug, Clone)]
+pub struct TextBlock {
+    bytes: Bytes,
+    utf8: bool,
+}
+
+impl TextBlock {
+    /// A block over `bytes`. `utf8`: everything that spans will point to is known to be valid UTF-8, cut at character
+    /// boundaries (delimiters are ASCII). Checked in debug builds by the array constructors.
+    pub(crate) fn new(bytes: Bytes, utf8: bool) -> Self {
+        TextBlock { bytes, utf8 }
+    }
+
+    /// A block over bytes that were made by decoding; checks whether they are UTF-8.
+    pub fn from_vec(bytes: Vec<u8>) -> Self {
+        let utf8 = simdutf8::basic::from_utf8(&bytes).is_ok();
+        TextBlock { bytes: Bytes::from(bytes), utf8 }
+    }
+
+    /// All bytes. Spans index into these.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether all text of the block is valid UTF-8. When false, every value must be checked on its own.
+    #[inline]
+    pub fn is_utf8(&self) -> bool {
+        self.utf8
+    }
+
+    /// Part of the block as an Arrow buffer that keeps the block alive. No bytes are copied; the buffer's capacity is
+    /// the length of `range`, so that memory accounting counts the part and not the block.
+    pub fn buffer(&self, range: Range<usize>) -> Buffer {
+        Buffer::from(self.bytes.slice(range))
+    }
+}
+
+/// Memory for blocks, reused: a buffer comes back when the last array that views into it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct BufferPool {
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+/// Buffers kept for reuse; more than that are freed. Downstream rarely holds more batches than this at a time.
+const POOLED_MAX: usize = 64;
+/// A buffer that had to grow beyond this for one long record is not kept.
+const POOLED_BYTES_MAX: usize = 32 << 20;
+
+impl BufferPool {
+    /// A buffer of at least `len` initialised bytes (their values are whatever was there).
+    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
+        let pooled = self.free.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        let mut buffer = pooled.unwrap_or_default();
+        if buffer.len() < len {
+            if buffer.capacity() < len {
+                // `vec![0; n]` maps zero pages instead of writing zeros.
+                buffer = vec![0; len];
+            } else {
+                buffer.resize(len, 0);
+            }
+        }
+        buffer
+    }
+
+    pub(crate) fn give_back(&self, buffer: Vec<u8>) {
+        if buffer.capacity() > POOLED_BYTES_MAX {
+            return;
+        }
+        let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());
+        if free.len() < POOLED_MAX {
+            free.push(buffer);
+        }
+    }
+
+    /// Turns a filled buffer into bytes that return the memory to this pool when the last reader is gone.
+    pub(crate) fn share(self: &Arc<Self>, buffer: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Pooled { buffer, pool: Arc::clone(self) })
+    }
+}
+
+struct Pooled {
+    buffer: Vec<u8>,
+    pool: Arc<BufferPool>,
+}
+
+impl AsRef<[u8]> for Pooled {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        self.pool.give_back(std::mem::take(&mut self.buffer));
+    }
+}

@@ -1,0 +1,168 @@
+//! What is wanted from files of text, and the queue of splits that workers drain.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::SchemaRef;
+
+use crate::dialect::Dialect;
+use crate::source::{Compression, Source};
+
+/// What becomes of a value that does not fit its column's type, and of records with the wrong number of fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadValue {
+    /// The value is NULL.
+    Null,
+    /// The scan ends with an error that names file, line, column and value.
+    Error,
+    /// The record is left out and counted; the first ones are kept with their reasons. The scan ends with an error when
+    /// there are more than `max`.
+    Reject {
+        /// Most records that may be rejected.
+        max: u64,
+    },
+}
+
+/// What becomes of strings that are not UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidUtf8 {
+    /// Broken sequences become U+FFFD.
+    Replace,
+    /// The scan ends with an error that names file, line and column.
+    Error,
+    /// The value is NULL.
+    Null,
+}
+
+/// How string columns hold their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Strings {
+    /// Views into the block where the column's long values make up at least half of the batch's bytes, else dense copies.
+    View,
+    /// Always dense copies.
+    Copy,
+}
+
+/// A predicate that is evaluated on its own columns before the others are built.
+pub trait RowFilter: Send + Sync + fmt::Debug {
+    /// Indexes into the file's columns that [`keep`](Self::keep) needs. Asked for each block: dynamic filters may change.
+    fn columns(&self) -> Vec<usize>;
+
+    /// One bool a row; NULL and false drop the row. `batch` has exactly the columns last asked for, in that order.
+    ///
+    /// # Errors
+    /// Whatever evaluation reports; the scan ends with it.
+    fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>>;
+}
+
+/// Everything about a scan that is the same for all files.
+#[derive(Debug, Clone)]
+pub struct ScanOptions {
+    /// How the files are written.
+    pub dialect: Dialect,
+    /// All columns of the files, in file order.
+    pub schema: SchemaRef,
+    /// Columns to return, in this order. Empty: batches have only a row count.
+    pub projection: Vec<usize>,
+    /// Rows to return.
+    pub filter: Option<Arc<dyn RowFilter>>,
+    /// Most rows to return (after the filter), over all files and workers. The first block is then small, and nothing is
+    /// read once the limit is met.
+    pub limit: Option<u64>,
+    /// Most rows in a batch.
+    pub batch_rows: usize,
+    /// Bytes read at a time. A record longer than this makes its block grow, up to 512 MiB.
+    pub block_bytes: usize,
+    /// Values that do not fit.
+    pub bad_value: BadValue,
+    /// Strings that are not UTF-8.
+    pub invalid_utf8: InvalidUtf8,
+    /// How string columns hold their bytes.
+    pub strings: Strings,
+}
+
+impl ScanOptions {
+    /// All columns and rows of files of this dialect, bad values as the dialect's users expect: an error in CSV, NULL in
+    /// Hive text.
+    pub fn new(dialect: Dialect, schema: SchemaRef) -> Self {
+        let bad_value = match dialect {
+            Dialect::Csv(_) => BadValue::Error,
+            Dialect::Hive(_) => BadValue::Null,
+        };
+        let invalid_utf8 = match dialect {
+            Dialect::Csv(_) => InvalidUtf8::Error,
+            Dialect::Hive(_) => InvalidUtf8::Replace,
+        };
+        let projection = (0..schema.fields().len()).collect();
+        ScanOptions {
+            dialect,
+            schema,
+            projection,
+            filter: None,
+            limit: None,
+            batch_rows: 8192,
+            block_bytes: 1 << 20,
+            bad_value,
+            invalid_utf8,
+            strings: Strings::View,
+        }
+    }
+}
+
+/// One file of a scan.
+#[derive(Debug, Clone)]
+pub struct FileInput {
+    /// For messages.
+    pub name: String,
+    /// Its bytes, as stored.
+    pub source: Arc<dyn Source>,
+    /// How they are compressed.
+    pub compression: Compression,
+}
+
+/// Rows of one file.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Index into the files of the queue.
+    pub file: usize,
+    /// The projected columns.
+    pub rows: RecordBatch,
+}
+
+/// What a scan has done so far. Counters only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScanMetrics {
+    /// Bytes read from the sources (compressed ones as stored).
+    pub bytes_read: u64,
+    /// Records seen, before the filter.
+    pub rows_scanned: u64,
+    /// Rows handed out.
+    pub rows_returned: u64,
+    /// Records left out under [`BadValue::Reject`].
+    pub rows_rejected: u64,
+    /// Blocks read.
+    pub blocks: u64,
+}
+
+/// A record that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// Name of the file.
+    pub file: String,
+    /// Line in the file, from 1.
+    pub line: u64,
+    /// Bytes from the start of the (decompressed) file to the record.
+    pub byte: u64,
+    /// The column at fault, where it is one.
+    pub column: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// The record as it stands in the file, cut at 1 KiB.
+    pub text: String,
+}
