@@ -1,0 +1,204 @@
+//! The connections of a process: what they do, and how to end them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Instant;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+/// Longest statement text kept for the process list, in bytes.
+const INFO_BYTES_MAX: usize = 4096;
+
+/// Every connection of the process that is logged in. Cheap to share behind an `Arc`; backends keep one to answer
+/// `SHOW PROCESSLIST` and `KILL`.
+#[derive(Debug, Default)]
+pub struct Registry {
+    next: AtomicU32,
+    connections: RwLock<BTreeMap<u32, Arc<Connection>>>,
+}
+
+impl Registry {
+    /// An empty registry; ids count from 1.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The connections, in order of their ids.
+    pub fn list(&self) -> Vec<Arc<Connection>> {
+        self.connections.read().values().cloned().collect()
+    }
+
+    /// The connection with this id.
+    pub fn get(&self, id: u32) -> Option<Arc<Connection>> {
+        self.connections.read().get(&id).cloned()
+    }
+
+    /// Number of connections that are logged in.
+    pub fn len(&self) -> usize {
+        self.connections.read().len()
+    }
+
+    /// Whether no connection is logged in.
+    pub fn is_empty(&self) -> bool {
+        self.connections.read().is_empty()
+    }
+
+    /// An id that no connection has. 0 is never given, and ids in use are skipped after 2^32 connections.
+    pub(crate) fn next_id(&self) -> u32 {
+        loop {
+            let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if id != 0 && !self.connections.read().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(crate) fn insert(&self, connection: Arc<Connection>) {
+        self.connections.write().insert(connection.id, connection);
+    }
+
+    pub(crate) fn remove(&self, id: u32) {
+        self.connections.write().remove(&id);
+    }
+}
+
+/// What `KILL` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kill {
+    /// End the statement that runs now; the connection stays. Nothing happens when none runs.
+    Query,
+    /// End the connection.
+    Connection,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    id: u32,
+    peer: SocketAddr,
+    since: Instant,
+    killed: AtomicU8,
+    notify: Notify,
+    activity: Mutex<Activity>,
+}
+
+/// What a connection does now.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    /// User name.
+    pub user: String,
+    /// Default database.
+    pub database: Option<String>,
+    /// MySQL's name of the command: `Sleep`, `Query`, `Prepare`, `Execute`...
+    pub command: &'static str,
+    /// When the command began, or the connection fell asleep.
+    pub since: Instant,
+    /// Text of the statement, at most 4 KiB of it; empty while asleep.
+    pub info: Arc<str>,
+}
+
+const KILL_NONE: u8 = 0;
+const KILL_QUERY: u8 = 1;
+const KILL_CONNECTION: u8 = 2;
+
+impl Connection {
+    pub(crate) fn new(id: u32, peer: SocketAddr) -> Self {
+        let now = Instant::now();
+        let activity =
+            Activity { user: String::new(), database: None, command: "Connect", since: now, info: Arc::from("") };
+        Self {
+            id,
+            peer,
+            since: now,
+            killed: AtomicU8::new(KILL_NONE),
+            notify: Notify::new(),
+            activity: Mutex::new(activity),
+        }
+    }
+
+    /// `CONNECTION_ID()`.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Address of the client.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// When the client connected.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// What the connection does now.
+    pub fn activity(&self) -> Activity {
+        self.activity.lock().clone()
+    }
+
+    /// Asks for the end of the running statement or of the connection. Returns at once; the statement's future is
+    /// dropped by the task that polls it.
+    pub fn kill(&self, kill: Kill) {
+        let level = match kill {
+            Kill::Query => KILL_QUERY,
+            Kill::Connection => KILL_CONNECTION,
+        };
+        self.killed.fetch_max(level, Ordering::SeqCst);
+        self.notify.notify_one();
+    }
+
+    /// Whether the connection is to end.
+    pub fn is_ending(&self) -> bool {
+        self.killed.load(Ordering::SeqCst) == KILL_CONNECTION
+    }
+
+    pub(crate) fn logged_in(&self, user: &str) {
+        user.clone_into(&mut self.activity.lock().user);
+    }
+
+    pub(crate) fn set_database(&self, database: Option<&str>) {
+        self.activity.lock().database = database.map(str::to_owned);
+    }
+
+    /// A statement begins; a `KILL QUERY` that came while none ran is forgotten.
+    pub(crate) fn begin(&self, command: &'static str, text: &str) {
+        let _ = self.killed.compare_exchange(KILL_QUERY, KILL_NONE, Ordering::SeqCst, Ordering::SeqCst);
+        let mut end = text.len().min(INFO_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut activity = self.activity.lock();
+        activity.command = command;
+        activity.since = Instant::now();
+        activity.info = Arc::from(&text[..end]);
+    }
+
+    /// The connection falls asleep. The empty text is shared, so that a short statement costs one allocation.
+    pub(crate) fn end(&self, empty: &Arc<str>) {
+        let mut activity = self.activity.lock();
+        activity.command = "Sleep";
+        activity.since = Instant::now();
+        activity.info = Arc::clone(empty);
+    }
+
+    /// Waits for a [`Kill`] that is meant for what runs now.
+    pub(crate) async fn killed(&self) -> Kill {
+        loop {
+            match self.killed.load(Ordering::SeqCst) {
+                KILL_CONNECTION => return Kill::Connection,
+                KILL_QUERY => return Kill::Query,
+                _ => self.notify.notified().await,
+            }
+        }
+    }
+
+    /// Waits until the connection is to end; `KILL QUERY` does not wake an idle connection.
+    pub(crate) async fn ending(&self) {
+        while !self.is_ending() {
+            self.notify.notified().await;
+        }
+    }
+}

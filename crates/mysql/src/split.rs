@@ -1,0 +1,132 @@
+//! Where one statement ends and the next begins.
+
+/// Byte offset of the statement after the first one, `None` if there is none. Semicolons inside strings, quoted names
+/// and comments do not count; `/*! ... */` is code, so a semicolon in it is left to the parser, as is an unclosed quote.
+pub fn statement_end(sql: &str, backslash_escapes: bool) -> Option<usize> {
+    let bytes = sql.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b';' => {
+                // What follows counts only if there is something in it besides blanks, comments and semicolons.
+                let mut next = at + 1;
+                loop {
+                    let skipped = skip_blank(bytes, next);
+                    match bytes.get(skipped) {
+                        None => return None,
+                        Some(b';') => next = skipped + 1,
+                        // The statement keeps the comments before it: they may hold hints.
+                        Some(_) => return Some(next),
+                    }
+                }
+            }
+            quote @ (b'\'' | b'"' | b'`') => at = skip_quoted(bytes, at, quote, backslash_escapes && quote != b'`'),
+            b'/' | b'-' | b'#' => {
+                let skipped = skip_comment(bytes, at);
+                at = if skipped == at { at + 1 } else { skipped };
+            }
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// Offset after the closing quote; a doubled quote stands for itself.
+fn skip_quoted(bytes: &[u8], start: usize, quote: u8, backslash: bool) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' && backslash {
+            at += 2;
+        } else if bytes[at] == quote {
+            if bytes.get(at + 1) != Some(&quote) {
+                return at + 1;
+            }
+            at += 2;
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+/// Offset after the comment that begins at `at`, or `at` if none does. `--` needs a blank after it in MySQL's dialect.
+fn skip_comment(bytes: &[u8], at: usize) -> usize {
+    let rest = &bytes[at..];
+    let line = rest[0] == b'#'
+        || (rest.starts_with(b"--") && rest.get(2).is_none_or(|byte| byte.is_ascii_whitespace() || *byte == 0));
+    if line {
+        return rest.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| at + end + 1);
+    }
+    if rest.starts_with(b"/*") {
+        let end = rest[2..].windows(2).position(|pair| pair == b"*/");
+        return end.map_or(bytes.len(), |end| at + 2 + end + 2);
+    }
+    at
+}
+
+fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        while bytes.get(at).is_some_and(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+            at += 1;
+        }
+        // A versioned comment is executed, so it is no blank.
+        if !matches!(bytes.get(at), Some(b'/' | b'-' | b'#')) || bytes[at..].starts_with(b"/*!") {
+            return at;
+        }
+        let skipped = skip_comment(bytes, at);
+        if skipped == at {
+            return at;
+        }
+        at = skipped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statement_end;
+
+    #[track_caller]
+    fn split(sql: &str) -> Vec<&str> {
+        let mut rest = sql;
+        let mut parts = Vec::new();
+        while let Some(next) = statement_end(rest, true) {
+            parts.push(&rest[..next]);
+            rest = &rest[next..];
+        }
+        parts.push(rest);
+        parts
+    }
+
+    #[test]
+    fn one_statement_stays_whole() {
+        for sql in
+            ["", ";", "select 1", "select 1;", "select 1 ; ; \n -- end\n # x\n /* y */ ;", "select ';'", "select `;`"]
+        {
+            assert_eq!(split(sql), [sql]);
+        }
+    }
+
+    #[test]
+    fn several_statements_are_cut_after_the_semicolon() {
+        assert_eq!(split("select 1; select 2"), ["select 1;", " select 2"]);
+        assert_eq!(split("a;;b"), ["a;;", "b"]);
+        assert_eq!(split("a; /*+ hint */ b;"), ["a;", " /*+ hint */ b;"]);
+        assert_eq!(split("set a = 1; /*!40101 set b = 2 */;"), ["set a = 1;", " /*!40101 set b = 2 */;"]);
+    }
+
+    #[test]
+    fn quotes_and_comments_hide_semicolons() {
+        assert_eq!(split(r"select 'a\';b', 'c'';d'; e"), [r"select 'a\';b', 'c'';d';", " e"]);
+        assert_eq!(split("select \"a;\" -- x;y\n; e"), ["select \"a;\" -- x;y\n;", " e"]);
+        assert_eq!(split("select 1--2; e"), ["select 1--2;", " e"]);
+        assert_eq!(split("/* ; */ a # ;\n; b"), ["/* ; */ a # ;\n;", " b"]);
+        assert_eq!(split("select 'open ; b"), ["select 'open ; b"]);
+        assert_eq!(split("select '\\"), ["select '\\"]);
+    }
+
+    #[test]
+    fn backslash_is_plain_without_escapes() {
+        assert_eq!(statement_end(r"select 'a\'; b", false), Some(12));
+        assert_eq!(statement_end(r"select 'a\'; b", true), None);
+    }
+}
