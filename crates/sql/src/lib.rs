@@ -1,1 +1,5 @@
 //! The SQL dialect: statements, charter, functions.
+
+pub mod error;
+pub mod statement;
+pub mod types;

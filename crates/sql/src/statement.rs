@@ -1,0 +1,776 @@
+//! What the parser hands over: one [`Statement`] per SQL statement.
+//!
+//! Queries stay `sqlparser` trees, wrapped in [`QueryText`] because the charter needs two things that the tree alone
+//! has lost: the text of each select item as written (it is the result header), and whether names were quoted as
+//! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
+//! statement came from.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::tokenizer::Location;
+
+use crate::types::SqlType;
+
+/// A dotted name, parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name(pub Vec<String>);
+
+impl Name {
+    /// The last part: the object itself.
+    pub fn object(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+
+    /// The part before the object, if written: the database.
+    pub fn database(&self) -> Option<&str> {
+        (self.0.len() >= 2).then(|| self.0[self.0.len() - 2].as_str())
+    }
+
+    /// The first of three parts, if written: the catalog.
+    pub fn catalog(&self) -> Option<&str> {
+        (self.0.len() >= 3).then(|| self.0[self.0.len() - 3].as_str())
+    }
+}
+
+impl fmt::Display for Name {
+    /// Back-quoted where a bare word would not read back as the same name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(".")?;
+            }
+            let plain = part.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if plain {
+                f.write_str(part)?;
+            } else {
+                write!(f, "`{}`", part.replace('`', "``"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One parsed statement with its place in the source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The statement.
+    pub statement: Statement,
+    /// Bytes of the source it came from, without the closing `;`, trimmed.
+    pub text: Range<usize>,
+    /// `/*+ SET_VAR(name=value, ...) */` in order of appearance; values as written, quotes removed.
+    pub hints: Vec<(String, String)>,
+    /// Number of `?` placeholders.
+    pub placeholders: usize,
+}
+
+/// A query tree together with the source text of its select items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryText {
+    /// The tree. Names are as written; `crate::charter::prepare_query` resolves them.
+    pub ast: Box<ast::Query>,
+    /// Select item texts by the location of their SELECT keyword in the statement's own text.
+    pub items: Arc<HashMap<Location, Vec<String>>>,
+    /// The source text of the whole query, trimmed (a view stores it).
+    pub text: String,
+}
+
+/// `'key' = 'value'` pairs in written order (PROPERTIES, TBLPROPERTIES, WITH SERDEPROPERTIES, table function
+/// arguments). Keys and values decoded, keys not folded.
+pub type Properties = Vec<(String, String)>;
+
+/// What to do about an object that is or is not there already.
+pub type IfExists = bool;
+
+/// One SQL statement.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Statement {
+    /// SELECT, WITH, VALUES, TABLE t, or a parenthesised query.
+    Query(QueryText),
+    /// INSERT INTO / INSERT OVERWRITE a table.
+    Insert(Insert),
+    /// `INSERT INTO FILES('path'='...', ...) SELECT ...`.
+    InsertIntoFiles {
+        /// The properties in the parentheses.
+        properties: Properties,
+        /// What is written.
+        source: QueryText,
+    },
+    /// `SELECT ... INTO OUTFILE ...`.
+    SelectIntoOutfile(SelectIntoOutfile),
+    /// `COPY (query) | table TO 'path' [WITH] [(option value, ...)]`.
+    CopyTo {
+        /// What is written; a bare table has become `SELECT * FROM table`.
+        source: QueryText,
+        /// Target path or URL.
+        path: String,
+        /// Options in written order; keys lower case.
+        options: Properties,
+    },
+    /// EXPLAIN / DESCRIBE in front of a statement.
+    Explain {
+        /// Runs it and shows what it did.
+        analyze: bool,
+        /// More detail; for Doris's `ALL PLAN`, `VERBOSE` and the like.
+        verbose: bool,
+        /// `FORMAT = x` or Doris's plan kind (`LOGICAL`, `PHYSICAL`, `DISTRIBUTED`, ...), upper case.
+        format: Option<String>,
+        /// What is explained.
+        statement: Box<Statement>,
+    },
+    /// `CREATE [EXTERNAL] TABLE ... STORED AS ...` in Hive's words.
+    CreateExternalTable(CreateExternalTable),
+    /// `CREATE TABLE [IF NOT EXISTS] name LIKE other`.
+    CreateTableLike {
+        /// The new table.
+        name: Name,
+        /// The table whose definition is copied.
+        like: Name,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+    },
+    /// CREATE VIEW.
+    CreateView(CreateView),
+    /// CREATE DATABASE / SCHEMA.
+    CreateDatabase {
+        /// Its name.
+        name: Name,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// PROPERTIES, and character set or collation under `charset`, `collate`.
+        properties: Properties,
+    },
+    /// DROP TABLE / VIEW / DATABASE.
+    Drop {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// The objects, at least one.
+        names: Vec<Name>,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// FORCE, PURGE or CASCADE was written.
+        force: bool,
+    },
+    /// TRUNCATE TABLE.
+    Truncate {
+        /// The table.
+        name: Name,
+        /// `PARTITION (p1, ...)`, empty for all.
+        partitions: Vec<String>,
+    },
+    /// ALTER TABLE.
+    AlterTable {
+        /// The table.
+        name: Name,
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// Changes in written order, at least one.
+        changes: Vec<TableChange>,
+    },
+    /// `ALTER VIEW v AS query`.
+    AlterView {
+        /// The view.
+        name: Name,
+        /// New definition.
+        query: QueryText,
+    },
+    /// `MSCK REPAIR TABLE t [ADD|DROP|SYNC PARTITIONS]`.
+    MsckRepair {
+        /// The table.
+        name: Name,
+        /// Adds partitions that are on disk only (ADD or SYNC, and the default).
+        add: bool,
+        /// Drops partitions whose directory is gone (DROP or SYNC).
+        drop: bool,
+    },
+    /// `REFRESH TABLE t` / `REFRESH EXTERNAL TABLE t` / `REFRESH CATALOG c` / `REFRESH DATABASE d`.
+    Refresh {
+        /// What kind of object; `None` for a catalog.
+        kind: Option<ObjectKind>,
+        /// Its name.
+        name: Name,
+    },
+    /// SHOW in all its forms.
+    Show(Show),
+    /// `DESC[RIBE] table [column]`, also `SHOW COLUMNS`-like forms on a table function.
+    Describe {
+        /// What is described.
+        target: DescribeTarget,
+        /// EXTENDED, FORMATTED or ALL was written.
+        extended: bool,
+    },
+    /// `USE [catalog.]database`.
+    Use(Name),
+    /// `SWITCH catalog`.
+    SwitchCatalog(String),
+    /// SET, in order.
+    Set(Vec<Assignment>),
+    /// BEGIN / START TRANSACTION.
+    Begin {
+        /// `READ ONLY` was written.
+        read_only: bool,
+        /// `WITH CONSISTENT SNAPSHOT` was written.
+        consistent_snapshot: bool,
+    },
+    /// COMMIT.
+    Commit {
+        /// AND CHAIN.
+        chain: bool,
+        /// RELEASE.
+        release: bool,
+    },
+    /// ROLLBACK, without a savepoint.
+    Rollback {
+        /// AND CHAIN.
+        chain: bool,
+        /// RELEASE.
+        release: bool,
+    },
+    /// SAVEPOINT name.
+    Savepoint(String),
+    /// ROLLBACK TO [SAVEPOINT] name.
+    RollbackTo(String),
+    /// RELEASE SAVEPOINT name.
+    ReleaseSavepoint(String),
+    /// KILL.
+    Kill {
+        /// KILL QUERY: the statement, not the connection.
+        query: bool,
+        /// The id as written: a connection number, or a query id in quotes.
+        id: String,
+    },
+    /// `LOCK TABLES t READ, ...`.
+    LockTables(Vec<(Name, LockKind)>),
+    /// UNLOCK TABLES.
+    UnlockTables,
+    /// `FLUSH what`; upper case words.
+    Flush(String),
+    /// `ANALYZE TABLE t [(columns)]`.
+    Analyze {
+        /// The table.
+        name: Name,
+        /// Columns; empty for all.
+        columns: Vec<String>,
+    },
+    /// SYNC.
+    Sync,
+    /// `PREPARE name FROM 'text' | @variable`.
+    Prepare {
+        /// Statement name.
+        name: String,
+        /// Where its text is.
+        source: PrepareSource,
+    },
+    /// `EXECUTE name [USING @a, @b]`.
+    Execute {
+        /// Statement name.
+        name: String,
+        /// User variable names without `@`.
+        using: Vec<String>,
+    },
+    /// `DEALLOCATE PREPARE name` / `DROP PREPARE name`.
+    Deallocate(String),
+    /// `DO expr, ...`: evaluated, result dropped.
+    Do(QueryText),
+    /// `HELP 'topic'`.
+    Help(String),
+}
+
+/// INSERT.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// Target table.
+    pub table: Name,
+    /// INSERT OVERWRITE.
+    pub overwrite: bool,
+    /// `PARTITION (dt='x', hour)`: values as literals or `None` for dynamic ones. Doris's `PARTITION (p1, p2)` looks
+    /// the same, with `None` everywhere.
+    pub partition: Vec<(String, Option<Literal>)>,
+    /// Column list; empty when not written.
+    pub columns: Vec<String>,
+    /// `WITH LABEL name`.
+    pub label: Option<String>,
+    /// IGNORE was written.
+    pub ignore: bool,
+    /// What is inserted; VALUES is a query too.
+    pub source: QueryText,
+    /// ON DUPLICATE KEY UPDATE assignments: column and expression.
+    pub on_duplicate: Vec<(String, ast::Expr)>,
+}
+
+/// A literal value where only a literal may stand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Literal {
+    /// NULL.
+    Null,
+    /// TRUE or FALSE.
+    Boolean(bool),
+    /// A number as written, sign included.
+    Number(String),
+    /// A string, decoded.
+    String(String),
+}
+
+impl Literal {
+    /// The value as text; `None` for NULL. Booleans are `true` and `false`.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Literal::Null => None,
+            Literal::Boolean(b) => Some(b.to_string()),
+            Literal::Number(s) | Literal::String(s) => Some(s.clone()),
+        }
+    }
+}
+
+/// `SELECT ... INTO OUTFILE`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectIntoOutfile {
+    /// The query without the INTO clause.
+    pub source: QueryText,
+    /// Target path or URL, as written.
+    pub path: String,
+    /// `FORMAT AS csv`: lower case; `None` when not written (Doris: csv; MySQL: tab separated text).
+    pub format: Option<String>,
+    /// PROPERTIES(...) of Doris.
+    pub properties: Properties,
+    /// MySQL's FIELDS and LINES clauses, if any of them was written.
+    pub fields: Option<OutfileFields>,
+    /// `CHARACTER SET x`.
+    pub charset: Option<String>,
+}
+
+/// MySQL's `FIELDS TERMINATED BY ... LINES TERMINATED BY ...`. Values decoded; defaults are MySQL's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutfileFields {
+    /// Between fields; default tab.
+    pub terminated_by: String,
+    /// Around fields; default nothing.
+    pub enclosed_by: String,
+    /// ENCLOSED only around strings.
+    pub optionally: bool,
+    /// Escape character; default backslash.
+    pub escaped_by: String,
+    /// Before lines; default nothing.
+    pub lines_starting_by: String,
+    /// After lines; default newline.
+    pub lines_terminated_by: String,
+}
+
+impl Default for OutfileFields {
+    fn default() -> Self {
+        OutfileFields {
+            terminated_by: "\t".into(),
+            enclosed_by: String::new(),
+            optionally: false,
+            escaped_by: "\\".into(),
+            lines_starting_by: String::new(),
+            lines_terminated_by: "\n".into(),
+        }
+    }
+}
+
+/// A column of a table definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDef {
+    /// Name as written.
+    pub name: String,
+    /// Type.
+    pub data_type: SqlType,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// NOT NULL was written.
+    pub not_null: bool,
+}
+
+/// Hive's CREATE TABLE over files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateExternalTable {
+    /// The table.
+    pub name: Name,
+    /// EXTERNAL was written.
+    pub external: bool,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Columns in the files, in order; empty when they shall be inferred.
+    pub columns: Vec<ColumnDef>,
+    /// PARTITIONED BY columns.
+    pub partition_columns: Vec<ColumnDef>,
+    /// COMMENT of the table.
+    pub comment: Option<String>,
+    /// ROW FORMAT.
+    pub row_format: Option<RowFormat>,
+    /// STORED AS.
+    pub stored_as: Option<StoredAs>,
+    /// LOCATION.
+    pub location: Option<String>,
+    /// TBLPROPERTIES (or PROPERTIES).
+    pub properties: Properties,
+    /// `AS query`.
+    pub query: Option<QueryText>,
+}
+
+/// Hive's ROW FORMAT. Delimiters are decoded: `'\001'` is one byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowFormat {
+    /// ROW FORMAT DELIMITED; what was not written is `None`.
+    Delimited {
+        /// FIELDS TERMINATED BY.
+        field: Option<String>,
+        /// ESCAPED BY.
+        escape: Option<String>,
+        /// COLLECTION ITEMS TERMINATED BY.
+        collection: Option<String>,
+        /// MAP KEYS TERMINATED BY.
+        map_key: Option<String>,
+        /// LINES TERMINATED BY.
+        line: Option<String>,
+        /// NULL DEFINED AS.
+        null: Option<String>,
+    },
+    /// ROW FORMAT SERDE 'class'.
+    Serde {
+        /// Java class name.
+        class: String,
+        /// WITH SERDEPROPERTIES; values decoded like delimiters.
+        properties: Properties,
+    },
+}
+
+/// Hive's STORED AS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredAs {
+    /// A format by name, upper case: TEXTFILE, PARQUET, ORC, ...
+    Format(String),
+    /// INPUTFORMAT 'class' OUTPUTFORMAT 'class'.
+    Classes {
+        /// Input class.
+        input: String,
+        /// Output class.
+        output: String,
+    },
+}
+
+/// CREATE VIEW.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateView {
+    /// The view.
+    pub name: Name,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// With IF NOT EXISTS.
+    pub if_not_exists: bool,
+    /// Column names (and comments), empty when not written.
+    pub columns: Vec<(String, Option<String>)>,
+    /// COMMENT.
+    pub comment: Option<String>,
+    /// Definition; its `text` is what SHOW CREATE VIEW prints.
+    pub query: QueryText,
+}
+
+/// Kinds of named objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+    /// A database.
+    Database,
+}
+
+/// One change of ALTER TABLE.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum TableChange {
+    /// `ADD [IF NOT EXISTS] PARTITION (k=v, ...) [LOCATION '...']`, one per partition.
+    AddPartition {
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Column and value.
+        spec: Vec<(String, Literal)>,
+        /// Where its files are.
+        location: Option<String>,
+    },
+    /// `DROP [IF EXISTS] PARTITION (k=v, ...) [PURGE]`, one per partition.
+    DropPartition {
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// Column and value.
+        spec: Vec<(String, Literal)>,
+    },
+    /// RENAME [TO|AS] name.
+    Rename(Name),
+    /// `ADD COLUMN[S]`.
+    AddColumns(Vec<ColumnDef>),
+    /// `REPLACE COLUMNS (...)` of Hive.
+    ReplaceColumns(Vec<ColumnDef>),
+    /// `DROP COLUMN name`.
+    DropColumn(String),
+    /// `RENAME COLUMN a TO b`, also `CHANGE a b type`.
+    RenameColumn {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
+        /// New definition, for CHANGE.
+        definition: Option<ColumnDef>,
+    },
+    /// `SET LOCATION '...'`.
+    SetLocation(String),
+    /// `SET TBLPROPERTIES (...)` or Doris's `SET (...)`.
+    SetProperties(Properties),
+    /// `UNSET TBLPROPERTIES [IF EXISTS] ('a', ...)`.
+    UnsetProperties(Vec<String>),
+    /// `SET SERDEPROPERTIES (...)`.
+    SetSerdeProperties(Properties),
+    /// `RECOVER PARTITIONS`: the same as MSCK REPAIR.
+    RecoverPartitions,
+    /// `MODIFY COMMENT '...'`.
+    Comment(String),
+}
+
+/// LIKE or WHERE behind SHOW.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShowFilter {
+    /// LIKE 'pattern'.
+    Like(String),
+    /// WHERE over the result's own columns.
+    Where(ast::Expr),
+}
+
+/// SHOW.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Show {
+    /// What is shown.
+    pub kind: ShowKind,
+    /// LIKE or WHERE.
+    pub filter: Option<ShowFilter>,
+    /// LIMIT: offset and count.
+    pub limit: Option<(u64, u64)>,
+}
+
+/// Where a variable lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// GLOBAL.
+    Global,
+    /// SESSION, LOCAL, or nothing.
+    Session,
+    /// PERSIST / PERSIST_ONLY.
+    Persist,
+}
+
+/// What SHOW shows.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ShowKind {
+    /// DATABASES / SCHEMAS [FROM catalog].
+    Databases {
+        /// Catalog.
+        from: Option<Name>,
+    },
+    /// [FULL] TABLES [FROM db].
+    Tables {
+        /// FULL.
+        full: bool,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// VIEWS [FROM db].
+    Views {
+        /// Database.
+        from: Option<Name>,
+    },
+    /// TABLE STATUS [FROM db].
+    TableStatus {
+        /// Database.
+        from: Option<Name>,
+    },
+    /// CREATE TABLE t.
+    CreateTable(Name),
+    /// CREATE VIEW v.
+    CreateView(Name),
+    /// CREATE DATABASE d.
+    CreateDatabase(Name),
+    /// [FULL] COLUMNS / FIELDS FROM t [FROM db].
+    Columns {
+        /// FULL.
+        full: bool,
+        /// The table, its database merged in.
+        table: Name,
+    },
+    /// INDEX / INDEXES / KEYS FROM t.
+    Index(Name),
+    /// PARTITIONS [FROM] t.
+    Partitions {
+        /// The table.
+        table: Name,
+        /// Hive's `PARTITION (k=v)`.
+        spec: Vec<(String, Literal)>,
+    },
+    /// [GLOBAL|SESSION] VARIABLES.
+    Variables(Scope),
+    /// [GLOBAL|SESSION] STATUS.
+    Status(Scope),
+    /// [FULL] PROCESSLIST.
+    Processlist {
+        /// FULL.
+        full: bool,
+    },
+    /// WARNINGS; `count` for `SHOW COUNT(*) WARNINGS`.
+    Warnings {
+        /// Only their number.
+        count: bool,
+    },
+    /// ERRORS.
+    Errors {
+        /// Only their number.
+        count: bool,
+    },
+    /// [STORAGE] ENGINES.
+    Engines,
+    /// CHARSET / CHARACTER SET.
+    Charset,
+    /// COLLATION.
+    Collation,
+    /// PLUGINS.
+    Plugins,
+    /// PRIVILEGES.
+    Privileges,
+    /// GRANTS [FOR user]; `ALL GRANTS`.
+    Grants {
+        /// User and host as written.
+        user: Option<String>,
+        /// ALL.
+        all: bool,
+    },
+    /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
+    Functions {
+        /// FULL.
+        full: bool,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// TRIGGERS [FROM db].
+    Triggers,
+    /// EVENTS [FROM db].
+    Events,
+    /// PROCEDURE STATUS / FUNCTION STATUS / PACKAGE STATUS.
+    ProcedureStatus,
+    /// OPEN TABLES.
+    OpenTables,
+    /// CATALOGS.
+    Catalogs,
+    /// BACKENDS.
+    Backends,
+    /// FRONTENDS.
+    Frontends,
+    /// `[QUERY|LOAD] PROFILE ['/id']` and PROFILES.
+    Profile {
+        /// Id or path as written.
+        id: Option<String>,
+        /// The list, not one profile.
+        list: bool,
+    },
+    /// `TABLET`, `DATA`, `LOAD`, `PROC '/x'` and other admin forms: words upper case, names as written.
+    Other(String),
+}
+
+/// What DESCRIBE describes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DescribeTarget {
+    /// A table, and one column or a LIKE pattern of it.
+    Table {
+        /// The table.
+        name: Name,
+        /// Column or pattern.
+        column: Option<String>,
+    },
+    /// A path in quotes, or `FUNCTION files(...)`: described as `SELECT * FROM ...`.
+    Query(QueryText),
+}
+
+/// One part of SET.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Assignment {
+    /// A system variable.
+    Variable {
+        /// Where.
+        scope: Scope,
+        /// Name as written, without `@@` and scope.
+        name: String,
+        /// New value.
+        value: SetValue,
+    },
+    /// A user variable.
+    User {
+        /// Name without `@`.
+        name: String,
+        /// New value.
+        value: SetValue,
+    },
+    /// NAMES charset [COLLATE collation].
+    Names {
+        /// Character set; `None` for DEFAULT.
+        charset: Option<String>,
+        /// Collation.
+        collation: Option<String>,
+    },
+    /// CHARACTER SET / CHARSET.
+    CharacterSet(Option<String>),
+    /// [SESSION|GLOBAL] TRANSACTION characteristics.
+    Transaction {
+        /// Where; `None` is the next transaction only.
+        scope: Option<Scope>,
+        /// `READ-COMMITTED` and so on, in the form of the variable's value.
+        isolation: Option<String>,
+        /// READ ONLY / READ WRITE.
+        read_only: Option<bool>,
+    },
+    /// PASSWORD [FOR user] = PASSWORD('x') | 'x'.
+    Password {
+        /// User as written.
+        user: Option<String>,
+        /// The password or hash as written.
+        password: String,
+        /// It was inside PASSWORD(...), so it is plain text.
+        plain: bool,
+    },
+}
+
+/// The right-hand side of SET.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SetValue {
+    /// DEFAULT.
+    Default,
+    /// A word without quotes (`ON`, `utf8mb4`), as written.
+    Word(String),
+    /// A literal.
+    Literal(Literal),
+    /// Any other expression, as a query of one row and one column.
+    Query(QueryText),
+}
+
+/// Lock kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// READ [LOCAL].
+    Read,
+    /// [LOW_PRIORITY] WRITE.
+    Write,
+}
+
+/// Where PREPARE takes its text from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrepareSource {
+    /// A string literal.
+    Text(String),
+    /// A user variable's name without `@`.
+    Variable(String),
+}
