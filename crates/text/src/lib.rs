@@ -17,6 +17,7 @@
 //! | [`write`] | rows back to text |
 
 pub mod block;
+pub mod compress;
 pub mod convert;
 pub mod dialect;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod span;
 pub mod views;
 
 pub use block::TextBlock;
+pub use compress::{CompressError, Encoder, decoder, encoder};
 pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
 pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
