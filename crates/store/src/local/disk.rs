@@ -1,0 +1,294 @@
+//! The system calls that the local store makes, as a trait.
+//!
+//! [`RealDisk`] makes them. Tests put two others in its place: one that records their order, and a simulated file system
+//! that loses what was not synced. Paths are relative to the store's directory, with `/` between their parts; the store
+//! above has checked that no part is `.`, `..` or empty.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags};
+
+/// What stat(2) says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    /// Identity of the file's content on this file system.
+    pub inode: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// Kind of the entry.
+    pub kind: Kind,
+}
+
+/// What a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link, socket, device: never one of the store's objects.
+    Other,
+}
+
+/// A lock that is held until it is dropped.
+pub(super) trait Held: Debug + Send + Sync {}
+
+/// A temporary file of this process, held by a lock that ends with the process.
+pub(super) trait TempFile: Debug + Send + Sync {
+    /// Writes all bytes at the offset.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Returns when the content would survive a power cut (fdatasync).
+    fn sync(&self) -> io::Result<()>;
+    /// Inode, size and time of the content.
+    fn stat(&self) -> io::Result<Stat>;
+}
+
+/// A file open for reading.
+pub(super) trait ReadFile: Debug + Send + Sync {
+    /// Fills the buffer from the offset; an early end of the file is `UnexpectedEof`.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Inode, size and time of the open file.
+    fn stat(&self) -> io::Result<Stat>;
+}
+
+/// The file system below one store.
+pub(super) trait Disk: Debug + Send + Sync + 'static {
+    /// Makes one directory; an existing one is fine.
+    fn make_dir(&self, dir: &str) -> io::Result<()>;
+    /// Returns when the directory's entries would survive a power cut (fsync).
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Makes a new file and locks it.
+    fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>>;
+    /// A second name for a file; `AlreadyExists` if there is something of that name.
+    fn link(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives a file another name, in place of what had it.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a name.
+    fn unlink(&self, file: &str) -> io::Result<()>;
+    /// Opens a file for reading.
+    fn open(&self, file: &str) -> io::Result<Box<dyn ReadFile>>;
+    /// What has that name, links not followed.
+    fn stat(&self, path: &str) -> io::Result<Stat>;
+    /// Names in a directory, in no order. Names that are not UTF-8 are left out: they cannot be objects.
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<(String, Kind)>>;
+    /// Waits for the lock on a file, which is made if it is missing.
+    fn lock(&self, file: &str, exclusive: bool) -> io::Result<Box<dyn Held>>;
+    /// Takes the lock of a temporary file if no living process holds it.
+    fn try_lock(&self, file: &str) -> io::Result<Option<Box<dyn Held>>>;
+}
+
+/// The directory of a store, through system calls.
+#[derive(Debug)]
+pub(super) struct RealDisk {
+    root: OwnedFd,
+}
+
+/// Only the owner reads: the catalog will hold password verifiers.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIR_MODE: Mode = Mode::RWXU;
+
+impl RealDisk {
+    /// Opens the root directory, making it and its parents (each synced into its own parent) if they are missing.
+    pub(super) fn open(root: &Path) -> io::Result<Self> {
+        let absolute = std::path::absolute(root)?;
+        let mut missing: Vec<PathBuf> = Vec::new();
+        for dir in absolute.ancestors() {
+            match std::fs::metadata(dir) {
+                Ok(m) if m.is_dir() => break,
+                Ok(_) => return Err(io::Error::new(ErrorKind::NotADirectory, format!("{} is a file", dir.display()))),
+                Err(e) if e.kind() == ErrorKind::NotFound => missing.push(dir.to_path_buf()),
+                Err(e) => return Err(e),
+            }
+        }
+        for dir in missing.iter().rev() {
+            match rustix::fs::mkdir(dir, DIR_MODE) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(e) => return Err(e.into()),
+            }
+            if let Some(parent) = dir.parent() {
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        let root =
+            rustix::fs::openat(CWD, &absolute, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    /// Opens a directory below the root part by part, following no symbolic link on the way.
+    fn dir(&self, dir: &str) -> io::Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mut fd = rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?;
+        for part in dir.split('/').filter(|p| !p.is_empty()) {
+            fd = rustix::fs::openat(&fd, part, flags, Mode::empty())?;
+        }
+        Ok(fd)
+    }
+
+    /// The directory that holds `path`, and the name in it.
+    fn at<'a>(&self, path: &'a str) -> io::Result<(OwnedFd, &'a str)> {
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok((self.dir(dir)?, name))
+    }
+}
+
+fn kind(mode: FileType) -> Kind {
+    match mode {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Dir,
+        _ => Kind::Other,
+    }
+}
+
+#[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "field widths differ between targets")]
+fn stat_of(s: &rustix::fs::Stat) -> Stat {
+    Stat {
+        inode: s.st_ino as u64,
+        size: s.st_size.max(0) as u64,
+        mtime_ns: (s.st_mtime as i64).saturating_mul(1_000_000_000).saturating_add(s.st_mtime_nsec as i64),
+        kind: kind(FileType::from_raw_mode(s.st_mode)),
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl Held for RealFile {}
+
+impl TempFile for RealFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(stat_of(&rustix::fs::fstat(&self.0)?))
+    }
+}
+
+impl ReadFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        Ok(stat_of(&rustix::fs::fstat(&self.0)?))
+    }
+}
+
+fn flock(file: &File, operation: FlockOperation) -> io::Result<()> {
+    loop {
+        match rustix::fs::flock(file, operation) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+impl Disk for RealDisk {
+    fn make_dir(&self, dir: &str) -> io::Result<()> {
+        let (parent, name) = self.at(dir)?;
+        match rustix::fs::mkdirat(&parent, name, DIR_MODE) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        Ok(rustix::fs::fsync(self.dir(dir)?)?)
+    }
+
+    fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>> {
+        let (dir, name) = self.at(file)?;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = File::from(rustix::fs::openat(&dir, name, flags, FILE_MODE)?);
+        flock(&made, FlockOperation::LockExclusive)?;
+        // Between the two calls a starting process may have found the file unheld and swept it: the name is gone then,
+        // and the caller draws another.
+        if rustix::fs::fstat(&made)?.st_nlink == 0 {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        Ok(Box::new(RealFile(made)))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let ((from_dir, from), (to_dir, to)) = (self.at(from)?, self.at(to)?);
+        Ok(rustix::fs::linkat(&from_dir, from, &to_dir, to, AtFlags::empty())?)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let ((from_dir, from), (to_dir, to)) = (self.at(from)?, self.at(to)?);
+        Ok(rustix::fs::renameat(&from_dir, from, &to_dir, to)?)
+    }
+
+    fn unlink(&self, file: &str) -> io::Result<()> {
+        let (dir, name) = self.at(file)?;
+        Ok(rustix::fs::unlinkat(&dir, name, AtFlags::empty())?)
+    }
+
+    fn open(&self, file: &str) -> io::Result<Box<dyn ReadFile>> {
+        let (dir, name) = self.at(file)?;
+        // NONBLOCK so that a named pipe in the directory cannot hold the open for ever; no effect on files.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        Ok(Box::new(RealFile(File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?))))
+    }
+
+    fn stat(&self, path: &str) -> io::Result<Stat> {
+        if path.is_empty() {
+            return Ok(stat_of(&rustix::fs::fstat(&self.root)?));
+        }
+        let (dir, name) = self.at(path)?;
+        Ok(stat_of(&rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn read_dir(&self, dir: &str) -> io::Result<Vec<(String, Kind)>> {
+        let fd = self.dir(dir)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say; ask for this one name.
+                FileType::Unknown => match rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(s) => kind(FileType::from_raw_mode(s.st_mode)),
+                    Err(rustix::io::Errno::NOENT) => continue,
+                    Err(e) => return Err(e.into()),
+                },
+                known => kind(known),
+            };
+            names.push((name.to_string(), kind));
+        }
+        Ok(names)
+    }
+
+    fn lock(&self, file: &str, exclusive: bool) -> io::Result<Box<dyn Held>> {
+        let (dir, name) = self.at(file)?;
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = File::from(rustix::fs::openat(&dir, name, flags, FILE_MODE)?);
+        flock(&file, if exclusive { FlockOperation::LockExclusive } else { FlockOperation::LockShared })?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn try_lock(&self, file: &str) -> io::Result<Option<Box<dyn Held>>> {
+        let (dir, name) = self.at(file)?;
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(RealFile(file)))),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}

@@ -1,0 +1,813 @@
+//! A durable [`ObjectStore`] on a local directory.
+//!
+//! What `put` acknowledged survives a power cut; what it did not acknowledge is there whole or not at all. Creating an
+//! object that exists fails, also between processes. A put makes these system calls, in this order:
+//!
+//! 1. create and flock(2) a temporary file in `.dipper/tmp`, write it, fdatasync(2) it,
+//! 2. link(2) it to its final name, which fails if there is one ([`PutMode::Create`]), or rename(2) it
+//!    ([`PutMode::Overwrite`]),
+//! 3. fsync(2) the directory (and, the first time, every directory above it),
+//! 4. remove the temporary name.
+//!
+//! Temporary files are never objects: their directory is not listed. Those whose lock nobody holds belong to dead
+//! processes and are removed when a store is opened.
+//!
+//! **Listing.** readdir(3) is no snapshot, so LIST and delete exclude each other by a lock file. Names that a LIST shows
+//! are durable: when it meets one that this process has not seen synced (another process may be between steps 2 and 3,
+//! or have died there), it syncs the directory first. A single `get` gives no such promise. Directories that only hold
+//! directories without objects are not shown; directories are never removed, since other processes rely on what they
+//! synced above them.
+//!
+//! ```text
+//! <root>/.dipper/format    "dipper data directory\nformat 1\n"
+//! <root>/.dipper/lock      flock: shared by LIST, exclusive for delete
+//! <root>/.dipper/tmp/      unfinished puts
+//! <root>/<everything else> one file an object
+//! ```
+
+mod disk;
+mod upload;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, Result,
+};
+use parking_lot::Mutex;
+use rand::Rng;
+
+use disk::{Disk, Held, Kind, ReadFile, RealDisk, Stat, TempFile};
+
+/// Name shown in errors.
+const STORE: &str = "LocalStore";
+/// The store's own directory; no object's path begins with it.
+const OWN_DIR: &str = ".dipper";
+const FORMAT_FILE: &str = ".dipper/format";
+const LOCK_FILE: &str = ".dipper/lock";
+const TEMP_DIR: &str = ".dipper/tmp";
+const MAGIC: &str = "dipper data directory\nformat ";
+const FORMAT: u32 = 1;
+/// A directory whose last change is older than this is taken as written back by the kernel (which does so within 30 s
+/// by default), so that opening a store does not sync every directory it reads.
+const WRITTEN_BACK_SECONDS: i64 = 300;
+/// Directories with more names than this are synced instead of remembered name by name.
+const REMEMBERED_NAMES_MAX: usize = 8192;
+/// Bytes read by one call when an object is streamed.
+const READ_CHUNK_BYTES: u64 = 4 << 20;
+
+/// Why a directory cannot be opened as a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalError {
+    /// A system call failed.
+    #[error("data directory {}: {what}: {source}", .root.display())]
+    Io {
+        /// The directory.
+        root: PathBuf,
+        /// What was being done.
+        what: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The directory holds something else.
+    #[error("{} is not empty and not a dipper data directory; name an empty or a new directory", .root.display())]
+    Foreign {
+        /// The directory.
+        root: PathBuf,
+    },
+    /// Written by a newer dipper.
+    #[error("data directory {}: format {found}, this dipper reads up to {FORMAT}; use a newer dipper", .root.display())]
+    Newer {
+        /// The directory.
+        root: PathBuf,
+        /// Format found.
+        found: u32,
+    },
+    /// `.dipper/format` is not what a store writes.
+    #[error("data directory {}: .dipper/format is damaged: expected \"dipper data directory\" and a format number, \
+             found {found:?}; restore it from a backup", .root.display())]
+    Damaged {
+        /// The directory.
+        root: PathBuf,
+        /// First bytes of the file.
+        found: String,
+    },
+}
+
+/// A durable object store on a local directory; see the [module](self).
+///
+/// Cloning gives another handle on the same store. All paths are relative to the root; those that would leave it, name
+/// `.dipper`, or cross a symbolic link are refused.
+#[derive(Clone, Debug)]
+pub struct LocalStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// Tells the temporary files of this process apart from those of others.
+    nonce: u64,
+    counter: AtomicU64,
+    /// Directories that this process synced into all directories above them.
+    durable_dirs: Mutex<HashSet<String>>,
+    /// Per directory, the names with their inode that are known to be synced.
+    durable_names: Mutex<HashMap<String, HashMap<String, u64>>>,
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalStore({})", self.inner.root.display())
+    }
+}
+
+impl LocalStore {
+    /// Opens the store in a directory, makes it if it is missing or empty, and removes what dead processes left.
+    ///
+    /// # Errors
+    /// The directory cannot be made or read, holds other things, or was written by a newer dipper.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, LocalError> {
+        let root = root.into();
+        match RealDisk::open(&root) {
+            Ok(disk) => Self::on_disk(root, Arc::new(disk)),
+            Err(source) => Err(LocalError::Io { root, what: "opening it", source }),
+        }
+    }
+
+    fn on_disk(root: PathBuf, disk: Arc<dyn Disk>) -> Result<Self, LocalError> {
+        let inner = Inner {
+            root,
+            disk,
+            nonce: rand::rng().random(),
+            counter: AtomicU64::new(0),
+            durable_dirs: Mutex::default(),
+            durable_names: Mutex::default(),
+        };
+        inner.start()?;
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The directory this store is in.
+    pub fn root(&self) -> &std::path::Path {
+        &self.inner.root
+    }
+
+    /// Runs file system calls away from the async threads, or here if there is no runtime.
+    async fn blocking<T: Send + 'static>(&self, f: impl FnOnce(&Inner) -> Result<T> + Send + 'static) -> Result<T> {
+        let inner = Arc::clone(&self.inner);
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime.spawn_blocking(move || f(&inner)).await?,
+            Err(_) => f(&inner),
+        }
+    }
+}
+
+/// A name in the temporary directory that is removed with its owner.
+#[derive(Debug)]
+struct TempName {
+    disk: Arc<dyn Disk>,
+    name: String,
+}
+
+impl Drop for TempName {
+    fn drop(&mut self) {
+        // After a rename the name is gone, and after a crash the next start sweeps it: nothing depends on this call.
+        if let Err(e) = self.disk.unlink(&self.name)
+            && e.kind() != ErrorKind::NotFound
+        {
+            tracing::debug!(file = %self.name, error = %e, "temporary file stays until the next start");
+        }
+    }
+}
+
+/// A temporary file of this process. The name goes before the lock (fields drop in order): a file without its lock
+/// looks like one of a dead process.
+#[derive(Debug)]
+struct Temp {
+    name: TempName,
+    file: Box<dyn TempFile>,
+}
+
+impl Inner {
+    fn start(&self) -> Result<(), LocalError> {
+        let io = |what| move |source| LocalError::Io { root: self.root.clone(), what, source };
+        let format = match self.read_small(FORMAT_FILE) {
+            Ok(bytes) => Some(bytes),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) => return Err(io("reading .dipper/format")(e)),
+        };
+        match format {
+            Some(ref bytes) => self.check_format(bytes)?,
+            None => {
+                let names = self.disk.read_dir("").map_err(io("listing it"))?;
+                // A start that was cut off leaves only our own directory.
+                if names.iter().any(|(n, _)| n != OWN_DIR) {
+                    return Err(LocalError::Foreign { root: self.root.clone() });
+                }
+            }
+        }
+        for dir in [OWN_DIR, TEMP_DIR] {
+            self.disk.make_dir(dir).map_err(io("making .dipper"))?;
+        }
+        self.sweep().map_err(io("removing unfinished files"))?;
+        if format.is_none() {
+            let temp = self.temp().map_err(io("making a temporary file"))?;
+            let content = format!("{MAGIC}{FORMAT}\n");
+            temp.file.write_at(content.as_bytes(), 0).map_err(io("writing .dipper/format"))?;
+            temp.file.sync().map_err(io("syncing .dipper/format"))?;
+            match self.disk.link(&temp.name.name, FORMAT_FILE) {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    let other = self.read_small(FORMAT_FILE).map_err(io("reading .dipper/format"))?;
+                    self.check_format(&other)?;
+                }
+                Err(e) => return Err(io("making .dipper/format")(e)),
+            }
+            self.disk.sync_dir(OWN_DIR).map_err(io("syncing .dipper"))?;
+            self.disk.sync_dir("").map_err(io("syncing it"))?;
+        }
+        Ok(())
+    }
+
+    fn read_small(&self, file: &str) -> io::Result<Vec<u8>> {
+        let file = self.disk.open(file)?;
+        let mut bytes = vec![0; file.stat()?.size.min(4096) as usize];
+        file.read_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    fn check_format(&self, bytes: &[u8]) -> Result<(), LocalError> {
+        let text = String::from_utf8_lossy(bytes);
+        let number = text.strip_prefix(MAGIC).and_then(|t| t.strip_suffix('\n')).and_then(|t| t.parse::<u32>().ok());
+        match number {
+            Some(1..=FORMAT) => Ok(()),
+            Some(found) if found > FORMAT => Err(LocalError::Newer { root: self.root.clone(), found }),
+            _ => Err(LocalError::Damaged { root: self.root.clone(), found: text.chars().take(64).collect() }),
+        }
+    }
+
+    /// Removes temporary files that no living process holds.
+    fn sweep(&self) -> io::Result<()> {
+        for (name, kind) in self.disk.read_dir(TEMP_DIR)? {
+            if kind != Kind::File {
+                continue;
+            }
+            let file = format!("{TEMP_DIR}/{name}");
+            let gone = |e: io::Error| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) };
+            match self.disk.try_lock(&file) {
+                // The lock is kept until the name is gone, so that a process which has just made the file (and waits
+                // for its lock) sees afterwards that it lost the name.
+                Ok(Some(_held)) => self.disk.unlink(&file).or_else(gone)?,
+                Ok(None) => {}
+                Err(e) => gone(e)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn temp_name(&self) -> TempName {
+        let name = format!("{TEMP_DIR}/{:016x}-{}", self.nonce, self.counter.fetch_add(1, Ordering::Relaxed));
+        TempName { disk: Arc::clone(&self.disk), name }
+    }
+
+    /// A new temporary file, locked.
+    fn temp(&self) -> io::Result<Temp> {
+        loop {
+            let name = self.temp_name();
+            match self.disk.create(&name.name) {
+                Ok(file) => return Ok(Temp { name, file }),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Makes the directory and those above it, and syncs each into the one above. Directories that another process made
+    /// count as new: it may not have synced them yet.
+    fn ensure_dir(&self, dir: &str) -> io::Result<()> {
+        if dir.is_empty() || self.durable_dirs.lock().contains(dir) {
+            return Ok(());
+        }
+        let ends: Vec<usize> = dir.match_indices('/').map(|(i, _)| i).chain([dir.len()]).collect();
+        for &end in &ends {
+            self.disk.make_dir(&dir[..end])?;
+        }
+        for &end in &ends {
+            self.disk.sync_dir(parent(&dir[..end]))?;
+        }
+        self.durable_dirs.lock().extend(ends.iter().map(|&end| dir[..end].to_string()));
+        Ok(())
+    }
+
+    /// Steps 2 and 3 of a put: gives a synced file its final name. `inode` is that file's.
+    fn publish(&self, from: &str, to: &str, create: bool, inode: u64) -> io::Result<()> {
+        let dir = parent(to);
+        let give = || {
+            self.ensure_dir(dir)?;
+            if create { self.disk.link(from, to) } else { self.disk.rename(from, to) }
+        };
+        let given = match give() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                // Somebody removed a directory that we knew as durable: make it again.
+                self.durable_dirs.lock().clear();
+                give()
+            }
+            other => other,
+        };
+        if let Err(e) = given {
+            if e.kind() == ErrorKind::AlreadyExists {
+                // The caller builds on what is there; its maker may not have synced the name yet.
+                self.disk.sync_dir(dir)?;
+            }
+            return Err(e);
+        }
+        self.disk.sync_dir(dir)?;
+        if let Some(names) = self.durable_names.lock().get_mut(dir) {
+            names.insert(file_name(to).to_string(), inode);
+        }
+        Ok(())
+    }
+
+    /// All of a put after its bytes are in the temporary file.
+    fn finish(&self, temp: &Temp, location: &Path, create: bool) -> Result<PutResult> {
+        let to = object_name(location)?;
+        let finish = || {
+            temp.file.sync()?;
+            let stat = temp.file.stat()?;
+            self.publish(&temp.name.name, to, create, stat.inode)?;
+            Ok(stat)
+        };
+        let stat = finish().map_err(|e| self.error(location, e))?;
+        Ok(PutResult { e_tag: Some(etag(&stat)), version: None })
+    }
+
+    fn put(&self, location: &Path, payload: &PutPayload, create: bool) -> Result<PutResult> {
+        object_name(location)?;
+        let write = || {
+            let temp = self.temp()?;
+            let mut offset = 0;
+            for part in payload {
+                temp.file.write_at(part, offset)?;
+                offset += part.len() as u64;
+            }
+            Ok(temp)
+        };
+        let temp = write().map_err(|e| self.error(location, e))?;
+        self.finish(&temp, location, create)
+    }
+
+    fn open(&self, location: &Path) -> Result<(Box<dyn ReadFile>, ObjectMeta)> {
+        let name = object_name(location)?;
+        let failed = |e| self.error(location, e);
+        let file = self.disk.open(name).map_err(failed)?;
+        let stat = file.stat().map_err(failed)?;
+        if stat.kind != Kind::File {
+            return Err(failed(io::Error::new(ErrorKind::NotFound, "a directory, not an object")));
+        }
+        Ok((file, meta(location.clone(), &stat)))
+    }
+
+    /// One directory's names in order, with what they are: files after `after` with their stat. Names are durable.
+    fn read_dir(&self, dir: &str, after: Option<&str>) -> io::Result<Vec<(String, Entry)>> {
+        let mut names = match self.disk.read_dir(dir) {
+            Ok(names) => names,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
+        names.sort();
+        names.dedup();
+        let mut entries = Vec::with_capacity(names.len());
+        let all: HashSet<&str> = names.iter().map(|(n, _)| n.as_str()).collect();
+        for (name, kind) in &names {
+            let path = join(dir, name);
+            if dir.is_empty() && name == OWN_DIR || Path::parse(&path).map_or(true, |p| p.as_ref() != path) {
+                continue; // not an object's name
+            }
+            match kind {
+                Kind::Dir => entries.push((path, Entry::Dir)),
+                Kind::File if after.is_none_or(|a| path.as_str() > a) => match self.disk.stat(&path) {
+                    Ok(stat) if stat.kind == Kind::File => entries.push((path, Entry::File(stat))),
+                    Ok(_) => {}
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    Err(e) => return Err(e),
+                },
+                Kind::File | Kind::Other => {}
+            }
+        }
+        self.sync_names(dir, &all, &entries)?;
+        Ok(entries)
+    }
+
+    /// Syncs the directory unless every file listed is known to be synced under its name.
+    fn sync_names(&self, dir: &str, all: &HashSet<&str>, entries: &[(String, Entry)]) -> io::Result<()> {
+        let files = || {
+            entries.iter().filter_map(|(path, e)| match e {
+                Entry::File(stat) => Some((file_name(path), stat.inode)),
+                Entry::Dir => None,
+            })
+        };
+        if files().next().is_none() {
+            return Ok(());
+        }
+        {
+            let mut known = self.durable_names.lock();
+            if let Some(names) = known.get_mut(dir) {
+                names.retain(|n, _| all.contains(n.as_str()));
+                if files().all(|(name, inode)| names.get(name) == Some(&inode)) {
+                    return Ok(());
+                }
+            }
+        }
+        let changed_ns = self.disk.stat(dir)?.mtime_ns;
+        let now_ns = Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX);
+        let written_back = now_ns.saturating_sub(changed_ns) > WRITTEN_BACK_SECONDS * 1_000_000_000;
+        if !written_back {
+            // The directories above, too: their maker may have died before it synced them.
+            self.ensure_dir(dir)?;
+            self.disk.sync_dir(dir)?;
+        }
+        let mut known = self.durable_names.lock();
+        if all.len() > REMEMBERED_NAMES_MAX {
+            known.remove(dir);
+        } else {
+            known.entry(dir.to_string()).or_default().extend(files().map(|(name, inode)| (name.to_string(), inode)));
+        }
+        Ok(())
+    }
+
+    fn lock(&self, exclusive: bool) -> Result<Box<dyn Held>> {
+        self.disk.lock(LOCK_FILE, exclusive).map_err(|e| self.error(&Path::from(LOCK_FILE), e))
+    }
+
+    /// All objects below the prefix, in order of their paths.
+    fn list(&self, prefix: Option<&Path>, after: Option<&Path>) -> Result<Vec<ObjectMeta>> {
+        let root = prefix_name(prefix)?;
+        let _shared = self.lock(false)?;
+        let mut found = Vec::new();
+        let mut todo = vec![root.to_string()];
+        while let Some(dir) = todo.pop() {
+            let entries = self.read_dir(&dir, after.map(Path::as_ref));
+            for (path, entry) in entries.map_err(|e| self.error(&Path::from(dir.as_str()), e))? {
+                match entry {
+                    Entry::Dir => todo.push(path),
+                    Entry::File(stat) => found.push(meta(Path::from(path), &stat)),
+                }
+            }
+        }
+        found.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(found)
+    }
+
+    fn list_level(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let root = prefix_name(prefix)?;
+        let failed = |dir: &str, e| self.error(&Path::from(dir), e);
+        let _shared = self.lock(false)?;
+        let mut level = ListResult { objects: Vec::new(), common_prefixes: Vec::new() };
+        for (path, entry) in self.read_dir(root, None).map_err(|e| failed(root, e))? {
+            match entry {
+                Entry::File(stat) => level.objects.push(meta(Path::from(path), &stat)),
+                Entry::Dir if self.has_object(&path).map_err(|e| failed(&path, e))? => {
+                    level.common_prefixes.push(Path::from(path));
+                }
+                Entry::Dir => {}
+            }
+        }
+        Ok(level)
+    }
+
+    /// True if there is a file anywhere below the directory.
+    fn has_object(&self, dir: &str) -> io::Result<bool> {
+        let mut todo = vec![dir.to_string()];
+        while let Some(dir) = todo.pop() {
+            for (name, kind) in self.disk.read_dir(&dir)? {
+                match kind {
+                    Kind::File => return Ok(true),
+                    Kind::Dir => todo.push(join(&dir, &name)),
+                    Kind::Other => {}
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes objects under the exclusive lock, then syncs each directory once.
+    fn delete(&self, locations: &[Path]) -> Vec<Result<Path>> {
+        let _exclusive = match self.lock(true) {
+            Ok(held) => held,
+            Err(e) => {
+                let why = e.to_string();
+                let failed = |p: &Path| Err(self.error(p, io::Error::other(why.clone())));
+                return locations.iter().map(failed).collect();
+            }
+        };
+        let mut done: Vec<Result<Path>> = locations
+            .iter()
+            .map(|location| {
+                let name = object_name(location)?;
+                // unlink(2) says EISDIR or EPERM for a directory, by file system; to a caller it is no object.
+                let gone = match self.disk.stat(name) {
+                    Ok(stat) if stat.kind != Kind::File => Err(ErrorKind::NotFound.into()),
+                    Ok(_) => self.disk.unlink(name),
+                    Err(e) => Err(e),
+                };
+                gone.map_err(|e| self.error(location, e))?;
+                Ok(location.clone())
+            })
+            .collect();
+        let dirs: HashSet<String> = done.iter().flatten().map(|path| parent(path.as_ref()).to_string()).collect();
+        for dir in dirs {
+            if let Err(e) = self.disk.sync_dir(&dir) {
+                let why = e.to_string();
+                for one in &mut done {
+                    if let Ok(path) = one
+                        && parent(path.as_ref()) == dir
+                    {
+                        *one = Err(self.error(&path.clone(), io::Error::other(why.clone())));
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    /// Objects never change in place, so a copy is a second name for the same bytes.
+    fn copy(&self, from: &Path, to: &Path, create: bool) -> Result<()> {
+        let (from_name, to_name) = (object_name(from)?, object_name(to)?);
+        let (file, _) = self.open(from)?;
+        let copy = || {
+            let inode = file.stat()?.inode;
+            if create {
+                return self.publish(from_name, to_name, true, inode);
+            }
+            let second = self.temp_name();
+            self.disk.link(from_name, &second.name)?;
+            self.publish(&second.name, to_name, false, inode)
+        };
+        copy().map_err(|e| self.error(to, e))
+    }
+
+    /// The trait's error for a failed system call, naming the object's file.
+    fn error(&self, location: &Path, source: io::Error) -> Error {
+        let path = self.root.join(location.as_ref()).display().to_string();
+        let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(source);
+        let kind = boxed.downcast_ref::<io::Error>().map(io::Error::kind);
+        match kind {
+            // A path through a file: nothing can be there.
+            Some(ErrorKind::NotFound | ErrorKind::NotADirectory) => Error::NotFound { path, source: boxed },
+            Some(ErrorKind::AlreadyExists) => Error::AlreadyExists { path, source: boxed },
+            Some(ErrorKind::PermissionDenied) => Error::PermissionDenied { path, source: boxed },
+            _ => Error::Generic { store: STORE, source: format!("{path}: {boxed}").into() },
+        }
+    }
+}
+
+/// What a listing found under a path.
+enum Entry {
+    File(Stat),
+    Dir,
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+fn join(dir: &str, name: &str) -> String {
+    if dir.is_empty() { name.to_string() } else { format!("{dir}/{name}") }
+}
+
+fn prefix_name(prefix: Option<&Path>) -> Result<&str> {
+    match prefix {
+        Some(p) if !p.is_root() => object_name(p),
+        _ => Ok(""),
+    }
+}
+
+/// The object's file relative to the root.
+fn object_name(location: &Path) -> Result<&str> {
+    let name = location.as_ref();
+    let reason = if name.is_empty() {
+        "an object needs a name"
+    } else if name.split('/').any(|p| matches!(p, "" | "." | "..")) {
+        "empty, \".\" and \"..\" parts could leave the data directory"
+    } else if name.split('/').next() == Some(OWN_DIR) {
+        "\".dipper\" belongs to the store itself"
+    } else if name.contains('\0') {
+        "file names hold no NUL"
+    } else {
+        return Ok(name);
+    };
+    Err(Error::Generic { store: STORE, source: format!("path {name:?} is refused: {reason}").into() })
+}
+
+/// Inode, time and size: another content always comes as another file.
+fn etag(stat: &Stat) -> String {
+    format!("{:x}-{:x}-{:x}", stat.inode, stat.mtime_ns, stat.size)
+}
+
+fn meta(location: Path, stat: &Stat) -> ObjectMeta {
+    let last_modified = DateTime::from_timestamp_nanos(stat.mtime_ns);
+    ObjectMeta { location, last_modified, size: stat.size, e_tag: Some(etag(stat)), version: None }
+}
+
+fn refuse(what: &str, way_out: &str) -> Error {
+    Error::NotSupported { source: format!("{STORE} does not support {what}; {way_out}").into() }
+}
+
+fn no_attributes(attributes: &Attributes, tags: &object_store::TagSet) -> Result<()> {
+    if !attributes.is_empty() {
+        return Err(refuse("attributes", "put the object without them"));
+    }
+    if !tags.encoded().is_empty() {
+        return Err(refuse("tags", "put the object without them"));
+    }
+    Ok(())
+}
+
+/// Reads a range of an open file.
+fn read(file: &dyn ReadFile, range: &Range<u64>) -> io::Result<Bytes> {
+    let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+    let mut bytes = vec![0; size];
+    file.read_at(&mut bytes, range.start)?;
+    Ok(bytes.into())
+}
+
+#[async_trait]
+impl ObjectStore for LocalStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        no_attributes(&options.attributes, &options.tags)?;
+        let create = match options.mode {
+            PutMode::Create => true,
+            PutMode::Overwrite => false,
+            PutMode::Update(_) => {
+                return Err(refuse("conditional updates", "create a new object (PutMode::Create) instead"));
+            }
+        };
+        let location = location.clone();
+        self.blocking(move |s| s.put(&location, &payload, create)).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        no_attributes(&options.attributes, &options.tags)?;
+        object_name(location)?;
+        let at = location.clone();
+        let temp = self.blocking(move |s| s.temp().map_err(|e| s.error(&at, e))).await?;
+        Ok(Box::new(upload::LocalUpload::new(self.clone(), location.clone(), temp)))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.version.is_some() {
+            return Err(refuse("object versions", "read the object without one"));
+        }
+        let location = location.clone();
+        let store = self.clone();
+        self.blocking(move |s| {
+            let (file, meta) = s.open(&location)?;
+            options.check_preconditions(&meta)?;
+            let range = match &options.range {
+                Some(wanted) => checked(s, &location, wanted, meta.size)?,
+                None => 0..meta.size,
+            };
+            let payload = if options.head {
+                stream::empty().boxed()
+            } else {
+                // The first chunk, most often all, comes with the same hop to a blocking thread.
+                let end = range.end.min(range.start + READ_CHUNK_BYTES);
+                let first = read(&*file, &(range.start..end)).map_err(|e| s.error(&location, e))?;
+                let first = stream::once(async move { Ok(first) });
+                first.chain(rest(store, location, file.into(), end..range.end)).boxed()
+            };
+            Ok(GetResult { payload: GetResultPayload::Stream(payload), meta, range, attributes: Attributes::new() })
+        })
+        .await
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let location = location.clone();
+        let ranges = ranges.to_vec();
+        self.blocking(move |s| {
+            let (file, meta) = s.open(&location)?;
+            let one = |r: Range<u64>| {
+                let range = checked(s, &location, &GetRange::Bounded(r), meta.size)?;
+                read(&*file, &range).map_err(|e| s.error(&location, e))
+            };
+            ranges.into_iter().map(one).collect()
+        })
+        .await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let store = self.clone();
+        locations
+            .ready_chunks(512)
+            .then(move |chunk| {
+                let store = store.clone();
+                async move {
+                    let (paths, mut answers): (Vec<_>, Vec<_>) = chunk.into_iter().partition(Result::is_ok);
+                    let paths: Vec<Path> = paths.into_iter().flatten().collect();
+                    match store.blocking(move |s| Ok(s.delete(&paths))).await {
+                        Ok(done) => answers.extend(done),
+                        Err(e) => answers.push(Err(e)),
+                    }
+                    stream::iter(answers)
+                }
+            })
+            .flatten()
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.list_after(prefix, None)
+    }
+
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.list_after(prefix, Some(offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let prefix = prefix.cloned();
+        self.blocking(move |s| s.list_level(prefix.as_ref())).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let create = match options.mode {
+            CopyMode::Create => true,
+            CopyMode::Overwrite => false,
+        };
+        let (from, to) = (from.clone(), to.clone());
+        self.blocking(move |s| s.copy(&from, &to, create)).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        let create = matches!(options.target_mode, object_store::RenameTargetMode::Create);
+        let (from, to) = (from.clone(), to.clone());
+        self.blocking(move |s| {
+            s.copy(&from, &to, create)?;
+            if from == to {
+                return Ok(());
+            }
+            s.delete(&[from]).into_iter().try_for_each(|r| r.map(|_| ()))
+        })
+        .await
+    }
+}
+
+impl LocalStore {
+    fn list_after(&self, prefix: Option<&Path>, after: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (prefix, after) = (prefix.cloned(), after.cloned());
+        let store = self.clone();
+        let all = async move { store.blocking(move |s| s.list(prefix.as_ref(), after.as_ref())).await };
+        stream::once(all).map_ok(|found| stream::iter(found.into_iter().map(Ok))).try_flatten().boxed()
+    }
+}
+
+fn checked(store: &Inner, location: &Path, wanted: &GetRange, size: u64) -> Result<Range<u64>> {
+    wanted.as_range(size).map_err(|e| store.error(location, io::Error::new(ErrorKind::InvalidInput, e.to_string())))
+}
+
+/// The rest of a range, a chunk at a time, each read when it is asked for.
+fn rest(
+    store: LocalStore,
+    location: Path,
+    file: Arc<dyn ReadFile>,
+    range: Range<u64>,
+) -> impl futures::Stream<Item = Result<Bytes>> + Send + 'static {
+    stream::try_unfold(range.start, move |at| {
+        let (store, location, file) = (store.clone(), location.clone(), Arc::clone(&file));
+        async move {
+            if at >= range.end {
+                return Ok(None);
+            }
+            let next = range.end.min(at + READ_CHUNK_BYTES);
+            let part = store.blocking(move |s| read(&*file, &(at..next)).map_err(|e| s.error(&location, e))).await?;
+            Ok(Some((part, next)))
+        }
+    })
+}
+
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
