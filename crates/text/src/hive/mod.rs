@@ -7,7 +7,10 @@
 //! | [`charset`] | what does `serialization.encoding` mean? |
 
 pub mod charset;
+pub mod datetime;
 pub mod error;
+pub mod format;
+pub mod number;
 pub mod properties;
 pub mod types;
 

@@ -1,0 +1,398 @@
+//! Dates and timestamps as Hive 4.0.1 reads them: the proleptic Gregorian calendar, no zone, impossible ones are NULL.
+
+use super::number::trim;
+
+/// Hive does not look at shorter values: no date has fewer bytes than `2020-1-2`.
+const LEN_MIN: usize = 8;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar; `None` if there is no such day.
+///
+/// Years from -999,999,999 to 999,999,999, with a year 0.
+pub fn days_from_civil(year: i64, month: u32, day: u32) -> Option<i64> {
+    if !(1..=12).contains(&month) || day == 0 || day > month_days(year, month) {
+        return None;
+    }
+    // Years that begin in March put the leap day last (after Howard Hinnant, "chrono-compatible low-level date
+    // algorithms").
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * (i64::from(month) + if month > 2 { -3 } else { 9 }) + 2) / 5 + i64::from(day) - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Some(era * 146_097 + day_of_era - 719_468)
+}
+
+/// Year, month and day of a number of days from 1970-01-01.
+pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as u32;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u32;
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Days of a month, 1 to 12.
+pub(crate) fn month_days(year: i64, month: u32) -> u32 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// A cursor over ASCII text.
+pub(crate) struct Text<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: usize,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Text { bytes, at: 0 }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    pub(crate) fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek() == Some(byte)).then(|| self.at += 1)
+    }
+
+    pub(crate) fn done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// `min` to `max` digits, as many as there are.
+    pub(crate) fn digits(&mut self, min: usize, max: usize) -> Option<i64> {
+        let (start, mut value) = (self.at, 0i64);
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            if self.at - start == max {
+                break;
+            }
+            value = value * 10 + i64::from(digit - b'0');
+            self.at += 1;
+        }
+        (self.at - start >= min).then_some(value)
+    }
+
+    /// A year: digits, perhaps negative, but not -0.
+    fn year(&mut self, min: usize, max: usize) -> Option<i64> {
+        if self.take(b'-').is_some() {
+            return self.digits(min, max).filter(|year| *year != 0).map(|year| -year);
+        }
+        self.digits(min, max)
+    }
+
+    /// `min` to 9 digits of a fraction of a second, as nanoseconds.
+    fn nanos(&mut self, min: usize) -> Option<i64> {
+        let start = self.at;
+        let value = self.digits(min, 9)?;
+        Some(value * 10i64.pow(9 - (self.at - start) as u32))
+    }
+}
+
+/// `date`, in days from 1970-01-01.
+///
+/// Year of 1 to 4 digits, month and day of 1 or 2, blanks around; after the day anything but a digit may follow.
+///
+/// ```
+/// use dipper_text::hive::datetime::parse_date;
+/// assert_eq!(parse_date(b"1970-1-02"), Some(1));
+/// assert_eq!(parse_date(b"1970-01-02T03:04"), Some(1));
+/// assert_eq!(parse_date(b"2021-02-29"), None);
+/// ```
+pub fn parse_date(bytes: &[u8]) -> Option<i32> {
+    if let Some(days) = plain_date(bytes) {
+        return i32::try_from(days).ok();
+    }
+    if bytes.len() < LEN_MIN || std::str::from_utf8(bytes).is_err() {
+        return None;
+    }
+    let mut text = Text::new(trim(bytes));
+    let days = short_date(&mut text, 4)?;
+    if matches!(text.peek(), Some(b'0'..=b'9')) {
+        return None;
+    }
+    i32::try_from(days).ok()
+}
+
+/// `2020-01-31` and nothing else.
+#[inline]
+fn plain_date(bytes: &[u8]) -> Option<i64> {
+    let [a, b, c, d, b'-', m, n, b'-', x, y] = bytes else { return None };
+    let mut bad = 0;
+    let mut digit = |byte: &u8| {
+        let digit = byte.wrapping_sub(b'0');
+        bad |= u8::from(digit > 9);
+        u32::from(digit)
+    };
+    let year = digit(a) * 1000 + digit(b) * 100 + digit(c) * 10 + digit(d);
+    let month = digit(m) * 10 + digit(n);
+    let day = digit(x) * 10 + digit(y);
+    if bad != 0 {
+        return None;
+    }
+    days_from_civil(i64::from(year), month, day)
+}
+
+/// Year, month and day of one digit or more.
+fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
+    let year = text.year(1, year_max)?;
+    text.take(b'-')?;
+    let month = text.digits(1, 2)?;
+    text.take(b'-')?;
+    let day = text.digits(1, 2)?;
+    days_from_civil(year, month as u32, day as u32)
+}
+
+/// `timestamp`, in microseconds from 1970-01-01 00:00:00; digits beyond them are cut off.
+///
+/// Either `y-M-d H:m:s[.1 to 9 digits]` with one digit or more each, or ISO with a `T`: two digits each, seconds may be
+/// missing. Blanks around are dropped.
+///
+/// ```
+/// use dipper_text::hive::datetime::parse_timestamp;
+/// assert_eq!(parse_timestamp(b"1970-1-1 0:0:1.5"), Some(1_500_000));
+/// assert_eq!(parse_timestamp(b"1970-01-01T00:01"), Some(60_000_000));
+/// assert_eq!(parse_timestamp(b"1970-01-01"), None);
+/// ```
+pub fn parse_timestamp(bytes: &[u8]) -> Option<i64> {
+    if let Some(micros) = plain_timestamp(bytes) {
+        return Some(micros);
+    }
+    if bytes.len() < LEN_MIN {
+        return None;
+    }
+    let bytes = trim(bytes);
+    usual_timestamp(bytes).or_else(|| iso_timestamp(bytes))
+}
+
+/// `2020-01-31 01:02:03`, perhaps with a fraction.
+#[inline]
+fn plain_timestamp(bytes: &[u8]) -> Option<i64> {
+    let (head, fraction) = bytes.split_at_checked(19)?;
+    let days = plain_date(&head[..10])?;
+    let [b' ', a, b, b':', c, d, b':', e, f] = &head[10..] else { return None };
+    let mut bad = 0;
+    let mut two = |high: &u8, low: &u8| {
+        let (high, low) = (high.wrapping_sub(b'0'), low.wrapping_sub(b'0'));
+        bad |= u8::from(high > 9) | u8::from(low > 9);
+        i64::from(high) * 10 + i64::from(low)
+    };
+    let (hour, minute, second) = (two(a, b), two(c, d), two(e, f));
+    if bad != 0 || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let mut micros = 0;
+    if let [b'.', digits @ ..] = fraction {
+        if digits.is_empty() || digits.len() > 9 {
+            return None;
+        }
+        let mut factor = 100_000;
+        for b in digits {
+            let digit = b.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            micros += i64::from(digit) * factor;
+            factor /= 10;
+        }
+    } else if !fraction.is_empty() {
+        return None;
+    }
+    Some(days * DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros)
+}
+
+fn usual_timestamp(bytes: &[u8]) -> Option<i64> {
+    let mut text = Text::new(bytes);
+    let days = short_date(&mut text, 10)?;
+    text.take(b' ')?;
+    let hour = text.digits(1, 2)?;
+    text.take(b':')?;
+    let minute = text.digits(1, 2)?;
+    text.take(b':')?;
+    let second = text.digits(1, 2)?;
+    let nanos = if text.take(b'.').is_some() { text.nanos(1)? } else { 0 };
+    if !text.done() {
+        return None;
+    }
+    micros(days, hour, minute, second, nanos)
+}
+
+fn iso_timestamp(bytes: &[u8]) -> Option<i64> {
+    let mut text = Text::new(bytes);
+    let days = iso_date(&mut text)?;
+    text.take(b'T').or_else(|| text.take(b't'))?;
+    let (hour, minute, second, nanos) = iso_time(&mut text)?;
+    if !text.done() {
+        return None;
+    }
+    micros(days, hour, minute, second, nanos)
+}
+
+/// `HH:mm`, perhaps with `:ss` and `.` and 0 to 9 digits.
+pub(crate) fn iso_time(text: &mut Text<'_>) -> Option<(i64, i64, i64, i64)> {
+    let hour = text.digits(2, 2)?;
+    text.take(b':')?;
+    let minute = text.digits(2, 2)?;
+    if text.take(b':').is_none() {
+        return Some((hour, minute, 0, 0));
+    }
+    let second = text.digits(2, 2)?;
+    let nanos = if text.take(b'.').is_some() { text.nanos(0)? } else { 0 };
+    Some((hour, minute, second, nanos))
+}
+
+/// Year of four digits (more only behind a sign), month and day of two.
+pub(crate) fn iso_date(text: &mut Text<'_>) -> Option<i64> {
+    let plus = text.take(b'+').is_some();
+    let start = text.at + usize::from(text.peek() == Some(b'-'));
+    let year = text.year(4, 10)?;
+    let digits = text.at - start;
+    let negative = start > 0 && text.bytes[start - 1] == b'-';
+    if !negative && plus != (digits > 4) {
+        return None;
+    }
+    if plus && negative {
+        return None;
+    }
+    text.take(b'-')?;
+    let month = text.digits(2, 2)?;
+    text.take(b'-')?;
+    let day = text.digits(2, 2)?;
+    days_from_civil(year, month as u32, day as u32)
+}
+
+/// Microseconds of a day and a time of day; `None` for impossible times and what 64 bits cannot hold.
+pub(crate) fn micros(days: i64, hour: i64, minute: i64, second: i64, nanos: i64) -> Option<i64> {
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let of_day = ((hour * 60 + minute) * 60 + second) * 1_000_000 + nanos / 1000;
+    days.checked_mul(DAY_MICROS)?.checked_add(of_day)
+}
+
+/// Year, month and day for messages and files: `-0001-01-02`, at least four digits.
+pub fn write_date(days: i64, out: &mut Vec<u8>) {
+    let (year, month, day) = civil_from_days(days);
+    write_year(year, out);
+    out.push(b'-');
+    two(month, out);
+    out.push(b'-');
+    two(day, out);
+}
+
+/// Java's `uuuu`: at least four digits, a sign before more than four and before negative years.
+fn write_year(year: i64, out: &mut Vec<u8>) {
+    if year < 0 {
+        out.push(b'-');
+    } else if year > 9999 {
+        out.push(b'+');
+    }
+    let year = year.unsigned_abs();
+    if year < 10_000 {
+        two((year / 100) as u32, out);
+        two((year % 100) as u32, out);
+    } else {
+        out.extend_from_slice(year.to_string().as_bytes());
+    }
+}
+
+pub(crate) fn two(value: u32, out: &mut Vec<u8>) {
+    out.push(b'0' + (value / 10 % 10) as u8);
+    out.push(b'0' + (value % 10) as u8);
+}
+
+/// A timestamp as Hive writes it: `2020-01-31 01:02:03`, then the fraction without trailing zeros, none if it is zero.
+/// `ticks` since 1970-01-01, of which `per_second` (a power of ten up to 10^9) make a second.
+pub fn write_timestamp(ticks: i64, per_second: i64, out: &mut Vec<u8>) {
+    let (seconds, fraction) = (ticks.div_euclid(per_second), ticks.rem_euclid(per_second));
+    write_date(seconds.div_euclid(86_400), out);
+    out.push(b' ');
+    let second = seconds.rem_euclid(86_400) as u32;
+    two(second / 3600, out);
+    out.push(b':');
+    two(second / 60 % 60, out);
+    out.push(b':');
+    two(second % 60, out);
+    if fraction != 0 {
+        out.push(b'.');
+        let (mut rest, mut unit) = (fraction, per_second / 10);
+        while rest != 0 {
+            out.push(b'0' + (rest / unit) as u8);
+            rest %= unit;
+            unit /= 10;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calendar_round_trip() {
+        for days in (-2_000_000..4_000_000).step_by(97).chain([i64::from(i32::MIN), i64::from(i32::MAX)]) {
+            let (year, month, day) = civil_from_days(days);
+            assert_eq!(days_from_civil(year, month, day), Some(days));
+        }
+        assert_eq!(days_from_civil(1900, 2, 29), None);
+        assert_eq!(days_from_civil(2000, 2, 29), Some(11_016));
+        assert_eq!(days_from_civil(0, 2, 29), Some(-719_469));
+    }
+
+    #[test]
+    fn dates() {
+        let day = |y, m, d| days_from_civil(y, m, d).map(|days| days as i32);
+        for (text, expected) in [
+            ("1-1-1   ", day(1, 1, 1)),
+            ("1-1-1", None),
+            ("-1-01-01", day(-1, 1, 1)),
+            ("-0-01-01", None),
+            ("20201-01-02", None),
+            ("2020-001-02", None),
+            ("2020-01-02é", day(2020, 1, 2)),
+            ("2020-01--2", None),
+            ("\u{1f}2020-01-02", day(2020, 1, 2)),
+        ] {
+            assert_eq!(parse_date(text.as_bytes()), expected, "{text:?}");
+        }
+        assert_eq!(parse_date(b"2020-01-02\xff"), None);
+    }
+
+    #[test]
+    fn timestamps() {
+        let shown = |text: &str| {
+            parse_timestamp(text.as_bytes()).map(|micros| {
+                let mut out = Vec::new();
+                write_timestamp(micros, 1_000_000, &mut out);
+                String::from_utf8(out).unwrap()
+            })
+        };
+        for (text, expected) in [
+            ("2020-01-02 03:04:05.0000019", Some("2020-01-02 03:04:05.000001")),
+            ("1969-12-31 23:59:59.9999999", Some("1969-12-31 23:59:59.999999")),
+            ("2020-01-02 03:04:05.50", Some("2020-01-02 03:04:05.5")),
+            ("2020-01-02t03:04:05.", Some("2020-01-02 03:04:05")),
+            ("2020-01-02 03:04:05.", None),
+            ("2020-1-02T03:04:05", None),
+            ("12020-01-02 03:04:05", Some("+12020-01-02 03:04:05")),
+            ("+12020-01-02T03:04:05", Some("+12020-01-02 03:04:05")),
+            ("12020-01-02T03:04:05", None),
+            ("+2020-01-02T03:04:05", None),
+            ("-2020-01-02T03:04:05", Some("-2020-01-02 03:04:05")),
+            ("999999-01-02 03:04:05", None),
+            ("2020-01-02 24:00:00", None),
+        ] {
+            assert_eq!(shown(text).as_deref(), expected, "{text}");
+        }
+    }
+}
