@@ -1,6 +1,7 @@
 //! Dates and timestamps as Hive 4.0.1 reads them: the proleptic Gregorian calendar, no zone, impossible ones are NULL.
 
 use super::number::trim;
+use crate::parse;
 
 /// Hive does not look at shorter values: no date has fewer bytes than `2020-1-2`.
 const LEN_MIN: usize = 8;
@@ -110,8 +111,8 @@ impl<'a> Text<'a> {
 /// assert_eq!(parse_date(b"2021-02-29"), None);
 /// ```
 pub fn parse_date(bytes: &[u8]) -> Option<i32> {
-    if let Some(days) = plain_date(bytes) {
-        return i32::try_from(days).ok();
+    if let Some(days) = parse::date_fixed(bytes, 0, bytes.len()) {
+        return Some(days);
     }
     if bytes.len() < LEN_MIN || std::str::from_utf8(bytes).is_err() {
         return None;
@@ -122,25 +123,6 @@ pub fn parse_date(bytes: &[u8]) -> Option<i32> {
         return None;
     }
     i32::try_from(days).ok()
-}
-
-/// `2020-01-31` and nothing else.
-#[inline]
-fn plain_date(bytes: &[u8]) -> Option<i64> {
-    let [a, b, c, d, b'-', m, n, b'-', x, y] = bytes else { return None };
-    let mut bad = 0;
-    let mut digit = |byte: &u8| {
-        let digit = byte.wrapping_sub(b'0');
-        bad |= u8::from(digit > 9);
-        u32::from(digit)
-    };
-    let year = digit(a) * 1000 + digit(b) * 100 + digit(c) * 10 + digit(d);
-    let month = digit(m) * 10 + digit(n);
-    let day = digit(x) * 10 + digit(y);
-    if bad != 0 {
-        return None;
-    }
-    days_from_civil(i64::from(year), month, day)
 }
 
 /// Year, month and day of one digit or more.
@@ -165,7 +147,7 @@ fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
 /// assert_eq!(parse_timestamp(b"1970-01-01"), None);
 /// ```
 pub fn parse_timestamp(bytes: &[u8]) -> Option<i64> {
-    if let Some(micros) = plain_timestamp(bytes) {
+    if let Some(micros) = parse::timestamp_fixed(bytes, 0, bytes.len()) {
         return Some(micros);
     }
     if bytes.len() < LEN_MIN {
@@ -173,42 +155,6 @@ pub fn parse_timestamp(bytes: &[u8]) -> Option<i64> {
     }
     let bytes = trim(bytes);
     usual_timestamp(bytes).or_else(|| iso_timestamp(bytes))
-}
-
-/// `2020-01-31 01:02:03`, perhaps with a fraction.
-#[inline]
-fn plain_timestamp(bytes: &[u8]) -> Option<i64> {
-    let (head, fraction) = bytes.split_at_checked(19)?;
-    let days = plain_date(&head[..10])?;
-    let [b' ', a, b, b':', c, d, b':', e, f] = &head[10..] else { return None };
-    let mut bad = 0;
-    let mut two = |high: &u8, low: &u8| {
-        let (high, low) = (high.wrapping_sub(b'0'), low.wrapping_sub(b'0'));
-        bad |= u8::from(high > 9) | u8::from(low > 9);
-        i64::from(high) * 10 + i64::from(low)
-    };
-    let (hour, minute, second) = (two(a, b), two(c, d), two(e, f));
-    if bad != 0 || hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let mut micros = 0;
-    if let [b'.', digits @ ..] = fraction {
-        if digits.is_empty() || digits.len() > 9 {
-            return None;
-        }
-        let mut factor = 100_000;
-        for b in digits {
-            let digit = b.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            micros += i64::from(digit) * factor;
-            factor /= 10;
-        }
-    } else if !fraction.is_empty() {
-        return None;
-    }
-    Some(days * DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros)
 }
 
 fn usual_timestamp(bytes: &[u8]) -> Option<i64> {

@@ -1,5 +1,7 @@
 //! What can be wrong with a Hive table's definition.
 
+use crate::error::{ErrorKind, TextError};
+
 /// A Hive table definition that cannot be read, found before any file is opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -78,4 +80,10 @@ pub enum HiveError {
         /// Its type.
         found: String,
     },
+}
+
+impl From<HiveError> for TextError {
+    fn from(error: HiveError) -> TextError {
+        TextError::new(ErrorKind::Options, error.to_string())
+    }
 }

@@ -5,15 +5,26 @@
 //! | [`properties`] | what do SERDEPROPERTIES, TBLPROPERTIES and `SET` say about the files? |
 //! | [`types`] | which Arrow type is `array<map<string,decimal(10,2)>>`, and back? |
 //! | [`charset`] | what does `serialization.encoding` mean? |
+//! | [`number`], [`datetime`], [`format`] | what is the value of a field's bytes? |
+//! | `split`, `opencsv` | how does a line that no single separator cuts become fields? |
+//! | `column`, `nested`, `cut`, `base64` | how does a column of fields become an array? |
 
+mod base64;
 pub mod charset;
+mod column;
+mod cut;
 pub mod datetime;
 pub mod error;
 pub mod format;
+mod nested;
 pub mod number;
+mod opencsv;
 pub mod properties;
+mod split;
 pub mod types;
 
+pub use column::converter;
 pub use error::HiveError;
 pub use properties::separator_byte;
+pub use split::line_splitter;
 pub use types::{TYPE_KEY, hive_type, parse_type};
