@@ -1,5 +1,8 @@
 //! The SQL dialect: statements, charter, functions.
+//!
+//! [`parser::parse`] turns text into [`statement::Statement`]s; queries inside them are `sqlparser` trees.
 
 pub mod error;
+pub mod parser;
 pub mod statement;
 pub mod types;

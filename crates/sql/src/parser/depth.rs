@@ -1,0 +1,153 @@
+//! Refuses statements nested so deep that a tree of them could not be walked.
+//!
+//! `select 1+1+...` with 100,000 terms is a tree 100,000 levels deep: even dropping it would overflow a stack. The
+//! depth is estimated on the tokens, before any tree exists: operators since the last comma, added up over the open
+//! parentheses, is never less than the depth of the tree.
+
+use sqlparser::tokenizer::{Token, Word};
+
+use super::cursor::{Source, Tokens};
+use crate::error::{Position, SqlError};
+
+/// Deepest tree. Doris's `expr_depth_limit` has the same default.
+pub const DEPTH_MAX: usize = 3_000;
+
+/// Words that put one more level on the tree, and do not end at a comma.
+const OPERATOR_WORDS: &[&str] =
+    &["NOT", "DIV", "MOD", "LIKE", "RLIKE", "REGEXP", "IN", "IS", "BETWEEN", "COLLATE", "INTERVAL", "BINARY"];
+
+/// Words that chain queries: a comma does not end the chain.
+const CHAIN_WORDS: &[&str] = &["UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN"];
+
+pub(super) fn too_deep(position: Option<Position>) -> SqlError {
+    SqlError {
+        code: 1436,
+        sqlstate: "HY000",
+        message: format!(
+            "the statement is nested deeper than {DEPTH_MAX} levels; split it, or use IN (...) instead of OR chains"
+        ),
+        position,
+    }
+}
+
+/// One open parenthesis (or CASE).
+#[derive(Default)]
+struct Level {
+    /// AND, OR and the like: they chain operands, so they add up.
+    logic: usize,
+    /// Other operators of the operand that is being read.
+    operand: usize,
+    /// The most that any operand since the last comma had.
+    operand_max: usize,
+    /// Chained queries and joins, for the whole level.
+    chained: usize,
+}
+
+impl Level {
+    fn depth(&self) -> usize {
+        1 + self.logic + self.operand_max + self.chained
+    }
+}
+
+/// Error if the statement's tree would be deeper than [`DEPTH_MAX`].
+pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError> {
+    let mut open = vec![Level::default()];
+    // Depth of the levels below the innermost.
+    let mut below = 0;
+    for (i, token) in tokens.tokens.iter().enumerate() {
+        let Some(level) = open.last_mut() else { break };
+        let mut opens = false;
+        let mut closes = false;
+        let next_item = |level: &mut Level| *level = Level { chained: level.chained, ..Level::default() };
+        match &token.token {
+            Token::LParen | Token::LBracket | Token::LBrace => opens = true,
+            Token::RParen | Token::RBracket | Token::RBrace => closes = true,
+            Token::Comma => next_item(level),
+            Token::Word(Word { value, quote_style: None, .. }) => {
+                let is = |words: &[&str]| words.iter().any(|w| value.eq_ignore_ascii_case(w));
+                if is(&["CASE"]) {
+                    opens = true;
+                } else if is(&["END"]) {
+                    closes = true;
+                } else if is(&["WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE"]) {
+                    next_item(level);
+                } else if is(&["AND", "OR", "XOR"]) {
+                    level.logic += 1;
+                    level.operand = 0;
+                } else if is(OPERATOR_WORDS) {
+                    level.operand += 1;
+                } else if is(CHAIN_WORDS) {
+                    level.chained += 1;
+                }
+            }
+            Token::StringConcat | Token::Overlap => {
+                level.logic += 1;
+                level.operand = 0;
+            }
+            Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::Word(_)
+            | Token::Period
+            | Token::Placeholder(_) => {}
+            _ => level.operand += 1,
+        }
+        level.operand_max = level.operand_max.max(level.operand);
+        if below + level.depth() > DEPTH_MAX {
+            return Err(too_deep(Some(source.position(tokens.ranges[i].clone()))));
+        }
+        if opens {
+            below += level.depth();
+            open.push(Level::default());
+        } else if closes && open.len() > 1 {
+            open.pop();
+            below -= open.last().map_or(0, Level::depth);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parser::{ParseOptions, parse};
+
+    fn refused(sql: &str) -> bool {
+        match parse(sql, &ParseOptions::default()) {
+            Ok(_) => false,
+            Err(e) => {
+                assert_eq!(e.code, 1436, "{e}");
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn deep_statements_are_refused_and_wide_ones_are_not() {
+        let many = 100_000;
+        assert!(refused(&format!("select 1{}", "+1".repeat(many))));
+        assert!(refused(&format!("select 1{}", " or 1".repeat(many))));
+        assert!(refused(&format!("select {}1{}", "(".repeat(many), ")".repeat(many))));
+        assert!(refused(&format!("select {}1{}", "abs(".repeat(many), ")".repeat(many))));
+        assert!(refused(&format!("select {}1", "not ".repeat(many))));
+        assert!(refused(&format!("select {}1", "- ".repeat(many))));
+        assert!(refused(&format!("select {} 1 {}", "case when 1 then ".repeat(many), "end ".repeat(many))));
+        assert!(refused(&format!("select 1{}", " union all select 1".repeat(many))));
+        assert!(refused(&format!("select cast(1 as {}int{})", "array<".repeat(many), ">".repeat(many))));
+        assert!(!refused(&format!("select 1 in (1{})", ",1".repeat(many))));
+        assert!(!refused(&format!("select 1{}", ", 1+1".repeat(many))));
+        assert!(!refused(&format!("values (1){}", ",(1+2)".repeat(many))));
+        assert!(!refused(&format!("select case {} end", "when a = 1 and b = 2 then 3 ".repeat(many))));
+        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 + 1".repeat(2_500))));
+    }
+
+    #[test]
+    fn the_deepest_allowed_statement_parses_on_a_small_stack() {
+        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
+            let deep = format!("select 1{}", "+1".repeat(2_990));
+            assert!(parse(&deep, &ParseOptions::default()).is_ok());
+            let deep = format!("select {}1{}", "(".repeat(1_400), ")".repeat(1_400));
+            assert!(parse(&deep, &ParseOptions::default()).is_ok());
+        });
+        assert!(thread.unwrap().join().is_ok());
+    }
+}

@@ -1,0 +1,215 @@
+//! The `sqlparser` dialect: MySQL's, with what it lacks or reads differently.
+//!
+//! `Dialect::dialect` says MySQL, so that the checks inside `sqlparser` that name `MySqlDialect` hold for ours too.
+
+use std::any::TypeId;
+
+use sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, Ident, ObjectName, Statement};
+use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Span, Token, Word};
+
+use super::ParseOptions;
+use super::types::parse_type;
+
+/// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
+/// type's text, which [`crate::types::SqlType::parse`] reads back.
+pub const TYPE_NAME: &str = "dipper_type";
+
+/// MySQL's dialect with the session's `sql_mode`.
+#[derive(Debug)]
+pub(super) struct DipperDialect {
+    options: ParseOptions,
+    mysql: MySqlDialect,
+}
+
+impl DipperDialect {
+    pub(super) fn new(options: ParseOptions) -> Self {
+        DipperDialect { options, mysql: MySqlDialect {} }
+    }
+}
+
+fn is_word(token: &Token, text: &str) -> bool {
+    matches!(token, Token::Word(Word { value, quote_style: None, .. }) if value.eq_ignore_ascii_case(text))
+}
+
+macro_rules! like_mysql {
+    ($($name:ident),* $(,)?) => { $( fn $name(&self) -> bool { self.mysql.$name() } )* };
+}
+
+impl Dialect for DipperDialect {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<MySqlDialect>()
+    }
+
+    like_mysql!(
+        supports_string_literal_concatenation,
+        ignores_wildcard_escapes,
+        supports_numeric_prefix,
+        supports_bitwise_shift_operators,
+        require_interval_qualifier,
+        supports_limit_comma,
+        supports_insert_set,
+        requires_single_line_comment_whitespace,
+        supports_match_against,
+        supports_select_modifiers,
+        supports_cross_join_constraint,
+        supports_double_ampersand_operator,
+        supports_table_hints,
+    );
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        self.mysql.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        self.mysql.is_identifier_part(ch)
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        ch == '`' || (ch == '"' && self.options.ansi_quotes)
+    }
+
+    fn supports_string_literal_backslash_escape(&self) -> bool {
+        !self.options.no_backslash_escapes
+    }
+
+    fn supports_bang_not_operator(&self) -> bool {
+        true
+    }
+
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_expr(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_with_modifier(&self) -> bool {
+        true
+    }
+
+    fn supports_select_wildcard_except(&self) -> bool {
+        true
+    }
+
+    fn supports_window_clause_named_window_reference(&self) -> bool {
+        true
+    }
+
+    fn supports_subquery_as_function_arg(&self) -> bool {
+        true
+    }
+
+    fn is_table_factor_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
+        self.mysql.is_table_factor_alias(explicit, kw, parser)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        match &parser.peek_token_ref().token {
+            Token::StringConcat if !self.options.pipes_as_concat => Some(Ok(self.prec_value(Precedence::Or))),
+            Token::Overlap => Some(Ok(self.prec_value(Precedence::And))),
+            // MySQL: XOR binds between AND and OR, not tighter than comparison.
+            Token::Word(w) if w.keyword == Keyword::XOR => Some(Ok(self.prec_value(Precedence::Or) + 2)),
+            Token::Word(w) if w.keyword == Keyword::DIV => Some(Ok(self.prec_value(Precedence::MulDivModOp))),
+            token if is_word(token, "MOD") => Some(Ok(self.prec_value(Precedence::MulDivModOp))),
+            // MySQL: `^` above `*`, `<<` below `+`, `&` below `<<`, `|` below `&`, all above comparison.
+            Token::Caret => Some(Ok(self.prec_value(Precedence::AtTz))),
+            Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
+            Token::Ampersand => Some(Ok(24)),
+            Token::Pipe => Some(Ok(23)),
+            _ => None,
+        }
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        let op = match &parser.peek_token_ref().token {
+            Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
+            token if is_word(token, "MOD") => BinaryOperator::Modulo,
+            Token::StringConcat if !self.options.pipes_as_concat => BinaryOperator::Or,
+            Token::Overlap => BinaryOperator::And,
+            Token::Caret => BinaryOperator::BitwiseXor,
+            _ => return None,
+        };
+        parser.advance_token();
+        Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+            left: Box::new(expr.clone()),
+            op,
+            right: Box::new(right),
+        }))
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let next = &parser.peek_nth_token_ref(1).token;
+        match &parser.peek_token_ref().token {
+            Token::Word(w) if w.keyword == Keyword::CAST && *next == Token::LParen => Some(parse_cast(parser, false)),
+            Token::Word(w) if w.keyword == Keyword::TRY_CAST && *next == Token::LParen => {
+                Some(parse_cast(parser, true))
+            }
+            Token::Word(w) if w.keyword == Keyword::CONVERT && *next == Token::LParen => Some(parse_convert(parser)),
+            // A character set introducer: text is UTF-8 here, whatever it says.
+            Token::Word(Word { value, quote_style: None, .. })
+                if value.starts_with('_')
+                    && matches!(next, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
+                    && is_charset(&value[1..]) =>
+            {
+                parser.advance_token();
+                Some(parser.parse_prefix())
+            }
+            // `BINARY x`: comparison is binary anyway.
+            Token::Word(w)
+                if w.keyword == Keyword::BINARY
+                    && !matches!(next, Token::LParen | Token::Comma | Token::EOF | Token::RParen) =>
+            {
+                parser.advance_token();
+                Some(parser.parse_subexpr(self.prec_value(Precedence::DoubleColon)))
+            }
+            // `IF` is reserved for nothing here: a function when a parenthesis follows.
+            _ => None,
+        }
+    }
+
+    fn parse_statement(&self, _parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
+        None
+    }
+}
+
+fn is_charset(name: &str) -> bool {
+    ["utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk"].iter().any(|c| name.eq_ignore_ascii_case(c))
+}
+
+/// A `sqlparser` type that carries one of ours.
+pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> {
+    let parsed = parse_type(parser)?;
+    let name = ObjectName::from(vec![Ident::with_span(Span::empty(), TYPE_NAME)]);
+    Ok(DataType::Custom(name, vec![parsed.to_string()]))
+}
+
+fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let expr = parser.parse_expr()?;
+    parser.expect_keyword_is(Keyword::AS)?;
+    let data_type = custom_type(parser)?;
+    parser.expect_token(&Token::RParen)?;
+    let kind = if try_cast { CastKind::TryCast } else { CastKind::Cast };
+    Ok(Expr::Cast { kind, expr: Box::new(expr), data_type, array: false, format: None })
+}
+
+/// `CONVERT(x, type)` is a cast; `CONVERT(x USING charset)` is x.
+fn parse_convert(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let expr = parser.parse_expr()?;
+    if parser.parse_keyword(Keyword::USING) {
+        parser.parse_identifier()?;
+        parser.expect_token(&Token::RParen)?;
+        return Ok(expr);
+    }
+    parser.expect_token(&Token::Comma)?;
+    let data_type = custom_type(parser)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None })
+}

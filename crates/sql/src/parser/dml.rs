@@ -1,0 +1,317 @@
+//! Queries and what writes their results: INSERT, INTO OUTFILE, COPY TO, DO.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, is_word};
+use crate::error::SqlError;
+use crate::statement::{Insert, Literal, OutfileFields, SelectIntoOutfile, Statement};
+
+/// A query, perhaps with INTO OUTFILE in the middle (MySQL before 8) or at its end (Doris, MySQL 8).
+pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let Some(into) = find_into(c) else {
+        return c.query().map(Statement::Query);
+    };
+    let start = c.index();
+    c.seek(into);
+    let mut out = outfile(c)?;
+    let end = c.index();
+    c.seek(start);
+    let mut rest = c.without(into..end);
+    out.source = rest.query()?;
+    rest.expect_end()?;
+    c.seek(c.token_count());
+    Ok(Statement::SelectIntoOutfile(out))
+}
+
+/// The token of an INTO outside of parentheses.
+fn find_into(c: &Cursor<'_>) -> Option<usize> {
+    let mut depth = 0i64;
+    for i in c.index()..c.token_count() {
+        match c.token(i) {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            token if depth == 0 && is_word(token, "INTO") => return Some(i),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
+    c.expect(&["INTO"])?;
+    if !c.accept_word("OUTFILE") {
+        if c.peek_words(&["DUMPFILE"]) || matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
+            return Err(c.unsupported("only INTO OUTFILE is supported, not INTO DUMPFILE or INTO @variable"));
+        }
+        return Err(c.expected("OUTFILE"));
+    }
+    // Replaced by the caller; a query needs tokens that lie on both sides of this clause.
+    let empty = c.subordinate_query("SELECT 1")?;
+    let mut out = SelectIntoOutfile {
+        source: empty,
+        path: c.string()?,
+        format: None,
+        properties: Vec::new(),
+        fields: None,
+        charset: None,
+    };
+    loop {
+        if c.accept_word("FORMAT") {
+            c.expect(&["AS"])?;
+            let format = if c.at_string() { c.string()? } else { c.ident()? };
+            out.format = Some(format.to_ascii_lowercase());
+        } else if c.accept_word("PROPERTIES") {
+            out.properties = c.properties(false)?;
+        } else if c.accept(&["CHARACTER", "SET"]) || c.accept_word("CHARSET") {
+            out.charset = Some(c.ident()?);
+        } else if c.accept_any(&["FIELDS", "COLUMNS"]).is_some() {
+            let fields = out.fields.get_or_insert_default();
+            let mut any = false;
+            loop {
+                if c.accept(&["TERMINATED", "BY"]) {
+                    fields.terminated_by = c.string()?;
+                } else if c.accept(&["OPTIONALLY", "ENCLOSED", "BY"]) {
+                    fields.optionally = true;
+                    fields.enclosed_by = c.string()?;
+                } else if c.accept(&["ENCLOSED", "BY"]) {
+                    fields.enclosed_by = c.string()?;
+                } else if c.accept(&["ESCAPED", "BY"]) {
+                    fields.escaped_by = c.string()?;
+                } else if any {
+                    break;
+                } else {
+                    return Err(c.expected("TERMINATED BY, ENCLOSED BY or ESCAPED BY"));
+                }
+                any = true;
+            }
+        } else if c.accept_word("LINES") {
+            let fields: &mut OutfileFields = out.fields.get_or_insert_default();
+            let mut any = false;
+            loop {
+                if c.accept(&["TERMINATED", "BY"]) {
+                    fields.lines_terminated_by = c.string()?;
+                } else if c.accept(&["STARTING", "BY"]) {
+                    fields.lines_starting_by = c.string()?;
+                } else if any {
+                    break;
+                } else {
+                    return Err(c.expected("TERMINATED BY or STARTING BY"));
+                }
+                any = true;
+            }
+        } else {
+            return Ok(out);
+        }
+    }
+}
+
+/// `TABLE t [ORDER BY ..] [LIMIT ..]`.
+pub(super) fn table(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["TABLE"])?;
+    let start = c.index();
+    c.name()?;
+    while !c.at_end() {
+        c.advance();
+    }
+    let sql = format!("SELECT * FROM {}", c.text_from(start));
+    c.subordinate_query(&sql).map(Statement::Query)
+}
+
+pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if c.peek_words(&["REPLACE"]) {
+        return Err(c.unsupported("REPLACE needs a table with a key; use INSERT INTO"));
+    }
+    c.expect(&["INSERT"])?;
+    let mut ignore = false;
+    while let Some(word) = c.accept_any(&["IGNORE", "LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED"]) {
+        ignore |= word == "IGNORE";
+    }
+    let overwrite = c.accept_word("OVERWRITE");
+    if !overwrite {
+        c.accept_word("INTO");
+    }
+    if c.peek_words(&["FILES"]) && *c.token(c.index() + 1) == Token::LParen {
+        c.advance();
+        let properties = c.properties(false)?;
+        return Ok(Statement::InsertIntoFiles { properties, source: c.query()? });
+    }
+    if c.peek_words(&["DIRECTORY"]) || c.peek_words(&["LOCAL", "DIRECTORY"]) {
+        return Err(c.unsupported("INSERT OVERWRITE DIRECTORY is not supported; use SELECT ... INTO OUTFILE"));
+    }
+    // Hive and Doris allow TABLE here. A table may be called so, too: then nothing that names one follows.
+    if c.peek_words(&["TABLE"]) && matches!(c.token(c.index() + 1), Token::Word(_)) {
+        c.advance();
+    }
+    let table = c.name()?;
+    let mut insert = Insert {
+        table,
+        overwrite,
+        partition: Vec::new(),
+        columns: Vec::new(),
+        label: None,
+        ignore,
+        source: c.subordinate_query("SELECT 1")?,
+        on_duplicate: Vec::new(),
+    };
+    c.accept_word("TEMPORARY");
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+        insert.partition = insert_partition(c)?;
+    }
+    if c.accept(&["WITH", "LABEL"]) {
+        insert.label = Some(c.ident()?);
+    }
+    // A parenthesis opens a column list or a query.
+    if *c.peek() == Token::LParen && !opens_query(c) {
+        let empty = *c.token(c.index() + 1) == Token::RParen;
+        if empty {
+            c.advance();
+            c.advance();
+        } else {
+            insert.columns = c.ident_list()?;
+        }
+    }
+    if insert.label.is_none() && c.accept(&["WITH", "LABEL"]) {
+        insert.label = Some(c.ident()?);
+    }
+    if insert.partition.is_empty() && c.accept_any(&["PARTITION"]).is_some() {
+        insert.partition = insert_partition(c)?;
+    }
+    if c.accept_word("SET") {
+        return insert_set(c, insert);
+    }
+    if c.peek_words(&["VALUE"]) {
+        // MySQL's other spelling of VALUES.
+        let start = c.index();
+        c.advance();
+        while !c.at_end() && !c.peek_words(&["ON", "DUPLICATE"]) {
+            c.advance();
+        }
+        let sql = format!("VALUES{}", c.text_from(start).get(5..).unwrap_or(""));
+        insert.source = c.subordinate_query(&sql)?;
+    } else {
+        insert.source = c.query()?;
+    }
+    if c.accept(&["ON", "DUPLICATE", "KEY", "UPDATE"]) {
+        loop {
+            let column = c.ident()?;
+            c.expect_token(&Token::Eq)?;
+            insert.on_duplicate.push((column, c.expr()?));
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+    }
+    Ok(Statement::Insert(insert))
+}
+
+fn opens_query(c: &Cursor<'_>) -> bool {
+    let mut i = c.index();
+    while *c.token(i) == Token::LParen {
+        i += 1;
+    }
+    ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|w| is_word(c.token(i), w))
+}
+
+/// `INSERT INTO t SET a = 1, b = 2`.
+fn insert_set(c: &mut Cursor<'_>, mut insert: Insert) -> Result<Statement, SqlError> {
+    let mut values = Vec::new();
+    loop {
+        insert.columns.push(c.ident()?);
+        c.expect_token(&Token::Eq)?;
+        let start = c.index();
+        c.expr()?;
+        values.push(c.text_from(start).to_string());
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    insert.source = c.subordinate_query(&format!("VALUES ({})", values.join(", ")))?;
+    Ok(Statement::Insert(insert))
+}
+
+/// `(dt = 'x', hour)` or `(p1, p2)` or a bare name or `(*)`.
+fn insert_partition(c: &mut Cursor<'_>) -> Result<Vec<(String, Option<Literal>)>, SqlError> {
+    if *c.peek() != Token::LParen {
+        return Ok(vec![(c.ident()?, None)]);
+    }
+    c.advance();
+    let mut out = Vec::new();
+    loop {
+        let name = if c.accept_token(&Token::Mul) { "*".to_string() } else { c.ident()? };
+        let value = if c.accept_token(&Token::Eq) { Some(c.literal()?) } else { None };
+        out.push((name, value));
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    c.expect_token(&Token::RParen)?;
+    Ok(out)
+}
+
+/// `COPY (query) | table [(columns)] TO 'path' [WITH] [(FORMAT csv, HEADER true)] [PROPERTIES(...)]`.
+pub(super) fn copy(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["COPY"])?;
+    let source = if c.accept_token(&Token::LParen) {
+        let query = c.query()?;
+        c.expect_token(&Token::RParen)?;
+        query
+    } else {
+        if c.peek_words(&["INTO"]) {
+            return Err(c.unsupported("COPY INTO is not supported; use INSERT INTO ... SELECT * FROM files(...)"));
+        }
+        let start = c.index();
+        c.name()?;
+        let table = c.text_from(start).to_string();
+        let columns = if *c.peek() == Token::LParen {
+            let list = c.ident_list()?;
+            list.iter().map(|n| format!("`{}`", n.replace('`', "``"))).collect::<Vec<_>>().join(", ")
+        } else {
+            "*".to_string()
+        };
+        c.subordinate_query(&format!("SELECT {columns} FROM {table}"))?
+    };
+    c.expect(&["TO"])?;
+    let path = c.string()?;
+    let mut options = Vec::new();
+    c.accept_word("WITH");
+    if c.accept_any(&["PROPERTIES", "OPTIONS"]).is_some() {
+        options = c.properties(false)?;
+    } else if c.accept_token(&Token::LParen) {
+        loop {
+            let key = if c.at_string() { c.string()? } else { c.ident()? };
+            c.accept_token(&Token::Eq);
+            let value = if c.at_string() {
+                c.string()?
+            } else if matches!(c.peek(), Token::Comma | Token::RParen) {
+                "true".to_string()
+            } else if matches!(c.peek(), Token::Word(_)) {
+                c.ident()?
+            } else {
+                c.literal()?.text().unwrap_or_default()
+            };
+            options.push((key, value));
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
+    } else if c.accept(&["STORED", "AS"]) {
+        options.push(("format".into(), c.ident()?));
+    }
+    for (key, _) in &mut options {
+        *key = key.to_ascii_lowercase();
+    }
+    Ok(Statement::CopyTo { source, path, options })
+}
+
+/// `DO expr, ...`.
+pub(super) fn do_exprs(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["DO"])?;
+    let start = c.index();
+    c.expr()?;
+    while c.accept_token(&Token::Comma) {
+        c.expr()?;
+    }
+    let sql = format!("SELECT {}", c.text_from(start));
+    c.subordinate_query(&sql).map(Statement::Do)
+}

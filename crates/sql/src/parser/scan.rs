@@ -1,0 +1,207 @@
+//! Cuts source text into statements, one at a time, before any token is made.
+//!
+//! One at a time because a statement can change how the next one reads (`SET sql_mode=...`). Conditional comments
+//! (`/*!40101 ... */`) become part of the text and hints (`/*+ ... */`) are taken out here, both by blanking bytes, so
+//! that every offset in the piece is the offset in the source minus the piece's start.
+
+use std::ops::Range;
+
+use super::ParseOptions;
+use crate::error::{Position, SqlError};
+
+/// Conditional comments up to this version are executed: MySQL 8.0's. MariaDB's own start at 100000.
+const CONDITIONAL_VERSION_MAX: u32 = 80_099;
+
+/// One statement's text.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Where it is in the source, trimmed.
+    pub(super) range: Range<usize>,
+    /// Its bytes with hints and the markers of conditional comments blanked; as long as `range`.
+    pub(super) text: String,
+    /// The contents of its `/*+ ... */`.
+    pub(super) hints: Vec<String>,
+}
+
+/// The next statement at or after byte `from`, and where to go on. `None` when only blanks and comments are left.
+pub(super) fn next_piece(
+    source: &str,
+    from: usize,
+    options: &ParseOptions,
+) -> Result<Option<(Piece, usize)>, SqlError> {
+    let bytes = source.as_bytes();
+    let mut at = from;
+    if at == 0 && source.starts_with('\u{feff}') {
+        at = 3;
+    }
+    let mut first = None;
+    let mut last = at;
+    let mut blanks: Vec<Range<usize>> = Vec::new();
+    let mut hints = Vec::new();
+    let mut conditional: Option<usize> = None;
+    let mut end = bytes.len();
+    let mut next = bytes.len();
+    while at < bytes.len() {
+        let c = bytes[at];
+        let two = bytes.get(at + 1).copied();
+        match c {
+            b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c => {
+                at += 1;
+                continue;
+            }
+            b'#' => {
+                at = line_end(bytes, at);
+                continue;
+            }
+            b'-' if two == Some(b'-') && bytes.get(at + 2).is_none_or(|c| c.is_ascii_whitespace() || *c < 0x20) => {
+                at = line_end(bytes, at);
+                continue;
+            }
+            b'/' if two == Some(b'*') => {
+                let rest = &bytes[at + 2..];
+                let marker = match rest {
+                    [b'!', ..] => 3,
+                    [b'M', b'!', ..] => 4,
+                    _ => 0,
+                };
+                if marker > 0 && conditional.is_none() {
+                    let digits = bytes[at + marker..].iter().take(6).take_while(|c| c.is_ascii_digit()).count();
+                    let version = source[at + marker..at + marker + digits].parse().unwrap_or(0);
+                    if version <= CONDITIONAL_VERSION_MAX {
+                        conditional = Some(at);
+                        blanks.push(at..at + marker + digits);
+                        at += marker + digits;
+                        continue;
+                    }
+                }
+                let Some(length) = find(rest, b"*/") else {
+                    return Err(unterminated(source, at, "comment", "*/"));
+                };
+                if rest.first() == Some(&b'+') {
+                    hints.push(source[at + 3..at + 2 + length].to_string());
+                    blanks.push(at..at + length + 4);
+                }
+                at += length + 4;
+                continue;
+            }
+            b'*' if two == Some(b'/') && conditional.is_some() => {
+                conditional = None;
+                blanks.push(at..at + 2);
+                at += 2;
+                continue;
+            }
+            b';' => {
+                if first.is_some() {
+                    end = at;
+                    next = at + 1;
+                    break;
+                }
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        first.get_or_insert(at);
+        at = match c {
+            b'\'' | b'"' | b'`' => quoted_end(source, at, options)?,
+            _ => at + 1,
+        };
+        last = at;
+    }
+    if let Some(start) = conditional {
+        return Err(unterminated(source, start, "comment", "*/"));
+    }
+    let Some(first) = first else { return Ok(None) };
+    debug_assert!(last <= end);
+    let mut text = source.as_bytes()[first..last].to_vec();
+    for blank in blanks {
+        if blank.start >= first && blank.end <= last {
+            text[blank.start - first..blank.end - first].fill(b' ');
+        }
+    }
+    // Blanks replace whole ASCII sequences or whole comments, so this stays UTF-8.
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(Some((Piece { range: first..last, text, hints }, next)))
+}
+
+fn unterminated(source: &str, at: usize, what: &str, close: &str) -> SqlError {
+    SqlError::syntax(format!("{what} is not closed, expected {close}"), Some(Position::new(source, at, 1)))
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|w| w == needle)
+}
+
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    bytes[at..].iter().position(|c| *c == b'\n').map_or(bytes.len(), |i| at + i + 1)
+}
+
+/// Behind the closing quote of the quoted text that starts at `at`. A doubled quote ends here and starts anew, which
+/// comes to the same.
+fn quoted_end(source: &str, at: usize, options: &ParseOptions) -> Result<usize, SqlError> {
+    let bytes = source.as_bytes();
+    let quote = bytes[at];
+    let is_name = quote == b'`' || (quote == b'"' && options.ansi_quotes);
+    let escapes = !is_name && !options.no_backslash_escapes;
+    let mut i = at + 1;
+    while i < bytes.len() {
+        if bytes[i] == b'\\' && escapes {
+            i += 2;
+            continue;
+        }
+        if bytes[i] == quote {
+            return Ok(i + 1);
+        }
+        i += 1;
+    }
+    let what = if is_name { "quoted name" } else { "string" };
+    Err(unterminated(source, at, what, &format!("{}", quote as char)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(source: &str) -> Vec<String> {
+        let options = ParseOptions::default();
+        let mut out = Vec::new();
+        let mut at = 0;
+        while let Some((piece, next)) = next_piece(source, at, &options).unwrap() {
+            assert_eq!(piece.range.len(), piece.text.len());
+            out.push(piece.text);
+            at = next;
+        }
+        out
+    }
+
+    #[test]
+    fn cuts_at_semicolons_outside_of_quotes_and_comments() {
+        assert_eq!(
+            pieces(" select ';' ; -- no; \n select \"a\\\";\" ;; # x;\nselect `;` /* ; */ , 1;"),
+            ["select ';'", "select \"a\\\";\"", "select `;` /* ; */ , 1"]
+        );
+        assert_eq!(pieces("select 1--1; ;"), ["select 1--1"]);
+        assert!(pieces(" /* only */ -- comments").is_empty());
+    }
+
+    #[test]
+    fn conditional_comments_are_text() {
+        assert_eq!(pieces("/*!40101 SET a = 1 */;"), ["SET a = 1"]);
+        assert_eq!(pieces("select /*! 1 + */ 2"), ["select     1 +    2"]);
+        assert_eq!(pieces("select /*M!100100 1 + */ 2"), ["select /*M!100100 1 + */ 2"]);
+    }
+
+    #[test]
+    fn open_ends_are_named() {
+        for (text, message) in [
+            ("select 'abc", "string is not closed, expected '"),
+            ("select `a", "quoted name is not closed, expected `"),
+            ("select /* a", "comment is not closed, expected */"),
+            ("select /*! a", "comment is not closed, expected */"),
+        ] {
+            let error = next_piece(text, 0, &ParseOptions::default()).unwrap_err();
+            assert_eq!(error.message, message);
+            assert_eq!(error.position.unwrap().column, 8);
+        }
+    }
+}

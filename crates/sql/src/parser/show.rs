@@ -1,0 +1,440 @@
+//! SHOW, DESCRIBE, EXPLAIN, HELP.
+
+use sqlparser::tokenizer::{Token, Word};
+
+use super::cursor::Cursor;
+use super::words;
+use crate::error::SqlError;
+use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
+
+/// SHOW forms of Doris, StarRocks and MySQL that end up in [`ShowKind::Other`]: the engine decides what it has.
+const OTHER: &[&str] = &[
+    "TABLET",
+    "TABLETS",
+    "DATA",
+    "LOAD",
+    "STREAM LOAD",
+    "TRANSACTION",
+    "ALTER TABLE",
+    "ROUTINE LOAD",
+    "EXPORT",
+    "PROC",
+    "BROKER",
+    "RESOURCES",
+    "WORKLOAD GROUPS",
+    "ROLES",
+    "PROPERTY",
+    "TABLE STATS",
+    "COLUMN STATS",
+    "TABLE ID",
+    "DATABASE ID",
+    "BINARY LOGS",
+    "MASTER STATUS",
+    "MASTER LOGS",
+    "SLAVE STATUS",
+    "REPLICA STATUS",
+    "REPLICAS",
+    "ENGINE",
+    "WARM UP",
+    "COMPUTE NODES",
+    "REPOSITORIES",
+    "BACKUP",
+    "RESTORE",
+    "SNAPSHOT",
+    "ENCRYPTKEYS",
+    "SYNC JOB",
+    "DYNAMIC PARTITION TABLES",
+    "TYPECAST",
+    "DATA TYPES",
+    "CATALOG RECYCLE BIN",
+    "TRASH",
+    "BUILD INDEX",
+    "STORAGE",
+    "VARIABLES STATS",
+    "LAST INSERT",
+    "CREATE USER",
+    "CREATE FUNCTION",
+    "CREATE PROCEDURE",
+    "CREATE TRIGGER",
+    "CREATE EVENT",
+    "CREATE CATALOG",
+    "CREATE MATERIALIZED VIEW",
+    "MATERIALIZED VIEWS",
+    "COMPUTE",
+    "AUTHORS",
+    "CONTRIBUTORS",
+    "PROCESSLIST STATS",
+];
+
+/// First words of the forms above and below, for near matches.
+const KNOWN: &[&str] = &[
+    "DATABASES",
+    "SCHEMAS",
+    "TABLES",
+    "VIEWS",
+    "COLUMNS",
+    "FIELDS",
+    "INDEX",
+    "INDEXES",
+    "KEYS",
+    "PARTITIONS",
+    "VARIABLES",
+    "STATUS",
+    "PROCESSLIST",
+    "WARNINGS",
+    "ERRORS",
+    "ENGINES",
+    "CHARSET",
+    "COLLATION",
+    "PLUGINS",
+    "PRIVILEGES",
+    "GRANTS",
+    "FUNCTIONS",
+    "TRIGGERS",
+    "EVENTS",
+    "CATALOGS",
+    "BACKENDS",
+    "FRONTENDS",
+    "PROFILE",
+    "PROFILES",
+    "CREATE",
+    "FULL",
+    "TABLE",
+    "TABLET",
+    "LOAD",
+    "TRANSACTION",
+    "PROC",
+];
+
+pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["SHOW"])?;
+    let kind = kind(c)?;
+    let mut show = Show { kind, filter: None, limit: None };
+    if c.accept_word("LIKE") {
+        show.filter = Some(ShowFilter::Like(c.string()?));
+    } else if c.accept_word("WHERE") {
+        show.filter = Some(ShowFilter::Where(c.expr()?));
+    }
+    if c.accept_word("LIMIT") {
+        let first = c.uint()?;
+        show.limit = Some(if c.accept_token(&Token::Comma) {
+            (first, c.uint()?)
+        } else if c.accept_word("OFFSET") {
+            (c.uint()?, first)
+        } else {
+            (0, first)
+        });
+    }
+    Ok(Statement::Show(show))
+}
+
+fn from(c: &mut Cursor<'_>) -> Result<Option<Name>, SqlError> {
+    if c.accept_any(&["FROM", "IN"]).is_some() { c.name().map(Some) } else { Ok(None) }
+}
+
+/// `FROM t [FROM db]`.
+fn table_from(c: &mut Cursor<'_>) -> Result<Name, SqlError> {
+    if c.accept_any(&["FROM", "IN"]).is_none() {
+        return Err(c.expected("FROM"));
+    }
+    let mut table = c.name()?;
+    if let Some(database) = from(c)? {
+        let object = table.object().to_string();
+        table = Name(database.0.into_iter().chain([object]).collect());
+    }
+    Ok(table)
+}
+
+fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
+    if c.accept(&["COUNT"]) {
+        for token in [Token::LParen, Token::Mul, Token::RParen] {
+            c.expect_token(&token)?;
+        }
+        return match c.accept_any(&["WARNINGS", "ERRORS"]) {
+            Some("WARNINGS") => Ok(ShowKind::Warnings { count: true }),
+            Some(_) => Ok(ShowKind::Errors { count: true }),
+            None => Err(c.expected("WARNINGS or ERRORS")),
+        };
+    }
+    if c.accept_word("CREATE") {
+        return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA"]) {
+            Some("TABLE") => c.name().map(ShowKind::CreateTable),
+            Some("VIEW") => c.name().map(ShowKind::CreateView),
+            Some(_) => {
+                c.if_not_exists();
+                c.name().map(ShowKind::CreateDatabase)
+            }
+            None => {
+                let start = c.index();
+                match c.ident() {
+                    Ok(_) => {
+                        c.seek(start);
+                        rest(c, "CREATE")
+                    }
+                    Err(_) => Err(c.expected("TABLE, VIEW or DATABASE")),
+                }
+            }
+        };
+    }
+    for (words, kind) in [
+        (&["STORAGE", "ENGINES"][..], ShowKind::Engines),
+        (&["ENGINES"], ShowKind::Engines),
+        (&["CHARSET"], ShowKind::Charset),
+        (&["CHARACTER", "SET"], ShowKind::Charset),
+        (&["CHAR", "SET"], ShowKind::Charset),
+        (&["COLLATION"], ShowKind::Collation),
+        (&["PLUGINS"], ShowKind::Plugins),
+        (&["PRIVILEGES"], ShowKind::Privileges),
+        (&["CATALOGS"], ShowKind::Catalogs),
+        (&["BACKENDS"], ShowKind::Backends),
+        (&["FRONTENDS"], ShowKind::Frontends),
+        (&["WARNINGS"], ShowKind::Warnings { count: false }),
+        (&["ERRORS"], ShowKind::Errors { count: false }),
+        (&["PROCEDURE", "STATUS"], ShowKind::ProcedureStatus),
+        (&["FUNCTION", "STATUS"], ShowKind::ProcedureStatus),
+        (&["PACKAGE", "STATUS"], ShowKind::ProcedureStatus),
+        (&["GLOBAL", "VARIABLES"], ShowKind::Variables(Scope::Global)),
+        (&["SESSION", "VARIABLES"], ShowKind::Variables(Scope::Session)),
+        (&["LOCAL", "VARIABLES"], ShowKind::Variables(Scope::Session)),
+        (&["VARIABLES"], ShowKind::Variables(Scope::Session)),
+        (&["GLOBAL", "STATUS"], ShowKind::Status(Scope::Global)),
+        (&["SESSION", "STATUS"], ShowKind::Status(Scope::Session)),
+        (&["LOCAL", "STATUS"], ShowKind::Status(Scope::Session)),
+        (&["STATUS"], ShowKind::Status(Scope::Session)),
+        (&["FULL", "PROCESSLIST"], ShowKind::Processlist { full: true }),
+        (&["PROCESSLIST"], ShowKind::Processlist { full: false }),
+    ] {
+        if c.accept(words) {
+            return Ok(kind);
+        }
+    }
+    if c.accept_any(&["DATABASES", "SCHEMAS"]).is_some() {
+        return Ok(ShowKind::Databases { from: from(c)? });
+    }
+    let full = c.peek_words(&["FULL"])
+        && ["TABLES", "COLUMNS", "FIELDS", "FUNCTIONS", "BUILTIN", "VIEWS"]
+            .iter()
+            .any(|w| super::cursor::is_word(c.token(c.index() + 1), w));
+    if full {
+        c.advance();
+    }
+    if c.accept_word("TABLES") {
+        return Ok(ShowKind::Tables { full, from: from(c)? });
+    }
+    if c.accept_any(&["COLUMNS", "FIELDS"]).is_some() {
+        return Ok(ShowKind::Columns { full, table: table_from(c)? });
+    }
+    if c.accept_word("VIEWS") {
+        return Ok(ShowKind::Views { from: from(c)? });
+    }
+    if c.accept_word("FUNCTIONS") || c.accept(&["BUILTIN", "FUNCTIONS"]) || c.accept(&["GLOBAL", "FUNCTIONS"]) {
+        return Ok(ShowKind::Functions { full, from: from(c)? });
+    }
+    if c.accept(&["TABLE", "STATUS"]) {
+        return Ok(ShowKind::TableStatus { from: from(c)? });
+    }
+    if c.accept(&["OPEN", "TABLES"]) {
+        from(c)?;
+        return Ok(ShowKind::OpenTables);
+    }
+    if c.accept_any(&["INDEX", "INDEXES", "KEYS", "KEY"]).is_some() {
+        return table_from(c).map(ShowKind::Index);
+    }
+    if c.accept(&["TEMPORARY", "PARTITIONS"]) || c.accept_word("PARTITIONS") {
+        let _ = c.accept_any(&["FROM", "IN"]);
+        let table = c.name()?;
+        let spec = if c.accept_word("PARTITION") { c.partition_spec()? } else { Vec::new() };
+        return Ok(ShowKind::Partitions { table, spec });
+    }
+    if c.accept_word("TRIGGERS") {
+        from(c)?;
+        return Ok(ShowKind::Triggers);
+    }
+    if c.accept_word("EVENTS") {
+        from(c)?;
+        return Ok(ShowKind::Events);
+    }
+    if c.accept(&["ALL", "GRANTS"]) {
+        return Ok(ShowKind::Grants { user: None, all: true });
+    }
+    if c.accept_word("GRANTS") {
+        let user = if c.accept_word("FOR") { Some(user(c)?) } else { None };
+        return Ok(ShowKind::Grants { user, all: false });
+    }
+    if c.accept_word("PROFILES") {
+        return Ok(ShowKind::Profile { id: None, list: true });
+    }
+    if c.accept(&["QUERY", "PROFILE"]) || c.accept(&["LOAD", "PROFILE"]) || c.accept_word("PROFILE") {
+        let id = match c.peek().clone() {
+            _ if c.at_string() => Some(c.string()?),
+            Token::Number(n, _) => {
+                c.advance();
+                Some(n)
+            }
+            _ if c.accept(&["FOR", "QUERY"]) => Some(c.uint()?.to_string()),
+            _ => None,
+        };
+        return Ok(ShowKind::Profile { id, list: false });
+    }
+    for known in OTHER {
+        let words: Vec<&str> = known.split(' ').collect();
+        if c.peek_words(&words) {
+            return rest(c, "");
+        }
+    }
+    let mut error = c.expected("what to show");
+    if let Token::Word(w) = c.peek()
+        && let Some(near) = words::near_match(&w.value, KNOWN)
+    {
+        error.message.push_str(&format!("; did you mean SHOW {near}?"));
+    }
+    Err(error)
+}
+
+/// Everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case.
+fn rest(c: &mut Cursor<'_>, prefix: &str) -> Result<ShowKind, SqlError> {
+    let mut out = prefix.to_string();
+    while !c.at_end() && !["LIKE", "WHERE", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
+        if !out.is_empty() && !matches!(c.peek(), Token::Period) && !out.ends_with('.') {
+            out.push(' ');
+        }
+        match c.peek() {
+            Token::Word(Word { value, quote_style: None, .. }) => out.push_str(&value.to_ascii_uppercase()),
+            token => out.push_str(&token.to_string()),
+        }
+        c.advance();
+    }
+    Ok(ShowKind::Other(out))
+}
+
+/// `'u'@'h'`, `u@h`, `CURRENT_USER()`: as written.
+pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+    let start = c.index();
+    if c.accept_word("CURRENT_USER") {
+        if c.accept_token(&Token::LParen) {
+            c.expect_token(&Token::RParen)?;
+        }
+        return Ok("CURRENT_USER".into());
+    }
+    if c.at_string() {
+        c.string()?;
+    } else {
+        c.ident()?;
+    }
+    // `@` sticks to a word that follows it, and stands alone before a quote.
+    if let Token::Word(Word { value, quote_style: None, .. }) = c.peek()
+        && value.starts_with('@')
+    {
+        let alone = value == "@";
+        c.advance();
+        if alone {
+            if c.at_string() {
+                c.string()?;
+            } else {
+                c.ident()?;
+            }
+        }
+    }
+    Ok(c.text_from(start).to_string())
+}
+
+/// EXPLAIN, DESCRIBE and DESC: a statement's plan, or a table's columns.
+pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let explain_word = c.peek_words(&["EXPLAIN"]);
+    c.advance();
+    let (mut analyze, mut verbose, mut extended) = (false, false, false);
+    let mut format = None;
+    loop {
+        match c.accept_any(&[
+            "ANALYZE",
+            "VERBOSE",
+            "EXTENDED",
+            "FORMATTED",
+            "LOGICAL",
+            "PHYSICAL",
+            "DISTRIBUTED",
+            "SHAPE",
+            "MEMO",
+            "PARSED",
+            "ANALYZED",
+            "REWRITTEN",
+            "OPTIMIZED",
+            "COSTS",
+            "TREE",
+            "GRAPH",
+            "ALL",
+            "PLAN",
+            "PROCESS",
+            "CURRENT",
+        ]) {
+            // A table may have one of these names: then nothing follows it.
+            Some(_) if !explain_word && c.at_end() => {
+                c.seek(c.index() - 1);
+                break;
+            }
+            Some("ANALYZE") => analyze = true,
+            Some("VERBOSE") => verbose = true,
+            Some("EXTENDED" | "FORMATTED") => (extended, verbose) = (true, explain_word),
+            Some("ALL") => (extended, verbose) = (true, explain_word),
+            Some("PLAN" | "PROCESS" | "CURRENT") => {}
+            Some(kind) => format = Some(kind.to_string()),
+            None if c.accept_word("FORMAT") => {
+                c.expect_token(&Token::Eq)?;
+                let name = if c.at_string() { c.string()? } else { c.ident()? };
+                format = Some(name.to_ascii_uppercase());
+            }
+            None => break,
+        }
+    }
+    let explains = ["SELECT", "WITH", "VALUES", "INSERT", "CREATE", "COPY", "DO"].iter().any(|w| c.peek_words(&[w]))
+        || *c.peek() == Token::LParen
+        || c.peek_words(&["TABLE"]) && explain_word;
+    if explains {
+        let describes = !explain_word && !analyze && format.is_none();
+        let statement = words::statement(c)?;
+        // Doris: DESC query shows the plan as EXPLAIN does.
+        let _ = describes;
+        return Ok(Statement::Explain { analyze, verbose, format, statement: Box::new(statement) });
+    }
+    if analyze || format.is_some() {
+        return Err(c.expected("a query"));
+    }
+    c.accept_word("TABLE");
+    if c.accept_word("FUNCTION") || (matches!(c.peek(), Token::Word(_)) && *c.token(c.index() + 1) == Token::LParen) {
+        let start = c.index();
+        while !c.at_end() {
+            c.advance();
+        }
+        let sql = format!("SELECT * FROM {}", c.text_from(start));
+        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), extended });
+    }
+    if matches!(c.peek(), Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)) {
+        let start = c.index();
+        c.advance();
+        let sql = format!("SELECT * FROM {}", c.text_from(start));
+        return Ok(Statement::Describe { target: DescribeTarget::Query(c.subordinate_query(&sql)?), extended });
+    }
+    let name = c.name()?;
+    let extended = extended || c.accept_word("ALL");
+    let column = if c.at_end() {
+        None
+    } else if c.at_string() {
+        Some(c.string()?)
+    } else {
+        Some(c.ident()?)
+    };
+    Ok(Statement::Describe { target: DescribeTarget::Table { name, column }, extended })
+}
+
+/// `HELP 'topic'`.
+pub(super) fn help(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["HELP"])?;
+    if c.at_string() {
+        return c.string().map(Statement::Help);
+    }
+    let start = c.index();
+    while !c.at_end() {
+        c.advance();
+    }
+    Ok(Statement::Help(c.text_from(start).to_string()))
+}

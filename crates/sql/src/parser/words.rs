@@ -1,0 +1,220 @@
+//! The first words of a statement decide who reads it.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use super::{ddl, dml, session, show};
+use crate::error::SqlError;
+use crate::statement::Statement;
+
+/// Words a statement can start with; for near matches in error messages.
+const FIRST_WORDS: &[&str] = &[
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "TABLE",
+    "INSERT",
+    "REPLACE",
+    "EXPLAIN",
+    "DESCRIBE",
+    "DESC",
+    "CREATE",
+    "DROP",
+    "ALTER",
+    "TRUNCATE",
+    "MSCK",
+    "REFRESH",
+    "SHOW",
+    "USE",
+    "SWITCH",
+    "SET",
+    "UNSET",
+    "BEGIN",
+    "START",
+    "COMMIT",
+    "ROLLBACK",
+    "SAVEPOINT",
+    "RELEASE",
+    "KILL",
+    "LOCK",
+    "UNLOCK",
+    "FLUSH",
+    "ANALYZE",
+    "SYNC",
+    "PREPARE",
+    "EXECUTE",
+    "DEALLOCATE",
+    "DO",
+    "HELP",
+    "COPY",
+];
+
+/// Words of statements that are known and not supported: they get their own error, not "expected a statement".
+const REFUSED: &[(&str, &str)] = &[
+    ("UPDATE", "UPDATE needs a table with a key; tables over files cannot be updated in place"),
+    ("DELETE", "DELETE needs a table with a key; tables over files cannot be changed in place"),
+    ("MERGE", "MERGE is not supported"),
+    ("GRANT", "GRANT is not supported: there is one user"),
+    ("REVOKE", "REVOKE is not supported: there is one user"),
+    ("LOAD", "LOAD is not supported; use INSERT INTO ... SELECT * FROM files(...)"),
+    ("EXPORT", "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
+    ("BACKUP", "BACKUP is not supported; copy the data directory"),
+    ("RESTORE", "RESTORE is not supported; copy the data directory"),
+    ("CALL", "CALL is not supported: there are no procedures"),
+    ("HANDLER", "HANDLER is not supported"),
+    ("ADMIN", "ADMIN is not supported"),
+    ("XA", "XA transactions are not supported"),
+];
+
+pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let Token::Word(word) = c.peek().clone() else {
+        if *c.peek() == Token::LParen {
+            return dml::query(c);
+        }
+        return Err(c.expected("a statement"));
+    };
+    if word.quote_style.is_some() {
+        return Err(c.expected("a statement"));
+    }
+    match word.value.to_ascii_uppercase().as_str() {
+        "SELECT" | "WITH" | "VALUES" => dml::query(c),
+        "TABLE" => dml::table(c),
+        "INSERT" | "REPLACE" => dml::insert(c),
+        "COPY" => dml::copy(c),
+        "DO" => dml::do_exprs(c),
+        "EXPLAIN" | "DESCRIBE" | "DESC" => show::explain(c),
+        "SHOW" => show::show(c),
+        "HELP" => show::help(c),
+        "CREATE" => ddl::create(c),
+        "DROP" => ddl::drop(c),
+        "ALTER" => ddl::alter(c),
+        "TRUNCATE" => ddl::truncate(c),
+        "MSCK" => ddl::msck(c),
+        "REFRESH" => ddl::refresh(c),
+        "ANALYZE" => ddl::analyze(c),
+        "USE" => session::use_database(c),
+        "SWITCH" => session::switch(c),
+        "SET" => session::set(c),
+        "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => session::transaction(c),
+        "KILL" => session::kill(c),
+        "LOCK" | "UNLOCK" => session::lock(c),
+        "FLUSH" => session::flush(c),
+        "SYNC" => session::sync(c),
+        "PREPARE" | "EXECUTE" | "DEALLOCATE" => session::prepared(c),
+        other => {
+            if let Some((_, message)) = REFUSED.iter().find(|(word, _)| *word == other) {
+                return Err(c.unsupported(message));
+            }
+            let mut error = c.expected("a statement");
+            if let Some(near) = near_match(other, FIRST_WORDS) {
+                error.message.push_str(&format!("; did you mean {near}?"));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The candidate nearest to `word` if it is near enough to be a slip: one edit in short words, two in longer ones.
+/// Case does not matter.
+pub fn near_match<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let limit = if word.len() <= 4 { 1 } else { 2 };
+    let word = word.to_ascii_lowercase();
+    candidates
+        .iter()
+        .map(|c| (edits(&word, &c.to_ascii_lowercase()), *c))
+        .filter(|(d, _)| *d <= limit)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, c)| c)
+}
+
+/// Edits between two words: insert, delete, replace, swap neighbours (optimal string alignment).
+fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let width = b.len() + 1;
+    let mut d = vec![0; (a.len() + 1) * width];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            d[i * width + j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let same = usize::from(a[i - 1] != b[j - 1]);
+                let mut best =
+                    (d[(i - 1) * width + j] + 1).min(d[i * width + j - 1] + 1).min(d[(i - 1) * width + j - 1] + same);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(d[(i - 2) * width + j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    d[a.len() * width + b.len()]
+}
+
+/// The assignments of a hint `SET_VAR(a=b, c=d)` (Doris, MySQL); other hints carry nothing that changes a result and
+/// are read over.
+pub(super) fn hint(text: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.to_ascii_uppercase().find("SET_VAR") {
+        rest = rest[at + "SET_VAR".len()..].trim_start();
+        let Some(inner) = rest.strip_prefix('(') else { continue };
+        let (body, after) = hint_body(inner);
+        for part in body {
+            if let Some((key, value)) = part.split_once('=') {
+                let value = value.trim();
+                let unquoted = ['\'', '"']
+                    .iter()
+                    .find_map(|q| value.strip_prefix(*q).and_then(|v| v.strip_suffix(*q)))
+                    .unwrap_or(value);
+                out.push((key.trim().trim_matches('`').to_string(), unquoted.to_string()));
+            }
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Splits up to the closing parenthesis at commas outside of quotes.
+fn hint_body(inner: &str) -> (Vec<String>, &str) {
+    let mut parts = vec![String::new()];
+    let mut quote = None;
+    for (i, c) in inner.char_indices() {
+        match (quote, c) {
+            (None, ')') => return (parts, &inner[i + 1..]),
+            (None, ',') => parts.push(String::new()),
+            (_, c) => {
+                if let Some(last) = parts.last_mut() {
+                    last.push(c);
+                }
+                if quote == Some(c) {
+                    quote = None;
+                } else if quote.is_none() && (c == '\'' || c == '"') {
+                    quote = Some(c);
+                }
+            }
+        }
+    }
+    (parts, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_matches() {
+        assert_eq!(near_match("selct", FIRST_WORDS), Some("SELECT"));
+        assert_eq!(near_match("sleect", FIRST_WORDS), Some("SELECT"));
+        assert_eq!(near_match("shwo", FIRST_WORDS), Some("SHOW"));
+        assert_eq!(near_match("frobnicate", FIRST_WORDS), None);
+    }
+
+    #[test]
+    fn set_var_hints() {
+        assert_eq!(
+            hint(" LEADING(a) SET_VAR(query_timeout = 1, sql_mode='A,B' ) set_var(x=\"y\") "),
+            [("query_timeout", "1"), ("sql_mode", "A,B"), ("x", "y")].map(|(a, b)| (a.into(), b.into()))
+        );
+        assert!(hint("SET_VAR").is_empty());
+    }
+}
