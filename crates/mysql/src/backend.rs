@@ -4,7 +4,10 @@
 //! session is driven by one connection at a time, strictly one call after the other.
 //!
 //! **Cancellation.** Every future returned by a [`Session`], and every stream of a [`ResultSet`], may be dropped at any
-//! await: when the client has gone, at `KILL`, at shutdown. Work must end with the drop, within 500 ms.
+//! await: when the client has gone, at `KILL`, at shutdown. Work must end with the drop, within 500 ms. Long computations
+//! belong on other threads: while a poll runs, the connection can notice nothing.
+//!
+//! **Panics.** A panic in a session ends the statement with an error, and the session goes on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,6 +63,8 @@ pub struct Login {
     pub attributes: Vec<(String, String)>,
     /// Id of the collation that the client asks for.
     pub collation: u16,
+    /// Capabilities in use, see [`crate::constants::capability`].
+    pub capabilities: u32,
     /// Whether the connection is encrypted.
     pub tls: bool,
 }
@@ -70,7 +75,8 @@ pub trait Session: Send + 'static {
     /// A prepared statement.
     type Statement: Send + Sync + 'static;
 
-    /// Runs one statement. The text never holds a second one, see [`Self::statement_end`]; it may be empty.
+    /// Runs one statement. The text never holds a second one, see [`Self::statement_end`]; it may be empty, and may end
+    /// with a semicolon.
     async fn query(&mut self, sql: &str) -> Result<Response, SqlError>;
 
     /// Prepares one statement; placeholders are `?`.

@@ -1,19 +1,49 @@
 //! The MySQL client/server protocol, server side, on tokio; no SQL in it.
 //!
 //! A database implements [`Backend`] and [`Session`]; it is asked for verifiers of users, runs statements and answers
-//! with Arrow batches, which are written as text or binary rows straight from their arrays.
+//! with Arrow batches, which are written as text or binary rows straight from their arrays. [`Server`] listens.
+//!
+//! ```text
+//! server      listener, limits, shutdown
+//! connection  one client: login, then command after command
+//!   login       handshake, auth, tls
+//!   statements  prepared statements, their parameters (command) and cursors
+//!   results     definitions and rows (encode)
+//! link        packets over a socket: packet, compress, transport
+//! ```
+//!
+//! Beyond MySQL 5.7: caching_sha2_password without its slow path (see [`auth`]), zstd, no EOF packets for clients that
+//! can do without. Not here: LOAD DATA LOCAL, binlog commands, old passwords, query attributes.
 
 pub mod auth;
 mod backend;
 mod column;
+mod command;
+mod compress;
+mod connection;
 pub mod constants;
+pub mod encode;
 mod error;
+mod handshake;
+mod link;
+mod login;
+mod packet;
 mod registry;
+mod results;
+mod server;
 mod split;
+mod statements;
+mod tls;
+mod transport;
+mod wire;
 
 pub use auth::Verifier;
 pub use backend::{Backend, Done, Login, Param, Prepared, Response, ResultSet, Session};
 pub use column::{ColumnDef, ColumnType, DECIMALS_NOT_FIXED, column_flag};
 pub use error::{ProtocolError, SqlError, code, sqlstate};
+#[doc(hidden)]
+pub use packet::read_packets;
 pub use registry::{Activity, Connection, Kill, Registry};
+pub use server::{Server, Settings, Tls};
 pub use split::statement_end;
+pub use tls::{TlsError, TlsIdentity};

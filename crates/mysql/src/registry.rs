@@ -56,8 +56,14 @@ impl Registry {
         }
     }
 
-    pub(crate) fn insert(&self, connection: Arc<Connection>) {
-        self.connections.write().insert(connection.id, connection);
+    /// Adds a connection unless there are `limit` already.
+    pub(crate) fn insert(&self, connection: &Arc<Connection>, limit: usize) -> bool {
+        let mut connections = self.connections.write();
+        if connections.len() >= limit {
+            return false;
+        }
+        connections.insert(connection.id, Arc::clone(connection));
+        true
     }
 
     pub(crate) fn remove(&self, id: u32) {
@@ -80,7 +86,8 @@ pub struct Connection {
     id: u32,
     peer: SocketAddr,
     since: Instant,
-    killed: AtomicU8,
+    /// What [`Self::kill`] and [`Self::drain`] asked for: a set of bits.
+    asked: AtomicU8,
     notify: Notify,
     activity: Mutex<Activity>,
 }
@@ -100,23 +107,19 @@ pub struct Activity {
     pub info: Arc<str>,
 }
 
-const KILL_NONE: u8 = 0;
-const KILL_QUERY: u8 = 1;
-const KILL_CONNECTION: u8 = 2;
+/// End the statement that runs.
+const QUERY: u8 = 1;
+/// End the connection when its statement is done.
+const DRAIN: u8 = 2;
+/// End the connection now.
+const CONNECTION: u8 = 4;
 
 impl Connection {
     pub(crate) fn new(id: u32, peer: SocketAddr) -> Self {
         let now = Instant::now();
         let activity =
             Activity { user: String::new(), database: None, command: "Connect", since: now, info: Arc::from("") };
-        Self {
-            id,
-            peer,
-            since: now,
-            killed: AtomicU8::new(KILL_NONE),
-            notify: Notify::new(),
-            activity: Mutex::new(activity),
-        }
+        Self { id, peer, since: now, asked: AtomicU8::new(0), notify: Notify::new(), activity: Mutex::new(activity) }
     }
 
     /// `CONNECTION_ID()`.
@@ -142,17 +145,29 @@ impl Connection {
     /// Asks for the end of the running statement or of the connection. Returns at once; the statement's future is
     /// dropped by the task that polls it.
     pub fn kill(&self, kill: Kill) {
-        let level = match kill {
-            Kill::Query => KILL_QUERY,
-            Kill::Connection => KILL_CONNECTION,
-        };
-        self.killed.fetch_max(level, Ordering::SeqCst);
+        self.ask(match kill {
+            Kill::Query => QUERY,
+            Kill::Connection => CONNECTION,
+        });
+    }
+
+    /// Asks for the end of the connection once it is idle.
+    pub(crate) fn drain(&self) {
+        self.ask(DRAIN);
+    }
+
+    fn ask(&self, bit: u8) {
+        self.asked.fetch_or(bit, Ordering::SeqCst);
         self.notify.notify_one();
     }
 
-    /// Whether the connection is to end.
-    pub fn is_ending(&self) -> bool {
-        self.killed.load(Ordering::SeqCst) == KILL_CONNECTION
+    fn asked(&self, bits: u8) -> bool {
+        self.asked.load(Ordering::SeqCst) & bits != 0
+    }
+
+    /// Whether [`Kill::Connection`] was asked for.
+    pub fn is_killed(&self) -> bool {
+        self.asked(CONNECTION)
     }
 
     pub(crate) fn logged_in(&self, user: &str) {
@@ -165,7 +180,7 @@ impl Connection {
 
     /// A statement begins; a `KILL QUERY` that came while none ran is forgotten.
     pub(crate) fn begin(&self, command: &'static str, text: &str) {
-        let _ = self.killed.compare_exchange(KILL_QUERY, KILL_NONE, Ordering::SeqCst, Ordering::SeqCst);
+        self.asked.fetch_and(!QUERY, Ordering::SeqCst);
         let mut end = text.len().min(INFO_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -187,17 +202,26 @@ impl Connection {
     /// Waits for a [`Kill`] that is meant for what runs now.
     pub(crate) async fn killed(&self) -> Kill {
         loop {
-            match self.killed.load(Ordering::SeqCst) {
-                KILL_CONNECTION => return Kill::Connection,
-                KILL_QUERY => return Kill::Query,
-                _ => self.notify.notified().await,
+            if self.asked(CONNECTION) {
+                return Kill::Connection;
             }
+            if self.asked(QUERY) {
+                return Kill::Query;
+            }
+            self.notify.notified().await;
         }
     }
 
-    /// Waits until the connection is to end; `KILL QUERY` does not wake an idle connection.
+    /// Waits until an idle connection is to end; `KILL QUERY` does not wake it.
     pub(crate) async fn ending(&self) {
-        while !self.is_ending() {
+        while !self.asked(CONNECTION | DRAIN) {
+            self.notify.notified().await;
+        }
+    }
+
+    /// Waits for [`Kill::Connection`].
+    pub(crate) async fn cut(&self) {
+        while !self.asked(CONNECTION) {
             self.notify.notified().await;
         }
     }

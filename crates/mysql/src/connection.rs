@@ -1,0 +1,431 @@
+//! The life of one connection: login, then one command after the other.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::auth::NONCE_BYTES;
+use crate::backend::{Backend, Done, Response, Session};
+use crate::command::Command;
+use crate::constants::{capability, command, status};
+use crate::error::{ProtocolError, SqlError, code};
+use crate::handshake;
+use crate::link::{Link, timed};
+use crate::login::{self, Admitted, Refused};
+use crate::packet::PacketReader;
+use crate::registry::{Connection, Kill};
+use crate::server::Shared;
+use crate::statements::Statements;
+
+/// An idle connection keeps its buffers this long.
+const BUFFER_KEEP: Duration = Duration::from_secs(1);
+
+/// Why a connection ends.
+pub(crate) enum End {
+    /// The client went, or was told to go without a word: QUIT, KILL, wait_timeout, shutdown.
+    Silent,
+    /// It is told why.
+    Told(SqlError),
+}
+
+impl From<ProtocolError> for End {
+    fn from(error: ProtocolError) -> Self {
+        error.to_sql().map_or(Self::Silent, Self::Told)
+    }
+}
+
+/// Serves a socket from the greeting to its end.
+pub(crate) async fn run<B: Backend>(shared: Arc<Shared<B>>, tcp: TcpStream, peer: SocketAddr) {
+    let mut link = Link::new(tcp, shared.settings.write_timeout);
+    let Some(mut client) = admit(&shared, &mut link, peer).await else { return };
+    let end = client.serve(&mut link).await;
+    // The session goes first: its work ends before the connection leaves the process list.
+    let Client { session, statements, connection, .. } = client;
+    drop((session, statements));
+    shared.registry.remove(connection.id());
+    if let End::Told(error) = end {
+        tracing::info!(connection = connection.id(), %peer, %error, "connection ended by an error");
+        link.close_with(&error).await;
+    }
+}
+
+/// Logs the client in, within the time and number of those who are not. Boxed, so that a connection's task does not keep
+/// room for its login.
+async fn admit<B: Backend>(shared: &Arc<Shared<B>>, link: &mut Link, peer: SocketAddr) -> Option<Client<B>> {
+    let ticket = shared.ticket();
+    if shared.stopping.load(Ordering::SeqCst) {
+        return None;
+    }
+    let connection = Arc::new(Connection::new(shared.registry.next_id(), peer));
+    let login = Box::pin(timeout(shared.settings.login_timeout, login::login(shared, link, &connection)));
+    let result = tokio::select! {
+        biased;
+        result = login => result,
+        () = ticket.evicted.notified() => return None,
+    };
+    drop(ticket);
+    let refusal = match result {
+        Ok(Ok(admitted)) => {
+            if shared.registry.insert(&connection, shared.settings.connections_max) {
+                let mut client = Client::new(shared, connection, admitted, link);
+                if client.welcome(link).await.is_ok() {
+                    return Some(client);
+                }
+                shared.registry.remove(client.connection.id());
+                return None;
+            }
+            let message = format!("too many connections: {} are open already", shared.settings.connections_max);
+            Some(SqlError::new(code::TOO_MANY_CONNECTIONS, message))
+        }
+        Ok(Err(Refused::Sql(error))) => Some(error),
+        Ok(Err(Refused::Protocol(error))) => {
+            tracing::debug!(%peer, %error, "login failed");
+            error.to_sql()
+        }
+        Err(_) => {
+            tracing::debug!(%peer, "login took too long");
+            None
+        }
+    };
+    if let Some(error) = refusal {
+        // A timeout may have left a packet half written; these have not.
+        Box::pin(link.close_with(&error)).await;
+    }
+    None
+}
+
+pub(crate) struct Client<B: Backend> {
+    shared: Arc<Shared<B>>,
+    pub connection: Arc<Connection>,
+    pub session: B::Session,
+    statements: Statements<B::Session>,
+    multi_statements: bool,
+    tls: bool,
+    nonce: [u8; NONCE_BYTES],
+    compression: Option<crate::compress::Algorithm>,
+    /// The default database as the client knows it.
+    database: Option<String>,
+    nothing: Arc<str>,
+}
+
+impl<B: Backend> Client<B> {
+    fn new(
+        shared: &Arc<Shared<B>>,
+        connection: Arc<Connection>,
+        admitted: Admitted<B::Session>,
+        link: &mut Link,
+    ) -> Self {
+        let Admitted { session, compression, nonce, tls } = admitted;
+        link.reader.set_payload_max(shared.settings.max_allowed_packet);
+        let mut client = Self {
+            shared: Arc::clone(shared),
+            connection,
+            session,
+            statements: Statements::new(shared.settings.prepared_statements_max, shared.settings.max_allowed_packet),
+            multi_statements: link.has(capability::MULTI_STATEMENTS),
+            tls,
+            nonce,
+            compression,
+            database: None,
+            nothing: Arc::from(""),
+        };
+        client.note_database();
+        client
+    }
+
+    /// Remembers the default database; true if it is another one than before.
+    fn note_database(&mut self) -> bool {
+        let now = self.session.database();
+        if now == self.database.as_deref() {
+            return false;
+        }
+        self.database = now.map(str::to_owned);
+        self.connection.set_database(self.database.as_deref());
+        true
+    }
+
+    async fn welcome(&mut self, link: &mut Link) -> Result<(), ProtocolError> {
+        link.ok(handshake::Ok { status: self.session.status(), ..Default::default() });
+        link.flush().await?;
+        if let Some(algorithm) = self.compression.take() {
+            link.start_compression(algorithm);
+        }
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            self.connection.drain();
+        }
+        Ok(())
+    }
+
+    async fn serve(&mut self, link: &mut Link) -> End {
+        loop {
+            self.connection.end(&self.nothing);
+            if let Err(end) = self.next_command(link).await {
+                return end;
+            }
+            if link.reader.payload().first() == Some(&command::CHANGE_USER) {
+                // Its exchange reads further packets, so the first one is copied.
+                let fields = link.reader.payload()[1..].to_vec();
+                link.answer();
+                match Box::pin(self.change_user(link, &fields)).await {
+                    Ok(()) => continue,
+                    Err(end) => return end,
+                }
+            }
+            // The payload stays in the reader while the session works on it; the link goes on without.
+            let reader = std::mem::replace(&mut link.reader, PacketReader::new(0));
+            link.writer.set_sequence(reader.sequence());
+            let result = Box::pin(self.command(link, reader.payload())).await;
+            link.reader = reader;
+            let result = match result {
+                Ok(()) => link.flush().await.map_err(End::from),
+                Err(end) => Err(end),
+            };
+            if let Err(end) = result {
+                return end;
+            }
+        }
+    }
+
+    /// Waits for a command: `wait_timeout` for its first byte, `read_timeout` for each piece after that.
+    async fn next_command(&mut self, link: &mut Link) -> Result<(), End> {
+        link.reader.set_sequence(0);
+        let mut found = link.next_buffered()?;
+        if !found && !link.reader.has_input() {
+            let wait = self.session.wait_timeout();
+            let idle = async {
+                match timeout(BUFFER_KEEP.min(wait), link.fill()).await {
+                    Ok(filled) => filled,
+                    Err(_) => {
+                        link.release();
+                        timed(wait.saturating_sub(BUFFER_KEEP), link.transport.readable()).await??;
+                        link.fill().await
+                    }
+                }
+            };
+            let filled = tokio::select! {
+                biased;
+                filled = idle => filled?,
+                () = self.connection.ending() => return Err(End::Silent),
+            };
+            if !filled {
+                return Err(End::Silent);
+            }
+            found = link.next_buffered()?;
+        }
+        while !found {
+            let filled = tokio::select! {
+                biased;
+                filled = timed(self.shared.settings.read_timeout, link.fill()) => filled.map_err(ProtocolError::from)??,
+                () = self.connection.cut() => return Err(End::Silent),
+            };
+            if !filled {
+                return Err(End::Silent);
+            }
+            found = link.next_buffered()?;
+        }
+        Ok(())
+    }
+
+    async fn command(&mut self, link: &mut Link, payload: &[u8]) -> Result<(), End> {
+        match Command::decode(payload)? {
+            Command::Quit => return Err(End::Silent),
+            Command::Ping => self.done(link, Done::default(), 0),
+            Command::Query(sql) => self.query(link, sql).await?,
+            Command::Execute { statement, cursor, values } => {
+                self.connection.begin("Execute", self.statements.text(statement));
+                let run = self.statements.execute(&mut self.session, link, &self.connection, statement, cursor, values);
+                if let Some(done) = run.await? {
+                    self.done(link, done, 0);
+                }
+            }
+            Command::Prepare(sql) => {
+                self.connection.begin("Prepare", sql);
+                self.statements.prepare(&mut self.session, link, &self.connection, sql).await?;
+            }
+            Command::Close(id) => self.statements.close(&mut self.session, id).await,
+            Command::LongData { statement, param, data } => self.statements.long_data(statement, param, data),
+            Command::ResetStatement(id) => match self.statements.reset(id) {
+                Ok(()) => self.done(link, Done::default(), 0),
+                Err(error) => link.err(&error),
+            },
+            Command::Fetch { statement, rows } => {
+                self.connection.begin("Fetch", self.statements.text(statement));
+                self.statements.fetch(&mut self.session, link, &self.connection, statement, rows).await?;
+            }
+            Command::InitDb(database) => {
+                self.connection.begin("Init DB", database);
+                let work = self.session.init_db(database);
+                let result = guard(work, &self.connection, link).await?;
+                self.finish(link, result);
+            }
+            Command::FieldList { table, pattern } => {
+                self.connection.begin("Field List", table);
+                let work = self.session.field_list(table, pattern);
+                match guard(work, &self.connection, link).await? {
+                    Err(error) => link.err(&error),
+                    Ok(columns) => {
+                        for column in &columns {
+                            link.packet(|out| {
+                                crate::results::column(out, column);
+                                // The default value, which is not known here.
+                                out.push(0xfb);
+                            });
+                        }
+                        link.eof(self.session.status(), 0);
+                    }
+                }
+            }
+            Command::ResetConnection => {
+                self.connection.begin("Reset Connection", "");
+                self.statements.close_all(&mut self.session).await;
+                self.multi_statements = link.has(capability::MULTI_STATEMENTS);
+                let work = self.session.reset();
+                let result = guard(work, &self.connection, link).await?;
+                self.finish(link, result);
+            }
+            Command::SetOption { multi_statements } => {
+                self.multi_statements = multi_statements;
+                link.eof(self.session.status(), 0);
+            }
+            Command::Statistics => {
+                let work = self.session.statistics().map(Ok);
+                match guard(work, &self.connection, link).await? {
+                    Ok(text) => link.packet(|out| out.extend_from_slice(text.as_bytes())),
+                    Err(error) => link.err(&error),
+                }
+            }
+            Command::ProcessInfo => self.query(link, "SHOW PROCESSLIST").await?,
+            Command::ProcessKill(id) => {
+                let work = self.session.kill(id);
+                let result = guard(work, &self.connection, link).await?;
+                self.finish(link, result);
+            }
+            Command::Debug => {
+                let work = self.session.debug();
+                match guard(work, &self.connection, link).await? {
+                    Ok(()) => link.eof(self.session.status(), 0),
+                    Err(error) => link.err(&error),
+                }
+            }
+            Command::Unknown(number) => {
+                link.err(&SqlError::new(code::UNKNOWN_COM, format!("unknown command 0x{number:02x}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// OK or ERR.
+    fn finish(&mut self, link: &mut Link, result: Result<(), SqlError>) {
+        match result {
+            Ok(()) => self.done(link, Done::default(), 0),
+            Err(error) => link.err(&error),
+        }
+    }
+
+    fn done(&mut self, link: &mut Link, done: Done, more: u16) {
+        let changed = self.note_database();
+        link.ok(handshake::Ok {
+            affected_rows: done.affected_rows,
+            last_insert_id: done.last_insert_id,
+            status: self.session.status() | more,
+            warnings: self.session.warnings(),
+            info: &done.info,
+            schema: self.database.as_deref().filter(|_| changed),
+        });
+    }
+
+    async fn query(&mut self, link: &mut Link, sql: &str) -> Result<(), End> {
+        let mut rest = sql;
+        loop {
+            let next = self.session.statement_end(rest).filter(|&next| next < rest.len());
+            if next.is_some() && !self.multi_statements {
+                let message = "several statements in one query; the connection was made without CLIENT_MULTI_STATEMENTS \
+                               (allowMultiQueries=true in JDBC)";
+                link.err(&SqlError::new(code::PARSE, message));
+                return Ok(());
+            }
+            let (statement, tail) = match next.and_then(|next| rest.split_at_checked(next)) {
+                Some((statement, tail)) => (statement, Some(tail)),
+                None => (rest, None),
+            };
+            let more = if tail.is_some() { status::MORE_RESULTS_EXISTS } else { 0 };
+            self.connection.begin("Query", statement);
+            let work = self.session.query(statement);
+            let success = match guard(work, &self.connection, link).await? {
+                Err(error) => {
+                    link.err(&error);
+                    false
+                }
+                Ok(Response::Done(done)) => {
+                    self.done(link, done, more);
+                    true
+                }
+                Ok(Response::Rows(result)) => {
+                    let sent =
+                        crate::results::text_rows(&mut self.session, link, &self.connection, result, more).await?;
+                    self.note_database();
+                    sent
+                }
+            };
+            match tail {
+                Some(tail) if success => rest = tail,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn change_user(&mut self, link: &mut Link, fields: &[u8]) -> Result<(), End> {
+        let shared = Arc::clone(&self.shared);
+        let login = login::change_user(&shared, link, &self.connection, self.tls, fields, &self.nonce);
+        let result = tokio::select! {
+            biased;
+            result = timeout(shared.settings.login_timeout, login) => result,
+            () = self.connection.cut() => return Err(End::Silent),
+        };
+        match result {
+            Err(_) => Err(End::Silent),
+            Ok(Err(Refused::Protocol(error))) => Err(error.into()),
+            // As in MySQL, a failure ends the connection: what is left of it belongs to nobody.
+            Ok(Err(Refused::Sql(error))) => Err(End::Told(error)),
+            Ok(Ok(session)) => {
+                self.statements.close_all(&mut self.session).await;
+                self.session = session;
+                self.multi_statements = link.has(capability::MULTI_STATEMENTS);
+                self.note_database();
+                link.ok(handshake::Ok { status: self.session.status(), ..Default::default() });
+                Ok(link.flush().await?)
+            }
+        }
+    }
+}
+
+/// Runs a piece of the session's work as long as the client is there and nobody kills it. Dropping `work` ends it.
+pub(crate) async fn guard<T>(
+    work: impl Future<Output = Result<T, SqlError>>,
+    connection: &Connection,
+    link: &Link,
+) -> Result<Result<T, SqlError>, End> {
+    tokio::select! {
+        biased;
+        result = AssertUnwindSafe(work).catch_unwind() => Ok(result.unwrap_or_else(|panic| Err(bug(&*panic)))),
+        kill = connection.killed() => match kill {
+            Kill::Query => Ok(Err(SqlError::new(code::QUERY_INTERRUPTED, "Query execution was interrupted"))),
+            Kill::Connection => Err(End::Silent),
+        },
+        () = link.transport.gone() => Err(End::Silent),
+    }
+}
+
+fn bug(panic: &(dyn std::any::Any + Send)) -> SqlError {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message");
+    tracing::error!(panic = text, "a statement panicked");
+    SqlError::new(code::UNKNOWN, format!("this statement met a bug in the server ({text}); the connection goes on"))
+}

@@ -1,0 +1,430 @@
+//! Text forms of single values.
+
+use arrow_buffer::i256;
+
+/// `00` to `99`, so that two digits are one copy.
+const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+2021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859\
+6061626364656667686970717273747576777879\
+8081828384858687888990919293949596979899";
+
+fn pair(out: &mut Vec<u8>, value: u32) {
+    let at = (value % 100) as usize * 2;
+    out.extend_from_slice(&PAIRS[at..at + 2]);
+}
+
+pub(super) fn int(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Shortest digits that read back as the same double, laid out as MySQL does: plain from 1e-15 to below 1e15, with an
+/// exponent outside (`1e15`, `1.5e-16`). MySQL has no NaN and infinities; they are `NaN`, `Infinity`, `-Infinity`, which
+/// the drivers' number parsers read.
+pub(super) fn double(out: &mut Vec<u8>, value: f64) {
+    if value.is_finite() {
+        shortest(out, ryu::Buffer::new().format_finite(value));
+    } else {
+        special(out, value);
+    }
+}
+
+/// The same for a FLOAT: shortest digits that read back as the same float.
+pub(super) fn float(out: &mut Vec<u8>, value: f32) {
+    if value.is_finite() {
+        shortest(out, ryu::Buffer::new().format_finite(value));
+    } else {
+        special(out, f64::from(value));
+    }
+}
+
+fn special(out: &mut Vec<u8>, value: f64) {
+    let text = if value.is_nan() {
+        "NaN"
+    } else if value > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Lays ryu's form out anew where the two differ: ryu writes `1.0` for 1, and turns to exponents at 1e16 and 1e-6.
+fn shortest(out: &mut Vec<u8>, text: &str) {
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text),
+    };
+    out.extend_from_slice(sign.as_bytes());
+    let (mantissa, exponent) = match unsigned.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().unwrap_or(0)),
+        None => {
+            // 15 digits before the point are the most that MySQL writes plainly.
+            let plain = unsigned.strip_suffix(".0").unwrap_or(unsigned);
+            if plain.len() <= 15 || unsigned.find('.').is_some_and(|point| point <= 15) {
+                out.extend_from_slice(plain.as_bytes());
+                return;
+            }
+            (unsigned, 0)
+        }
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut digits = [0u8; 32];
+    let mut count = 0;
+    for byte in whole.bytes().chain(fraction.bytes()) {
+        digits[count] = byte;
+        count += 1;
+    }
+    // The value is 0.d1d2d3... times ten to the power of `point`. ryu writes no leading zeros in either form that gets
+    // here, as the first digit of a mantissa is not zero.
+    let point = whole.len() as i32 + exponent;
+    while count > 1 && digits[count - 1] == b'0' {
+        count -= 1;
+    }
+    let digits = &digits[..count];
+    if (-14..=15).contains(&point) {
+        if point <= 0 {
+            out.extend_from_slice(b"0.");
+            out.resize(out.len() + point.unsigned_abs() as usize, b'0');
+            out.extend_from_slice(digits);
+        } else {
+            let whole = (point as usize).min(count);
+            out.extend_from_slice(&digits[..whole]);
+            out.resize(out.len() + (point as usize - whole), b'0');
+            if whole < count {
+                out.push(b'.');
+                out.extend_from_slice(&digits[whole..]);
+            }
+        }
+        return;
+    }
+    out.push(digits[0]);
+    if count > 1 {
+        out.push(b'.');
+        out.extend_from_slice(&digits[1..]);
+    }
+    out.push(b'e');
+    int(out, point - 1);
+}
+
+/// `value` times ten to the power of minus `scale`, with exactly `scale` decimals. A negative scale adds zeros.
+pub(super) fn decimal(out: &mut Vec<u8>, value: i128, scale: i8) {
+    let mut buffer = itoa::Buffer::new();
+    scaled(out, buffer.format(value), scale);
+}
+
+pub(super) fn decimal256(out: &mut Vec<u8>, value: i256, scale: i8) {
+    match value.to_i128() {
+        Some(small) => decimal(out, small, scale),
+        None => scaled(out, &value.to_string(), scale),
+    }
+}
+
+fn scaled(out: &mut Vec<u8>, text: &str, scale: i8) {
+    let digits = match text.strip_prefix('-') {
+        Some(rest) => {
+            out.push(b'-');
+            rest.as_bytes()
+        }
+        None => text.as_bytes(),
+    };
+    if scale <= 0 {
+        out.extend_from_slice(digits);
+        if digits != b"0" {
+            out.resize(out.len() + usize::from(scale.unsigned_abs()), b'0');
+        }
+        return;
+    }
+    let scale = usize::from(scale.unsigned_abs());
+    if digits.len() > scale {
+        let (whole, fraction) = digits.split_at(digits.len() - scale);
+        out.extend_from_slice(whole);
+        out.push(b'.');
+        out.extend_from_slice(fraction);
+    } else {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + scale - digits.len(), b'0');
+        out.extend_from_slice(digits);
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar: Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`, in 64 bits. `days` lies within +-2^56.
+pub(super) fn civil(days: i64) -> (i64, u32, u32) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_index + 2) / 5 + 1) as u32;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 } as u32;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+/// `2020-01-31`; years outside 0 to 9999 with as many digits and the sign that they have.
+pub(super) fn date(out: &mut Vec<u8>, days: i64) {
+    let (year, month, day) = civil(days);
+    if (0..=9999).contains(&year) {
+        pair(out, year as u32 / 100);
+        pair(out, year as u32 % 100);
+    } else {
+        int(out, year);
+    }
+    out.push(b'-');
+    pair(out, month);
+    out.push(b'-');
+    pair(out, day);
+}
+
+/// A point in time in units of `1 / per_second` seconds, split into days, second of the day and nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Instant {
+    pub days: i64,
+    pub second: u32,
+    pub nanos: u32,
+}
+
+impl Instant {
+    pub fn new(value: i64, per_second: i64) -> Self {
+        let seconds = value.div_euclid(per_second);
+        let rest = value.rem_euclid(per_second);
+        Self {
+            days: seconds.div_euclid(86_400),
+            second: seconds.rem_euclid(86_400) as u32,
+            nanos: (rest * (1_000_000_000 / per_second)) as u32,
+        }
+    }
+
+    pub fn micros(self) -> u32 {
+        self.nanos / 1_000
+    }
+}
+
+/// `2020-01-31 01:02:03` with `digits` (0 to 6) of the fraction, cut, not rounded.
+pub(super) fn date_time(out: &mut Vec<u8>, value: Instant, digits: u8) {
+    date(out, value.days);
+    out.push(b' ');
+    pair(out, value.second / 3600);
+    out.push(b':');
+    pair(out, value.second / 60 % 60);
+    out.push(b':');
+    pair(out, value.second % 60);
+    fraction(out, value.micros(), digits);
+}
+
+fn fraction(out: &mut Vec<u8>, micros: u32, digits: u8) {
+    if digits == 0 {
+        return;
+    }
+    out.push(b'.');
+    let start = out.len();
+    pair(out, micros / 10_000);
+    pair(out, micros / 100 % 100);
+    pair(out, micros % 100);
+    out.truncate(start + usize::from(digits.min(6)));
+}
+
+/// A span of seconds as MySQL's TIME: `-34:05:06`; hours have two digits or more.
+pub(super) fn time(out: &mut Vec<u8>, negative: bool, seconds: u64, micros: u32, digits: u8) {
+    if negative {
+        out.push(b'-');
+    }
+    let hours = seconds / 3600;
+    if hours < 100 {
+        pair(out, hours as u32);
+    } else {
+        int(out, hours);
+    }
+    out.push(b':');
+    pair(out, (seconds / 60 % 60) as u32);
+    out.push(b':');
+    pair(out, (seconds % 60) as u32);
+    fraction(out, micros, digits);
+}
+
+/// A signed span in units of `1 / per_second` seconds; the fraction only if there is one.
+pub(super) fn duration(out: &mut Vec<u8>, value: i64, per_second: u64) {
+    let magnitude = value.unsigned_abs();
+    let rest = magnitude % per_second;
+    let micros = (rest * (1_000_000_000 / per_second) / 1_000) as u32;
+    time(out, value < 0, magnitude / per_second, micros, if rest == 0 { 0 } else { 6 });
+}
+
+/// `1 year 2 mons 3 days 04:05:06.5`: the parts that are not zero, each with its sign; `00:00:00` if all are.
+pub(super) fn interval(out: &mut Vec<u8>, months: i32, days: i32, nanos: i64) {
+    let start = out.len();
+    let mut part = |value: i32, one: &str, many: &str| {
+        if value != 0 {
+            if out.len() > start {
+                out.push(b' ');
+            }
+            int(out, value);
+            out.push(b' ');
+            out.extend_from_slice(if value.abs() == 1 { one } else { many }.as_bytes());
+        }
+    };
+    part(months / 12, "year", "years");
+    part(months % 12, "mon", "mons");
+    part(days, "day", "days");
+    if nanos != 0 || out.len() == start {
+        if out.len() > start {
+            out.push(b' ');
+        }
+        duration(out, nanos, 1_000_000_000);
+    }
+}
+
+/// A string inside a list, map or struct: quoted, with JSON's escapes.
+pub(super) fn quoted(out: &mut Vec<u8>, bytes: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    for &byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..=0x1f => {
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Bytes inside a list, map or struct: `"0xABCD"`; they may not be text.
+pub(super) fn quoted_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend_from_slice(b"\"0x");
+    for &byte in bytes {
+        out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn doubles_look_as_in_mysql() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (1.5, "1.5"),
+            (100.0, "100"),
+            (0.1, "0.1"),
+            (123_456.789, "123456.789"),
+            (1e14, "100000000000000"),
+            (1e15, "1e15"),
+            (1.5e15, "1.5e15"),
+            (123_456_789_012_345.6, "123456789012345.6"),
+            (1_234_567_890_123_456.0, "1.234567890123456e15"),
+            (1e16, "1e16"),
+            (1.797_693_134_862_315_7e308, "1.7976931348623157e308"),
+            (1e-5, "0.00001"),
+            (1.25e-7, "0.000000125"),
+            (1e-15, "0.000000000000001"),
+            (1e-16, "1e-16"),
+            (-2.5e-20, "-2.5e-20"),
+            (5e-324, "5e-324"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ] {
+            assert_eq!(text(|out| double(out, value)), expected);
+        }
+        assert_eq!(text(|out| float(out, 0.1)), "0.1");
+        assert_eq!(text(|out| float(out, 16_777_216.0)), "16777216");
+        assert_eq!(text(|out| float(out, 3e20)), "3e20");
+    }
+
+    #[test]
+    fn decimals_keep_their_scale() {
+        assert_eq!(text(|out| decimal(out, 125, 2)), "1.25");
+        assert_eq!(text(|out| decimal(out, -5, 3)), "-0.005");
+        assert_eq!(text(|out| decimal(out, 0, 2)), "0.00");
+        assert_eq!(text(|out| decimal(out, -12, 0)), "-12");
+        assert_eq!(text(|out| decimal(out, 12, -3)), "12000");
+        assert_eq!(text(|out| decimal(out, i128::MIN, 0)), "-170141183460469231731687303715884105728");
+        let big = i256::from_string("123456789012345678901234567890123456789012345").unwrap();
+        assert_eq!(text(|out| decimal256(out, big, 5)), "1234567890123456789012345678901234567890.12345");
+    }
+
+    #[test]
+    fn spans_and_intervals() {
+        assert_eq!(text(|out| duration(out, -3_723_500_000, 1_000_000)), "-01:02:03.500000");
+        assert_eq!(text(|out| duration(out, 360_000, 1)), "100:00:00");
+        assert_eq!(text(|out| duration(out, i64::MIN, 1_000_000_000)), "-2562047:47:16.854775");
+        assert_eq!(text(|out| interval(out, 14, -1, 1_500_000_000)), "1 year 2 mons -1 day 00:00:01.500000");
+        assert_eq!(text(|out| interval(out, 0, 0, 0)), "00:00:00");
+        assert_eq!(text(|out| interval(out, 0, 5, 0)), "5 days");
+    }
+
+    #[test]
+    fn strings_inside_lists_are_escaped() {
+        assert_eq!(text(|out| quoted(out, "a\"b\\c\n\u{1}é".as_bytes())), "\"a\\\"b\\\\c\\n\\u0001é\"");
+        assert_eq!(text(|out| quoted_hex(out, &[0xab, 1])), "\"0xAB01\"");
+    }
+
+    #[test]
+    fn dates_of_all_years_are_in_order() {
+        // A walk over 800 years: every day is the day after the one before it.
+        let mut before = civil(-146_097);
+        assert_eq!(before, (1570, 1, 1));
+        for days in -146_096..146_097 {
+            let (year, month, day) = civil(days);
+            let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let last = |month| match month {
+                2 => 28 + u32::from(leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            let next = if before.2 < last(before.1) {
+                (before.0, before.1, before.2 + 1)
+            } else if before.1 < 12 {
+                (before.0, before.1 + 1, 1)
+            } else {
+                (before.0 + 1, 1, 1)
+            };
+            assert_eq!((year, month, day), next);
+            before = next;
+        }
+        assert_eq!(text(|out| date(out, 0)), "1970-01-01");
+        assert_eq!(text(|out| date(out, -719_528)), "0000-01-01");
+        assert_eq!(text(|out| date(out, 3_000_000)), "10183-09-21");
+        assert_eq!(text(|out| date_time(out, Instant::new(-1, 1_000_000), 3)), "1969-12-31 23:59:59.999");
+        assert_eq!(text(|out| date_time(out, Instant::new(i64::MAX, 1), 0)).len(), "292277026596-12-04 15:30:07".len());
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_read_back_as_themselves(bits: u64, small: u32, value: i128, scale in 0i8..39) {
+            let number = f64::from_bits(bits);
+            if number.is_finite() {
+                prop_assert_eq!(text(|out| double(out, number)).parse::<f64>().unwrap().to_bits(), bits);
+            }
+            let number = f32::from_bits(small);
+            if number.is_finite() {
+                prop_assert_eq!(text(|out| float(out, number)).parse::<f32>().unwrap().to_bits(), small);
+            }
+            let written = text(|out| decimal(out, value, scale));
+            let digits: String = written.chars().filter(|&char| char != '.').collect();
+            prop_assert_eq!(digits.parse::<i128>().unwrap(), value);
+            prop_assert_eq!(written.len() - written.find('.').map_or(written.len(), |at| at + 1), scale as usize);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! One client's end of the wire: socket, packets in both directions, compression.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::compress::{Algorithm, Codec};
+use crate::constants::capability;
+use crate::error::{ProtocolError, SqlError};
+use crate::handshake;
+use crate::packet::{PacketReader, PacketWriter};
+use crate::tls::TlsIdentity;
+use crate::transport::{Prefixed, Transport};
+
+const READ_BYTES_MIN: usize = 4 * 1024;
+const READ_BYTES_MAX: usize = 256 * 1024;
+/// A response is written at once up to this size; a longer one in pieces of it.
+pub(crate) const FLUSH_BYTES: usize = 128 * 1024;
+/// Largest payload before login.
+pub(crate) const LOGIN_PAYLOAD_MAX: usize = 256 * 1024;
+/// After an error that ends the connection, this much is read and dropped, so that the error arrives: closing a socket
+/// with unread bytes makes the kernel discard what is on its way to the client.
+const LINGER_BYTES: usize = 1024 * 1024;
+const LINGER_TIME: Duration = Duration::from_millis(200);
+
+pub(crate) struct Link {
+    pub transport: Transport,
+    pub reader: PacketReader,
+    pub writer: PacketWriter,
+    pub capabilities: u32,
+    codec: Option<Box<Codec>>,
+    write_timeout: Duration,
+}
+
+impl Link {
+    pub fn new(tcp: TcpStream, write_timeout: Duration) -> Self {
+        Self {
+            transport: Transport::Plain(tcp),
+            reader: PacketReader::new(LOGIN_PAYLOAD_MAX),
+            writer: PacketWriter::new(),
+            capabilities: capability::PROTOCOL_41,
+            codec: None,
+            write_timeout,
+        }
+    }
+
+    pub fn has(&self, capability: u32) -> bool {
+        self.capabilities & capability != 0
+    }
+
+    /// Takes a payload out of the bytes that have arrived.
+    pub fn next_buffered(&mut self) -> Result<bool, ProtocolError> {
+        self.reader.next_packet(self.codec.as_deref_mut())
+    }
+
+    /// Reads what is there, once. False at the end of the stream.
+    ///
+    /// Cancellation: nothing is lost.
+    pub async fn fill(&mut self) -> Result<bool, ProtocolError> {
+        // A long packet grows its buffer by doubling with the bytes that arrive.
+        let room = self.reader.pending().clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+        let input = self.reader.input();
+        if input.capacity() - input.len() < room / 2 {
+            input.reserve(room);
+        }
+        Ok(self.transport.read_buf(input).await? > 0)
+    }
+
+    /// Reads until there is a payload. False if the client closed the connection between two packets.
+    pub async fn read(&mut self) -> Result<bool, ProtocolError> {
+        while !self.next_buffered()? {
+            if !self.fill().await? {
+                return match self.reader.pending() {
+                    0 => Ok(false),
+                    received => Err(ProtocolError::Truncated { received }),
+                };
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same where the client owes a packet.
+    pub async fn expect(&mut self) -> Result<(), ProtocolError> {
+        if self.read().await? { Ok(()) } else { Err(ProtocolError::Truncated { received: 0 }) }
+    }
+
+    /// Begins the answer to the payload read last.
+    pub fn answer(&mut self) {
+        self.writer.set_sequence(self.reader.sequence());
+    }
+
+    /// Appends one packet.
+    pub fn packet(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(self.writer.begin());
+        self.writer.end();
+    }
+
+    pub fn ok(&mut self, ok: handshake::Ok<'_>) {
+        let capabilities = self.capabilities;
+        self.packet(|out| handshake::ok(out, 0, ok, capabilities));
+    }
+
+    /// The end of rows or definitions.
+    pub fn eof(&mut self, status: u16, warnings: u16) {
+        let capabilities = self.capabilities;
+        self.packet(|out| {
+            if capabilities & capability::DEPRECATE_EOF != 0 {
+                let ok = handshake::Ok { status, warnings, ..Default::default() };
+                handshake::ok(out, 0xfe, ok, capabilities);
+            } else {
+                handshake::eof(out, status, warnings);
+            }
+        });
+    }
+
+    pub fn err(&mut self, error: &SqlError) {
+        self.packet(|out| handshake::err(out, error, true));
+    }
+
+    /// Writes what is collected.
+    ///
+    /// Cancellation: the connection cannot be used any more, a part may be written.
+    pub async fn flush(&mut self) -> Result<(), ProtocolError> {
+        if self.writer.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.writer.to_wire(self.codec.as_deref_mut())?;
+        let write = async {
+            self.transport.write_all(bytes).await?;
+            self.transport.flush().await
+        };
+        timed(self.write_timeout, write).await??;
+        self.writer.clear();
+        Ok(())
+    }
+
+    /// Continues under TLS.
+    pub async fn start_tls(&mut self, identity: &TlsIdentity) -> Result<(), ProtocolError> {
+        let Transport::Plain(tcp) = std::mem::replace(&mut self.transport, Transport::Closed) else {
+            return Err(ProtocolError::Malformed { what: "request for TLS under TLS", at: 0 });
+        };
+        // Bytes that came ahead in the clear are read as TLS, never as a packet: nobody can slip one in.
+        let stream = Prefixed::new(self.reader.take_input(), tcp);
+        self.transport = Transport::Tls(Box::new(identity.acceptor().accept(stream).await?));
+        Ok(())
+    }
+
+    /// From the next packet on, the connection is compressed.
+    pub fn start_compression(&mut self, algorithm: Algorithm) {
+        self.codec = Some(Box::new(Codec::new(algorithm)));
+    }
+
+    /// Frees the buffers of an idle connection.
+    pub fn release(&mut self) {
+        self.reader.release();
+        self.writer.release();
+        if let Some(codec) = &mut self.codec {
+            codec.release();
+        }
+    }
+
+    /// Tells the client why its connection ends, as far as that is possible, and closes it.
+    pub async fn close_with(&mut self, error: &SqlError) {
+        self.answer();
+        self.err(error);
+        if self.flush().await.is_ok() && self.transport.shutdown().await.is_ok() {
+            let linger = async {
+                let mut scratch = [0; 4096];
+                let mut left = LINGER_BYTES;
+                while left > 0 {
+                    match self.transport.read(&mut scratch).await {
+                        Ok(0) | Err(_) => break,
+                        Ok(read) => left = left.saturating_sub(read),
+                    }
+                }
+            };
+            let _ = timeout(LINGER_TIME, linger).await;
+        }
+    }
+}
+
+/// The result of `future`, or an I/O error after `limit`.
+pub(crate) async fn timed<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, std::io::Error> {
+    timeout(limit, future).await.map_err(|_| std::io::ErrorKind::TimedOut.into())
+}

@@ -1,0 +1,203 @@
+//! From the greeting to a session.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::auth::{self, NONCE_BYTES, Plugin, Verifier};
+use crate::backend::{Backend, Login};
+use crate::command::ChangeUser;
+use crate::compress::Algorithm;
+use crate::constants::{capability, status};
+use crate::error::{ProtocolError, SqlError, code};
+use crate::handshake::{self, Answer, Response, SERVER_CAPABILITIES};
+use crate::link::Link;
+use crate::registry::Connection;
+use crate::server::{Shared, Tls};
+
+/// Why a client is not let in. Both are told to it.
+pub(crate) enum Refused {
+    Protocol(ProtocolError),
+    Sql(SqlError),
+}
+
+impl From<ProtocolError> for Refused {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+impl From<SqlError> for Refused {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// A client that is let in.
+pub(crate) struct Admitted<S> {
+    pub session: S,
+    /// How the connection is compressed from the first command on.
+    pub compression: Option<Algorithm>,
+    pub nonce: [u8; NONCE_BYTES],
+    pub tls: bool,
+}
+
+/// Greets the client, authenticates it and opens its session. The OK packet is left to the caller, which counts the
+/// connection first.
+pub(crate) async fn login<B: Backend>(
+    shared: &Shared<B>,
+    link: &mut Link,
+    connection: &Arc<Connection>,
+) -> Result<Admitted<B::Session>, Refused> {
+    let settings = &shared.settings;
+    let nonce = auth::nonce();
+    let mut capabilities = SERVER_CAPABILITIES;
+    if settings.compression {
+        capabilities |= capability::COMPRESS | capability::ZSTD_COMPRESSION_ALGORITHM;
+    }
+    if !matches!(settings.tls, Tls::Off) {
+        capabilities |= capability::SSL;
+    }
+    link.packet(|out| {
+        let version = &settings.server_version;
+        let plugin = settings.default_plugin;
+        handshake::greeting(out, version, connection.id(), &nonce, capabilities, status::AUTOCOMMIT, plugin);
+    });
+    link.flush().await?;
+    link.reader.set_sequence(link.writer.sequence());
+    link.expect().await?;
+    let mut tls = false;
+    if let Response::Tls { .. } = Response::decode(link.reader.payload())? {
+        let (Tls::Offered(identity) | Tls::Required(identity)) = &settings.tls else {
+            return Err(SqlError::new(code::HANDSHAKE, "TLS is not switched on in this server").into());
+        };
+        link.start_tls(identity).await?;
+        link.expect().await?;
+        tls = true;
+    }
+    let payload = link.reader.payload().to_vec();
+    let answer = match Response::decode(&payload)? {
+        Response::Login(answer) => answer,
+        Response::Tls { .. } => {
+            return Err(ProtocolError::Malformed { what: "second request for TLS", at: 0 }.into());
+        }
+        Response::TooOld => {
+            let message = "the client speaks a protocol from before MySQL 4.1; upgrade the client";
+            return Err(SqlError::new(code::NOT_SUPPORTED_AUTH_MODE, message).into());
+        }
+    };
+    link.capabilities = answer.capabilities & capabilities;
+    if matches!(settings.tls, Tls::Required(_)) && !tls {
+        let message = "connections without TLS are not allowed here; connect with TLS (--ssl-mode=REQUIRED)";
+        return Err(SqlError::new(code::SECURE_TRANSPORT_REQUIRED, message).into());
+    }
+    let Answer { user, proof, plugin, database, .. } = answer;
+    authenticate(shared, link, user, connection.peer(), Proof { nonce: Some(&nonce), proof, plugin }).await?;
+    let login = Login {
+        connection: Arc::clone(connection),
+        user: user.to_owned(),
+        peer: connection.peer(),
+        database: database.map(str::to_owned),
+        attributes: answer.attributes,
+        collation: answer.collation,
+        capabilities: link.capabilities,
+        tls,
+    };
+    connection.logged_in(user);
+    let session = shared.backend.open(login).await?;
+    // zlib wins if a client offers both, as in MySQL.
+    let compression = if link.has(capability::COMPRESS) {
+        Some(Algorithm::Zlib)
+    } else if link.has(capability::ZSTD_COMPRESSION_ALGORITHM) {
+        Some(Algorithm::Zstd { level: i32::from(answer.zstd_level.clamp(1, 22)) })
+    } else {
+        None
+    };
+    Ok(Admitted { session, compression, nonce, tls })
+}
+
+/// COM_CHANGE_USER: authenticates again and opens another session.
+pub(crate) async fn change_user<B: Backend>(
+    shared: &Shared<B>,
+    link: &mut Link,
+    connection: &Arc<Connection>,
+    tls: bool,
+    fields: &[u8],
+    nonce: &[u8; NONCE_BYTES],
+) -> Result<B::Session, Refused> {
+    let change = ChangeUser::decode(fields, link.capabilities)?;
+    // What the client answered may belong to the nonce of an earlier exchange: it gets a new one where it can take it.
+    let usable = if link.has(capability::PLUGIN_AUTH) { None } else { Some(nonce) };
+    let proof = Proof { nonce: usable, proof: change.proof, plugin: change.plugin };
+    authenticate(shared, link, change.user, connection.peer(), proof).await?;
+    let login = Login {
+        connection: Arc::clone(connection),
+        user: change.user.to_owned(),
+        peer: connection.peer(),
+        database: change.database.map(str::to_owned),
+        attributes: change.attributes,
+        collation: change.collation.unwrap_or(crate::constants::COLLATION_UTF8MB4),
+        capabilities: link.capabilities,
+        tls,
+    };
+    connection.logged_in(change.user);
+    Ok(shared.backend.open(login).await?)
+}
+
+/// What the client has sent to prove its password, before anybody asked again.
+struct Proof<'a> {
+    /// The nonce that it answers; `None` if it cannot be known.
+    nonce: Option<&'a [u8; NONCE_BYTES]>,
+    proof: &'a [u8],
+    plugin: Option<&'a [u8]>,
+}
+
+/// Checks the password. The exchange is the same for users that exist and users that do not.
+async fn authenticate<B: Backend>(
+    shared: &Shared<B>,
+    link: &mut Link,
+    user: &str,
+    peer: SocketAddr,
+    first: Proof<'_>,
+) -> Result<(), Refused> {
+    let known = shared.backend.verifier(user, peer).await?;
+    let verifier = known.unwrap_or_else(Verifier::nobody);
+    let default = shared.settings.default_plugin;
+    // Without PLUGIN_AUTH a client knows one plugin only, and cannot be asked again.
+    let can_switch = link.has(capability::PLUGIN_AUTH);
+    let named = if can_switch { first.plugin.and_then(Plugin::from_name) } else { Some(Plugin::Native) };
+    let plugin = [named, Some(default), Some(Plugin::CachingSha2), Some(Plugin::Native)]
+        .into_iter()
+        .flatten()
+        .find(|&plugin| verifier.supports(plugin))
+        .unwrap_or(default);
+    let no_proof = matches!(first.proof, [] | [0]);
+    // A client whose own plugin is not the one of the greeting answers with nothing and waits to be asked.
+    let ask = can_switch
+        && !(verifier.is_empty() && no_proof)
+        && (named != Some(plugin) || no_proof || first.nonce.is_none());
+    let (accepted, with_password) = if ask {
+        let nonce = auth::nonce();
+        link.answer();
+        link.packet(|out| handshake::auth_switch(out, plugin, &nonce));
+        link.flush().await?;
+        link.reader.set_sequence(link.writer.sequence());
+        link.expect().await?;
+        let proof = link.reader.payload();
+        (verifier.accepts_proof(plugin, &nonce, proof), !matches!(proof, [] | [0]))
+    } else {
+        // Only an account without password gets here without a nonce.
+        let nonce = first.nonce.copied().unwrap_or([0; NONCE_BYTES]);
+        (verifier.accepts_proof(plugin, &nonce, first.proof), !no_proof)
+    };
+    link.answer();
+    if !accepted {
+        shared.backend.login_failed(user, peer);
+        let used = if with_password { "YES" } else { "NO" };
+        let message = format!("Access denied for user '{user}'@'{}' (using password: {used})", peer.ip());
+        return Err(SqlError::new(code::ACCESS_DENIED, message).into());
+    }
+    if plugin == Plugin::CachingSha2 && with_password {
+        link.packet(handshake::fast_auth_success);
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! Packets: a payload behind a header of 4 bytes, in both directions.
+//!
+//! ```text
+//! packet   3 bytes length of the payload | 1 sequence number | payload
+//! ```
+//!
+//! A payload of 2^24-1 bytes or more is cut into packets of 2^24-1 bytes and a last, shorter one (possibly empty).
+//! Sequence numbers count from 0 at each command, across both directions.
+
+use bytes::{Buf, BytesMut};
+
+use crate::compress::{Algorithm, Codec};
+use crate::constants::PACKET_PAYLOAD_MAX;
+use crate::error::ProtocolError;
+
+const HEADER_BYTES: usize = 4;
+
+/// Cuts the bytes that arrive into payloads. It does no I/O: bytes go into [`Self::input`], payloads come out of
+/// [`Self::next_packet`] and [`Self::payload`]. Memory follows the bytes that arrived, not the lengths they claim.
+pub struct PacketReader {
+    /// Bytes from the socket; frames on a compressed connection.
+    raw: BytesMut,
+    /// Packets taken out of frames; unused without compression.
+    plain: BytesMut,
+    compressed: bool,
+    /// Payload of several packets. While it is being put together, `joining`.
+    joined: Vec<u8>,
+    joining: bool,
+    /// Bytes at the front of the stream that belong to the payload handed out last: header and payload.
+    current: usize,
+    /// The payload handed out last is in `joined`.
+    current_joined: bool,
+    sequence: u8,
+    payload_max: usize,
+}
+
+impl PacketReader {
+    /// A reader that refuses payloads above `payload_max` bytes.
+    pub fn new(payload_max: usize) -> Self {
+        Self {
+            raw: BytesMut::new(),
+            plain: BytesMut::new(),
+            compressed: false,
+            joined: Vec::new(),
+            joining: false,
+            current: 0,
+            current_joined: false,
+            sequence: 0,
+            payload_max,
+        }
+    }
+
+    /// Where bytes from the socket are appended.
+    pub fn input(&mut self) -> &mut BytesMut {
+        &mut self.raw
+    }
+
+    /// The sequence number that is due next, from either side.
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Tells the reader what the other direction has counted up to; 0 where a command begins.
+    pub fn set_sequence(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// Changes the largest payload from the next packet on.
+    pub fn set_payload_max(&mut self, payload_max: usize) {
+        self.payload_max = payload_max;
+    }
+
+    /// Whether bytes of an unfinished packet, or of further packets, are there.
+    pub fn has_input(&self) -> bool {
+        self.joining || self.raw.len() + self.plain.len() > self.current
+    }
+
+    /// Number of bytes that have arrived and were not handed out.
+    pub fn pending(&self) -> usize {
+        (self.raw.len() + self.plain.len() + if self.joining { self.joined.len() } else { 0 })
+            .saturating_sub(self.current)
+    }
+
+    /// Looks for a whole payload; the one before is gone after this call.
+    ///
+    /// # Errors
+    /// A wrong sequence number, a payload above the limit (seen from its headers), a broken frame. The stream cannot be
+    /// used any more then.
+    pub(crate) fn next_packet(&mut self, codec: Option<&mut Codec>) -> Result<bool, ProtocolError> {
+        self.drop_current();
+        if let Some(codec) = codec {
+            // From the first frame on, `raw` holds frames. What was read ahead before is a frame too.
+            self.compressed = true;
+            codec.expand(&mut self.raw, &mut self.plain)?;
+        }
+        loop {
+            let stream = if self.compressed { &mut self.plain } else { &mut self.raw };
+            if stream.len() < HEADER_BYTES {
+                return Ok(false);
+            }
+            let length = usize::from(stream[0]) | usize::from(stream[1]) << 8 | usize::from(stream[2]) << 16;
+            let found = stream[3];
+            if found != self.sequence {
+                return Err(ProtocolError::OutOfOrder { expected: self.sequence, found });
+            }
+            let claimed = length + if self.joining { self.joined.len() } else { 0 };
+            if claimed > self.payload_max {
+                return Err(ProtocolError::TooLarge { claimed, limit: self.payload_max });
+            }
+            if stream.len() < HEADER_BYTES + length {
+                return Ok(false);
+            }
+            self.sequence = self.sequence.wrapping_add(1);
+            let last = length < PACKET_PAYLOAD_MAX;
+            if last && !self.joining {
+                self.current = HEADER_BYTES + length;
+                self.current_joined = false;
+                return Ok(true);
+            }
+            self.joining = true;
+            self.joined.extend_from_slice(&stream[HEADER_BYTES..HEADER_BYTES + length]);
+            stream.advance(HEADER_BYTES + length);
+            if last {
+                self.joining = false;
+                self.current_joined = true;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The payload found last; empty before the first one.
+    pub fn payload(&self) -> &[u8] {
+        if self.current_joined {
+            return &self.joined;
+        }
+        let stream = if self.compressed { &self.plain } else { &self.raw };
+        stream.get(HEADER_BYTES..self.current).unwrap_or_default()
+    }
+
+    fn drop_current(&mut self) {
+        if self.current_joined {
+            // Such payloads are rare and large.
+            self.joined = Vec::new();
+            self.current_joined = false;
+        }
+        let stream = if self.compressed { &mut self.plain } else { &mut self.raw };
+        stream.advance(self.current);
+        self.current = 0;
+    }
+
+    /// Frees the buffers if nothing is in them.
+    pub fn release(&mut self) {
+        self.drop_current();
+        if self.raw.is_empty() {
+            self.raw = BytesMut::new();
+        }
+        if self.plain.is_empty() {
+            self.plain = BytesMut::new();
+        }
+    }
+
+    /// Takes the bytes that were read past the last payload; for the change to TLS.
+    pub(crate) fn take_input(&mut self) -> BytesMut {
+        self.drop_current();
+        self.raw.split()
+    }
+}
+
+/// Collects the packets of a response in one buffer.
+pub struct PacketWriter {
+    out: Vec<u8>,
+    /// Offset of the header of the packet that is being written.
+    start: usize,
+    sequence: u8,
+    /// Frames on the way out; unused without compression.
+    wire: Vec<u8>,
+}
+
+impl Default for PacketWriter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl PacketWriter {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self { out: Vec::new(), start: 0, sequence: 0, wire: Vec::new() }
+    }
+
+    /// The sequence number of the next packet.
+    pub fn sequence(&self) -> u8 {
+        self.sequence
+    }
+
+    /// Sets the sequence number of the next packet: what the reader has counted up to.
+    pub fn set_sequence(&mut self, sequence: u8) {
+        self.sequence = sequence;
+    }
+
+    /// Number of bytes collected.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether nothing is collected.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Begins a packet; its payload is appended to the buffer returned. Call [`Self::end`] after it.
+    #[inline]
+    pub fn begin(&mut self) -> &mut Vec<u8> {
+        self.start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        &mut self.out
+    }
+
+    /// Forgets the packet begun last.
+    pub fn abandon(&mut self) {
+        self.out.truncate(self.start);
+    }
+
+    /// Ends the packet begun last.
+    #[inline]
+    pub fn end(&mut self) {
+        let length = self.out.len() - self.start - HEADER_BYTES;
+        if length < PACKET_PAYLOAD_MAX {
+            self.header(self.start, length);
+        } else {
+            self.split(length);
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, at: usize, length: usize) {
+        let [a, b, c, ..] = length.to_le_bytes();
+        self.out[at..at + HEADER_BYTES].copy_from_slice(&[a, b, c, self.sequence]);
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    /// Puts a header before each piece of a long payload. The pieces are moved from the last one on, each once.
+    #[cold]
+    fn split(&mut self, length: usize) {
+        let first = self.start + HEADER_BYTES;
+        let pieces = length / PACKET_PAYLOAD_MAX + 1;
+        self.out.resize(self.out.len() + (pieces - 1) * HEADER_BYTES, 0);
+        for piece in (1..pieces).rev() {
+            let from = first + piece * PACKET_PAYLOAD_MAX;
+            let size = (length - piece * PACKET_PAYLOAD_MAX).min(PACKET_PAYLOAD_MAX);
+            self.out.copy_within(from..from + size, from + piece * HEADER_BYTES);
+        }
+        for piece in 0..pieces {
+            let size = (length - piece * PACKET_PAYLOAD_MAX).min(PACKET_PAYLOAD_MAX);
+            self.header(self.start + piece * (PACKET_PAYLOAD_MAX + HEADER_BYTES), size);
+        }
+    }
+
+    /// Appends packets that were written before, headers included; `packets` says how many there are, so that the
+    /// sequence goes on after them.
+    pub fn append_packets(&mut self, bytes: &[u8], packets: u8) {
+        self.out.extend_from_slice(bytes);
+        self.sequence = self.sequence.wrapping_add(packets);
+    }
+
+    /// What is collected since `offset`.
+    pub fn since(&self, offset: usize) -> &[u8] {
+        &self.out[offset..]
+    }
+
+    /// What has to be written to the socket now.
+    pub(crate) fn to_wire(&mut self, codec: Option<&mut Codec>) -> Result<&[u8], ProtocolError> {
+        match codec {
+            None => Ok(&self.out),
+            Some(codec) => {
+                self.wire.clear();
+                codec.compress(&self.out, &mut self.wire)?;
+                Ok(&self.wire)
+            }
+        }
+    }
+
+    /// Everything was written.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
+        self.wire.clear();
+    }
+
+    /// Frees the buffers.
+    pub(crate) fn release(&mut self) {
+        self.out = Vec::new();
+        self.wire = Vec::new();
+    }
+}
+
+/// Feeds `bytes`, cut into pieces of `step`, to a packet reader and every payload to the command decoder; returns the
+/// number of payloads. For fuzzing: whatever the bytes, this ends, does not panic, and keeps no more than it was given.
+#[doc(hidden)]
+pub fn read_packets(bytes: &[u8], step: usize, payload_max: usize, compression: u8) -> usize {
+    let mut codec = match compression % 3 {
+        0 => None,
+        1 => Some(Codec::new(Algorithm::Zlib)),
+        _ => Some(Codec::new(Algorithm::Zstd { level: 3 })),
+    };
+    let mut reader = PacketReader::new(payload_max);
+    let mut payloads = 0;
+    for piece in bytes.chunks(step.max(1)) {
+        reader.input().extend_from_slice(piece);
+        loop {
+            match reader.next_packet(codec.as_mut()) {
+                Err(_) => return payloads,
+                Ok(false) => break,
+                Ok(true) => {
+                    crate::command::decode_anything(reader.payload());
+                    payloads += 1;
+                    reader.set_sequence(0);
+                }
+            }
+        }
+    }
+    payloads
+}

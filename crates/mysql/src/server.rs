@@ -1,0 +1,225 @@
+//! The listener: limits, settings, shutdown.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+
+use crate::auth::Plugin;
+use crate::backend::Backend;
+use crate::error::{SqlError, code};
+use crate::registry::{Kill, Registry};
+use crate::tls::TlsIdentity;
+use crate::{connection, handshake};
+
+/// After a failed accept (no file descriptors left, mostly) the listener waits this long.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// What a killed connection has left to end.
+const KILL_GRACE: Duration = Duration::from_millis(500);
+
+/// Whether connections are encrypted.
+#[derive(Debug, Clone, Default)]
+pub enum Tls {
+    /// TLS is not offered.
+    #[default]
+    Off,
+    /// Clients may ask for TLS.
+    Offered(TlsIdentity),
+    /// Clients without TLS are refused.
+    Required(TlsIdentity),
+}
+
+/// Settings of a [`Server`].
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Version in the greeting; drivers choose their ways by it. Default 5.7.99, as Doris.
+    pub server_version: String,
+    /// Plugin that the greeting proposes; a client's own is taken where the account has its verifier.
+    pub default_plugin: Plugin,
+    /// TLS. Default off.
+    pub tls: Tls,
+    /// Whether zlib and zstd compression are offered. Default true.
+    pub compression: bool,
+    /// Largest payload of a packet from a client that is logged in, in bytes. Default 64 MiB.
+    pub max_allowed_packet: usize,
+    /// Connections that may be logged in at once; one more is refused with error 1040. Default 100,000.
+    pub connections_max: usize,
+    /// Connections that may be on their way to being logged in; one more ends the oldest of them, so that clients that
+    /// never answer cannot keep others out. Default 1,024.
+    pub unauthenticated_max: usize,
+    /// Time from accepting a connection to its login. Default 10 s.
+    pub login_timeout: Duration,
+    /// Longest pause inside a packet (`net_read_timeout`). Default 30 s.
+    pub read_timeout: Duration,
+    /// Longest time for a client to take a piece of an answer (`net_write_timeout`). Default 60 s.
+    pub write_timeout: Duration,
+    /// Prepared statements that one connection may hold. Default 100,000.
+    pub prepared_statements_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            server_version: "5.7.99".to_owned(),
+            default_plugin: Plugin::CachingSha2,
+            tls: Tls::Off,
+            compression: true,
+            max_allowed_packet: 64 << 20,
+            connections_max: 100_000,
+            unauthenticated_max: 1_024,
+            login_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
+            prepared_statements_max: 100_000,
+        }
+    }
+}
+
+/// Serves a backend on any number of listeners and runtimes.
+///
+/// ```no_run
+/// # async fn example<B: dipper_mysql::Backend>(backend: std::sync::Arc<B>) -> std::io::Result<()> {
+/// use dipper_mysql::{Registry, Server, Settings};
+///
+/// let server = Server::new(backend, std::sync::Arc::new(Registry::new()), Settings::default());
+/// let listener = tokio::net::TcpListener::bind(("127.0.0.1", 9030)).await?;
+/// server.serve(listener).await
+/// # }
+/// ```
+pub struct Server<B: Backend> {
+    shared: Arc<Shared<B>>,
+}
+
+impl<B: Backend> Clone for Server<B> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+pub(crate) struct Shared<B> {
+    pub backend: Arc<B>,
+    pub registry: Arc<Registry>,
+    pub settings: Settings,
+    pub stopping: AtomicBool,
+    stop: watch::Sender<bool>,
+    half_open: Mutex<HalfOpen>,
+}
+
+/// Connections that are not logged in, oldest first.
+#[derive(Default)]
+struct HalfOpen {
+    next: u64,
+    waiting: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// A place among the connections that are not logged in.
+pub(crate) struct Ticket<B> {
+    shared: Arc<Shared<B>>,
+    number: u64,
+    pub evicted: Arc<Notify>,
+}
+
+impl<B> Drop for Ticket<B> {
+    fn drop(&mut self) {
+        self.shared.half_open.lock().waiting.remove(&self.number);
+    }
+}
+
+impl<B> Shared<B> {
+    pub fn ticket(self: &Arc<Self>) -> Ticket<B> {
+        let evicted = Arc::new(Notify::new());
+        let mut half_open = self.half_open.lock();
+        while half_open.waiting.len() >= self.settings.unauthenticated_max.max(1) {
+            if let Some((_, oldest)) = half_open.waiting.pop_first() {
+                oldest.notify_one();
+            }
+        }
+        let number = half_open.next;
+        half_open.next += 1;
+        half_open.waiting.insert(number, Arc::clone(&evicted));
+        Ticket { shared: Arc::clone(self), number, evicted }
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// A server for `backend`. The registry is the caller's too: it answers `SHOW PROCESSLIST` and `KILL`.
+    pub fn new(backend: Arc<B>, registry: Arc<Registry>, settings: Settings) -> Self {
+        let (stop, _) = watch::channel(false);
+        let shared = Shared {
+            backend,
+            registry,
+            settings,
+            stopping: AtomicBool::new(false),
+            stop,
+            half_open: Mutex::new(HalfOpen::default()),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Accepts connections until [`Self::shutdown`]; each runs as a task of the runtime that this is called on. Several
+    /// runtimes may serve clones of one listening socket, which spreads the connections over them.
+    ///
+    /// # Errors
+    /// None at present: a failed accept is logged and tried again.
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        let mut stop = self.shared.stop.subscribe();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            };
+            match accepted {
+                Ok((tcp, peer)) => self.accept(tcp, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Serves one connection that was accepted elsewhere, as a task of the current runtime.
+    pub fn accept(&self, tcp: TcpStream, peer: SocketAddr) {
+        let shared = &self.shared;
+        if shared.registry.len() >= shared.settings.connections_max {
+            let message = format!("too many connections: {} are open already", shared.settings.connections_max);
+            let mut packet = crate::packet::PacketWriter::new();
+            handshake::err(packet.begin(), &SqlError::new(code::TOO_MANY_CONNECTIONS, message), false);
+            packet.end();
+            // A new socket has room for it; if not, the client sees the end only.
+            let _ = tcp.try_write(packet.since(0));
+            return;
+        }
+        if let Err(error) = tcp.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
+        }
+        tokio::spawn(connection::run(Arc::clone(shared), tcp, peer));
+    }
+
+    /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, after `grace`
+    /// all. Returns when none is left, 500 ms after `grace` at the latest.
+    pub async fn shutdown(&self, grace: Duration) {
+        let shared = &self.shared;
+        shared.stopping.store(true, Ordering::SeqCst);
+        shared.stop.send_replace(true);
+        shared.half_open.lock().waiting.values().for_each(|waiting| waiting.notify_one());
+        shared.registry.list().iter().for_each(|connection| connection.drain());
+        let drained = async {
+            while !shared.registry.is_empty() {
+                tokio::time::sleep(DRAIN_CHECK_INTERVAL).await;
+            }
+        };
+        tokio::pin!(drained);
+        if tokio::time::timeout(grace, &mut drained).await.is_err() {
+            shared.registry.list().iter().for_each(|connection| connection.kill(Kill::Connection));
+            let _ = tokio::time::timeout(KILL_GRACE, drained).await;
+        }
+    }
+}
