@@ -1,0 +1,379 @@
+//! Which dialect, columns and types an unknown CSV file has.
+//!
+//! A sample from the start of the file decides; where the file can be read at any place, samples from its middle and end
+//! keep a type from being guessed that a late value breaks. Options that the user gave are taken as they are and narrow
+//! the search. The guess tends to what reads every row of the sample, in this order: quoting that closes, the same number
+//! of fields in every record, no lines to skip, more columns. It is meant to agree with DuckDB's sniffer where that is
+//! what a person would say; `tests/sniff.rs` counts it.
+
+mod shape;
+mod types;
+
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use crate::compress::decoder;
+use crate::dialect::{CsvDialect, LineEnd, Ragged};
+use crate::error::{ErrorKind, TextError};
+use crate::scan::FileInput;
+use crate::source::Compression;
+
+pub use types::Kind;
+
+/// What the user said about the file. `None`: guess it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hints {
+    /// Bytes between fields.
+    pub delimiter: Option<Vec<u8>>,
+    /// Quote character; `Some(None)`: fields are never quoted.
+    pub quote: Option<Option<u8>>,
+    /// Escape character; `Some(None)`: quotes inside quotes are doubled.
+    pub escape: Option<Option<u8>>,
+    /// First byte of comment lines; `Some(None)`: there are none.
+    pub comment: Option<Option<u8>>,
+    /// Whether the first record names the columns.
+    pub header: Option<bool>,
+    /// Lines before the header or the first record.
+    pub skip_lines: Option<u64>,
+    /// What ends a record.
+    pub line_end: Option<LineEnd>,
+    /// Whether blanks around unquoted fields are dropped.
+    pub trim: Option<bool>,
+    /// Unquoted fields that are NULL.
+    pub null_values: Option<Vec<Vec<u8>>>,
+    /// Records with too few or too many fields.
+    pub ragged: Option<Ragged>,
+    /// Names of the columns in order, instead of the header's or `c1`, `c2`, ...; may be fewer than there are columns.
+    pub names: Vec<String>,
+    /// Types by column name (compared without case), instead of guessed ones.
+    pub types: Vec<(String, DataType)>,
+    /// Every column is a string.
+    pub all_strings: bool,
+}
+
+/// A guess, complete: what [`Scan`](crate::scan) needs to read the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guess {
+    /// Name of the file, for messages.
+    pub file: String,
+    /// How it is written.
+    pub dialect: CsvDialect,
+    /// Its columns in file order. Types are those of the crate: BOOLEAN, BIGINT (`Int64`), LARGEINT
+    /// (`Decimal256(39, 0)`), DOUBLE, DATE (`Date32`), DATETIME (`Timestamp(Microsecond)`), STRING (`Utf8View`).
+    pub schema: SchemaRef,
+    /// What each column's sampled values are; [`Kind::Nothing`] where all were NULL (the schema says STRING then).
+    pub kinds: Vec<Kind>,
+    /// Records looked at, the header not counted.
+    pub sampled_rows: u64,
+    /// Of them, records with fewer fields than there are columns, and with more.
+    pub ragged_rows: (u64, u64),
+    /// The sample was the whole file.
+    pub complete: bool,
+}
+
+impl Guess {
+    /// Completes an error about a value that does not fit its guessed type: how to go on.
+    pub fn hint(column: &str) -> String {
+        format!(
+            "the type was guessed from a sample; give the column another one: \
+             files(..., 'csv_schema'='{column}:string'), or read every column as text: 'all_varchar'='true'"
+        )
+    }
+}
+
+/// `{name}: ',' between fields, '"' quotes, header; 3 columns from 1000 rows: id BIGINT, ts DATETIME, note STRING`, and a
+/// second line that says how to overrule it.
+impl fmt::Display for Guess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let d = &self.dialect;
+        write!(f, "{}: {} between fields", self.file, visible(&d.delimiter))?;
+        if let Some(quote) = d.quote {
+            write!(f, ", {} quotes", visible(&[quote]))?;
+        } else {
+            write!(f, ", no quotes")?;
+        }
+        if let Some(escape) = d.escape {
+            write!(f, ", {} escapes", visible(&[escape]))?;
+        }
+        if let Some(comment) = d.comment {
+            write!(f, ", {} comments", visible(&[comment]))?;
+        }
+        if d.skip_lines > 0 {
+            write!(f, ", {} lines skipped", d.skip_lines)?;
+        }
+        write!(f, ", {}", if d.header { "header" } else { "no header" })?;
+        if d.trim {
+            write!(f, ", blanks around fields dropped")?;
+        }
+        let markers: Vec<_> = d.null_values.iter().filter(|value| !value.is_empty()).map(|v| visible(v)).collect();
+        if !markers.is_empty() {
+            write!(f, ", {} is NULL", markers.join(" "))?;
+        }
+        let columns = self.schema.fields();
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        let whole = if self.complete { "all" } else { "the first" };
+        let rows = self.sampled_rows as usize;
+        write!(f, "; {} column{} from {whole} {rows} row{}: ", columns.len(), plural(columns.len()), plural(rows))?;
+        for (i, field) in columns.iter().take(SHOWN_COLUMNS).enumerate() {
+            write!(f, "{}{} {}", if i > 0 { ", " } else { "" }, field.name(), type_name(field.data_type()))?;
+        }
+        if columns.len() > SHOWN_COLUMNS {
+            write!(f, ", and {} more", columns.len() - SHOWN_COLUMNS)?;
+        }
+        let (short, long) = self.ragged_rows;
+        if short > 0 {
+            let meaning = if d.ragged == Ragged::Fill { "the rest is NULL" } else { "an error" };
+            write!(f, "; {short} of them are short ({meaning})")?;
+        }
+        if long > 0 {
+            let meaning = if d.ragged == Ragged::Fill { "dropped" } else { "an error; 'ragged'='fill' drops them" };
+            write!(f, "; {long} of them have fields too many ({meaning})")?;
+        }
+        write!(
+            f,
+            "\nwrong? say files('path'='{}', 'format'='csv', 'column_separator'=..., 'enclose'=..., 'escape'=..., \
+             'header'='{}', 'skip_lines'=..., 'csv_schema'='{}:string;...')",
+            self.file,
+            !d.header,
+            columns.first().map_or("c1", |field| field.name())
+        )
+    }
+}
+
+const SHOWN_COLUMNS: usize = 24;
+
+/// Bytes as a person would type them.
+fn visible(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::from("'");
+    for c in text.chars() {
+        match c {
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
+}
+
+fn type_name(kind: &DataType) -> String {
+    match kind {
+        DataType::Boolean => "BOOLEAN".to_string(),
+        DataType::Int8 => "TINYINT".to_string(),
+        DataType::Int16 => "SMALLINT".to_string(),
+        DataType::Int32 => "INT".to_string(),
+        DataType::Int64 => "BIGINT".to_string(),
+        DataType::Float32 => "FLOAT".to_string(),
+        DataType::Float64 => "DOUBLE".to_string(),
+        DataType::Date32 => "DATE".to_string(),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "DATETIME".to_string(),
+        DataType::Decimal256(39, 0) => "LARGEINT".to_string(),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision},{scale})"),
+        DataType::Utf8View => "STRING".to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Bytes looked at, at the start of a file.
+const SAMPLE_BYTES: usize = 256 << 10;
+/// Bytes of it that decide delimiter and quotes.
+const SHAPE_BYTES: usize = 64 << 10;
+/// Bytes looked at in the middle and at the end of a file that allows it.
+const FAR_SAMPLE_BYTES: usize = 64 << 10;
+
+/// Guesses dialect, columns and types of one file.
+///
+/// # Errors
+/// `Io` and `Compression` where it cannot be read; `BadRecord` where it is no text that this crate reads (Parquet,
+/// UTF-16, or compressed under a name that does not say so).
+pub fn infer(file: &FileInput, hints: &Hints) -> Result<Guess, TextError> {
+    let mut sample = Vec::with_capacity(SAMPLE_BYTES);
+    let reader = decoder(file.compression, file.source.clone());
+    reader.take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(|error| TextError::io(&file.name, error))?;
+    let complete = sample.len() < SAMPLE_BYTES;
+    let mut far = Vec::new();
+    let length = file.source.len();
+    if file.compression == Compression::None && length > (SAMPLE_BYTES + 2 * FAR_SAMPLE_BYTES) as u64 {
+        for start in [length / 2, length - FAR_SAMPLE_BYTES as u64] {
+            let mut bytes = vec![0; FAR_SAMPLE_BYTES];
+            let read = crate::source::read_full(&*file.source, start, &mut bytes)
+                .map_err(|error| TextError::io(&file.name, error))?;
+            bytes.truncate(read);
+            far.push(bytes);
+        }
+    }
+    infer_sample(&file.name, &sample, complete, &far, hints)
+}
+
+/// Guesses from bytes in memory: `sample` from the start of the file, `complete` when nothing follows, and `far` from
+/// anywhere else, each beginning at any byte.
+///
+/// # Errors
+/// As [`infer`], `Io` excepted.
+pub fn infer_sample(
+    name: &str,
+    sample: &[u8],
+    complete: bool,
+    far: &[Vec<u8>],
+    hints: &Hints,
+) -> Result<Guess, TextError> {
+    refuse_what_is_no_text(name, sample)?;
+    let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let shape = shape::guess(&text[..text.len().min(SHAPE_BYTES)], complete && text.len() <= SHAPE_BYTES, hints);
+    let mut dialect = shape.dialect;
+    let mut table = types::Table::new(shape.columns, hints.null_values.clone());
+    table.read(text, complete, &dialect, true);
+    let trusts_far = !table.has_quoted_line_end();
+    for bytes in far.iter().filter(|_| trusts_far) {
+        table.read_far(bytes, &dialect);
+    }
+    let null_values = table.null_values();
+    dialect.header = hints.header.unwrap_or_else(|| table.has_header(&null_values));
+    let kinds = table.kinds(dialect.header, &null_values);
+    dialect.null_values = null_values;
+    dialect.trim = hints.trim.unwrap_or_else(|| table.needs_trim(&kinds));
+    dialect.ragged =
+        hints.ragged.clone_or(if table.long == 0 && table.short > 0 { Ragged::Fill } else { Ragged::Error });
+
+    let names = names(&table, dialect.header, hints);
+    let fields: Vec<Field> = names
+        .iter()
+        .zip(&kinds)
+        .map(|(name, kind)| {
+            let given = hints.types.iter().find(|(typed, _)| typed.to_lowercase() == name.to_lowercase());
+            let data_type = match given {
+                Some((_, data_type)) => data_type.clone(),
+                None if hints.all_strings => DataType::Utf8View,
+                None => kind.data_type(),
+            };
+            Field::new(name, data_type, true)
+        })
+        .collect();
+    if let Some((unknown, _)) =
+        hints.types.iter().find(|(typed, _)| !names.iter().any(|name| name.to_lowercase() == typed.to_lowercase()))
+    {
+        return Err(TextError::new(ErrorKind::Options, format!("there is no column {unknown} to give a type to"))
+            .in_file(name)
+            .with_hint(format!("its columns are {}", names.join(", "))));
+    }
+    let sampled_rows = table.rows - u64::from(dialect.header && table.rows > 0);
+    Ok(Guess {
+        file: name.to_string(),
+        dialect,
+        schema: Arc::new(Schema::new(fields)),
+        kinds,
+        sampled_rows,
+        ragged_rows: (table.short, table.long),
+        complete,
+    })
+}
+
+/// `Option::unwrap_or` for a hint that is `Copy` or not; keeps the call sites alike.
+trait CloneOr<T> {
+    fn clone_or(&self, otherwise: T) -> T;
+}
+
+impl<T: Clone> CloneOr<T> for Option<T> {
+    fn clone_or(&self, otherwise: T) -> T {
+        self.clone().unwrap_or(otherwise)
+    }
+}
+
+fn refuse_what_is_no_text(name: &str, sample: &[u8]) -> Result<(), TextError> {
+    let refuse = |reason: &str, hint: &str| {
+        Err(TextError::new(ErrorKind::BadRecord, format!("the file {reason}, not text")).in_file(name).with_hint(hint))
+    };
+    match sample {
+        [0x50, 0x41, 0x52, 0x31, ..] => refuse("is Parquet", "read it as such: 'format'='parquet'"),
+        [0x4f, 0x52, 0x43, ..] if sample.contains(&0) => refuse("is ORC", "convert it to Parquet or CSV"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            refuse("is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 in.csv > out.csv")
+        }
+        [0x1f, 0x8b, ..] => refuse("is gzip", "end its name in .gz, or say 'compress_type'='gzip'"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => refuse("is zstd", "end its name in .zst, or say 'compress_type'='zstd'"),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => {
+            refuse("is bzip2", "end its name in .bz2, or say 'compress_type'='bzip2'")
+        }
+        [b'P', b'K', 3, 4, ..] => refuse("is a zip archive", "unpack it first"),
+        _ => Ok(()),
+    }
+}
+
+/// Column names: given ones, else the header's, else `c1`, `c2`, ...; a name that was there before (without case) gets
+/// `_1`, `_2`, ...
+fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(table.columns());
+    let mut taken = std::collections::HashSet::new();
+    for i in 0..table.columns() {
+        let base = match (hints.names.get(i), header) {
+            (Some(given), _) => given.clone(),
+            (None, true) => table.first_record().get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
+            (None, false) => String::new(),
+        };
+        let base = if base.is_empty() { format!("c{}", i + 1) } else { base };
+        let mut name = base.clone();
+        let mut copy = 0;
+        while !taken.insert(name.to_lowercase()) {
+            copy += 1;
+            name = format!("{base}_{copy}");
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// The columns of several files together, and where each file has them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Union {
+    /// All columns, in the order in which they are first met.
+    pub schema: SchemaRef,
+    /// For each file, in the order given: where each column of `schema` stands in it.
+    pub columns: Vec<Vec<Option<usize>>>,
+}
+
+/// Unites files by the names of their columns (compared without case). Types that differ become the narrowest that holds
+/// both: BIGINT and DOUBLE are DOUBLE, BIGINT and DATE are STRING; columns without values take any type.
+///
+/// A column that is typed differently in a file than in the union must be read with the union's type.
+pub fn union_by_name(guesses: &[Guess]) -> Union {
+    let mut fields: Vec<(String, Kind, Option<DataType>)> = Vec::new();
+    let mut at: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
+    let mut columns = Vec::with_capacity(guesses.len());
+    let mut positions = Vec::with_capacity(guesses.len());
+    for guess in guesses {
+        let mut of_file = Vec::with_capacity(guess.kinds.len());
+        for (field, kind) in guess.schema.fields().iter().zip(&guess.kinds) {
+            // A type that does not come from the guess was given by the user.
+            let given = (kind.data_type() != *field.data_type()).then(|| field.data_type().clone());
+            let index = *at.entry(field.name().to_lowercase()).or_insert(fields.len());
+            match fields.get_mut(index) {
+                Some(known) => {
+                    known.1 = known.1.union(*kind);
+                    known.2 = known.2.take().or(given);
+                }
+                None => fields.push((field.name().clone(), *kind, given)),
+            }
+            of_file.push(index);
+        }
+        positions.push(of_file);
+    }
+    for of_file in positions {
+        let mut places = vec![None; fields.len()];
+        for (place, index) in of_file.into_iter().enumerate() {
+            places[index] = Some(place);
+        }
+        columns.push(places);
+    }
+    let fields: Vec<Field> = fields
+        .into_iter()
+        .map(|(name, kind, given)| Field::new(name, given.unwrap_or_else(|| kind.data_type()), true))
+        .collect();
+    Union { schema: Arc::new(Schema::new(fields)), columns }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,487 @@
+//! Records and fields of a sample under one dialect, and the dialect under which they look most like a table.
+
+use std::ops::Range;
+
+use super::Hints;
+use crate::dialect::{CsvDialect, LineEnd, Ragged};
+
+/// A field of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub start: usize,
+    pub end: usize,
+    pub quoted: bool,
+    /// Holds doubled quotes or escapes.
+    pub escaped: bool,
+}
+
+/// What a record was like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Record {
+    pub start: usize,
+    /// The whole record is there, its line end or the end of the file included.
+    pub whole: bool,
+    /// No bytes at all.
+    pub blank: bool,
+    /// A quote opened and was not closed at a field's end.
+    pub malformed: bool,
+    /// A line end inside quotes.
+    pub quoted_line_end: bool,
+}
+
+/// Cuts a sample into records, byte by byte: samples are small, and every dialect must be possible.
+pub(super) struct Records<'a> {
+    text: &'a [u8],
+    at: usize,
+    complete: bool,
+    delimiter: &'a [u8],
+    quote: Option<u8>,
+    escape: Option<u8>,
+    comment: Option<u8>,
+    line_end: &'a LineEnd,
+}
+
+impl<'a> Records<'a> {
+    pub fn new(text: &'a [u8], complete: bool, dialect: &'a CsvDialect) -> Self {
+        let mut records = Records {
+            text,
+            at: 0,
+            complete,
+            delimiter: &dialect.delimiter,
+            quote: dialect.quote,
+            escape: dialect.escape,
+            comment: dialect.comment,
+            line_end: &dialect.line_end,
+        };
+        for _ in 0..dialect.skip_lines {
+            records.skip_line();
+        }
+        records
+    }
+
+    pub fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// Length of the line end at `at`, 0 where there is none.
+    fn line_end_at(&self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        match (self.line_end, rest) {
+            (LineEnd::Bytes(end), _) => {
+                if rest.starts_with(end) {
+                    end.len()
+                } else {
+                    0
+                }
+            }
+            (_, [b'\n', ..]) => 1,
+            (_, [b'\r', b'\n', ..]) => 2,
+            (LineEnd::AnyNewline, [b'\r', ..]) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Goes behind the next line end.
+    pub fn skip_line(&mut self) {
+        while self.at < self.text.len() {
+            let end = self.line_end_at(self.at);
+            self.at += end.max(1);
+            if end > 0 {
+                return;
+            }
+        }
+    }
+
+    /// The next record's fields into `pieces`; `None` at the end of the sample.
+    pub fn next(&mut self, pieces: &mut Vec<Piece>) -> Option<Record> {
+        pieces.clear();
+        while self.comment.is_some() && self.text.get(self.at).copied() == self.comment {
+            self.skip_line();
+        }
+        if self.at >= self.text.len() {
+            return None;
+        }
+        let mut record = Record { start: self.at, ..Record::default() };
+        loop {
+            let start = self.at;
+            let opening = self.quote.filter(|quote| self.text.get(self.at) == Some(quote));
+            let mut piece = match opening {
+                Some(quote) => {
+                    self.at += 1;
+                    self.quoted(quote, &mut record)
+                }
+                None => Piece { start, end: start, quoted: false, escaped: false },
+            };
+            // Up to the delimiter or the line end: the field itself, or blanks behind a closing quote.
+            let mut stray = false;
+            let ended_by;
+            loop {
+                if self.at >= self.text.len() {
+                    ended_by = 0;
+                    record.whole = self.complete;
+                    break;
+                }
+                let byte = self.text[self.at];
+                let line_end = if byte == b'\n' || byte == b'\r' || matches!(self.line_end, LineEnd::Bytes(_)) {
+                    self.line_end_at(self.at)
+                } else {
+                    0
+                };
+                if line_end > 0 {
+                    ended_by = line_end;
+                    record.whole = true;
+                    break;
+                }
+                if byte == self.delimiter[0] && self.text[self.at..].starts_with(self.delimiter) {
+                    ended_by = 0;
+                    break;
+                }
+                if !piece.quoted && self.escape == Some(byte) && self.at + 1 < self.text.len() {
+                    piece.escaped = true;
+                    self.at += 1;
+                }
+                stray |= byte != b' ' && byte != b'\t';
+                self.at += 1;
+            }
+            let at_delimiter = !record.whole && self.at < self.text.len();
+            if piece.quoted {
+                record.malformed |= stray;
+            } else {
+                piece.end = self.at;
+            }
+            pieces.push(piece);
+            if at_delimiter {
+                self.at += self.delimiter.len();
+                if self.at < self.text.len() {
+                    continue;
+                }
+                // The sample ends behind a delimiter: an empty last field.
+                pieces.push(Piece { start: self.at, end: self.at, quoted: false, escaped: false });
+                record.whole = self.complete;
+            }
+            self.at += ended_by;
+            break;
+        }
+        record.blank = matches!(pieces[..], [Piece { start, end, quoted: false, .. }] if start == end);
+        Some(record)
+    }
+
+    /// A quoted field whose opening quote lies just before.
+    fn quoted(&mut self, quote: u8, record: &mut Record) -> Piece {
+        let start = self.at;
+        let mut escaped = false;
+        while self.at < self.text.len() {
+            let byte = self.text[self.at];
+            if self.escape == Some(byte) && self.escape != self.quote && self.at + 1 < self.text.len() {
+                escaped = true;
+                self.at += 2;
+            } else if byte == quote {
+                if self.text.get(self.at + 1) == Some(&quote) {
+                    escaped = true;
+                    self.at += 2;
+                } else {
+                    let end = self.at;
+                    self.at += 1;
+                    return Piece { start, end, quoted: true, escaped };
+                }
+            } else {
+                record.quoted_line_end |= byte == b'\n' || byte == b'\r';
+                self.at += 1;
+            }
+        }
+        self.at = self.at.min(self.text.len());
+        // Never closed. In a cut sample that is no fault, unless it swallowed much of it.
+        record.malformed |= self.complete || self.at - start > self.text.len() / 2;
+        Piece { start, end: self.at, quoted: true, escaped }
+    }
+
+    /// A field's value: quotes and escapes removed.
+    pub fn value(&self, piece: Piece) -> std::borrow::Cow<'a, [u8]> {
+        let raw = &self.text[piece.start..piece.end];
+        if !piece.escaped {
+            return raw.into();
+        }
+        let mut out = Vec::with_capacity(raw.len());
+        let mut bytes = raw.iter().copied().peekable();
+        while let Some(byte) = bytes.next() {
+            let doubled = piece.quoted && self.quote == Some(byte) && bytes.peek() == Some(&byte);
+            if doubled || self.escape == Some(byte) {
+                out.extend(bytes.next());
+            } else {
+                out.push(byte);
+            }
+        }
+        out.into()
+    }
+
+    /// Lines that end before `at`.
+    pub fn lines_before(&self, at: usize) -> u64 {
+        let mut lines = 0;
+        let mut here = 0;
+        while here < at {
+            let end = self.line_end_at(here);
+            lines += u64::from(end > 0);
+            here += end.max(1);
+        }
+        lines
+    }
+}
+
+/// A dialect and how many columns it makes of the sample. Header, NULLs and trimming are not decided here.
+pub(super) struct Shape {
+    pub dialect: CsvDialect,
+    pub columns: usize,
+}
+
+/// How well a dialect fits; greater is better, fields in order of weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Score {
+    /// No quote that opens and does not close.
+    closed: bool,
+    fit: Fit,
+    columns: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// One column, or no table at all.
+    Single,
+    /// Most records have the same number of fields, and the first one has.
+    Ragged,
+    /// All records have, after lines that do not.
+    AfterPreamble,
+    /// All records have.
+    Regular,
+}
+
+struct Candidate {
+    score: Score,
+    dialect: CsvDialect,
+    /// Fields that were quoted.
+    quoted: usize,
+}
+
+/// Delimiters that make tables by themselves, most trusted first.
+const DELIMITERS: [&[u8]; 5] = [b",", b"|", b";", b"\t", b"\x01"];
+/// Delimiters that text is full of, or that are rare: only where none of the others makes a table.
+const RARE_DELIMITERS: [&[u8]; 4] = [b"::", b"~", b"^", b" "];
+/// Records that decide.
+const RECORDS_MAX: usize = 2000;
+/// Most lines before the table.
+const PREAMBLE_RECORDS_MAX: usize = 100;
+
+/// Finds the dialect that makes the best table of the sample.
+pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
+    let line_end = hints.line_end.clone().unwrap_or_else(|| guess_line_end(text));
+    let dialect = |delimiter: &[u8]| CsvDialect {
+        delimiter: delimiter.to_vec(),
+        line_end: line_end.clone(),
+        quote: hints.quote.unwrap_or(None),
+        escape: hints.escape.unwrap_or(None),
+        comment: hints.comment.unwrap_or(None),
+        header: false,
+        skip_lines: hints.skip_lines.unwrap_or(0),
+        trim: false,
+        null_values: vec![Vec::new()],
+        ragged: Ragged::Error,
+    };
+    let mut best: Option<Candidate> = None;
+    let mut consider = |delimiter: &[u8]| {
+        let candidate = with_quotes(text, complete, dialect(delimiter), hints);
+        // Equal scores: the delimiter that came first is the more trusted one.
+        if best.as_ref().is_none_or(|best| candidate.score > best.score) {
+            best = Some(candidate);
+        }
+        best.as_ref().map_or(Fit::Single, |best| best.score.fit)
+    };
+    match &hints.delimiter {
+        Some(given) if !given.is_empty() => {
+            consider(given);
+        }
+        _ => {
+            let mut fit = Fit::Single;
+            for delimiter in DELIMITERS.into_iter().filter(|d| d == b"," || memchr::memchr(d[0], text).is_some()) {
+                fit = consider(if delimiter == b"|" && only_doubled(text, b'|') { b"||" } else { delimiter });
+            }
+            if fit == Fit::Single {
+                for delimiter in RARE_DELIMITERS.into_iter().filter(|d| memchr::memmem::find(text, d).is_some()) {
+                    consider(delimiter);
+                }
+            }
+        }
+    }
+    let Some(Candidate { score, mut dialect, quoted }) = best else {
+        return Shape { dialect: dialect(b","), columns: 1 };
+    };
+    if dialect.quote.is_none() && hints.quote.is_none() && quoted == 0 && memchr::memchr(b'"', text).is_none() {
+        // Nothing is quoted here; what comes later may be, in the way of RFC 4180.
+        dialect.quote = Some(b'"');
+    }
+    Shape { dialect, columns: score.columns.max(1) }
+}
+
+/// Whether a byte never stands alone.
+fn only_doubled(text: &[u8], byte: u8) -> bool {
+    let mut run = 0;
+    for &b in text.iter().chain(b"\n") {
+        if b == byte {
+            run += 1;
+        } else {
+            if run % 2 == 1 {
+                return false;
+            }
+            run = 0;
+        }
+    }
+    true
+}
+
+fn guess_line_end(text: &[u8]) -> LineEnd {
+    let feeds = memchr::memchr(b'\n', text).is_some();
+    if !feeds && memchr::memchr(b'\r', text).is_some() { LineEnd::AnyNewline } else { LineEnd::Newline }
+}
+
+/// The best way of quoting for one delimiter, then comments.
+fn with_quotes(text: &[u8], complete: bool, plain: CsvDialect, hints: &Hints) -> Candidate {
+    let quotes: Vec<Option<u8>> = match hints.quote {
+        Some(given) => vec![given],
+        None => {
+            let seen = [b'"', b'\''].into_iter().filter(|q| memchr::memchr(*q, text).is_some());
+            seen.map(Some).chain([None]).collect()
+        }
+    };
+    let mut best: Option<Candidate> = None;
+    for quote in quotes {
+        let escapes: Vec<Option<u8>> = match (hints.escape, quote) {
+            (Some(given), _) => vec![given],
+            (None, Some(quote)) if memchr::memmem::find(text, &[b'\\', quote]).is_some() => vec![None, Some(b'\\')],
+            _ => vec![None],
+        };
+        for escape in escapes {
+            let dialect = CsvDialect { quote, escape, ..plain.clone() };
+            let candidate = with_comments(text, complete, dialect, hints);
+            // A quote that opens no field is a letter like others.
+            let idle = quote.is_some() && candidate.quoted == 0 && hints.quote.is_none();
+            // Quoting that closes everywhere explains more than none, whatever the columns; the first one found stays.
+            let better = best.as_ref().is_none_or(|best| {
+                if best.score.closed && best.quoted > 0 {
+                    candidate.quoted > 0 && candidate.score > best.score
+                } else {
+                    candidate.score > best.score || (candidate.score.closed && candidate.quoted > best.quoted)
+                }
+            });
+            if better && !idle {
+                best = Some(candidate);
+            }
+        }
+    }
+    best.unwrap_or_else(|| with_comments(text, complete, plain, hints))
+}
+
+fn with_comments(text: &[u8], complete: bool, dialect: CsvDialect, hints: &Hints) -> Candidate {
+    let (candidate, odd_hashes) = measure(text, complete, dialect.clone(), hints);
+    if odd_hashes && hints.comment.is_none() {
+        let commented = measure(text, complete, CsvDialect { comment: Some(b'#'), ..dialect }, hints).0;
+        if commented.score >= candidate.score {
+            return commented;
+        }
+    }
+    candidate
+}
+
+/// Scores a dialect; also whether lines begin with `#` that are no records like the others.
+fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) -> (Candidate, bool) {
+    let mut counts: Vec<Count> = Vec::new();
+    let mut pieces = Vec::new();
+    let mut closed = true;
+    let mut quoted = 0;
+    let mut records = Records::new(text, complete, &dialect);
+    while counts.len() < RECORDS_MAX {
+        let Some(record) = records.next(&mut pieces) else { break };
+        if record.malformed {
+            closed = false;
+        }
+        // What the end of the sample cut off counts only where there is nothing else.
+        if !record.whole && !counts.is_empty() {
+            break;
+        }
+        quoted += pieces.iter().filter(|piece| piece.quoted).count();
+        if !record.blank {
+            let last = pieces.last();
+            counts.push(Count {
+                fields: pieces.len(),
+                start: record.start,
+                hash: text[record.start] == b'#',
+                last_empty: last.is_some_and(|piece| piece.start == piece.end && !piece.quoted),
+            });
+        }
+    }
+    let mut columns = most_frequent(counts.iter().map(|count| count.fields));
+    let odd_hashes = counts.iter().any(|count| count.hash && count.fields != columns);
+
+    let (fit, skipped) = fit(&counts, &mut columns, hints);
+    if let Some(start) = skipped.map(|skipped| counts[skipped].start) {
+        dialect.skip_lines =
+            Records::new(text, complete, &CsvDialect { skip_lines: 0, ..dialect.clone() }).lines_before(start);
+    }
+    let few_blanks = dialect.delimiter == b" " && columns < 3;
+    let fit = if few_blanks { Fit::Single } else { fit };
+    let columns = if fit == Fit::Single && hints.delimiter.is_none() { 1 } else { columns };
+    (Candidate { score: Score { closed, fit, columns }, dialect, quoted }, odd_hashes)
+}
+
+/// A record, as far as its place in a table goes.
+struct Count {
+    fields: usize,
+    start: usize,
+    /// It begins with `#`.
+    hash: bool,
+    last_empty: bool,
+}
+
+/// How regular the counts are, and the first record of the table where lines stand before it. `columns` is the most
+/// frequent count, and becomes the header's where that names more.
+fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usize>) {
+    let most = *columns;
+    let total = counts.len();
+    if most < 2 {
+        return (Fit::Single, None);
+    }
+    let same = |range: Range<usize>| counts[range].iter().filter(|count| count.fields == most).count();
+    if same(0..total) == total {
+        return (Fit::Regular, None);
+    }
+    let first = counts[0].fields;
+    let rest_same = total > 1 && same(1..total) == total - 1;
+    if rest_same && first + 1 == most && counts[1..].iter().all(|count| count.last_empty) {
+        // Records end in a delimiter, the header does not.
+        return (Fit::Regular, None);
+    }
+    if rest_same && first > most && first <= 2 * most {
+        // The header names columns that no record has.
+        *columns = first;
+        return (Fit::Ragged, None);
+    }
+    if first != most && hints.skip_lines.is_none() {
+        // The table begins at the first two records in a row that look like it.
+        let start = (1..total.min(PREAMBLE_RECORDS_MAX))
+            .find(|&i| counts[i].fields == most && counts.get(i + 1).is_none_or(|next| next.fields == most));
+        if let Some(start) = start.filter(|&start| total - start >= 2 && same(start..total) == total - start) {
+            return (Fit::AfterPreamble, Some(start));
+        }
+    }
+    // At least seven of ten, else it is prose with commas.
+    if first == most && same(0..total) * 10 >= total * 7 && total > 2 {
+        return (Fit::Ragged, None);
+    }
+    (Fit::Single, None)
+}
+
+/// The most frequent number; the greater one of equally frequent ones.
+fn most_frequent(counts: impl Iterator<Item = usize>) -> usize {
+    let mut tally = std::collections::BTreeMap::new();
+    for count in counts {
+        *tally.entry(count).or_insert(0usize) += 1;
+    }
+    tally.into_iter().max_by_key(|(count, times)| (*times, *count)).map_or(1, |(count, _)| count)
+}

@@ -1,0 +1,186 @@
+use super::*;
+use crate::source::MemorySource;
+
+fn guess(text: &str) -> Guess {
+    infer_sample("t.csv", text.as_bytes(), true, &[], &Hints::default()).unwrap()
+}
+
+fn columns(guess: &Guess) -> Vec<(String, String)> {
+    guess.schema.fields().iter().map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
+}
+
+fn one_type(values: &str) -> String {
+    let text: String = values.split(' ').map(|value| format!("{value}|x\n")).collect();
+    columns(&guess(&format!("v|w\n{text}")))[0].1.clone()
+}
+
+#[test]
+fn types() {
+    for (values, expected) in [
+        ("1 2", "BIGINT"),
+        ("-1 0", "BIGINT"),
+        ("9223372036854775807", "BIGINT"),
+        ("9223372036854775808 1", "LARGEINT"),
+        ("99999999999999999999999999999999999999999", "STRING"),
+        ("1 2.5", "DOUBLE"),
+        ("1. .5 1e5 -2.5E-3 NaN -inf", "DOUBLE"),
+        ("0 0.5", "DOUBLE"),
+        ("007 1", "STRING"),
+        ("+1 2", "STRING"),
+        ("0x10", "STRING"),
+        ("1_000", "STRING"),
+        (". 1", "STRING"),
+        ("true FALSE", "BOOLEAN"),
+        ("true 1", "STRING"),
+        ("2024-02-29 1970-01-01", "DATE"),
+        ("2023-02-29 1970-01-01", "STRING"),
+        ("2024-01-01T10:00:00 2024-01-01T10:00:00.123456", "DATETIME"),
+        ("2024-01-01T25:00:00", "STRING"),
+        ("2024-01-01 2024-01-01T10:00:00", "STRING"),
+        ("a 1", "STRING"),
+    ] {
+        assert_eq!(one_type(values), expected, "{values}");
+    }
+    assert_eq!(columns(&guess("t;n\n2024-01-01 10:00:00;1\n"))[0].1, "DATETIME");
+}
+
+#[test]
+fn null_words() {
+    let nulls = |text: &str| -> Vec<String> {
+        guess(text).dialect.null_values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    };
+    assert_eq!(nulls("a,b\n1,x\n,y\n"), [""]);
+    assert_eq!(nulls("a,b\n1,\\N\n2,y\n"), ["", "\\N"]);
+    assert_eq!(nulls("a,b\n1,x\nNULL,y\n"), ["", "NULL"]);
+    // NA is Namibia in b, so it cannot be NULL in a.
+    assert_eq!(nulls("a,b\n1,DE\nNA,NA\n"), [""]);
+    assert_eq!(columns(&guess("a,b\n1,DE\nNA,NA\n"))[0].1, "STRING");
+    assert_eq!(nulls("a,b\n1,DE\nNA,FR\n"), ["", "NA"]);
+    // Quoted, they are text.
+    assert_eq!(nulls("a,b\n1,x\n\"NULL\",y\n"), [""]);
+}
+
+#[test]
+fn hints_win() {
+    let hints = Hints {
+        delimiter: Some(b";".to_vec()),
+        header: Some(false),
+        names: vec!["x".to_string()],
+        types: vec![("X".to_string(), DataType::Int32)],
+        null_values: Some(vec![b"?".to_vec()]),
+        trim: Some(true),
+        ragged: Some(Ragged::Error),
+        quote: Some(None),
+        skip_lines: Some(1),
+        ..Hints::default()
+    };
+    let guess = infer_sample("t.csv", b"a,b;c\n1,2;?\n3,4;5\n", true, &[], &hints).unwrap();
+    assert_eq!(columns(&guess), [("x".into(), "INT".into()), ("c2".into(), "BIGINT".into())]);
+    assert!(guess.dialect.trim && !guess.dialect.header);
+    assert_eq!(guess.dialect.quote, None);
+    assert_eq!(guess.dialect.skip_lines, 1);
+
+    let strings = Hints { all_strings: true, ..Hints::default() };
+    let guess = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &strings).unwrap();
+    assert_eq!(columns(&guess), [("a".into(), "STRING".into()), ("b".into(), "STRING".into())]);
+
+    let unknown = Hints { types: vec![("z".to_string(), DataType::Int32)], ..Hints::default() };
+    let error = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &unknown).unwrap_err();
+    assert_eq!(error.to_string(), "t.csv: there is no column z to give a type to; its columns are a, b");
+}
+
+#[test]
+fn names_are_unique_without_case() {
+    let names = |text: &str| columns(&guess(text)).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names("a,A,a_1,,b\n1,2,3,4,5\n"), ["a", "A_1", "a_1_1", "c4", "b"]);
+    assert_eq!(names("1,2\n3,4\n"), ["c1", "c2"]);
+    assert_eq!(names("c2,\n3,4\n"), ["c2", "c2_1"]);
+}
+
+#[test]
+fn the_guess_is_shown_in_two_lines() {
+    assert_eq!(
+        guess("id\tname\n1\tx\n2\t\\N\n").to_string(),
+        "t.csv: '\\t' between fields, '\"' quotes, header, '\\N' is NULL; 2 columns from all 2 rows: id BIGINT, name STRING\n\
+         wrong? say files('path'='t.csv', 'format'='csv', 'column_separator'=..., 'enclose'=..., 'escape'=..., \
+         'header'='false', 'skip_lines'=..., 'csv_schema'='id:string;...')"
+    );
+    let ragged = guess("a,b\n1,2\n3,4,5\n6,7\n8,9\n1,1\n").to_string();
+    assert!(ragged.contains("; 1 of them have fields too many (an error;"), "{ragged}");
+}
+
+#[test]
+fn what_is_no_text_is_named() {
+    let refused = |bytes: &[u8]| infer_sample("x", bytes, true, &[], &Hints::default()).unwrap_err().to_string();
+    assert_eq!(refused(b"PAR1\x15\x04"), "x: the file is Parquet, not text; read it as such: 'format'='parquet'");
+    assert!(refused(b"\xff\xfea\0,\0").contains("iconv"));
+    assert!(refused(b"\x1f\x8b\x08\0").contains("'compress_type'='gzip'"));
+}
+
+#[test]
+fn far_samples_widen_types() {
+    let text: String = (0..60_000).map(|i| format!("{i},{}\n", if i < 59_000 { "1" } else { "1.5" })).collect();
+    let file = FileInput {
+        name: "far.csv".to_string(),
+        source: Arc::new(MemorySource(text.into_bytes().into())),
+        compression: Compression::None,
+    };
+    let guess = infer(&file, &Hints::default()).unwrap();
+    assert_eq!(columns(&guess), [("c1".into(), "BIGINT".into()), ("c2".into(), "DOUBLE".into())]);
+    assert!(!guess.complete);
+}
+
+#[test]
+fn compressed_files_are_sampled_too() {
+    let mut encoder = crate::compress::encoder(Compression::Gzip, Vec::new()).unwrap();
+    std::io::Write::write_all(&mut encoder, b"a;b\n1;x\n2;y\n").unwrap();
+    let bytes = encoder.finish().unwrap();
+    let file = |compression| FileInput {
+        name: "x.csv.gz".to_string(),
+        source: Arc::new(MemorySource(bytes.clone().into())),
+        compression,
+    };
+    let guess = infer(&file(Compression::Gzip), &Hints::default()).unwrap();
+    assert_eq!(columns(&guess), [("a".into(), "BIGINT".into()), ("b".into(), "STRING".into())]);
+    assert_eq!(infer(&file(Compression::Bzip2), &Hints::default()).unwrap_err().kind, ErrorKind::Compression);
+}
+
+#[test]
+fn files_unite_by_name() {
+    let guesses = [guess("id,v,w\n1,2,\n"), guess("V,id,x\n1.5,3,2024-01-01\n"), guess("id,w\n1,true\n")];
+    let union = union_by_name(&guesses);
+    let fields: Vec<_> = union
+        .schema
+        .fields()
+        .iter()
+        .map(|field| format!("{} {}", field.name(), type_name(field.data_type())))
+        .collect();
+    assert_eq!(fields, ["id BIGINT", "v DOUBLE", "w BOOLEAN", "x DATE"]);
+    assert_eq!(
+        union.columns,
+        [
+            vec![Some(0), Some(1), Some(2), None],
+            vec![Some(1), Some(0), None, Some(2)],
+            vec![Some(0), None, Some(1), None]
+        ]
+    );
+}
+
+/// Any bytes give a guess, and cutting the sample anywhere does too.
+#[test]
+fn no_input_panics() {
+    let alphabet = b"a1,;|\t \"'\\#\r\n.-NU\x01\xff\xe4:";
+    let mut state = 1u64;
+    for round in 0..20_000 {
+        let length = round % 97;
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                alphabet[(state >> 33) as usize % alphabet.len()]
+            })
+            .collect();
+        let guess = infer_sample("t", &bytes, round % 2 == 0, &[bytes.clone()], &Hints::default()).unwrap();
+        assert_eq!(guess.schema.fields().len(), guess.kinds.len());
+        assert!(!guess.kinds.is_empty());
+    }
+}

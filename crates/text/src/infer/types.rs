@@ -1,0 +1,379 @@
+//! What the values of a column are.
+
+use arrow_schema::{DataType, TimeUnit};
+
+use super::shape::{Piece, Records};
+use crate::dialect::CsvDialect;
+use crate::parse;
+
+/// The narrowest type that holds all values of a column that were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No values, only NULLs.
+    Nothing,
+    /// `true` and `false` in any case.
+    Boolean,
+    /// Whole numbers of 64 bits.
+    BigInt,
+    /// Whole numbers of 128 bits.
+    LargeInt,
+    /// Numbers.
+    Double,
+    /// `2024-12-31`.
+    Date,
+    /// `2024-12-31 23:59:59`, with `T` between and a fraction allowed.
+    DateTime,
+    /// Anything.
+    Text,
+}
+
+impl Kind {
+    /// The Arrow type that values of this kind are read as.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Kind::Nothing | Kind::Text => DataType::Utf8View,
+            Kind::Boolean => DataType::Boolean,
+            Kind::BigInt => DataType::Int64,
+            Kind::LargeInt => DataType::Decimal256(39, 0),
+            Kind::Double => DataType::Float64,
+            Kind::Date => DataType::Date32,
+            Kind::DateTime => DataType::Timestamp(TimeUnit::Microsecond, None),
+        }
+    }
+
+    /// The narrowest kind that holds both.
+    pub fn union(self, other: Kind) -> Kind {
+        let rank = |kind: Kind| match kind {
+            Kind::BigInt => Some(0),
+            Kind::LargeInt => Some(1),
+            Kind::Double => Some(2),
+            _ => None,
+        };
+        match (self, other) {
+            (Kind::Nothing, kind) | (kind, Kind::Nothing) => kind,
+            _ if self == other => self,
+            _ => match (rank(self), rank(other)) {
+                (Some(left), Some(right)) => [Kind::BigInt, Kind::LargeInt, Kind::Double][left.max(right)],
+                _ => Kind::Text,
+            },
+        }
+    }
+}
+
+/// A set of kinds that a value fits, or that all values of a column fit.
+type Mask = u8;
+const BOOLEAN: Mask = 1;
+const BIGINT: Mask = 2;
+const LARGEINT: Mask = 4;
+const DOUBLE: Mask = 8;
+const DATE: Mask = 16;
+const DATETIME: Mask = 32;
+const ANY: Mask = 63;
+
+/// Which kinds, apart from text, a value fits. What looks like a code rather than a number (leading zeros, a plus sign)
+/// is text: reading it as a number would lose something.
+fn mask(value: &[u8]) -> Mask {
+    match value {
+        [b'-', b'0'..=b'9' | b'.', ..] => number(&value[1..]),
+        [b'0'..=b'9' | b'.', ..] => {
+            let as_number = number(value);
+            if as_number != 0 || value.len() < 10 || value[4] != b'-' {
+                as_number
+            } else if parse::date_fixed(value, 0, value.len()).is_some() {
+                DATE
+            } else if parse::timestamp_fixed(value, 0, value.len()).is_some() {
+                DATETIME
+            } else {
+                0
+            }
+        }
+        _ if value.eq_ignore_ascii_case(b"true") || value.eq_ignore_ascii_case(b"false") => BOOLEAN,
+        _ if is_not_finite(value) => DOUBLE,
+        _ => 0,
+    }
+}
+
+/// `nan`, `inf` and their like, as the double parser reads them.
+fn is_not_finite(value: &[u8]) -> bool {
+    let unsigned = value.strip_prefix(b"-").unwrap_or(value);
+    (3..=8).contains(&unsigned.len())
+        && [&b"nan"[..], b"inf", b"infinity"].iter().any(|word| unsigned.eq_ignore_ascii_case(word))
+}
+
+/// A number without its minus sign.
+fn number(digits: &[u8]) -> Mask {
+    if digits.iter().all(u8::is_ascii_digit) {
+        return match digits {
+            [b'0', _, ..] => 0,
+            _ if digits.len() < 19 => BIGINT | LARGEINT | DOUBLE,
+            // 2^63 - 1 and 2^127 - 1 themselves; their negatives one further are not worth a case.
+            _ if digits.len() == 19 && digits <= &b"9223372036854775807"[..] => BIGINT | LARGEINT | DOUBLE,
+            _ if digits.len() < 39
+                || (digits.len() == 39 && digits <= &b"170141183460469231731687303715884105727"[..]) =>
+            {
+                LARGEINT | DOUBLE
+            }
+            _ => 0,
+        };
+    }
+    match digits {
+        [b'0', b'0'..=b'9', ..] => 0,
+        _ if digits.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) => {
+            if parse::float64(digits, 0, digits.len()).is_some() {
+                DOUBLE
+            } else {
+                0
+            }
+        }
+        _ => 0,
+    }
+}
+
+fn kind_of(mask: Mask) -> Kind {
+    // Narrowest first.
+    let kinds = [
+        (BOOLEAN, Kind::Boolean),
+        (BIGINT, Kind::BigInt),
+        (LARGEINT, Kind::LargeInt),
+        (DOUBLE, Kind::Double),
+        (DATE, Kind::Date),
+        (DATETIME, Kind::DateTime),
+    ];
+    kinds.into_iter().find(|(bit, _)| mask & bit != 0).map_or(Kind::Text, |(_, kind)| kind)
+}
+
+/// Words that stand for NULL. Empty comes first and always does.
+const MARKERS: [&[u8]; 11] = [b"", b"\\N", b"NULL", b"null", b"Null", b"NA", b"N/A", b"n/a", b"None", b"none", b"-"];
+/// Markers below this index are never values.
+const SURE_MARKERS: usize = 2;
+/// Markers below this index are unlikely to be values, those from here on are where a text column has them too.
+const LIKELY_MARKERS: usize = 5;
+
+fn marker(value: &[u8]) -> Option<usize> {
+    if value.len() > 4 { None } else { MARKERS.iter().position(|marker| *marker == value) }
+}
+
+/// What has been seen of one column.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    /// Kinds that all values fit, markers left out.
+    mask: Mask,
+    /// Values that were no markers.
+    seen: bool,
+    /// Bit `i`: `MARKERS[i]` stood here unquoted.
+    markers: u16,
+    /// A value fits only without the blanks around it.
+    blanks: bool,
+}
+
+impl Column {
+    const NEW: Column = Column { mask: ANY, seen: false, markers: 0, blanks: false };
+
+    /// Takes in a value. `nulls` are the words that the user named, and then the only ones.
+    fn add(&mut self, value: &[u8], quoted: bool, nulls: Option<&[Vec<u8>]>) {
+        let trimmed = value.trim_ascii();
+        if !quoted {
+            match (nulls, marker(trimmed)) {
+                (Some(nulls), _) if nulls.iter().any(|null| null == trimmed) => return,
+                (None, Some(marker)) => {
+                    self.markers |= 1 << marker;
+                    return;
+                }
+                _ => {}
+            }
+        } else if value.is_empty() {
+            // A quoted empty string is text that every type would refuse.
+            self.seen = true;
+            self.mask = 0;
+            return;
+        }
+        self.seen = true;
+        if self.mask != 0 {
+            self.mask &= mask(trimmed);
+            self.blanks |= self.mask != 0 && trimmed.len() != value.len();
+        }
+    }
+
+    fn kind(&self, null_values: &[Vec<u8>]) -> Kind {
+        let other_words = MARKERS
+            .iter()
+            .enumerate()
+            .any(|(i, word)| self.markers & (1 << i) != 0 && !null_values.iter().any(|null| null == word));
+        match (other_words, self.seen) {
+            (true, _) => Kind::Text,
+            (false, true) => kind_of(self.mask),
+            (false, false) => Kind::Nothing,
+        }
+    }
+}
+
+/// A sample as columns.
+pub(super) struct Table {
+    /// All records but the first.
+    columns: Vec<Column>,
+    /// Values of the first record, and whether they were quoted.
+    first: Vec<(String, bool)>,
+    /// Records read from the start of the file, the first one included.
+    pub rows: u64,
+    /// Of them with too few fields, and with too many.
+    pub short: u64,
+    pub long: u64,
+    quoted_line_end: bool,
+    /// Words that are NULL because the user said so.
+    given_nulls: Option<Vec<Vec<u8>>>,
+}
+
+impl Table {
+    pub fn new(columns: usize, given_nulls: Option<Vec<Vec<u8>>>) -> Self {
+        Table {
+            columns: vec![Column::NEW; columns],
+            first: Vec::new(),
+            rows: 0,
+            short: 0,
+            long: 0,
+            quoted_line_end: false,
+            given_nulls,
+        }
+    }
+
+    /// Takes in the sample from the start of the file.
+    pub fn read(&mut self, text: &[u8], complete: bool, dialect: &CsvDialect, from_start: bool) {
+        let mut records = Records::new(text, complete, dialect);
+        let mut pieces = Vec::new();
+        while let Some(record) = records.next(&mut pieces) {
+            if !record.whole && self.rows > 0 {
+                break;
+            }
+            if record.blank && (self.columns.len() > 1 || self.rows == 0) {
+                continue;
+            }
+            self.quoted_line_end |= record.quoted_line_end;
+            if self.rows == 0 && from_start {
+                self.first = pieces
+                    .iter()
+                    .map(|piece| (String::from_utf8_lossy(&records.value(*piece)).into_owned(), piece.quoted))
+                    .collect();
+            } else {
+                self.short += u64::from(pieces.len() < self.columns.len());
+                self.long += u64::from(pieces.len() > self.columns.len());
+                self.add(&records, &pieces);
+            }
+            self.rows += 1;
+        }
+    }
+
+    /// Takes in a sample that begins anywhere: from its first line end on, and only if nearly all of it fits.
+    pub fn read_far(&mut self, text: &[u8], dialect: &CsvDialect) {
+        let dialect = CsvDialect { skip_lines: 1, ..dialect.clone() };
+        let mut pieces = Vec::new();
+        let mut records = Records::new(text, false, &dialect);
+        let (mut fitting, mut others) = (0usize, 0usize);
+        while let Some(record) = records.next(&mut pieces) {
+            if record.whole && !record.blank {
+                let fits = pieces.len() == self.columns.len() && !record.malformed && !record.quoted_line_end;
+                fitting += usize::from(fits);
+                others += usize::from(!fits);
+            }
+        }
+        if others * 20 > fitting {
+            return;
+        }
+        let mut records = Records::new(text, false, &dialect);
+        while let Some(record) = records.next(&mut pieces) {
+            if record.whole && !record.blank && pieces.len() == self.columns.len() {
+                self.add(&records, &pieces);
+            }
+        }
+    }
+
+    fn add(&mut self, records: &Records<'_>, pieces: &[Piece]) {
+        let nulls = self.given_nulls.as_deref();
+        for (column, piece) in self.columns.iter_mut().zip(pieces) {
+            if piece.escaped {
+                column.add(&records.value(*piece), piece.quoted, nulls);
+            } else {
+                column.add(&records.text()[piece.start..piece.end], piece.quoted, nulls);
+            }
+        }
+    }
+
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    pub fn has_quoted_line_end(&self) -> bool {
+        self.quoted_line_end
+    }
+
+    /// Values of the first record.
+    pub fn first_record(&self) -> Vec<&str> {
+        self.first.iter().map(|(value, _)| value.as_str()).collect()
+    }
+
+    /// Words to read as NULL: the given ones, or the empty field, `\N` where it stands, and others where they are all that keeps a column
+    /// from being numbers or dates. `NA`, `-` and their like are left alone when a text column has them too: there they
+    /// may be values.
+    pub fn null_values(&self) -> Vec<Vec<u8>> {
+        if let Some(given) = &self.given_nulls {
+            return given.clone();
+        }
+        let mut nulls = vec![Vec::new()];
+        for (i, word) in MARKERS.iter().enumerate().skip(1) {
+            let here = || self.columns.iter().filter(|column| column.markers & (1 << i) != 0);
+            let typed = here().any(|column| column.seen && column.mask != 0);
+            let text = here().any(|column| column.seen && column.mask == 0);
+            if here().next().is_some() && (i < SURE_MARKERS || (typed && (i < LIKELY_MARKERS || !text))) {
+                nulls.push(word.to_vec());
+            }
+        }
+        nulls
+    }
+
+    /// Whether the first record names the columns: one of its values does not fit below, or all is text anyway.
+    pub fn has_header(&self, null_values: &[Vec<u8>]) -> bool {
+        if self.first.is_empty() {
+            return false;
+        }
+        let is_null = |value: &str, quoted: bool| !quoted && null_values.iter().any(|null| null == value.as_bytes());
+        let mut typed = false;
+        for (column, (value, quoted)) in self.columns.iter().zip(&self.first) {
+            let kind = column.kind(null_values);
+            if is_null(value, *quoted) || matches!(kind, Kind::Text | Kind::Nothing) {
+                continue;
+            }
+            typed = true;
+            let mut with_first = *column;
+            with_first.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
+            if matches!(with_first.kind(null_values), Kind::Text) {
+                return true;
+            }
+        }
+        // All text below, or nothing: names are there, and are no numbers themselves.
+        let mut first = self.first.iter().zip(&self.columns);
+        !typed
+            && first.all(|((value, quoted), column)| {
+                !is_null(value, *quoted) && (column.seen || mask(value.trim().as_bytes()) == 0)
+            })
+    }
+
+    /// What the columns are; without a header the first record is data too.
+    pub fn kinds(&self, header: bool, null_values: &[Vec<u8>]) -> Vec<Kind> {
+        let mut first = self.first.iter();
+        self.columns
+            .iter()
+            .map(|column| {
+                let mut column = *column;
+                if let (Some((value, quoted)), false) = (first.next(), header) {
+                    column.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
+                }
+                column.kind(null_values)
+            })
+            .collect()
+    }
+
+    /// Whether a typed column has blanks around its values, which its parser would refuse.
+    pub fn needs_trim(&self, kinds: &[Kind]) -> bool {
+        self.columns.iter().zip(kinds).any(|(column, kind)| column.blanks && *kind != Kind::Text)
+    }
+}

@@ -1,0 +1,103 @@
+//! Agreement with DuckDB's sniffer over small nasty files; see data/sniff/make.py.
+
+use std::path::Path;
+
+use arrow_schema::{DataType, TimeUnit};
+use dipper_text::{Guess, Hints, infer_sample};
+use serde_json::{Map, Value, json};
+
+fn type_name(kind: &DataType) -> &'static str {
+    match kind {
+        DataType::Boolean => "BOOLEAN",
+        DataType::Int64 => "BIGINT",
+        DataType::Decimal256(39, 0) => "LARGEINT",
+        DataType::Float64 => "DOUBLE",
+        DataType::Date32 => "DATE",
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "DATETIME",
+        DataType::Utf8View => "STRING",
+        other => panic!("no guess is a {other}"),
+    }
+}
+
+/// DuckDB's names for types, and the types that MySQL's world lacks.
+fn translated(kind: &str) -> &str {
+    match kind {
+        "HUGEINT" => "LARGEINT",
+        "TIMESTAMP" => "DATETIME",
+        "VARCHAR" | "TIME" | "TIMESTAMP WITH TIME ZONE" | "BIGNUM" => "STRING",
+        same => same,
+    }
+}
+
+fn byte(value: Option<u8>) -> String {
+    value.map(|byte| char::from(byte).to_string()).unwrap_or_default()
+}
+
+fn ours(guess: &Guess) -> Map<String, Value> {
+    let d = &guess.dialect;
+    let columns: Vec<Value> =
+        guess.schema.fields().iter().map(|field| json!([field.name(), type_name(field.data_type())])).collect();
+    let mut out = Map::new();
+    out.insert("delimiter".into(), String::from_utf8_lossy(&d.delimiter).into());
+    out.insert("quote".into(), byte(d.quote).into());
+    out.insert("escape".into(), byte(d.escape).into());
+    out.insert("comment".into(), byte(d.comment).into());
+    out.insert("skip".into(), d.skip_lines.into());
+    out.insert("header".into(), d.header.into());
+    out.insert("columns".into(), columns.into());
+    out
+}
+
+/// DuckDB's answer in our words: `column0` is `c1`, doubling needs no escape, and where nothing is quoted the quote is
+/// what it would be.
+fn expected(case: &Value, ours: &Map<String, Value>) -> Map<String, Value> {
+    let mut out = case["duckdb"].as_object().unwrap().clone();
+    if out["escape"] == "\"" || out["escape"] == "'" {
+        out["escape"] = "".into();
+    }
+    if out["quote"] == "" && ours["quote"] == "\"" {
+        out["quote"] = "\"".into();
+    }
+    let columns: Vec<Value> = out["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| {
+            let (name, kind) = (column[0].as_str().unwrap(), column[1].as_str().unwrap());
+            let number = name.strip_prefix("column").and_then(|number| number.parse::<usize>().ok());
+            json!([number.map_or(name.to_string(), |number| format!("c{}", number + 1)), translated(kind)])
+        })
+        .collect();
+    out.insert("columns".into(), columns.into());
+    if let Some(differs) = case["dipper"].as_object() {
+        out.extend(differs.clone());
+    }
+    out
+}
+
+#[test]
+fn guesses_as_duckdb_does_or_says_why_not() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sniff/cases.json");
+    let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let (mut agreed, mut wrong) = (0, Vec::new());
+    for case in &cases {
+        let name = case["name"].as_str().unwrap();
+        let text = case["text"].as_str().unwrap();
+        let guess = infer_sample("case.csv", text.as_bytes(), true, &[], &Hints::default()).unwrap();
+        let ours = ours(&guess);
+        let expected = expected(case, &ours);
+        if ours != expected {
+            wrong.push(format!("{name}\n  ours     {ours:?}\n  expected {expected:?}"));
+        } else if case["dipper"].is_null() {
+            agreed += 1;
+        } else {
+            assert!(case["why"].as_str().is_some_and(|why| why.len() > 10), "{name}: say why");
+            // What differs must differ, else the entry is stale.
+            let mut without = case.clone();
+            without["dipper"] = Value::Null;
+            assert_ne!(self::expected(&without, &ours), ours, "{name}");
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(agreed * 100 >= cases.len() * 80, "{agreed} of {}", cases.len());
+}
