@@ -75,8 +75,7 @@ pub trait Session: Send + 'static {
     /// A prepared statement.
     type Statement: Send + Sync + 'static;
 
-    /// Runs one statement. The text never holds a second one, see [`Self::statement_end`]; it may be empty, and may end
-    /// with a semicolon.
+    /// Runs one statement: the text up to its semicolon, see [`Self::split_statement`]. It may be empty.
     async fn query(&mut self, sql: &str) -> Result<Response, SqlError>;
 
     /// Prepares one statement; placeholders are `?`.
@@ -129,10 +128,9 @@ pub trait Session: Send + 'static {
         Duration::from_secs(28_800)
     }
 
-    /// Byte offset at which the statement after the first one begins, `None` if `sql` holds one statement at most.
-    /// White space, comments and further semicolons after the first statement do not count as a statement.
-    fn statement_end(&self, sql: &str) -> Option<usize> {
-        crate::split::statement_end(sql, self.status() & status::NO_BACKSLASH_ESCAPES == 0)
+    /// The first statement of `sql`, without its semicolon, and what follows it, `None` if no statement does.
+    fn split_statement<'a>(&self, sql: &'a str) -> (&'a str, Option<&'a str>) {
+        crate::split::split_statement(sql, self.status() & status::NO_BACKSLASH_ESCAPES == 0)
     }
 }
 

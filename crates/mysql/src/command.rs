@@ -307,9 +307,8 @@ pub(crate) fn decode_anything(payload: &[u8]) {
             }
         }
         Ok(Command::Query(sql) | Command::Prepare(sql)) => {
-            if let Some(next) = crate::split::statement_end(sql, true) {
-                assert!(next > 0 && sql.is_char_boundary(next));
-            }
+            let (statement, tail) = crate::split::split_statement(sql, true);
+            assert!(statement.len() + tail.map_or(0, |tail| tail.len() + 1) <= sql.len());
         }
         _ => {}
     }

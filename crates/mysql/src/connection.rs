@@ -344,17 +344,13 @@ impl<B: Backend> Client<B> {
     async fn query(&mut self, link: &mut Link, sql: &str) -> Result<(), End> {
         let mut rest = sql;
         loop {
-            let next = self.session.statement_end(rest).filter(|&next| next < rest.len());
-            if next.is_some() && !self.multi_statements {
+            let (statement, tail) = self.session.split_statement(rest);
+            if tail.is_some() && !self.multi_statements {
                 let message = "several statements in one query; the connection was made without CLIENT_MULTI_STATEMENTS \
                                (allowMultiQueries=true in JDBC)";
                 link.err(&SqlError::new(code::PARSE, message));
                 return Ok(());
             }
-            let (statement, tail) = match next.and_then(|next| rest.split_at_checked(next)) {
-                Some((statement, tail)) => (statement, Some(tail)),
-                None => (rest, None),
-            };
             let more = if tail.is_some() { status::MORE_RESULTS_EXISTS } else { 0 };
             self.connection.begin("Query", statement);
             let work = self.session.query(statement);
@@ -375,7 +371,8 @@ impl<B: Backend> Client<B> {
                 }
             };
             match tail {
-                Some(tail) if success => rest = tail,
+                // A splitter that makes no progress would never end.
+                Some(tail) if success && tail.len() < rest.len() => rest = tail,
                 _ => return Ok(()),
             }
         }

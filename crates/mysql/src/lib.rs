@@ -45,5 +45,5 @@ pub use error::{ProtocolError, SqlError, code, sqlstate};
 pub use packet::read_packets;
 pub use registry::{Activity, Connection, Kill, Registry};
 pub use server::{Server, Settings, Tls};
-pub use split::statement_end;
+pub use split::split_statement;
 pub use tls::{TlsError, TlsIdentity};

@@ -1,22 +1,24 @@
 //! Where one statement ends and the next begins.
 
-/// Byte offset of the statement after the first one, `None` if there is none. Semicolons inside strings, quoted names
-/// and comments do not count; `/*! ... */` is code, so a semicolon in it is left to the parser, as is an unclosed quote.
-pub fn statement_end(sql: &str, backslash_escapes: bool) -> Option<usize> {
+/// The first statement, without its semicolon, and what follows it; `None` if nothing does. White space, comments and
+/// further semicolons are no statement. Semicolons inside strings, quoted names and comments do not count; an unclosed
+/// quote or comment reaches to the end.
+pub fn split_statement(sql: &str, backslash_escapes: bool) -> (&str, Option<&str>) {
     let bytes = sql.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
             b';' => {
-                // What follows counts only if there is something in it besides blanks, comments and semicolons.
+                // All offsets are those of ASCII bytes, so the cuts fall between characters.
+                let statement = &sql[..at];
                 let mut next = at + 1;
                 loop {
                     let skipped = skip_blank(bytes, next);
                     match bytes.get(skipped) {
-                        None => return None,
+                        None => return (statement, None),
                         Some(b';') => next = skipped + 1,
                         // The statement keeps the comments before it: they may hold hints.
-                        Some(_) => return Some(next),
+                        Some(_) => return (statement, Some(&sql[next..])),
                     }
                 }
             }
@@ -28,7 +30,7 @@ pub fn statement_end(sql: &str, backslash_escapes: bool) -> Option<usize> {
             _ => at += 1,
         }
     }
-    None
+    (sql, None)
 }
 
 /// Offset after the closing quote; a doubled quote stands for itself.
@@ -83,50 +85,48 @@ fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::statement_end;
+    use super::split_statement;
 
-    #[track_caller]
     fn split(sql: &str) -> Vec<&str> {
-        let mut rest = sql;
         let mut parts = Vec::new();
-        while let Some(next) = statement_end(rest, true) {
-            parts.push(&rest[..next]);
-            rest = &rest[next..];
+        let mut rest = Some(sql);
+        while let Some(sql) = rest {
+            let (statement, tail) = split_statement(sql, true);
+            parts.push(statement);
+            rest = tail;
         }
-        parts.push(rest);
         parts
     }
 
     #[test]
     fn one_statement_stays_whole() {
-        for sql in
-            ["", ";", "select 1", "select 1;", "select 1 ; ; \n -- end\n # x\n /* y */ ;", "select ';'", "select `;`"]
-        {
+        for sql in ["", "select 1", "select ';'", "select `;`", "select 'open ; b", "/* open ; b", "select '\\"] {
             assert_eq!(split(sql), [sql]);
         }
+        assert_eq!(split("select 1;"), ["select 1"]);
+        assert_eq!(split("select 1 ; ; \n -- end\n # x\n /* y */ ;"), ["select 1 "]);
+        assert_eq!(split(";"), [""]);
     }
 
     #[test]
-    fn several_statements_are_cut_after_the_semicolon() {
-        assert_eq!(split("select 1; select 2"), ["select 1;", " select 2"]);
-        assert_eq!(split("a;;b"), ["a;;", "b"]);
-        assert_eq!(split("a; /*+ hint */ b;"), ["a;", " /*+ hint */ b;"]);
-        assert_eq!(split("set a = 1; /*!40101 set b = 2 */;"), ["set a = 1;", " /*!40101 set b = 2 */;"]);
+    fn several_statements_are_cut_at_the_semicolon() {
+        assert_eq!(split("select 1; select 2"), ["select 1", " select 2"]);
+        assert_eq!(split("a;;b"), ["a", "b"]);
+        assert_eq!(split("ä; /*+ hint */ b;"), ["ä", " /*+ hint */ b"]);
+        assert_eq!(split("set a = 1; /*!40101 set b = 2 */;"), ["set a = 1", " /*!40101 set b = 2 */"]);
     }
 
     #[test]
     fn quotes_and_comments_hide_semicolons() {
-        assert_eq!(split(r"select 'a\';b', 'c'';d'; e"), [r"select 'a\';b', 'c'';d';", " e"]);
-        assert_eq!(split("select \"a;\" -- x;y\n; e"), ["select \"a;\" -- x;y\n;", " e"]);
-        assert_eq!(split("select 1--2; e"), ["select 1--2;", " e"]);
-        assert_eq!(split("/* ; */ a # ;\n; b"), ["/* ; */ a # ;\n;", " b"]);
-        assert_eq!(split("select 'open ; b"), ["select 'open ; b"]);
-        assert_eq!(split("select '\\"), ["select '\\"]);
+        assert_eq!(split(r"select 'a\';b', 'c'';d'; e"), [r"select 'a\';b', 'c'';d'", " e"]);
+        assert_eq!(split("select \"a;\" -- x;y\n; e"), ["select \"a;\" -- x;y\n", " e"]);
+        assert_eq!(split("select 1--2; e"), ["select 1--2", " e"]);
+        assert_eq!(split("/* ; */ a # ;\n; b"), ["/* ; */ a # ;\n", " b"]);
     }
 
     #[test]
     fn backslash_is_plain_without_escapes() {
-        assert_eq!(statement_end(r"select 'a\'; b", false), Some(12));
-        assert_eq!(statement_end(r"select 'a\'; b", true), None);
+        assert_eq!(split_statement(r"select 'a\'; b", false), (r"select 'a\'", Some(" b")));
+        assert_eq!(split_statement(r"select 'a\'; b", true), (r"select 'a\'; b", None));
     }
 }

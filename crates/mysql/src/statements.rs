@@ -68,11 +68,12 @@ impl<S: Session> Statements<S> {
             link.err(&SqlError::new(code::MAX_PREPARED_STMT_COUNT, message));
             return Ok(());
         }
-        if session.statement_end(sql).is_some() {
+        let (text, tail) = session.split_statement(sql);
+        if tail.is_some() {
             link.err(&SqlError::new(code::PARSE, "a prepared statement holds one statement, this text holds several"));
             return Ok(());
         }
-        let work = session.prepare(sql);
+        let work = session.prepare(text);
         let prepared = match guard(work, connection, link).await? {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -132,7 +133,7 @@ impl<S: Session> Statements<S> {
         }
         let entry = Entry {
             statement,
-            text: Arc::from(sql),
+            text: Arc::from(text),
             params,
             types: Vec::new(),
             long: Vec::new(),
