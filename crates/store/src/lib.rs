@@ -2,4 +2,5 @@
 
 pub mod catalog;
 pub mod chain;
+mod checksum;
 pub mod local;

@@ -22,10 +22,8 @@ mod state;
 
 use std::sync::Arc;
 
-use futures::TryStreamExt;
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use parking_lot::RwLock;
 
 pub use change::{CatalogChange, NAME_CHARS_MAX, OnExists};
 pub use error::CatalogError;
@@ -34,15 +32,23 @@ pub use state::{
     View, ViewColumn,
 };
 
-use crate::chain::ChainError;
+use crate::chain::{Chain, CommitError, Options, State};
 
-/// One process's view of the catalog chain.
-#[derive(Debug)]
+impl State for CatalogState {
+    /// A statement's changes, applied in order.
+    type Change = Vec<CatalogChange>;
+    type Error = CatalogError;
+    const FORMAT: u16 = 1;
+
+    fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
+        changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))
+    }
+}
+
+/// One process's view of the catalog; clones share it.
+#[derive(Clone, Debug)]
 pub struct Catalog {
-    store: Arc<dyn ObjectStore>,
-    /// Number of the newest version known, and its state.
-    now: RwLock<(u64, Arc<CatalogState>)>,
-    commits: tokio::sync::Mutex<()>,
+    chain: Chain<CatalogState>,
 }
 
 impl Catalog {
@@ -51,19 +57,25 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::Chain`]: the store fails, or holds damaged or newer records.
     pub async fn open(store: Arc<dyn ObjectStore>) -> Result<Self, CatalogError> {
-        let catalog = Self { store, now: RwLock::default(), commits: tokio::sync::Mutex::default() };
-        catalog.refresh().await?;
-        Ok(catalog)
+        Self::open_with(store, Options::default()).await
+    }
+
+    /// As [`open`](Self::open), with other limits.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn open_with(store: Arc<dyn ObjectStore>, options: Options) -> Result<Self, CatalogError> {
+        Ok(Self { chain: Chain::open(store, Path::from("catalog"), options).await? })
     }
 
     /// The newest state this process knows. Costs nothing.
     pub fn snapshot(&self) -> Arc<CatalogState> {
-        Arc::clone(&self.now.read().1)
+        self.chain.snapshot()
     }
 
     /// Number of the version that [`snapshot`](Self::snapshot) shows; 0 = nothing was ever committed.
     pub fn version(&self) -> u64 {
-        self.now.read().0
+        self.chain.version()
     }
 
     /// Reads what other processes committed (one LIST) and returns the state then.
@@ -71,71 +83,33 @@ impl Catalog {
     /// # Errors
     /// [`CatalogError::Chain`].
     pub async fn refresh(&self) -> Result<Arc<CatalogState>, CatalogError> {
-        let _one = self.commits.lock().await;
-        self.catch_up().await
+        Ok(self.chain.refresh().await?)
     }
 
-    /// Commits the changes as one version: all of them, in order, or none.
+    /// Commits the changes as one version: all of them, in order, or none. Returns a state that has them.
     ///
     /// When another process wins the number, the changes are checked anew on its state. Changes that alter nothing
-    /// (IF NOT EXISTS and the like) make no version. An error about names is given only on a state just read.
+    /// (IF NOT EXISTS and the like) make no version. An error about names is given only on a state read after the call.
+    ///
+    /// # Cancellation
+    /// A dropped call goes on: its changes may be committed.
     ///
     /// # Errors
-    /// The changes do not fit the newest state, or [`CatalogError::Chain`].
+    /// The changes do not fit the newest state, or [`CatalogError::Chain`], of which only
+    /// [`ChainError::Unknown`](crate::chain::ChainError::Unknown) leaves open whether they were committed.
     pub async fn commit(&self, changes: Vec<CatalogChange>) -> Result<Arc<CatalogState>, CatalogError> {
-        let _one = self.commits.lock().await;
-        loop {
-            self.catch_up().await?;
-            let (number, state) = self.now.read().clone();
-            let mut next = (*state).clone();
-            let mut changed = false;
-            for change in &changes {
-                changed |= next.apply(change)?;
-            }
-            if !changed {
-                return Ok(state);
-            }
-            let path = Path::from(format!("catalog/v/{:020}", number + 1));
-            let bytes = serde_json::to_vec(&changes).expect("changes are plain data");
-            match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
-                Ok(_) => {
-                    let next = Arc::new(next);
-                    *self.now.write() = (number + 1, Arc::clone(&next));
-                    return Ok(next);
-                }
-                Err(object_store::Error::AlreadyExists { .. }) => {}
-                Err(source) => return Err(ChainError::Store { path: path.to_string(), source }.into()),
-            }
-        }
+        self.chain.commit(changes).await.map_err(|e| match e {
+            CommitError::Refused(e) => e,
+            CommitError::Chain(e) => e.into(),
+        })
     }
 
-    async fn catch_up(&self) -> Result<Arc<CatalogState>, CatalogError> {
-        let (mut number, mut state) = self.now.read().clone();
-        let prefix = Path::from("catalog/v");
-        let after = Path::from(format!("catalog/v/{number:020}"));
-        let failed = |path: &Path, source| ChainError::Store { path: path.to_string(), source };
-        let mut listed: Vec<_> = self
-            .store
-            .list_with_offset(Some(&prefix), &after)
-            .map_ok(|m| m.location)
-            .try_collect()
-            .await
-            .map_err(|e| failed(&prefix, e))?;
-        listed.sort();
-        for path in listed {
-            let bytes = self.store.get(&path).await.map_err(|e| failed(&path, e))?;
-            let bytes = bytes.bytes().await.map_err(|e| failed(&path, e))?;
-            let damaged = |reason: String| ChainError::Damaged { path: path.to_string(), reason };
-            let changes: Vec<CatalogChange> = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
-            let mut next = (*state).clone();
-            for change in &changes {
-                next.apply(change).map_err(|e| damaged(e.to_string()))?;
-            }
-            number += 1;
-            state = Arc::new(next);
-        }
-        *self.now.write() = (number, Arc::clone(&state));
-        Ok(state)
+    /// Writes a checkpoint and deletes the versions that it replaces; runs by itself every 64 versions.
+    ///
+    /// # Errors
+    /// [`CatalogError::Chain`].
+    pub async fn vacuum(&self) -> Result<(), CatalogError> {
+        Ok(self.chain.vacuum().await?)
     }
 }
 

@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
-    /// The store below refused or failed; nothing is known to be wrong with the chain.
+    /// The store below refused or failed; nothing was changed.
     #[error("{path}: {source}")]
     Store {
         /// Object, or prefix of a listing.
@@ -30,23 +30,25 @@ pub enum ChainError {
         /// Newest version that is understood.
         supported: u32,
     },
-    /// No consistent state was found, or no number was won, in the given number of attempts.
-    #[error("{path}: {what} did not succeed in {attempts} attempts; repeat the statement")]
+    /// No consistent state was found, or no number was won, in the given number of attempts; nothing was changed.
+    #[error("{path}: {what} did not succeed in {attempts} attempts ({reason}); repeat the statement")]
     Contended {
         /// Prefix of the chain.
         path: String,
-        /// `load` or `commit`.
+        /// What was tried.
         what: &'static str,
         /// Attempts made.
         attempts: u32,
+        /// What stood in the way, the last time.
+        reason: String,
     },
-    /// The record may or may not have become part of the chain.
+    /// The change may or may not have become part of the chain.
     #[error("{path}: the outcome of transaction {txn} is unknown ({reason}); look at the state before repeating it")]
     Unknown {
         /// Prefix of the chain.
         path: String,
         /// Transaction.
-        txn: String,
+        txn: super::TxnId,
         /// What stood in the way.
         reason: String,
     },
@@ -56,6 +58,30 @@ pub enum ChainError {
         /// Prefix of the chain.
         path: String,
         /// Transaction.
-        txn: String,
+        txn: super::TxnId,
     },
+    /// Several creators of one object were told that they made it, or none was.
+    #[error(
+        "{path}: {winners} of {racers} creators of one object won, expected 1; \
+         this store cannot hold tables: it does not support put-if-absent (If-None-Match)"
+    )]
+    NoPutIfAbsent {
+        /// Object that was raced for.
+        path: String,
+        /// Creators that were told they made it.
+        winners: usize,
+        /// Creators.
+        racers: usize,
+    },
+}
+
+/// Why a change was not committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError<E: std::fmt::Debug + std::fmt::Display> {
+    /// It does not fit the newest state.
+    #[error("{0}")]
+    Refused(E),
+    /// The chain or the store below failed.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
 }

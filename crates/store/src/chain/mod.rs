@@ -1,5 +1,431 @@
-//! Chains of versions made by put-if-absent.
+//! Chains of versions made by put-if-absent: how everything that dipper stores changes.
+//!
+//! A chain is a directory of immutable objects in an object store:
+//!
+//! ```text
+//! <prefix>/v/<n>       version n: its own random id, the id of version n-1, transactions with their changes
+//! <prefix>/c/<n>       checkpoint: the state at version n
+//! <prefix>/done/<n>    transactions that checkpoint n forgets
+//! ```
+//!
+//! Numbers have 20 digits. Version n exists from the moment its object does; who creates an object that exists fails,
+//! so each number is won by one writer, on any number of nodes, without locks. [`Chain`] is one process's view:
+//! [`snapshot`](Chain::snapshot) costs nothing, [`refresh`](Chain::refresh) is one LIST, [`commit`](Chain::commit) one
+//! PUT and one LIST. Commits of one process that wait at the same time share a version. Every
+//! [`Options::checkpoint_versions`] versions a checkpoint is written behind, and what it replaces is deleted.
+//!
+//! - `record.rs`: formats · `state.rs`: states and how versions follow each other
+//! - `protocol.rs`: the commit protocol as state machines, with its rules · `io.rs`: their requests on a store
+//! - `explore.rs` (tests): every interleaving of the machines in small worlds
 
 mod error;
+mod io;
+mod probe;
+mod protocol;
+mod record;
+mod state;
 
-pub use error::ChainError;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use parking_lot::{Mutex, RwLock};
+use rand::Rng;
+use tokio::sync::oneshot;
+
+pub use error::{ChainError, CommitError};
+pub use probe::probe_put_if_absent;
+pub use record::{Entry, Op, Record, RecordId, TxnId};
+pub use state::State;
+
+use io::{Io, pause};
+use protocol::{Answer, Ask, Committer, Outcome, Reader, Vacuum};
+use state::Known;
+
+/// How often a listing that does not fit is read again before giving up.
+const READ_ROUNDS_MAX: u32 = 60;
+/// How often a put that fails is repeated while its number stays free.
+const PUTS_MAX: u32 = 6;
+/// Most transactions in one version.
+const BATCH_MAX: usize = 256;
+
+/// How a chain is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Versions between checkpoints.
+    pub checkpoint_versions: u64,
+    /// Bytes of versions between checkpoints.
+    pub checkpoint_bytes: u64,
+    /// How long a transaction is remembered after it began, so that a writer that was cut off can learn its fate. Also
+    /// the longest time that a commit may take.
+    pub remember: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { checkpoint_versions: 64, checkpoint_bytes: 1 << 20, remember: Duration::from_secs(3600) }
+    }
+}
+
+/// One process's view of a chain; clones share it.
+#[derive(Debug)]
+pub struct Chain<S: State> {
+    inner: Arc<Inner<S>>,
+}
+
+impl<S: State> Clone for Chain<S> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+#[derive(Debug)]
+struct Inner<S: State> {
+    io: Io<S>,
+    options: Options,
+    /// Random number of this view, in every record it writes.
+    writer: u64,
+    /// The newest version known to be true.
+    now: RwLock<Known<S>>,
+    queue: Mutex<Queue<S>>,
+    /// One refresh at a time; how many began.
+    refreshing: tokio::sync::Mutex<()>,
+    refreshes_asked: AtomicU64,
+    refreshed: AtomicU64,
+    vacuuming: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Queue<S: State> {
+    waiting: Vec<Waiting<S>>,
+    /// A task is draining the queue.
+    draining: bool,
+}
+
+type Reply<S> = Result<Ended<S>, ChainError>;
+type Ended<S> = (Outcome<<S as State>::Error>, Arc<S>);
+
+#[derive(Debug)]
+struct Waiting<S: State> {
+    txn: TxnId,
+    op: Op<S::Change>,
+    reply: oneshot::Sender<Reply<S>>,
+}
+
+impl<S: State> Chain<S> {
+    /// Reads the newest version. A prefix without objects is the empty chain; nothing is written.
+    ///
+    /// # Errors
+    /// The store fails, or an object is damaged or of a newer format.
+    pub async fn open(store: Arc<dyn ObjectStore>, prefix: Path, options: Options) -> Result<Self, ChainError> {
+        let queue = Mutex::new(Queue { waiting: Vec::new(), draining: false });
+        let inner = Inner {
+            io: Io::new(store, prefix),
+            options,
+            writer: rand::rng().random(),
+            now: RwLock::new(Known::root()),
+            queue,
+            refreshing: tokio::sync::Mutex::default(),
+            refreshes_asked: AtomicU64::new(0),
+            refreshed: AtomicU64::new(0),
+            vacuuming: AtomicBool::new(false),
+        };
+        let head = inner.find(Reader::Checkpoint).await?;
+        inner.publish(&head);
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The newest state that this process knows.
+    pub fn snapshot(&self) -> Arc<S> {
+        Arc::clone(&self.inner.now.read().state)
+    }
+
+    /// Number of the version that [`snapshot`](Self::snapshot) shows; 0 = the empty chain.
+    pub fn version(&self) -> u64 {
+        self.inner.now.read().number
+    }
+
+    /// The newest state there is: one LIST. Calls that wait at the same time share one that begins after them all.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn refresh(&self) -> Result<Arc<S>, ChainError> {
+        let inner = &self.inner;
+        let ticket = inner.refreshes_asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let _one = inner.refreshing.lock().await;
+        if inner.refreshed.load(Ordering::Acquire) < ticket {
+            let covers = inner.refreshes_asked.load(Ordering::Acquire);
+            let from = inner.now.read().clone();
+            let head = inner.find(Reader::refresh(from)).await?;
+            inner.publish(&head);
+            inner.refreshed.store(covers, Ordering::Release);
+        }
+        Ok(self.snapshot())
+    }
+
+    /// Commits a change; returns a state that has it. A change that alters nothing makes no version. It is refused only
+    /// on a state that was read after the call.
+    ///
+    /// # Cancellation
+    /// A dropped call goes on: its change may be committed.
+    ///
+    /// # Errors
+    /// [`CommitError::Refused`]: the change does not fit. [`ChainError::Unknown`]: the outcome is open. All others:
+    /// nothing was changed.
+    pub async fn commit(&self, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
+        loop {
+            let txn = TxnId::fresh(self.inner.now.read().txns.horizon);
+            let (outcome, state) = self.run(txn, Op::Commit(change.clone())).await?;
+            return match outcome {
+                Outcome::Committed | Outcome::Unchanged => Ok(state),
+                Outcome::Refused(e) => Err(CommitError::Refused(e)),
+                Outcome::Expired => continue, // the horizon passed it before it was ever put: as if it had not begun
+                Outcome::Aborted => Err(ChainError::Aborted { path: self.inner.io.prefix(), txn }.into()),
+                Outcome::Unknown | Outcome::AlreadyCommitted => Err(self.inner.unknown(txn, "it is forgotten").into()),
+            };
+        }
+    }
+
+    /// Sees to it that a transaction of any writer is never committed from now on; false if it was before.
+    ///
+    /// # Errors
+    /// [`ChainError::Unknown`] also when the horizon has passed the transaction.
+    pub async fn abort(&self, txn: TxnId) -> Result<bool, ChainError> {
+        match self.run(txn, Op::Abort).await?.0 {
+            Outcome::Committed => Ok(true),
+            Outcome::AlreadyCommitted => Ok(false),
+            _ => Err(self.inner.unknown(txn, "it is forgotten")),
+        }
+    }
+
+    async fn run(&self, txn: TxnId, op: Op<S::Change>) -> Reply<S> {
+        let (reply, answer) = oneshot::channel();
+        let drain = {
+            let mut queue = self.inner.queue.lock();
+            queue.waiting.push(Waiting { txn, op, reply });
+            !std::mem::replace(&mut queue.draining, true)
+        };
+        if drain {
+            // A task of its own: a caller that goes away must not leave the batch half way.
+            tokio::spawn(Arc::clone(&self.inner).drain());
+        }
+        match answer.await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.inner.unknown(txn, "the committer was stopped")),
+        }
+    }
+
+    /// Writes a checkpoint of the newest version and deletes what it replaces. Runs by itself every
+    /// [`Options::checkpoint_versions`]; a crash in the middle is harmless.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open); what was done stays.
+    pub async fn vacuum(&self) -> Result<(), ChainError> {
+        self.inner.vacuum(1).await
+    }
+}
+
+impl<S: State> Inner<S> {
+    fn unknown(&self, txn: TxnId, reason: impl Into<String>) -> ChainError {
+        ChainError::Unknown { path: self.io.prefix(), txn, reason: reason.into() }
+    }
+
+    fn publish(&self, head: &Known<S>) {
+        let mut now = self.now.write();
+        if head.number > now.number {
+            *now = head.clone();
+        }
+    }
+
+    /// Runs a reader to its end.
+    async fn find(&self, mut reader: Reader<S>) -> Result<Known<S>, ChainError> {
+        let mut broken = String::new();
+        for attempt in 0..READ_ROUNDS_MAX {
+            loop {
+                let answer = self.io.read(&reader.ask()).await?;
+                match reader.answer(answer) {
+                    Ok(Some(head)) => return Ok(head),
+                    Ok(None) => {}
+                    Err(why) => {
+                        broken = why;
+                        break;
+                    }
+                }
+            }
+            pause(attempt).await;
+        }
+        Err(self.io.contended("reading the newest version", READ_ROUNDS_MAX, broken))
+    }
+
+    async fn drain(self: Arc<Self>) {
+        loop {
+            let batch: Vec<Waiting<S>> = {
+                let mut queue = self.queue.lock();
+                let size = queue.waiting.len().min(BATCH_MAX);
+                if size == 0 {
+                    queue.draining = false;
+                    return;
+                }
+                queue.waiting.drain(..size).collect()
+            };
+            self.batch(batch).await;
+            let known = self.now.read().number;
+            let behind = known.saturating_sub(self.io.checkpoint.load(Ordering::Acquire));
+            if (behind >= self.options.checkpoint_versions
+                || self.io.bytes.load(Ordering::Relaxed) >= self.options.checkpoint_bytes && behind > 0)
+                && !self.vacuuming.swap(true, Ordering::AcqRel)
+            {
+                let inner = Arc::clone(&self);
+                tokio::spawn(async move {
+                    let least = inner.options.checkpoint_versions.div_ceil(2);
+                    if let Err(e) = inner.vacuum(least).await {
+                        tracing::warn!(chain = %inner.io.prefix(), error = %e, "no checkpoint was written; the next commit tries again");
+                    }
+                    inner.vacuuming.store(false, Ordering::Release);
+                });
+            }
+        }
+    }
+
+    /// Brings one batch to its end and tells everyone who waits.
+    async fn batch(&self, batch: Vec<Waiting<S>>) {
+        let now_ms = chrono::Utc::now().timestamp_millis();
+        let horizon = TxnId::at_ms(now_ms - self.options.remember.as_millis() as i64);
+        let mut replies = HashMap::with_capacity(batch.len());
+        let mut list = Vec::with_capacity(batch.len());
+        for w in batch {
+            replies.insert(w.txn, w.reply);
+            list.push((w.txn, w.op));
+        }
+        let known = self.now.read().clone();
+        let mut committer = Committer::new(known, list, horizon, self.writer, now_ms, |_| RecordId::fresh());
+        let failed = self.drive(&mut committer).await.err();
+        if !committer.is_fresh() && failed.is_none() {
+            // Committed, as a done marker told: the answer's state must show it.
+            if let Ok(head) = self.find(Reader::refresh(committer.confirmed().clone())).await {
+                self.publish(&head);
+            }
+        }
+        self.publish(committer.confirmed());
+        let state = Arc::clone(&self.now.read().state);
+        for (txn, outcome) in committer.ended.drain(..) {
+            if let Some(reply) = replies.remove(&txn) {
+                // Nobody waits any more: the outcome stands all the same.
+                let _ = reply.send(Ok((outcome, Arc::clone(&state))));
+            }
+        }
+        let Some(error) = failed else { return };
+        let attempted = committer.attempted();
+        for (txn, reply) in replies {
+            let told = if attempted { self.unknown(txn, error.to_string()) } else { copy(&error) };
+            let _ = reply.send(Err(told));
+        }
+    }
+
+    /// Runs a committer until all its transactions have ended, or the store fails for good.
+    async fn drive(&self, committer: &mut Committer<S>) -> Result<(), ChainError> {
+        let (mut broken, mut puts) = (0, 0);
+        let began = Instant::now();
+        while let Some(ask) = committer.ask() {
+            if began.elapsed() > self.options.remember {
+                return Err(self.io.contended("committing", broken + puts, "it took too long"));
+            }
+            let answer = match &ask {
+                Ask::Put(record) => match self.io.put_record(record).await {
+                    Ok(made) => {
+                        puts = 0;
+                        Answer::Put(made)
+                    }
+                    Err(e) if e.certain && !committer.attempted() => return Err(e.error),
+                    Err(e) => {
+                        puts += 1;
+                        if puts >= PUTS_MAX {
+                            committer.answer(Answer::Put(false));
+                            return Err(e.error);
+                        }
+                        pause(puts + 2).await;
+                        Answer::Put(false)
+                    }
+                },
+                read => self.io.read(read).await?,
+            };
+            committer.answer(answer);
+            if let Some(why) = committer.broken.take() {
+                broken += 1;
+                if broken >= READ_ROUNDS_MAX {
+                    return Err(self.io.contended("committing", broken, why));
+                }
+                pause(broken).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint if it replaces at least that many versions.
+    async fn vacuum(&self, least: u64) -> Result<(), ChainError> {
+        let mut vacuum = Vacuum::new();
+        let (mut from, mut attempt) = (0, 0);
+        while let Some(ask) = vacuum.ask() {
+            let answer = match ask {
+                Ask::PutDone(done) if done.number < from + least => return Ok(()),
+                Ask::PutDone(_) | Ask::PutCheckpoint(_) | Ask::Free { .. } | Ask::FreeOld { .. } => {
+                    self.io.write(ask).await?
+                }
+                Ask::Checkpoint => {
+                    attempt += 1;
+                    if attempt > READ_ROUNDS_MAX {
+                        return Err(self.io.contended(
+                            "reading the newest version",
+                            attempt,
+                            "its versions do not fit",
+                        ));
+                    }
+                    pause(attempt - 1).await;
+                    let answer = self.io.read(&ask).await?;
+                    if let Answer::Checkpoint(c) = &answer {
+                        from = c.as_ref().map_or(0, |c| c.number);
+                    }
+                    answer
+                }
+                read => self.io.read(&read).await?,
+            };
+            vacuum.answer(answer);
+        }
+        Ok(())
+    }
+}
+
+/// The same error for every transaction of a batch; the store's own error is told by its text.
+fn copy(e: &ChainError) -> ChainError {
+    match e {
+        ChainError::Store { path, source } => {
+            let text = source.to_string();
+            ChainError::Store {
+                path: path.clone(),
+                source: object_store::Error::Generic { store: "chain", source: text.into() },
+            }
+        }
+        ChainError::Damaged { path, reason } => ChainError::Damaged { path: path.clone(), reason: reason.clone() },
+        ChainError::Newer { path, found, supported } => {
+            ChainError::Newer { path: path.clone(), found: *found, supported: *supported }
+        }
+        ChainError::Contended { path, what, attempts, reason } => {
+            ChainError::Contended { path: path.clone(), what, attempts: *attempts, reason: reason.clone() }
+        }
+        ChainError::Unknown { path, txn, reason } => {
+            ChainError::Unknown { path: path.clone(), txn: *txn, reason: reason.clone() }
+        }
+        ChainError::Aborted { path, txn } => ChainError::Aborted { path: path.clone(), txn: *txn },
+        ChainError::NoPutIfAbsent { path, winners, racers } => {
+            ChainError::NoPutIfAbsent { path: path.clone(), winners: *winners, racers: *racers }
+        }
+    }
+}
+
+#[cfg(test)]
+mod explore;
+#[cfg(test)]
+mod tests;

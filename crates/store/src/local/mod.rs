@@ -69,6 +69,17 @@ const REMEMBERED_NAMES_MAX: usize = 8192;
 /// Bytes read by one call when an object is streamed.
 const READ_CHUNK_BYTES: u64 = 4 << 20;
 
+/// The system refused a put before the object had its name: nothing was written, and nothing will be. Source of the
+/// [`Error::Generic`] of such a put; any other error of a put leaves open whether the object is there.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}; nothing was written", .path.display())]
+pub struct NotWritten {
+    /// The object's file.
+    pub path: PathBuf,
+    /// The system's error, e.g. a full disk.
+    pub source: io::Error,
+}
+
 /// Why a directory cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -336,7 +347,7 @@ impl Inner {
             }
             return Err(e);
         }
-        self.disk.sync_dir(dir)?;
+        self.disk.sync_dir(dir).map_err(|e| io::Error::new(e.kind(), NotSynced(e)))?;
         if let Some(names) = self.durable_names.lock().get_mut(dir) {
             names.insert(file_name(to).to_string(), inode);
         }
@@ -352,7 +363,7 @@ impl Inner {
             self.publish(&temp.name.name, to, create, stat.inode)?;
             Ok(stat)
         };
-        let stat = finish().map_err(|e| self.error(location, e))?;
+        let stat = finish().map_err(|e| self.put_error(location, e))?;
         Ok(PutResult { e_tag: Some(etag(&stat)), version: None })
     }
 
@@ -367,7 +378,7 @@ impl Inner {
             }
             Ok(temp)
         };
-        let temp = write().map_err(|e| self.error(location, e))?;
+        let temp = write().map_err(|e| self.put_error(location, e))?;
         self.finish(&temp, location, create)
     }
 
@@ -561,6 +572,16 @@ impl Inner {
         copy().map_err(|e| self.error(to, e))
     }
 
+    /// As [`error`](Self::error), for puts: says whether the object may be there.
+    fn put_error(&self, location: &Path, e: io::Error) -> Error {
+        let named = e.get_ref().is_some_and(|e| e.is::<NotSynced>());
+        if named || matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) {
+            return self.error(location, e);
+        }
+        let path = self.root.join(location.as_ref());
+        Error::Generic { store: STORE, source: Box::new(NotWritten { path, source: e }) }
+    }
+
     /// The trait's error for a failed system call, naming the object's file.
     fn error(&self, location: &Path, source: io::Error) -> Error {
         let path = self.root.join(location.as_ref()).display().to_string();
@@ -575,6 +596,11 @@ impl Inner {
         }
     }
 }
+
+/// The object has its name, but the directory could not be synced.
+#[derive(Debug, thiserror::Error)]
+#[error("the object is there, syncing its directory failed, so it may not survive a power cut: {0}")]
+struct NotSynced(io::Error);
 
 /// What a listing found under a path.
 enum Entry {

@@ -1,0 +1,287 @@
+//! Does on an object store what the machines of `protocol.rs` ask for.
+
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
+use rand::Rng;
+
+use super::ChainError;
+use super::protocol::{Answer, Ask};
+use super::record::{Checkpoint, Done, Record, Stored, decode, encode};
+use super::state::State;
+use crate::local::NotWritten;
+
+/// Objects read at the same time.
+const READS_MAX: usize = 16;
+/// How often a listing is repeated whose objects vanish or change while they are read.
+const LIST_ATTEMPTS_MAX: u32 = 50;
+/// How often a failing read is repeated.
+const READ_ATTEMPTS_MAX: u32 = 4;
+
+/// A chain's objects.
+#[derive(Debug)]
+pub(super) struct Io<S> {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    /// Bytes of records read or put since the last checkpoint that this process saw.
+    pub bytes: AtomicU64,
+    /// Number of that checkpoint.
+    pub checkpoint: AtomicU64,
+    state: PhantomData<fn() -> S>,
+}
+
+/// A put that failed.
+pub(super) struct PutFailed {
+    /// Nothing was written, and nothing will be.
+    pub certain: bool,
+    pub error: ChainError,
+}
+
+/// Waits a little, longer after each attempt, never in step with others.
+pub(super) async fn pause(attempt: u32) {
+    let most_ms = 1u64 << attempt.min(7);
+    let ms = rand::rng().random_range(0..=most_ms);
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+impl<S: State> Io<S> {
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
+        let (bytes, checkpoint) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { store, prefix, bytes, checkpoint, state: PhantomData }
+    }
+
+    pub fn prefix(&self) -> String {
+        self.prefix.to_string()
+    }
+
+    fn dir(&self, kind: &str) -> Path {
+        self.prefix.clone().join(kind)
+    }
+
+    /// Zero-padded, so that the order of names is the order of numbers.
+    fn path(&self, kind: &str, number: u64) -> Path {
+        self.prefix.clone().join(kind).join(format!("{number:020}"))
+    }
+
+    /// Answers what only reads; a put is for [`put_record`](Self::put_record).
+    pub async fn read(&self, ask: &Ask<S>) -> Result<Answer<S>, ChainError> {
+        let mut attempt = 0;
+        loop {
+            let answer = match ask {
+                Ask::Checkpoint => self.checkpoint().await.map(Answer::Checkpoint),
+                Ask::List { after } => self.list(*after).await.map(Answer::List),
+                Ask::Done => self.done().await.map(Answer::Done),
+                Ask::Get { number } => self.get(*number).await.map(Answer::Get),
+                Ask::Put(_) | Ask::PutDone(_) | Ask::PutCheckpoint(_) | Ask::Free { .. } | Ask::FreeOld { .. } => {
+                    unreachable!("not a read")
+                }
+            };
+            match answer {
+                Err(e) if attempt < READ_ATTEMPTS_MAX && passes(&e) => {
+                    attempt += 1;
+                    pause(attempt + 2).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Writes and deletes of a vacuum.
+    pub async fn write(&self, ask: Ask<S>) -> Result<Answer<S>, ChainError> {
+        match ask {
+            Ask::PutDone(done) => self.put_new("done", &done).await?,
+            Ask::PutCheckpoint(checkpoint) => {
+                self.put_new("c", &*checkpoint).await?;
+                self.saw_checkpoint(checkpoint.number);
+            }
+            Ask::Free { below } => self.delete_below("v", below).await?,
+            Ask::FreeOld { below, horizon } => {
+                self.delete_below("c", below).await?;
+                for (number, meta) in self.listed("done", 0).await? {
+                    if number < below
+                        && let Some((done, _)) = self.fetch::<Done>(number, &meta.location).await?
+                        && done.txns.iter().all(|t| *t < horizon)
+                    {
+                        self.delete(vec![meta.location]).await?;
+                    }
+                }
+            }
+            Ask::Put(_) | Ask::Checkpoint | Ask::List { .. } | Ask::Done | Ask::Get { .. } => {
+                unreachable!("not a write of vacuum")
+            }
+        }
+        Ok(Answer::Finished)
+    }
+
+    /// Puts a record if its number is free. False: there is something.
+    pub async fn put_record(&self, record: &Record<S::Change>) -> Result<bool, PutFailed> {
+        let path = self.path("v", record.number);
+        let bytes = encode::<S, _>(record).map_err(|e| PutFailed {
+            certain: true,
+            error: ChainError::Damaged { path: path.to_string(), reason: format!("cannot be written as JSON: {e}") },
+        })?;
+        let size = bytes.len() as u64;
+        match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
+            Ok(_) => {
+                self.bytes.fetch_add(size, Ordering::Relaxed);
+                Ok(true)
+            }
+            Err(Error::AlreadyExists { .. }) => Ok(false),
+            Err(e) => Err(PutFailed { certain: never_written(&e), error: store_error(&path, e) }),
+        }
+    }
+
+    async fn put_new<T: Stored>(&self, kind: &str, value: &T) -> Result<(), ChainError> {
+        let path = self.path(kind, value.number());
+        let bytes = encode::<S, _>(value).map_err(|e| ChainError::Damaged {
+            path: path.to_string(),
+            reason: format!("cannot be written as JSON: {e}"),
+        })?;
+        match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
+            // Another vacuum wrote what this one would: the same version's checkpoint, or a marker for at least the
+            // transactions that no earlier marker has.
+            Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
+            Err(e) => Err(store_error(&path, e)),
+        }
+    }
+
+    fn saw_checkpoint(&self, number: u64) {
+        if self.checkpoint.fetch_max(number, Ordering::AcqRel) < number {
+            self.bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Names below `kind` with numbers above `after`, in order.
+    async fn listed(&self, kind: &str, after: u64) -> Result<Vec<(u64, ObjectMeta)>, ChainError> {
+        let dir = self.dir(kind);
+        let stream = if after == 0 {
+            self.store.list(Some(&dir))
+        } else {
+            self.store.list_with_offset(Some(&dir), &self.path(kind, after))
+        };
+        let metas: Vec<ObjectMeta> = stream.try_collect().await.map_err(|e| store_error(&dir, e))?;
+        let mut found = Vec::with_capacity(metas.len());
+        for meta in metas {
+            let name = meta.location.filename().unwrap_or_default();
+            let number = name.parse::<u64>().ok().filter(|n| self.path(kind, *n) == meta.location && *n > 0);
+            let Some(number) = number else {
+                let reason = "expected names of 20 digits here; move it away".to_string();
+                return Err(ChainError::Damaged { path: meta.location.to_string(), reason });
+            };
+            found.push((number, meta));
+        }
+        found.sort_by_key(|(number, _)| *number);
+        Ok(found)
+    }
+
+    /// An object with the tag of its content; `None` if there is none.
+    async fn fetch<T: Stored>(&self, number: u64, path: &Path) -> Result<Option<(T, Option<String>)>, ChainError> {
+        let got = match self.store.get(path).await {
+            Ok(got) => got,
+            Err(Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(store_error(path, e)),
+        };
+        let tag = got.meta.e_tag.clone();
+        let bytes = got.bytes().await.map_err(|e| store_error(path, e))?;
+        if T::KIND == b"vers" {
+            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(Some((decode::<S, T>(path.as_ref(), number, &bytes)?, tag)))
+    }
+
+    async fn checkpoint(&self) -> Result<Option<Checkpoint<S>>, ChainError> {
+        for attempt in 0..LIST_ATTEMPTS_MAX {
+            let Some((number, meta)) = self.listed("c", 0).await?.pop() else { return Ok(None) };
+            if let Some((checkpoint, _)) = self.fetch::<Checkpoint<S>>(number, &meta.location).await? {
+                self.saw_checkpoint(number);
+                return Ok(Some(checkpoint));
+            }
+            pause(attempt).await; // a newer one has taken its place
+        }
+        Err(self.contended("reading the newest checkpoint", LIST_ATTEMPTS_MAX, "each vanished before it was read"))
+    }
+
+    /// One listing with the contents that were listed: when one has changed since, the listing is repeated.
+    async fn list(&self, after: u64) -> Result<Vec<Arc<Record<S::Change>>>, ChainError> {
+        for attempt in 0..LIST_ATTEMPTS_MAX {
+            let listed = self.listed("v", after).await?;
+            let reads = listed.into_iter().map(|(number, meta)| async move {
+                let found = self.fetch::<Record<S::Change>>(number, &meta.location).await?;
+                Ok::<_, ChainError>(found.filter(|(_, tag)| *tag == meta.e_tag).map(|(record, _)| Arc::new(record)))
+            });
+            let records: Option<Vec<_>> =
+                futures::stream::iter(reads).buffered(READS_MAX).try_collect::<Vec<_>>().await?.into_iter().collect();
+            if let Some(records) = records {
+                return Ok(records);
+            }
+            pause(attempt).await;
+        }
+        Err(self.contended("listing versions", LIST_ATTEMPTS_MAX, "each time some vanished before they were read"))
+    }
+
+    async fn done(&self) -> Result<BTreeSet<super::record::TxnId>, ChainError> {
+        let listed = self.listed("done", 0).await?;
+        let reads =
+            listed.into_iter().map(|(number, meta)| async move { self.fetch::<Done>(number, &meta.location).await });
+        // One that vanished holds transactions below the horizon; the version that set it is met by whoever goes on.
+        let markers: Vec<_> = futures::stream::iter(reads).buffered(READS_MAX).try_collect().await?;
+        Ok(markers.into_iter().flatten().flat_map(|(done, _)| done.txns).collect())
+    }
+
+    async fn get(&self, number: u64) -> Result<Option<Arc<Record<S::Change>>>, ChainError> {
+        Ok(self.fetch(number, &self.path("v", number)).await?.map(|(record, _)| Arc::new(record)))
+    }
+
+    async fn delete_below(&self, kind: &str, below: u64) -> Result<(), ChainError> {
+        let listed = self.listed(kind, 0).await?;
+        self.delete(listed.into_iter().filter(|(n, _)| *n < below).map(|(_, m)| m.location).collect()).await
+    }
+
+    async fn delete(&self, paths: Vec<Path>) -> Result<(), ChainError> {
+        let dir = self.prefix.clone();
+        let paths = futures::stream::iter(paths.into_iter().map(Ok)).boxed();
+        let mut deleted = self.store.delete_stream(paths);
+        while let Some(one) = deleted.next().await {
+            match one {
+                // Another vacuum was here.
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(e) => return Err(store_error(&dir, e)),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn contended(&self, what: &'static str, attempts: u32, reason: impl Into<String>) -> ChainError {
+        ChainError::Contended { path: self.prefix(), what, attempts, reason: reason.into() }
+    }
+}
+
+fn store_error(path: &Path, source: Error) -> ChainError {
+    ChainError::Store { path: path.to_string(), source }
+}
+
+/// True for errors that may be gone the next time.
+fn passes(e: &ChainError) -> bool {
+    matches!(e, ChainError::Store { source: Error::Generic { .. } | Error::JoinError { .. }, .. })
+}
+
+/// True if a failed put cannot have made the object, now or later.
+fn never_written(e: &Error) -> bool {
+    match e {
+        Error::Generic { source, .. } => source.is::<NotWritten>(),
+        Error::NotFound { .. }
+        | Error::InvalidPath { .. }
+        | Error::NotSupported { .. }
+        | Error::NotImplemented { .. }
+        | Error::PermissionDenied { .. }
+        | Error::Unauthenticated { .. }
+        | Error::UnknownConfigurationKey { .. } => true,
+        _ => false,
+    }
+}

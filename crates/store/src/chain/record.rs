@@ -1,0 +1,263 @@
+//! What the objects of a chain hold.
+//!
+//! Every object is a header and JSON. JSON, because the bodies are small (a commit says what changed), new fields with
+//! defaults can be read from old objects, and a person can look at a catalog with `tail -c +25`.
+//!
+//! ```text
+//! offset  bytes
+//!      0      8  "DIPPERch"
+//!      8      2  format of the chain, u16 little-endian; this dipper writes 1 and refuses newer ones
+//!     10      2  format of the state's changes (`State::FORMAT`), likewise
+//!     12      4  kind: "vers", "ckpt" or "done"
+//!     16      8  length n of the body in bytes, u64 little-endian
+//!     24      n  body, JSON
+//!   24+n      4  CRC-32C of all bytes before, u32 little-endian
+//! ```
+//!
+//! A field or kind of change that an older dipper does not know is a new format number: deltas build on each other, so
+//! one that is skipped would make every later state wrong. Unknown fields are therefore refused, never dropped.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use bytes::Bytes;
+use rand::Rng;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::ChainError;
+use super::state::State;
+use crate::checksum::crc32c;
+
+const MAGIC: &[u8; 8] = b"DIPPERch";
+/// Newest format of header, record, checkpoint and done marker.
+const FORMAT: u16 = 1;
+const HEADER_BYTES: usize = 24;
+const CRC_BYTES: usize = 4;
+
+macro_rules! hex_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:x}", self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
+                if text.len() != 32 {
+                    return Err(D::Error::custom(format_args!("expected 32 hex digits, found {text:?}")));
+                }
+                u128::from_str_radix(&text, 16).map(Self).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+hex_id! {
+    /// A transaction: one acknowledged unit. Ordered by time: milliseconds since 1970 in the upper 48 bits, 80 random
+    /// bits below.
+    TxnId
+}
+
+hex_id! {
+    /// Identity of one record; random, and only ever repeated with the same bytes.
+    RecordId
+}
+
+impl TxnId {
+    /// A new id: later than the clock and than the horizon, below which transactions are forgotten.
+    pub fn fresh(horizon: Self) -> Self {
+        let now = chrono::Utc::now().timestamp_millis().max(0) as u128;
+        let ms = now.max((horizon.0 >> 80) + 1);
+        Self((ms << 80) | (rand::rng().random::<u128>() & ((1 << 80) - 1)))
+    }
+
+    /// The smallest id of that millisecond.
+    pub fn at_ms(ms: i64) -> Self {
+        Self((ms.max(0) as u128) << 80)
+    }
+}
+
+impl RecordId {
+    /// What a chain's first version names as the one before it.
+    pub const ROOT: Self = Self(0);
+
+    /// A new random id.
+    pub fn fresh() -> Self {
+        Self(rand::rng().random())
+    }
+}
+
+/// What happens to one transaction in a version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op<C> {
+    /// Its change takes effect.
+    Commit(C),
+    /// It can never be committed any more.
+    Abort,
+}
+
+/// One transaction in a version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry<C> {
+    /// The transaction.
+    pub txn: TxnId,
+    /// What happens to it.
+    pub op: Op<C>,
+}
+
+/// One version: what it adds to the one before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record<C> {
+    /// The version's number, as in its name.
+    pub number: u64,
+    /// Own identity.
+    pub id: RecordId,
+    /// Identity of the version before, [`RecordId::ROOT`] for the first.
+    pub prev: RecordId,
+    /// Random number of the process that wrote it.
+    pub writer: u64,
+    /// When it was written, milliseconds since 1970, UTC; for people, nothing depends on it.
+    pub at_ms: i64,
+    /// Transactions below are forgotten: neither done markers nor aborts are kept for them. Never falls.
+    pub horizon: TxnId,
+    /// The transactions, in the order in which they take effect.
+    pub entries: Vec<Entry<C>>,
+}
+
+/// The state at a version; loading starts here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checkpoint<S> {
+    /// The version's number, as in the checkpoint's name.
+    pub number: u64,
+    /// The version's identity.
+    pub id: RecordId,
+    /// As in [`Record::horizon`].
+    pub horizon: TxnId,
+    /// Aborted transactions above the horizon.
+    pub aborted: BTreeSet<TxnId>,
+    /// The state.
+    pub state: S,
+}
+
+/// Committed transactions that a checkpoint does not name any more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Done {
+    /// The checkpoint's number, as in the marker's name.
+    pub number: u64,
+    /// The transactions.
+    pub txns: BTreeSet<TxnId>,
+}
+
+/// Something that is stored as one object of a chain.
+pub(crate) trait Stored: Serialize + DeserializeOwned {
+    /// Kind in the header.
+    const KIND: &'static [u8; 4];
+    /// Number in the body; must be the one in the name.
+    fn number(&self) -> u64;
+}
+
+impl<C: Serialize + DeserializeOwned> Stored for Record<C> {
+    const KIND: &'static [u8; 4] = b"vers";
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl<S: Serialize + DeserializeOwned> Stored for Checkpoint<S> {
+    const KIND: &'static [u8; 4] = b"ckpt";
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Stored for Done {
+    const KIND: &'static [u8; 4] = b"done";
+    fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// The object's bytes.
+pub(crate) fn encode<S: State, T: Stored>(value: &T) -> Result<Bytes, serde_json::Error> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    serde_json::to_writer(&mut bytes, value)?;
+    let length = (bytes.len() - HEADER_BYTES) as u64;
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..10].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[10..12].copy_from_slice(&S::FORMAT.to_le_bytes());
+    bytes[12..16].copy_from_slice(T::KIND);
+    bytes[16..24].copy_from_slice(&length.to_le_bytes());
+    let crc = crc32c(&bytes);
+    bytes.extend(crc.to_le_bytes());
+    Ok(bytes.into())
+}
+
+/// Reads an object's bytes; `path` is its name, for errors, and `number` what that name says.
+pub(crate) fn decode<S: State, T: Stored>(path: &str, number: u64, bytes: &[u8]) -> Result<T, ChainError> {
+    let damaged = |reason: String| ChainError::Damaged { path: path.to_string(), reason };
+    let newer = |found: u16, supported: u16| ChainError::Newer {
+        path: path.to_string(),
+        found: u32::from(found),
+        supported: u32::from(supported),
+    };
+    if bytes.len() < HEADER_BYTES + CRC_BYTES {
+        let least = HEADER_BYTES + CRC_BYTES;
+        return Err(damaged(format!("expected at least {least} bytes, found {}", bytes.len())));
+    }
+    let (header, rest) = bytes.split_at(HEADER_BYTES);
+    let (body, crc) = rest.split_at(rest.len() - CRC_BYTES);
+    if &header[..8] != MAGIC {
+        let found = header[..8].escape_ascii();
+        return Err(damaged(format!("expected \"DIPPERch\" at byte 0, found \"{found}\"")));
+    }
+    // Before the checksum: a newer format may have its checksum elsewhere.
+    let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    for (at, supported) in [(8, FORMAT), (10, S::FORMAT)] {
+        if u16_at(at) > supported {
+            return Err(newer(u16_at(at), supported));
+        }
+    }
+    let expected = u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]);
+    let found = crc32c(&bytes[..HEADER_BYTES + body.len()]);
+    if expected != found {
+        let at = HEADER_BYTES + body.len();
+        return Err(damaged(format!("expected checksum {expected:08x} (byte {at}), found {found:08x}")));
+    }
+    if &header[12..16] != T::KIND {
+        let (expected, found) = (T::KIND.escape_ascii(), header[12..16].escape_ascii());
+        return Err(damaged(format!("expected kind \"{expected}\" at byte 12, found \"{found}\"")));
+    }
+    let length = u64::from_le_bytes(header[16..24].try_into().unwrap_or_default());
+    if length != body.len() as u64 {
+        return Err(damaged(format!("expected a body of {length} bytes (byte 16), found {}", body.len())));
+    }
+    let value: T = serde_json::from_slice(body).map_err(|e| damaged(format!("body at byte {HEADER_BYTES}: {e}")))?;
+    if value.number() != number {
+        return Err(damaged(format!("expected number {number} as in its name, found {}", value.number())));
+    }
+    Ok(value)
+}
