@@ -110,8 +110,6 @@ pub struct HiveDialect {
     pub null_format: Vec<u8>,
     /// `serialization.last.column.takes.rest`.
     pub last_column_takes_rest: bool,
-    /// `serialization.escape.crlf`: the writer escapes line ends as escape + `n` or `r` (the reader always undoes that).
-    pub escape_line_ends: bool,
     /// `serialization.encoding`; `None` is UTF-8.
     pub encoding: Option<String>,
     /// `timestamp.formats`, tried before the usual form.
@@ -135,7 +133,6 @@ impl Default for HiveDialect {
             escape: None,
             null_format: b"\\N".to_vec(),
             last_column_takes_rest: false,
-            escape_line_ends: false,
             encoding: None,
             timestamp_formats: Vec::new(),
             extended_boolean: false,

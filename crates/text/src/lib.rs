@@ -28,6 +28,7 @@ pub mod scan;
 pub mod source;
 pub mod span;
 pub mod views;
+pub mod write;
 
 pub use block::TextBlock;
 pub use compress::{CompressError, Encoder, decoder, encoder};
@@ -38,3 +39,4 @@ pub use infer::{Guess, Hints, Kind, Union, infer, infer_sample, union_by_name};
 pub use scan::{BadValue, Batch, FileInput, InvalidUtf8, Rejected, RowFilter, ScanMetrics, ScanOptions, Strings};
 pub use source::{Compression, FileSource, MemorySource, Source};
 pub use span::Span;
+pub use write::{CsvWriter, HiveTextWriter};

@@ -21,7 +21,7 @@ pub(super) fn decode(value: &[u8], out: &mut Vec<u8>) -> bool {
         return false;
     }
     let digits = match value {
-        [digits @ .., b'=', b'='] | [digits @ .., b'='] if value.len() % 4 == 0 => digits,
+        [digits @ .., b'=', b'='] | [digits @ .., b'='] if value.len().is_multiple_of(4) => digits,
         _ => value,
     };
     ENGINE.decode_vec(digits, out).is_ok()

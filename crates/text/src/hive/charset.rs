@@ -92,19 +92,28 @@ impl Charset {
         Cow::Owned(text.into_bytes())
     }
 
-    /// `text` in this character set; what it cannot say becomes `?`, as Java's encoder writes it.
-    pub fn encode<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+    /// `text`, which is UTF-8, in this character set.
+    ///
+    /// # Errors
+    /// The first character that the set does not have. (Java writes a question mark in its place.)
+    pub fn encode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, [u8]>, char> {
         if matches!(self, Charset::Utf8) || (text.is_ascii() && self.keeps_ascii()) {
-            return Cow::Borrowed(text);
+            return Ok(Cow::Borrowed(text));
         }
-        let text = String::from_utf8_lossy(text);
+        let text = java_lossy(text);
         let limit = match self {
             Charset::Latin1 => 0x100,
             Charset::Ascii => 0x80,
-            Charset::Utf8 => return Cow::Owned(text.into_owned().into_bytes()),
-            Charset::Other(encoding) => return Cow::Owned(encode_with(encoding, &text)),
+            Charset::Utf8 => 0x11_0000,
+            Charset::Other(encoding) => return encode_with(encoding, &text).map(Cow::Owned),
         };
-        Cow::Owned(text.chars().map(|c| if u32::from(c) < limit { c as u8 } else { b'?' }).collect())
+        let byte = |c: char| if u32::from(c) < limit { Ok(c as u8) } else { Err(c) };
+        text.chars().map(byte).collect::<Result<Vec<u8>, char>>().map(Cow::Owned)
+    }
+
+    /// Whether ASCII bytes stand for themselves, so that line ends are line ends.
+    pub(crate) fn is_ascii_compatible(&self) -> bool {
+        self.keeps_ascii()
     }
 
     fn keeps_ascii(&self) -> bool {
@@ -115,13 +124,13 @@ impl Charset {
     }
 }
 
-/// Encodes with `?` for what cannot be encoded. UTF-16, which the web's tables only decode, is written by hand.
-fn encode_with(encoding: &'static Encoding, text: &str) -> Vec<u8> {
+/// UTF-16, which the web's tables only decode, is written by hand.
+fn encode_with(encoding: &'static Encoding, text: &str) -> Result<Vec<u8>, char> {
     if encoding == encoding_rs::UTF_16BE {
-        return text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        return Ok(text.encode_utf16().flat_map(u16::to_be_bytes).collect());
     }
     if encoding == encoding_rs::UTF_16LE {
-        return text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        return Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect());
     }
     let mut encoder = encoding.new_encoder();
     let mut out = Vec::with_capacity(text.len() * 2 + 16);
@@ -130,8 +139,8 @@ fn encode_with(encoding: &'static Encoding, text: &str) -> Vec<u8> {
         let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut out, true);
         rest = &rest[read..];
         match result {
-            encoding_rs::EncoderResult::InputEmpty => return out,
-            encoding_rs::EncoderResult::Unmappable(_) => out.push(b'?'),
+            encoding_rs::EncoderResult::InputEmpty => return Ok(out),
+            encoding_rs::EncoderResult::Unmappable(c) => return Err(c),
             encoding_rs::EncoderResult::OutputFull => out.reserve(rest.len() * 4 + 16),
         }
     }
@@ -190,22 +199,20 @@ mod tests {
     #[test]
     fn latin1_is_not_windows_1252() {
         assert_eq!(Charset::Latin1.decode(&[0x80, 0xE9]), "\u{80}é".as_bytes());
-        assert_eq!(Charset::Latin1.encode("é€".as_bytes()), [0xE9, b'?'].as_slice());
+        assert_eq!(Charset::Latin1.encode("é".as_bytes()).unwrap(), [0xE9].as_slice());
+        assert_eq!(Charset::Latin1.encode("é€".as_bytes()), Err('€'));
     }
 
     #[test]
     fn both_ways() {
-        for name in ["GBK", "GB18030", "Shift_JIS", "Big5", "EUC-KR", "UTF-16BE", "UTF-16LE", "EUC-JP"] {
+        for name in ["GBK", "GB18030", "Big5", "Shift_JIS", "EUC-JP", "UTF-16BE", "UTF-16LE"] {
             let charset = Charset::for_name(name).unwrap();
             let text = "表中文 x,1\n".as_bytes();
-            let back = charset.decode(&charset.encode(text)).into_owned();
-            // EUC-KR and Shift_JIS lack some of these characters, and say so with a question mark.
-            let same = back.iter().zip(text).filter(|(a, b)| a == b).count();
-            assert!(back == text || (back.contains(&b'?') && same > 0), "{name}: {}", String::from_utf8_lossy(&back));
+            assert_eq!(charset.decode(&charset.encode(text).unwrap()), text, "{name}");
         }
         let gbk = Charset::for_name("GBK").unwrap();
-        assert_eq!(gbk.decode(&[0xD6, 0xD0, 0xCE, 0xC4]), "中文".as_bytes());
-        assert_eq!(gbk.encode("中文".as_bytes()), [0xD6, 0xD0, 0xCE, 0xC4].as_slice());
+        assert_eq!(gbk.encode("中文".as_bytes()).unwrap(), [0xD6, 0xD0, 0xCE, 0xC4].as_slice());
+        assert_eq!(gbk.encode("😀".as_bytes()), Err('😀'));
     }
 
     #[test]

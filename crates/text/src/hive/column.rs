@@ -34,7 +34,7 @@ use crate::views::{ViewColumn, binary_views, null_bits, nulls_equal_to, utf8_vie
 /// # Errors
 /// `Options` for a type that Hive text cannot hold, for deeper nesting than there are separators, for a timestamp
 /// format that is none.
-pub fn converter(dialect: &HiveDialect, field: &FieldRef) -> Result<Arc<dyn Convert>, TextError> {
+pub fn converter(dialect: &HiveDialect, field: &FieldRef) -> Result<Box<dyn Convert>, TextError> {
     dialect.check_fields(std::slice::from_ref(field))?;
     let csv = matches!(dialect.serde, HiveSerde::OpenCsv { .. });
     let rules = Rules {
@@ -48,7 +48,7 @@ pub fn converter(dialect: &HiveDialect, field: &FieldRef) -> Result<Arc<dyn Conv
         whole_characters: csv || dialect.separators.iter().all(u8::is_ascii),
     };
     let node = Node::try_new(field, &dialect.separators, 1)?;
-    Ok(Arc::new(HiveColumn { node, rules }))
+    Ok(Box::new(HiveColumn { node, rules }))
 }
 
 /// A column with the rules that hold on all of its levels.

@@ -69,11 +69,12 @@ pub(super) fn elements(bytes: &[u8], span: Span, separator: u8, escape: Option<u
         at += 8;
     }
     // The last bytes of a block that has none behind its text.
-    for found in at..end {
-        if bytes[found] == separator {
-            out.push(Span::new(from as u32, found as u32));
-            from = found + 1;
+    while at < end {
+        if bytes[at] == separator {
+            out.push(Span::new(from as u32, at as u32));
+            from = at + 1;
         }
+        at += 1;
     }
     out.push(Span::new(from as u32, end as u32));
 }

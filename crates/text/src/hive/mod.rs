@@ -9,7 +9,7 @@
 //! | `split`, `opencsv` | how does a line that no single separator cuts become fields? |
 //! | `column`, `nested`, `cut`, `base64` | how does a column of fields become an array? |
 
-mod base64;
+pub(crate) mod base64;
 pub mod charset;
 mod column;
 mod cut;

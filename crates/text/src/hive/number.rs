@@ -351,7 +351,7 @@ impl Decimal {
     }
 
     fn strip_zeros(&mut self) {
-        while self.scale > 0 && self.value % 10 == 0 {
+        while self.scale > 0 && self.value.is_multiple_of(10) {
             self.value /= 10;
             self.scale -= 1;
         }

@@ -157,8 +157,8 @@ impl HiveDialect {
     /// `serde` is the class of `ROW FORMAT SERDE`; `ROW FORMAT DELIMITED` and no row format at all are
     /// `org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe`, the clauses of DELIMITED being the properties `field.delim`,
     /// `escape.delim`, `collection.delim`, `mapkey.delim`, `line.delim` and `serialization.null.format`.
-    /// `session` holds what was `SET`. Properties that mean nothing to the reader are passed over (`line.delim` is one:
-    /// Hive ignores it too).
+    /// `session` holds what was `SET`. Properties that mean nothing here are passed over: `line.delim`, which Hive ignores
+    /// too, and `serialization.escape.crlf`, because the writer escapes line ends wherever there is an escape.
     ///
     /// # Errors
     /// [`HiveError`] for an unknown SerDe or encoding, OpenCSVSerde characters that clash, MultiDelimitSerDe without
@@ -214,7 +214,6 @@ impl HiveDialect {
             escape: properties.get("escape.delim").map(|value| separator_byte(Some(value), b'\\')),
             null_format: properties.get("serialization.null.format").unwrap_or("\\N").as_bytes().to_vec(),
             last_column_takes_rest: properties.is_true("serialization.last.column.takes.rest"),
-            escape_line_ends: properties.is_true("serialization.escape.crlf"),
             encoding,
             timestamp_formats,
             extended_boolean,

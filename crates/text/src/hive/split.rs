@@ -1,7 +1,5 @@
 //! Lines to fields where one separator byte does not say it all: OpenCSVSerde, MultiDelimitSerDe, other encodings.
 
-use std::sync::Arc;
-
 use memchr::memmem;
 
 use super::charset::{Charset, java_lossy};
@@ -17,7 +15,7 @@ use crate::span::Span;
 ///
 /// # Errors
 /// `Options` for an unknown encoding.
-pub fn line_splitter(dialect: &HiveDialect) -> Result<Option<Arc<dyn SplitLine>>, TextError> {
+pub fn line_splitter(dialect: &HiveDialect) -> Result<Option<Box<dyn SplitLine>>, TextError> {
     let charset = match &dialect.encoding {
         None => Charset::Utf8,
         Some(name) => Charset::for_name(name).ok_or_else(|| HiveError::BadProperty {
@@ -28,19 +26,19 @@ pub fn line_splitter(dialect: &HiveDialect) -> Result<Option<Arc<dyn SplitLine>>
     };
     Ok(match &dialect.serde {
         HiveSerde::LazySimple if charset == Charset::Utf8 => None,
-        HiveSerde::LazySimple => Some(Arc::new(LazyLine {
+        HiveSerde::LazySimple => Some(Box::new(LazyLine {
             charset,
             separator: dialect.separators.first().copied().unwrap_or(1),
             escape: dialect.escape,
             rest: dialect.last_column_takes_rest,
         })),
-        HiveSerde::MultiDelimit { field_delimiter } => Some(Arc::new(MultiLine {
+        HiveSerde::MultiDelimit { field_delimiter } => Some(Box::new(MultiLine {
             charset,
             delimiter: memmem::Finder::new(field_delimiter).into_owned(),
             escape: dialect.escape,
         })),
         HiveSerde::OpenCsv { separator, quote, escape } => {
-            Some(Arc::new(CsvLine { marks: Marks { separator: *separator, quote: *quote, escape: *escape } }))
+            Some(Box::new(CsvLine { marks: Marks { separator: *separator, quote: *quote, escape: *escape } }))
         }
     })
 }
