@@ -21,7 +21,7 @@ use crate::link::{Link, timed};
 use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::registry::{Connection, Kill};
-use crate::server::Shared;
+use crate::server::{Shared, Ticket};
 use crate::statements::Statements;
 
 /// An idle connection keeps its buffers this long.
@@ -42,9 +42,9 @@ impl From<ProtocolError> for End {
 }
 
 /// Serves a socket from the greeting to its end.
-pub(crate) async fn run<B: Backend>(shared: Arc<Shared<B>>, tcp: TcpStream, peer: SocketAddr) {
+pub(crate) async fn run<B: Backend>(shared: Arc<Shared<B>>, tcp: TcpStream, peer: SocketAddr, ticket: Ticket<B>) {
     let mut link = Link::new(tcp, shared.settings.write_timeout);
-    let Some(mut client) = admit(&shared, &mut link, peer).await else { return };
+    let Some(mut client) = admit(&shared, &mut link, peer, ticket).await else { return };
     let end = client.serve(&mut link).await;
     // The session goes first: its work ends before the connection leaves the process list.
     let Client { session, statements, connection, .. } = client;
@@ -58,8 +58,12 @@ pub(crate) async fn run<B: Backend>(shared: Arc<Shared<B>>, tcp: TcpStream, peer
 
 /// Logs the client in, within the time and number of those who are not. Boxed, so that a connection's task does not keep
 /// room for its login.
-async fn admit<B: Backend>(shared: &Arc<Shared<B>>, link: &mut Link, peer: SocketAddr) -> Option<Client<B>> {
-    let ticket = shared.ticket();
+async fn admit<B: Backend>(
+    shared: &Arc<Shared<B>>,
+    link: &mut Link,
+    peer: SocketAddr,
+    ticket: Ticket<B>,
+) -> Option<Client<B>> {
     if shared.stopping.load(Ordering::SeqCst) {
         return None;
     }

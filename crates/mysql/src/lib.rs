@@ -44,6 +44,6 @@ pub use error::{ProtocolError, SqlError, code, sqlstate};
 #[doc(hidden)]
 pub use packet::read_packets;
 pub use registry::{Activity, Connection, Kill, Registry};
-pub use server::{Server, Settings, Tls};
+pub use server::{Server, Settings, Tls, listen};
 pub use split::split_statement;
 pub use tls::{TlsError, TlsIdentity};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 
 use crate::auth::Plugin;
@@ -20,6 +20,9 @@ use crate::{connection, handshake};
 
 /// After a failed accept (no file descriptors left, mostly) the listener waits this long.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections that wait to be accepted; the kernel lowers it to its own limit. When it is full, clients of a burst try
+/// again only after a second.
+const BACKLOG: u32 = 65_535;
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// What a killed connection has left to end.
 const KILL_GRACE: Duration = Duration::from_millis(500);
@@ -82,6 +85,18 @@ impl Default for Settings {
     }
 }
 
+/// A listener for [`Server::serve`], with a queue long enough for thousands of clients that come at once. Called on a
+/// runtime with I/O.
+///
+/// # Errors
+/// If the address is taken or not this machine's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// Serves a backend on any number of listeners and runtimes.
 ///
 /// ```no_run
@@ -89,8 +104,7 @@ impl Default for Settings {
 /// use dipper_mysql::{Registry, Server, Settings};
 ///
 /// let server = Server::new(backend, std::sync::Arc::new(Registry::new()), Settings::default());
-/// let listener = tokio::net::TcpListener::bind(("127.0.0.1", 9030)).await?;
-/// server.serve(listener).await
+/// server.serve(dipper_mysql::listen(([127, 0, 0, 1], 9030).into())?).await
 /// # }
 /// ```
 pub struct Server<B: Backend> {
@@ -200,7 +214,9 @@ impl<B: Backend> Server<B> {
         if let Err(error) = tcp.set_nodelay(true) {
             tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
         }
-        tokio::spawn(connection::run(Arc::clone(shared), tcp, peer));
+        // Taken here, not in the task: tasks do not begin in the order of their connections.
+        let ticket = shared.ticket();
+        tokio::spawn(connection::run(Arc::clone(shared), tcp, peer, ticket));
     }
 
     /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, after `grace`

@@ -279,7 +279,7 @@ impl Running {
         let registry = Arc::new(Registry::new());
         let fake = Fake { counters: Arc::clone(&counters), registry: Arc::clone(&registry) };
         let server = Server::new(Arc::new(fake), Arc::clone(&registry), settings);
-        let listener = runtime.block_on(tokio::net::TcpListener::bind(("127.0.0.1", 0))).unwrap();
+        let listener = runtime.block_on(async { dipper_mysql::listen(([127, 0, 0, 1], 0).into()) }).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = server.clone();
         runtime.spawn(async move { serving.serve(listener).await });
