@@ -114,4 +114,6 @@ impl Catalog {
 }
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;

@@ -261,12 +261,20 @@ impl<S: State> Inner<S> {
     }
 
     async fn drain(self: Arc<Self>) {
+        let inner = &*self;
+        // If the runtime goes away or a change panics: those who wait hear of it, and the next commit drains again.
+        let stopped = OnDrop(|| {
+            let mut queue = inner.queue.lock();
+            queue.waiting.clear();
+            queue.draining = false;
+        });
         loop {
             let batch: Vec<Waiting<S>> = {
                 let mut queue = self.queue.lock();
                 let size = queue.waiting.len().min(BATCH_MAX);
                 if size == 0 {
                     queue.draining = false;
+                    std::mem::forget(stopped);
                     return;
                 }
                 queue.waiting.drain(..size).collect()
@@ -280,11 +288,11 @@ impl<S: State> Inner<S> {
             {
                 let inner = Arc::clone(&self);
                 tokio::spawn(async move {
+                    let _stopped = OnDrop(|| inner.vacuuming.store(false, Ordering::Release));
                     let least = inner.options.checkpoint_versions.div_ceil(2);
                     if let Err(e) = inner.vacuum(least).await {
                         tracing::warn!(chain = %inner.io.prefix(), error = %e, "no checkpoint was written; the next commit tries again");
                     }
-                    inner.vacuuming.store(false, Ordering::Release);
                 });
             }
         }
@@ -395,6 +403,15 @@ impl<S: State> Inner<S> {
             vacuum.answer(answer);
         }
         Ok(())
+    }
+}
+
+/// Runs when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

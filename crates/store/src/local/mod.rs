@@ -1,11 +1,11 @@
-//! A durable [`ObjectStore`] on a local directory.
+//! A durable [`ObjectStore`](object_store::ObjectStore) on a local directory.
 //!
 //! What `put` acknowledged survives a power cut; what it did not acknowledge is there whole or not at all. Creating an
 //! object that exists fails, also between processes. A put makes these system calls, in this order:
 //!
 //! 1. create and flock(2) a temporary file in `.dipper/tmp`, write it, fdatasync(2) it,
-//! 2. link(2) it to its final name, which fails if there is one ([`PutMode::Create`]), or rename(2) it
-//!    ([`PutMode::Overwrite`]),
+//! 2. link(2) it to its final name, which fails if there is one ([`PutMode::Create`](object_store::PutMode::Create)), or rename(2) it
+//!    ([`PutMode::Overwrite`](object_store::PutMode::Overwrite)),
 //! 3. fsync(2) the directory (and, the first time, every directory above it),
 //! 4. remove the temporary name.
 //!
@@ -26,27 +26,19 @@
 //! ```
 
 mod disk;
+mod object_store_impl;
 mod upload;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{
-    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, Result,
-};
+use object_store::{Error, ListResult, ObjectMeta, PutPayload, PutResult, Result};
 use parking_lot::Mutex;
 use rand::Rng;
 
@@ -137,8 +129,8 @@ struct Inner {
     counter: AtomicU64,
     /// Directories that this process synced into all directories above them.
     durable_dirs: Mutex<HashSet<String>>,
-    /// Per directory, the names with their inode that are known to be synced.
-    durable_names: Mutex<HashMap<String, HashMap<String, u64>>>,
+    /// Per directory, the names that are known to be synced, with their inode if it was looked at.
+    durable_names: Mutex<HashMap<String, HashMap<String, Option<u64>>>>,
 }
 
 impl fmt::Display for LocalStore {
@@ -347,10 +339,14 @@ impl Inner {
             }
             return Err(e);
         }
-        self.disk.sync_dir(dir).map_err(|e| io::Error::new(e.kind(), NotSynced(e)))?;
-        if let Some(names) = self.durable_names.lock().get_mut(dir) {
-            names.insert(file_name(to).to_string(), inode);
+        let synced = self.disk.sync_dir(dir);
+        if let Some(known) = self.durable_names.lock().get_mut(dir) {
+            match &synced {
+                Ok(()) => drop(known.insert(file_name(to).to_string(), Some(inode))),
+                Err(_) => drop(known.remove(file_name(to))),
+            }
         }
+        synced.map_err(|e| io::Error::new(e.kind(), NotSynced(e)))?;
         Ok(())
     }
 
@@ -403,16 +399,23 @@ impl Inner {
         names.sort();
         names.dedup();
         let mut entries = Vec::with_capacity(names.len());
-        let all: HashSet<&str> = names.iter().map(|(n, _)| n.as_str()).collect();
+        // Every file of the directory, with its inode if it was looked at.
+        let mut files: HashMap<&str, Option<u64>> = HashMap::with_capacity(names.len());
         for (name, kind) in &names {
             let path = join(dir, name);
             if dir.is_empty() && name == OWN_DIR || Path::parse(&path).map_or(true, |p| p.as_ref() != path) {
                 continue; // not an object's name
             }
+            if *kind == Kind::File {
+                files.insert(name, None);
+            }
             match kind {
                 Kind::Dir => entries.push((path, Entry::Dir)),
                 Kind::File if after.is_none_or(|a| path.as_str() > a) => match self.disk.stat(&path) {
-                    Ok(stat) if stat.kind == Kind::File => entries.push((path, Entry::File(stat))),
+                    Ok(stat) if stat.kind == Kind::File => {
+                        files.insert(name, Some(stat.inode));
+                        entries.push((path, Entry::File(stat)));
+                    }
                     Ok(_) => {}
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
@@ -420,28 +423,22 @@ impl Inner {
                 Kind::File | Kind::Other => {}
             }
         }
-        self.sync_names(dir, &all, &entries)?;
+        self.sync_names(dir, &files)?;
         Ok(entries)
     }
 
-    /// Syncs the directory unless every file listed is known to be synced under its name.
-    fn sync_names(&self, dir: &str, all: &HashSet<&str>, entries: &[(String, Entry)]) -> io::Result<()> {
-        let files = || {
-            entries.iter().filter_map(|(path, e)| match e {
-                Entry::File(stat) => Some((file_name(path), stat.inode)),
-                Entry::Dir => None,
-            })
-        };
-        if files().next().is_none() {
+    /// Syncs the directory unless every file in it is known to be synced under its name. Every one: who lists what comes
+    /// after a name relies on that name, too.
+    fn sync_names(&self, dir: &str, files: &HashMap<&str, Option<u64>>) -> io::Result<()> {
+        if files.is_empty() {
             return Ok(());
         }
-        {
-            let mut known = self.durable_names.lock();
-            if let Some(names) = known.get_mut(dir) {
-                names.retain(|n, _| all.contains(n.as_str()));
-                if files().all(|(name, inode)| names.get(name) == Some(&inode)) {
-                    return Ok(());
-                }
+        if let Some(known) = self.durable_names.lock().get_mut(dir) {
+            known.retain(|name, _| files.contains_key(name.as_str()));
+            let durable =
+                |(name, inode): (&&str, &Option<u64>)| known.get(*name).is_some_and(|k| inode.is_none() || k == inode);
+            if files.iter().all(durable) {
+                return Ok(());
             }
         }
         let changed_ns = self.disk.stat(dir)?.mtime_ns;
@@ -453,10 +450,15 @@ impl Inner {
             self.disk.sync_dir(dir)?;
         }
         let mut known = self.durable_names.lock();
-        if all.len() > REMEMBERED_NAMES_MAX {
+        if files.len() > REMEMBERED_NAMES_MAX {
             known.remove(dir);
         } else {
-            known.entry(dir.to_string()).or_default().extend(files().map(|(name, inode)| (name.to_string(), inode)));
+            let known = known.entry(dir.to_string()).or_default();
+            for (name, inode) in files {
+                if inode.is_some() || !known.contains_key(*name) {
+                    known.insert((*name).to_string(), *inode);
+                }
+            }
         }
         Ok(())
     }
@@ -654,186 +656,7 @@ fn meta(location: Path, stat: &Stat) -> ObjectMeta {
     ObjectMeta { location, last_modified, size: stat.size, e_tag: Some(etag(stat)), version: None }
 }
 
-fn refuse(what: &str, way_out: &str) -> Error {
-    Error::NotSupported { source: format!("{STORE} does not support {what}; {way_out}").into() }
-}
-
-fn no_attributes(attributes: &Attributes, tags: &object_store::TagSet) -> Result<()> {
-    if !attributes.is_empty() {
-        return Err(refuse("attributes", "put the object without them"));
-    }
-    if !tags.encoded().is_empty() {
-        return Err(refuse("tags", "put the object without them"));
-    }
-    Ok(())
-}
-
-/// Reads a range of an open file.
-fn read(file: &dyn ReadFile, range: &Range<u64>) -> io::Result<Bytes> {
-    let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-    let mut bytes = vec![0; size];
-    file.read_at(&mut bytes, range.start)?;
-    Ok(bytes.into())
-}
-
-#[async_trait]
-impl ObjectStore for LocalStore {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        no_attributes(&options.attributes, &options.tags)?;
-        let create = match options.mode {
-            PutMode::Create => true,
-            PutMode::Overwrite => false,
-            PutMode::Update(_) => {
-                return Err(refuse("conditional updates", "create a new object (PutMode::Create) instead"));
-            }
-        };
-        let location = location.clone();
-        self.blocking(move |s| s.put(&location, &payload, create)).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        no_attributes(&options.attributes, &options.tags)?;
-        object_name(location)?;
-        let at = location.clone();
-        let temp = self.blocking(move |s| s.temp().map_err(|e| s.error(&at, e))).await?;
-        Ok(Box::new(upload::LocalUpload::new(self.clone(), location.clone(), temp)))
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        if options.version.is_some() {
-            return Err(refuse("object versions", "read the object without one"));
-        }
-        let location = location.clone();
-        let store = self.clone();
-        self.blocking(move |s| {
-            let (file, meta) = s.open(&location)?;
-            options.check_preconditions(&meta)?;
-            let range = match &options.range {
-                Some(wanted) => checked(s, &location, wanted, meta.size)?,
-                None => 0..meta.size,
-            };
-            let payload = if options.head {
-                stream::empty().boxed()
-            } else {
-                // The first chunk, most often all, comes with the same hop to a blocking thread.
-                let end = range.end.min(range.start + READ_CHUNK_BYTES);
-                let first = read(&*file, &(range.start..end)).map_err(|e| s.error(&location, e))?;
-                let first = stream::once(async move { Ok(first) });
-                first.chain(rest(store, location, file.into(), end..range.end)).boxed()
-            };
-            Ok(GetResult { payload: GetResultPayload::Stream(payload), meta, range, attributes: Attributes::new() })
-        })
-        .await
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let location = location.clone();
-        let ranges = ranges.to_vec();
-        self.blocking(move |s| {
-            let (file, meta) = s.open(&location)?;
-            let one = |r: Range<u64>| {
-                let range = checked(s, &location, &GetRange::Bounded(r), meta.size)?;
-                read(&*file, &range).map_err(|e| s.error(&location, e))
-            };
-            ranges.into_iter().map(one).collect()
-        })
-        .await
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let store = self.clone();
-        locations
-            .ready_chunks(512)
-            .then(move |chunk| {
-                let store = store.clone();
-                async move {
-                    let (paths, mut answers): (Vec<_>, Vec<_>) = chunk.into_iter().partition(Result::is_ok);
-                    let paths: Vec<Path> = paths.into_iter().flatten().collect();
-                    match store.blocking(move |s| Ok(s.delete(&paths))).await {
-                        Ok(done) => answers.extend(done),
-                        Err(e) => answers.push(Err(e)),
-                    }
-                    stream::iter(answers)
-                }
-            })
-            .flatten()
-            .boxed()
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.list_after(prefix, None)
-    }
-
-    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.list_after(prefix, Some(offset))
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let prefix = prefix.cloned();
-        self.blocking(move |s| s.list_level(prefix.as_ref())).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let create = match options.mode {
-            CopyMode::Create => true,
-            CopyMode::Overwrite => false,
-        };
-        let (from, to) = (from.clone(), to.clone());
-        self.blocking(move |s| s.copy(&from, &to, create)).await
-    }
-
-    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        let create = matches!(options.target_mode, object_store::RenameTargetMode::Create);
-        let (from, to) = (from.clone(), to.clone());
-        self.blocking(move |s| {
-            s.copy(&from, &to, create)?;
-            if from == to {
-                return Ok(());
-            }
-            s.delete(&[from]).into_iter().try_for_each(|r| r.map(|_| ()))
-        })
-        .await
-    }
-}
-
-impl LocalStore {
-    fn list_after(&self, prefix: Option<&Path>, after: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (prefix, after) = (prefix.cloned(), after.cloned());
-        let store = self.clone();
-        let all = async move { store.blocking(move |s| s.list(prefix.as_ref(), after.as_ref())).await };
-        stream::once(all).map_ok(|found| stream::iter(found.into_iter().map(Ok))).try_flatten().boxed()
-    }
-}
-
-fn checked(store: &Inner, location: &Path, wanted: &GetRange, size: u64) -> Result<Range<u64>> {
-    wanted.as_range(size).map_err(|e| store.error(location, io::Error::new(ErrorKind::InvalidInput, e.to_string())))
-}
-
-/// The rest of a range, a chunk at a time, each read when it is asked for.
-fn rest(
-    store: LocalStore,
-    location: Path,
-    file: Arc<dyn ReadFile>,
-    range: Range<u64>,
-) -> impl futures::Stream<Item = Result<Bytes>> + Send + 'static {
-    stream::try_unfold(range.start, move |at| {
-        let (store, location, file) = (store.clone(), location.clone(), Arc::clone(&file));
-        async move {
-            if at >= range.end {
-                return Ok(None);
-            }
-            let next = range.end.min(at + READ_CHUNK_BYTES);
-            let part = store.blocking(move |s| read(&*file, &(at..next)).map_err(|e| s.error(&location, e))).await?;
-            Ok(Some((part, next)))
-        }
-    })
-}
-
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
