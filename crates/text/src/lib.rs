@@ -4,6 +4,7 @@
 //!
 //! | module | question it answers |
 //! |---|---|
+//! | `simd` | where are the line ends, delimiters and quotes of these bytes? |
 //! | [`dialect`] | what do the bytes of a file mean? |
 //! | [`span`] | where does a field lie in its block, and what did its quoting look like? |
 //! | [`source`] | where do bytes come from: files, decompressors, anything with positioned reads |
@@ -11,7 +12,7 @@
 //! | [`views`] | string columns without a copy where that pays, built without a call per value |
 //! | [`parse`] | numbers, dates and times from bytes |
 //! | [`scan`] | what is wanted: columns, filter, limit, policies; a queue of splits and the workers that drain it |
-//! | [`csv`] | values of CSV fields, a column at a time |
+//! | `csv` | values of CSV fields, a column at a time |
 //! | [`hive`] | values of Hive fields, a column at a time; Hive's own rules, byte for byte |
 //! | [`infer`] | which dialect and types does this unknown CSV file have? |
 //! | [`write`] | rows back to text |
@@ -19,12 +20,14 @@
 pub mod block;
 pub mod compress;
 pub mod convert;
+mod csv;
 pub mod dialect;
 pub mod error;
 pub mod hive;
 pub mod infer;
 pub mod parse;
 pub mod scan;
+pub(crate) mod simd;
 pub mod source;
 pub mod span;
 pub mod views;
@@ -36,7 +39,10 @@ pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
 pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
 pub use infer::{Guess, Hints, Kind, Union, infer, infer_sample, union_by_name};
-pub use scan::{BadValue, Batch, FileInput, InvalidUtf8, Rejected, RowFilter, ScanMetrics, ScanOptions, Strings};
+pub use scan::{
+    BadValue, Batch, FileInput, InvalidUtf8, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions, ScanQueue, Strings,
+    Worker,
+};
 pub use source::{Compression, FileSource, MemorySource, Source};
 pub use span::Span;
 pub use write::{CsvWriter, HiveTextWriter};

@@ -207,21 +207,86 @@ fn build_copied(block: &TextBlock, spans: &[Span], nulls: Option<&NullBuffer>, l
 /// # Panics
 /// When `nulls` has another length than `spans`, or a span that is not NULL lies outside of the block.
 pub fn utf8_views(block: &TextBlock, spans: &[Span], nulls: Option<NullBuffer>, cx: &mut Cx<'_>) -> StringViewArray {
+    utf8_views_patched(block, spans, nulls, &Patches::default(), cx)
+}
+
+/// Values of some rows of a column that differ from the bytes of their spans: what remains after removing escapes.
+#[derive(Debug, Default)]
+pub struct Patches {
+    rows: Vec<usize>,
+    ends: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Patches {
+    /// Replaces the value of `row`, which must be above all rows so far, by the bytes that `write` appends.
+    ///
+    /// # Panics
+    /// When `row` is not above the last one, or `write` takes bytes away.
+    pub fn push(&mut self, row: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        assert!(self.rows.last().is_none_or(|last| *last < row), "rows ascend");
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        assert!(self.bytes.len() >= before, "values are appended");
+        self.rows.push(row);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn value(&self, i: usize) -> &[u8] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.bytes[start..self.ends[i]]
+    }
+
+    fn is_utf8(&self) -> bool {
+        (0..self.rows.len()).all(|i| simdutf8::basic::from_utf8(self.value(i)).is_ok())
+    }
+}
+
+/// As [`utf8_views`], with some values replaced.
+///
+/// # Panics
+/// As [`utf8_views`], and when a patch is for a row that does not exist.
+pub fn utf8_views_patched(
+    block: &TextBlock,
+    spans: &[Span],
+    nulls: Option<NullBuffer>,
+    patches: &Patches,
+    cx: &mut Cx<'_>,
+) -> StringViewArray {
     assert!(nulls.as_ref().is_none_or(|n| n.len() == spans.len()), "one null bit a span");
-    if block.is_utf8() {
-        let parts = build(block, spans, nulls.as_ref(), cx.strings, &cx.batch);
+    if block.is_utf8() && patches.is_utf8() {
+        let mut parts = build(block, spans, nulls.as_ref(), cx.strings, &cx.batch);
         if parts.boundaries {
-            let buffers: Arc<[Buffer]> = parts.buffer.into_iter().collect();
+            let mut buffers: Vec<Buffer> = parts.buffer.into_iter().collect();
+            for (i, row) in patches.rows.iter().enumerate() {
+                let value = patches.value(i);
+                let offset = ((patches.ends[i] - value.len()) as u64) << 32;
+                parts.views[*row] = view(load16(value, 0), value.len(), buffers.len() as u64 | offset);
+            }
+            if !patches.bytes.is_empty() {
+                buffers.push(Buffer::from_slice_ref(&patches.bytes));
+            }
+            let buffers: Arc<[Buffer]> = buffers.into();
             // SAFETY: `build` makes views whose offsets lie in the buffer with the prefix and inline bytes of the
             // value. The block is valid UTF-8 and every value starts and ends at a character boundary, so each value
-            // is valid UTF-8. NULL rows have the empty view.
+            // is valid UTF-8; so is each patch, and its view points to it in the last buffer. NULL rows have the empty view.
             return unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(parts.views), buffers, nulls) };
         }
     }
-    let mut column = ViewColumn::new(block, spans.len(), cx);
+    let mut column = ViewColumn::with_capacity(spans.len());
+    let mut patch = 0;
     for (i, span) in spans.iter().enumerate() {
+        let patched = patches.rows.get(patch) == Some(&i);
+        patch += patched as usize;
         if nulls.as_ref().is_some_and(|n| n.is_null(i)) {
             column.push_null();
+        } else if patched {
+            column.push_checked(patches.value(patch - 1), cx);
         } else {
             column.push_checked(&block.bytes()[span.start()..span.end()], cx);
         }
@@ -255,7 +320,7 @@ pub struct ViewColumn {
 }
 
 impl ViewColumn {
-    /// An empty column with room for `rows` values.
+    /// An empty column with room for `rows` values; what is pushed need not stand in the block.
     pub fn new(_block: &TextBlock, rows: usize, _cx: &Cx<'_>) -> Self {
         Self::with_capacity(rows)
     }

@@ -1,5 +1,21 @@
 //! What is wanted from files of text, and the queue of splits that workers drain.
 
+mod blocks;
+mod chain;
+mod chunk;
+mod grammar;
+mod head;
+mod machine;
+mod queue;
+mod rows;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+pub use queue::{Scan, ScanQueue};
+pub use worker::Worker;
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +25,9 @@ use arrow_schema::SchemaRef;
 
 use crate::dialect::Dialect;
 use crate::source::{Compression, Source};
+
+/// Largest block, and longest record, in bytes.
+pub const BLOCK_BYTES_MAX: usize = 512 << 20;
 
 /// What becomes of a value that does not fit its column's type, and of records with the wrong number of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

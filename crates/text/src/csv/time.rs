@@ -1,0 +1,139 @@
+//! Dates and times in the forms beside the fixed one.
+
+use crate::parse::{Civil, days_from_civil, days_in_month, micros};
+
+/// One run of digits: its value and what follows.
+fn number(text: &[u8], most: usize) -> Option<(u32, &[u8])> {
+    let n = text.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
+    if n == 0 {
+        return None;
+    }
+    let value = text[..n].iter().fold(0, |v, b| v * 10 + (b - b'0') as u32);
+    Some((value, &text[n..]))
+}
+
+const SHAPE: &str = "expected YYYY-MM-DD";
+
+/// Year, month, day at the start, and what follows: `Y-M-D`, `Y/M/D` with one or two digits for month and day, `YYYYMMDD`.
+fn civil_date(text: &[u8]) -> Result<(Civil, &[u8]), String> {
+    let shape = || SHAPE.to_string();
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (year, month, day, rest) = if digits == 8 {
+        let (year, rest) = number(text, 4).ok_or_else(shape)?;
+        let (month, rest) = number(rest, 2).ok_or_else(shape)?;
+        let (day, rest) = number(rest, 2).ok_or_else(shape)?;
+        (year, month, day, rest)
+    } else {
+        if digits != 4 {
+            return Err(shape());
+        }
+        let (year, rest) = number(text, 4).ok_or_else(shape)?;
+        let [separator @ (b'-' | b'/'), rest @ ..] = rest else { return Err(shape()) };
+        let (month, rest) = number(rest, 2).ok_or_else(shape)?;
+        let [again, rest @ ..] = rest else { return Err(shape()) };
+        if again != separator {
+            return Err(shape());
+        }
+        let (day, rest) = number(rest, 2).ok_or_else(shape)?;
+        (year, month, day, rest)
+    };
+    if !(1..=12).contains(&month) {
+        return Err(format!("month {month}"));
+    }
+    let days = days_in_month(year as i32, month);
+    if day == 0 || day > days {
+        return Err(format!("day {day} of a month with {days}"));
+    }
+    Ok((Civil { year: year as i32, month, day, ..Civil::default() }, rest))
+}
+
+/// Days since 1970-01-01; the error completes a message. A time of day behind the date is checked and dropped.
+pub(super) fn date(text: &[u8]) -> Result<i32, String> {
+    let (date, rest) = civil_date(text)?;
+    if !rest.is_empty() {
+        time_of_day(rest, date)?;
+    }
+    Ok(days_from_civil(date.year, date.month, date.day))
+}
+
+/// Microseconds since 1970-01-01 00:00:00; the error completes a message.
+///
+/// A date, alone or followed by blank or `T` and `H:M`, `H:M:S` or `H:M:S.fraction` (cut after six digits), and then
+/// perhaps by `Z` or an offset `+hh`, `+hhmm`, `+hh:mm`, which is subtracted: the result is UTC.
+pub(super) fn timestamp(text: &[u8]) -> Result<i64, String> {
+    let (date, rest) = civil_date(text)?;
+    if rest.is_empty() {
+        return Ok(micros(date));
+    }
+    time_of_day(rest, date)
+}
+
+fn time_of_day(rest: &[u8], mut at: Civil) -> Result<i64, String> {
+    let shape = || "expected HH:MM:SS after the date".to_string();
+    let [b' ' | b'T' | b't', rest @ ..] = rest else { return Err(shape()) };
+    let (hour, rest) = number(rest.trim_ascii_start(), 2).ok_or_else(shape)?;
+    let [b':', rest @ ..] = rest else { return Err(shape()) };
+    let (minute, mut rest) = number(rest, 2).ok_or_else(shape)?;
+    let mut second = 0;
+    if let [b':', more @ ..] = rest {
+        (second, rest) = number(more, 2).ok_or_else(shape)?;
+        if let [b'.' | b',', more @ ..] = rest {
+            let digits = more.iter().take_while(|b| b.is_ascii_digit()).count();
+            if digits == 0 {
+                return Err(shape());
+            }
+            at.micro = (0..6).fold(0, |v, i| v * 10 + if i < digits { (more[i] - b'0') as u32 } else { 0 });
+            rest = &more[digits..];
+        }
+    }
+    for (what, value, most) in [("hour", hour, 23), ("minute", minute, 59), ("second", second, 59)] {
+        if value > most {
+            return Err(format!("{what} {value}"));
+        }
+    }
+    (at.hour, at.minute, at.second) = (hour, minute, second);
+    Ok(micros(at) - offset(rest.trim_ascii_start())? * 1_000_000)
+}
+
+/// Seconds that a zone is ahead of UTC.
+fn offset(text: &[u8]) -> Result<i64, String> {
+    let (sign, rest) = match text {
+        [] | [b'Z' | b'z'] => return Ok(0),
+        [b'+', rest @ ..] => (1, rest),
+        [b'-', rest @ ..] => (-1, rest),
+        _ => return Err(format!("{:?} follows the time", String::from_utf8_lossy(text))),
+    };
+    let shape = || "expected a zone like +hh:mm".to_string();
+    let (hours, rest) = number(rest, 2).ok_or_else(shape)?;
+    let rest = rest.strip_prefix(b":").unwrap_or(rest);
+    let (minutes, rest) = if rest.is_empty() { (0, rest) } else { number(rest, 2).ok_or_else(shape)? };
+    if !rest.is_empty() || hours > 15 || minutes > 59 {
+        return Err(shape());
+    }
+    Ok(sign * (hours * 3600 + minutes * 60) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let day = 86_400_000_000i64;
+        assert_eq!(timestamp(b"1970-01-02"), Ok(day));
+        assert_eq!(timestamp(b"1970-1-2 3:04"), Ok(day + 11_040_000_000));
+        assert_eq!(timestamp(b"1970/01/02T00:00:01.5Z"), Ok(day + 1_500_000));
+        assert_eq!(timestamp(b"19700102 00:00:00.1234567"), Ok(day + 123_456));
+        assert_eq!(timestamp(b"1970-01-02 02:00:00+02:00"), Ok(day));
+        assert_eq!(timestamp(b"1970-01-01 22:30:00 -0130"), Ok(day));
+        assert_eq!(timestamp(b"2024-13-01"), Err("month 13".into()));
+        assert_eq!(timestamp(b"2023-02-29"), Err("day 29 of a month with 28".into()));
+        assert_eq!(timestamp(b"2023-02-28 24:00:00"), Err("hour 24".into()));
+        assert_eq!(date(b"1970-01-02 10:00:00"), Ok(1));
+        for bad in
+            ["", "1970", "1970-01", "70-01-01", "1970-01/02", "1970-01-01x", "1970-01-01 1", "1970-01-01 10:00:00."]
+        {
+            assert!(timestamp(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! One block of a file, read by position: from its first record start to the end of its last record.
+//!
+//! ```text
+//!            | LOOK |<------- block ------->| AHEAD |
+//! ...aaaaaaaaaaaaaaaa\nbbbbbb\nccc ... yyyy\nzzzzzzzzz\n...
+//!                      ^ first record        ^ the last record begins in the block and is read to its end
+//! ```
+//!
+//! A record belongs to the block in which it starts. Whether the block's first byte starts one is told by the byte before
+//! it, and in files with quotes by the [`Chain`](super::chain).
+
+use std::sync::atomic::Ordering;
+
+use super::BLOCK_BYTES_MAX;
+use super::chain::Summary;
+use super::chunk::{Chunk, Structure};
+use super::grammar::{Ends, Grammar};
+use super::machine::{self, Place, State};
+use super::queue::{Scan, ScanQueue};
+use super::worker::Part;
+use crate::block::{PAD, TextBlock};
+use crate::error::{ErrorKind, TextError};
+use crate::simd::{Carry, Found, Index};
+use crate::source::read_full;
+
+/// Bytes read before a block, for what must be known about them.
+const LOOK: u64 = 16;
+/// Bytes read behind a block at first; the end of its last record usually is among them.
+const AHEAD: u64 = 4096;
+/// Steps in which single line ends are searched.
+const STEP: usize = 512;
+
+/// How many records a block has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted {
+    pub rows: u64,
+}
+
+/// Appends the structure of `bytes[from..to]` to `index`; by masks where they can, else by the machine. Returns as
+/// [`machine::run`] does.
+pub(super) fn find(
+    scan: &Scan,
+    bytes: &[u8],
+    from: usize,
+    to: usize,
+    more: bool,
+    state: State,
+    index: &mut Index,
+) -> (State, usize) {
+    let quoting = scan.grammar.quote.is_some();
+    if let (Some(shape), Some(mut carry)) = (&scan.shape, state.carry()) {
+        let before = (index.ends.len(), index.lines.len(), index.specials.len());
+        if scan.simd.index(bytes, from, to, shape, &mut carry, index) == Found::Regular {
+            // The masks give positions within each stretch; line counts go on from what was there.
+            return (State::from_carry(&carry, quoting), to);
+        }
+        index.ends.truncate(before.0);
+        index.lines.truncate(before.1);
+        index.specials.truncate(before.2);
+        index.any_quote = true;
+    }
+    machine::run(&scan.grammar, bytes, from, to, more, state, index)
+}
+
+/// The state at the start of a block of a file without quotes, from the bytes before it (`bytes[..at]`, which reach back
+/// at least one byte); `None`: an escape run begins before them.
+fn state_before(bytes: &[u8], at: usize, reaches_start: bool, grammar: &Grammar) -> Option<State> {
+    let run_before = |end: usize| -> Option<bool> {
+        let Some(escape) = grammar.escape else { return Some(false) };
+        let run = bytes[..end].iter().rev().take_while(|b| **b == escape).count();
+        (run < end || reaches_start).then_some(run % 2 == 1)
+    };
+    let last = bytes[at - 1];
+    let ends_line = match &grammar.ends {
+        Ends::Feed => last == b'\n',
+        Ends::Any => matches!(last, b'\n' | b'\r'),
+        Ends::Byte(b) => last == *b,
+        Ends::Bytes(_) => false,
+    };
+    if ends_line {
+        let hidden = grammar.escape_hides_line_end && run_before(at - 1)?;
+        if !hidden {
+            return Some(State { place: Place::Record, cr: grammar.ends == Ends::Any && last == b'\r' });
+        }
+        return Some(State { place: Place::Plain, cr: false });
+    }
+    let place = if run_before(at)? { Place::PlainEscaped } else { Place::Plain };
+    Some(State { place, cr: false })
+}
+
+struct Reader<'a> {
+    queue: &'a ScanQueue,
+    file: usize,
+    /// Position in the file of `buffer[PAD]`.
+    base: u64,
+    /// Where records of the file end.
+    end: u64,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are filled, padding included.
+    filled: usize,
+}
+
+impl Reader<'_> {
+    fn io(&self, e: std::io::Error) -> TextError {
+        TextError::io(&self.queue.files[self.file].input.name, e)
+    }
+
+    /// Reads on, up to `to` in the file.
+    fn fill(&mut self, to: u64) -> Result<(), TextError> {
+        let wanted = PAD + (to.min(self.end) - self.base) as usize;
+        if wanted + PAD > self.buffer.len() {
+            let mut larger = self.queue.pool.take(wanted + PAD);
+            larger[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+            self.queue.pool.give_back(std::mem::replace(&mut self.buffer, larger));
+        }
+        let at = self.base + (self.filled - PAD) as u64;
+        let source = &*self.queue.files[self.file].input.source;
+        let n = read_full(source, at, &mut self.buffer[self.filled..wanted]).map_err(|e| self.io(e))?;
+        self.filled += n;
+        self.queue.counters.bytes_read.fetch_add(n as u64, Ordering::Relaxed);
+        if self.filled < wanted {
+            return Err(self.io(std::io::Error::new(
+                std::io::ErrorKind::UnexpectedEof,
+                format!("the file ended at byte {}, expected {} bytes", at + n as u64, source.len()),
+            )));
+        }
+        Ok(())
+    }
+
+    fn at_end(&self) -> bool {
+        self.base + (self.filled - PAD) as u64 >= self.end
+    }
+
+    /// Reads more for a record that is longer than what is there.
+    fn fill_more(&mut self) -> Result<(), TextError> {
+        let have = (self.filled - PAD) as u64;
+        if have >= RECORD_BYTES_MAX {
+            let name = &self.queue.files[self.file].input.name;
+            return Err(too_long().in_file(name));
+        }
+        self.fill(self.base + have + have.clamp(AHEAD, RECORD_BYTES_MAX - have + AHEAD))
+    }
+}
+
+/// Longest record that is accepted, in bytes.
+pub(super) const RECORD_BYTES_MAX: u64 = BLOCK_BYTES_MAX as u64;
+
+pub(super) fn too_long() -> TextError {
+    TextError::new(ErrorKind::Limit, format!("a record is longer than {} MiB", RECORD_BYTES_MAX >> 20))
+        .with_hint("is the line end, or a quote that is never closed, the right one?")
+}
+
+/// Tells the others when this worker will not publish any more.
+struct Promise<'a> {
+    queue: &'a ScanQueue,
+    file: usize,
+    kept: bool,
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.queue.files[self.file].chain.fail();
+        }
+    }
+}
+
+/// Reads a block and finds its records.
+pub(super) fn read(
+    queue: &ScanQueue,
+    file: usize,
+    block: u64,
+    extent: (u64, u64),
+    mut index: Index,
+) -> Result<Part, TextError> {
+    let scan = &*queue.scan;
+    let grammar = &scan.grammar;
+    let quoting = grammar.quote.is_some();
+    let mut promise = Promise { queue, file, kept: !quoting };
+    let (start, end) = extent;
+    let (from, to) = queue.block_range(start, end, block);
+    let look = (from - start).min(LOOK);
+    let base = from - look;
+    let counting = scan.counts_only();
+    let ahead = if counting { 0 } else { AHEAD };
+    let buffer = queue.pool.take(PAD * 2 + (to + ahead - base) as usize);
+    let mut reader = Reader { queue, file, base, end, buffer, filled: PAD };
+    reader.fill(to + ahead)?;
+    queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
+    let at_from = PAD + look as usize;
+    let at_to = PAD + (to - base) as usize;
+
+    // In which state does the block begin?
+    let state = if block == 0 {
+        State::RECORD
+    } else if !quoting {
+        let bytes = &reader.buffer[PAD..at_from];
+        match state_before(bytes, bytes.len(), base == start, grammar) {
+            Some(state) => state,
+            None => State { place: before_escapes(&reader, from, start, grammar)?, cr: false },
+        }
+    } else {
+        let chain = &queue.files[file].chain;
+        let known = match chain.start_of(block) {
+            Some(state) => Some(state),
+            None => {
+                let bytes = &reader.buffer[PAD..at_to];
+                let escaped = escaped_at(&reader, at_from, from, start, grammar)?;
+                let summary = summary(scan, bytes, at_from - PAD, escaped);
+                chain.wait(block, summary)
+            }
+        };
+        match known {
+            Some(state) => state,
+            None => return Err(TextError::new(ErrorKind::Cancelled, "another worker of the scan failed")),
+        }
+    };
+
+    // The first record, behind the end of one that began before the block.
+    index.clear();
+    let mut state = state;
+    let mut at = at_from;
+    let mut first = None;
+    if state.place == Place::Record {
+        first = Some(at_from);
+    }
+    while first.is_none() && at < at_to {
+        let step = (at + STEP).min(at_to);
+        let (next, reached) = find(scan, &reader.buffer, at, step, true, state, &mut index);
+        if let Some(line) = index.lines.first() {
+            let line_end = index.ends[*line as usize - 1] as usize;
+            first = Some(line_end + grammar.line_end_len() as usize);
+            state = State { place: Place::Record, cr: grammar.ends == Ends::Any && reader.buffer[line_end] == b'\r' };
+        } else if reached == at {
+            // Half of a delimiter may stand here: look at more bytes at once.
+            let (next, _) = find(scan, &reader.buffer, at, at_to, false, state, &mut index);
+            state = next;
+            at = at_to;
+            if let Some(line) = index.lines.first() {
+                let line_end = index.ends[*line as usize - 1] as usize;
+                first = Some(line_end + grammar.line_end_len() as usize);
+                state =
+                    State { place: Place::Record, cr: grammar.ends == Ends::Any && reader.buffer[line_end] == b'\r' };
+            }
+        } else {
+            state = next;
+            at = reached;
+        }
+        index.clear();
+    }
+    let mut first = first.unwrap_or(at_to);
+    if state.cr && first < at_to && reader.buffer[first] == b'\n' {
+        first += 1;
+        state.cr = false;
+    }
+    if first >= at_to {
+        // No record starts here.
+        if quoting {
+            queue.files[file].chain.end_of(block, state);
+            promise.kept = true;
+        }
+        queue.pool.give_back(reader.buffer);
+        return Ok(none(file, counting, index));
+    }
+    state.cr = false;
+
+    if counting && let Some(shape) = &scan.shape {
+        let mut carry = Carry::RECORD;
+        let (lines, found) = scan.simd.count(&reader.buffer, first, at_to, shape, &mut carry);
+        if found == Found::Regular {
+            let end_state = State::from_carry(&carry, quoting);
+            if quoting {
+                queue.files[file].chain.end_of(block, end_state);
+                promise.kept = true;
+            }
+            // A record that begins here and goes on behind the block counts here.
+            let unfinished = end_state.place != Place::Record;
+            queue.pool.give_back(reader.buffer);
+            return Ok(Part::Count(file, Counted { rows: lines + unfinished as u64 }));
+        }
+    }
+
+    // All records that start in the block, and the end of the last one.
+    let has_more = to < end;
+    let (next, reached) = find(scan, &reader.buffer, first, at_to, has_more, state, &mut index);
+    if quoting {
+        // Single bytes only: the whole block was looked at.
+        queue.files[file].chain.end_of(block, next);
+        promise.kept = true;
+    }
+    state = next;
+    at = reached;
+    let mut seen = 0;
+    let mut step = STEP;
+    let mut unterminated = false;
+    loop {
+        let bytes = &reader.buffer[..reader.filled];
+        let closing = index.lines[seen..]
+            .iter()
+            .position(|line| next_record(bytes, index.ends[*line as usize - 1] as usize, grammar) >= at_to);
+        if let Some(i) = closing {
+            keep_lines(&mut index, seen + i + 1);
+            break;
+        }
+        seen = index.lines.len();
+        if at >= reader.filled && reader.at_end() {
+            if state.place != Place::Record {
+                unterminated = matches!(state.place, Place::Quoted | Place::QuotedEscaped);
+                index.ends.push(reader.filled as u32);
+                index.lines.push(index.ends.len() as u32);
+            }
+            break;
+        }
+        let stop = (at + step).min(reader.filled);
+        let more = stop < reader.filled || !reader.at_end();
+        let (next, reached) = find(scan, &reader.buffer, at, stop, more, state, &mut index);
+        if reached == at {
+            if stop == reader.filled && !reader.at_end() {
+                reader.fill_more()?;
+            } else {
+                step *= 2;
+            }
+        }
+        state = next;
+        at = reached;
+        if at == reader.filled && !reader.at_end() {
+            reader.fill_more()?;
+        }
+        step = (step * 2).min(1 << 20);
+    }
+    let found = Structure { file, offset: base as i64 - PAD as i64, start: first, index, unterminated };
+    Ok(finish(queue, reader.buffer, reader.filled, found, counting))
+}
+
+/// Where the record after a line end at `end` begins, as far as `bytes` tell.
+fn next_record(bytes: &[u8], end: usize, grammar: &Grammar) -> usize {
+    let next = end + grammar.line_end_len() as usize;
+    let pair = grammar.ends == Ends::Any && bytes[end] == b'\r' && bytes.get(next) == Some(&b'\n');
+    next + pair as usize
+}
+
+/// Records of a block as a part; shares the buffer.
+fn finish(queue: &ScanQueue, buffer: Vec<u8>, filled: usize, found: Structure, counting: bool) -> Part {
+    let scan = &*queue.scan;
+    let text = &buffer[found.start.min(filled)..filled];
+    // What lies behind the last record may end in the middle of a character.
+    let last = found.index.ends.last().map_or(0, |e| *e as usize + 1).saturating_sub(found.start).min(text.len());
+    let utf8 = scan.text && !counting && simdutf8::basic::from_utf8(&text[..last]).is_ok();
+    let file = found.file;
+    let block = TextBlock::new(queue.pool.share(buffer), utf8);
+    let chunk = Chunk::new(found, block, &scan.grammar);
+    if counting {
+        return Part::Count(file, Counted { rows: chunk.rows() as u64 });
+    }
+    Part::Records(chunk)
+}
+
+fn none(file: usize, counting: bool, index: Index) -> Part {
+    if counting {
+        return Part::Count(file, Counted { rows: 0 });
+    }
+    let found = Structure { file, offset: 0, start: 0, index, unterminated: false };
+    Part::Records(Chunk::empty(found))
+}
+
+/// Keeps only the first `lines` lines of an index.
+pub(super) fn keep_lines(index: &mut Index, lines: usize) {
+    let Some(last) = lines.checked_sub(1) else {
+        index.ends.clear();
+        index.lines.clear();
+        return;
+    };
+    let ends = index.lines[last] as usize;
+    let position = index.ends[ends - 1];
+    index.lines.truncate(lines);
+    index.ends.truncate(ends);
+    while index.specials.last().is_some_and(|s| *s > position) {
+        index.specials.pop();
+    }
+}
+
+/// What the block's quotes mean in both cases. `bytes[at..]` is the block.
+fn summary(scan: &Scan, bytes: &[u8], at: usize, escaped: bool) -> Summary {
+    let Some(shape) = &scan.shape else { return Summary { outside: None, inside: None } };
+    let grammar = &scan.grammar;
+    let before = bytes[at - 1];
+    let cr = grammar.ends == Ends::Any && before == b'\r';
+    let line = cr || before == shape.line_end;
+    let carry = Carry {
+        inside: 0,
+        escaped: escaped as u64,
+        cr: cr as u64,
+        open: (line || before == shape.delimiter) as u64,
+        closed: 0,
+        line: line as u64,
+    };
+    let (outside, inside) = scan.simd.quotes(bytes, at, bytes.len(), shape, &carry);
+    Summary {
+        outside: outside.map(|c| State::from_carry(&c, true)),
+        inside: inside.map(|c| State::from_carry(&c, true)),
+    }
+}
+
+/// Whether the byte at `at` (in the file: `position`) follows an odd run of escapes.
+fn escaped_at(reader: &Reader<'_>, at: usize, position: u64, start: u64, grammar: &Grammar) -> Result<bool, TextError> {
+    let Some(escape) = grammar.escape else { return Ok(false) };
+    let look = &reader.buffer[PAD..at];
+    let run = look.iter().rev().take_while(|b| **b == escape).count() as u64;
+    if run < look.len() as u64 {
+        return Ok(run % 2 == 1);
+    }
+    Ok(escape_run(reader, position, start, escape)? % 2 == 1)
+}
+
+/// The place behind a long run of escapes, or behind a line end behind one.
+fn before_escapes(reader: &Reader<'_>, from: u64, start: u64, grammar: &Grammar) -> Result<Place, TextError> {
+    let Some(escape) = grammar.escape else { return Ok(Place::Plain) };
+    let mut last = [0u8; 1];
+    let source = &*reader.queue.files[reader.file].input.source;
+    read_full(source, from - 1, &mut last).map_err(|e| reader.io(e))?;
+    if last[0] == escape {
+        let odd = escape_run(reader, from, start, escape)? % 2 == 1;
+        return Ok(if odd { Place::PlainEscaped } else { Place::Plain });
+    }
+    // A line end, hidden or not.
+    let odd = escape_run(reader, from - 1, start, escape)? % 2 == 1;
+    Ok(if odd { Place::Plain } else { Place::Record })
+}
+
+/// Number of escapes directly before `position` in the file.
+fn escape_run(reader: &Reader<'_>, position: u64, start: u64, escape: u8) -> Result<u64, TextError> {
+    let source = &*reader.queue.files[reader.file].input.source;
+    let mut window = 4096;
+    loop {
+        let from = start.max(position.saturating_sub(window));
+        let mut bytes = vec![0; (position - from) as usize];
+        read_full(source, from, &mut bytes).map_err(|e| reader.io(e))?;
+        let run = bytes.iter().rev().take_while(|b| **b == escape).count() as u64;
+        if run < bytes.len() as u64 || from == start {
+            return Ok(run);
+        }
+        window *= 16;
+    }
+}

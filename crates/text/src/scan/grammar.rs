@@ -1,0 +1,179 @@
+//! A dialect reduced to what finding records and fields needs.
+
+use crate::dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
+use crate::error::{ErrorKind, TextError};
+use crate::simd::Shape;
+
+/// How lines end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// `\n`; a `\r` before it is no data.
+    Feed,
+    /// `\n`, `\r\n` or `\r`.
+    Any,
+    /// One byte, nothing else.
+    Byte(u8),
+    /// Several bytes.
+    Bytes(Vec<u8>),
+}
+
+/// Structure of a file: what [`machine`](super::machine) and [`Shape`] follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grammar {
+    /// Between fields; `None`: lines are cut by a [`SplitLine`](crate::convert::SplitLine).
+    pub delimiter: Option<Vec<u8>>,
+    pub ends: Ends,
+    pub quote: Option<u8>,
+    pub escape: Option<u8>,
+    pub escape_hides_line_end: bool,
+    pub comment: Option<u8>,
+    /// Blanks and tabs around fields are no data.
+    pub trim: bool,
+    /// Lines without bytes are no rows.
+    pub skip_empty: bool,
+    /// A wrong number of fields makes a record bad.
+    pub strict: bool,
+    /// The last column goes on to the end of the line.
+    pub takes_rest: bool,
+    /// Lines to drop at the start of a file, then whether a record of names follows, lines to drop at its end.
+    pub skip_lines: u64,
+    pub header: bool,
+    pub footer: u64,
+}
+
+impl Grammar {
+    /// # Errors
+    /// `Options` where the dialect contradicts itself.
+    pub(crate) fn try_new(dialect: &Dialect, columns: usize) -> Result<Self, TextError> {
+        match dialect {
+            Dialect::Csv(csv) => Self::csv(csv, columns),
+            Dialect::Hive(hive) => Self::hive(hive),
+        }
+    }
+
+    fn csv(d: &CsvDialect, columns: usize) -> Result<Self, TextError> {
+        let wrong = |what: &str| Err(TextError::new(ErrorKind::Options, what));
+        if d.delimiter.is_empty() {
+            return wrong("the delimiter is empty, expected at least one byte");
+        }
+        if matches!(&d.line_end, LineEnd::Bytes(b) if b.is_empty()) {
+            return wrong("the line end is empty, expected at least one byte");
+        }
+        let ends = ends(&d.line_end);
+        let is_end = |b: u8| match &ends {
+            Ends::Feed => b == b'\n',
+            Ends::Any => b == b'\n' || b == b'\r',
+            Ends::Byte(e) => b == *e,
+            Ends::Bytes(e) => b == e[0],
+        };
+        if is_end(d.delimiter[0]) && (d.delimiter.len() == 1 || !matches!(ends, Ends::Bytes(_))) {
+            return wrong("the delimiter begins with the line end");
+        }
+        for (name, byte) in [("quote", d.quote), ("escape", d.escape), ("comment", d.comment)] {
+            let Some(byte) = byte else { continue };
+            if byte == d.delimiter[0] || is_end(byte) {
+                return wrong(&format!("the {name} byte {:?} is the delimiter's or the line end's", byte as char));
+            }
+        }
+        if d.comment.is_some() && d.comment == d.quote {
+            return wrong("comment and quote are the same byte");
+        }
+        // An escape equal to the quote is what doubling already says.
+        let escape = d.escape.filter(|e| Some(*e) != d.quote);
+        Ok(Grammar {
+            delimiter: Some(d.delimiter.clone()),
+            ends,
+            quote: d.quote,
+            escape,
+            escape_hides_line_end: true,
+            comment: d.comment,
+            trim: d.trim,
+            skip_empty: columns != 1,
+            strict: d.ragged == Ragged::Error,
+            takes_rest: false,
+            skip_lines: d.skip_lines,
+            header: d.header,
+            footer: 0,
+        })
+    }
+
+    fn hive(d: &HiveDialect) -> Result<Self, TextError> {
+        if matches!(&d.line_end, LineEnd::Bytes(b) if b.is_empty()) {
+            return Err(TextError::new(ErrorKind::Options, "textinputformat.record.delimiter is empty"));
+        }
+        let delimiter = match &d.serde {
+            HiveSerde::LazySimple => Some(vec![d.separators.first().copied().unwrap_or(1)]),
+            HiveSerde::MultiDelimit { .. } | HiveSerde::OpenCsv { .. } => None,
+        };
+        // The separator is looked for before the escape, so an escape of the same byte never has an effect.
+        let escape = if delimiter.is_some() { d.escape } else { None };
+        let escape = escape.filter(|e| delimiter.as_ref().is_some_and(|s| s[0] != *e));
+        Ok(Grammar {
+            delimiter,
+            ends: ends(&d.line_end),
+            quote: None,
+            escape,
+            escape_hides_line_end: false,
+            comment: None,
+            trim: false,
+            skip_empty: false,
+            strict: false,
+            takes_rest: d.last_column_takes_rest,
+            skip_lines: d.skip_header,
+            header: false,
+            footer: d.skip_footer,
+        })
+    }
+
+    /// The shape for the SIMD index; `None` where delimiter or line end have several bytes.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        let line_end = match &self.ends {
+            Ends::Feed | Ends::Any => b'\n',
+            Ends::Byte(b) => *b,
+            Ends::Bytes(_) => return None,
+        };
+        let delimiter = match &self.delimiter {
+            Some(d) if d.len() == 1 => d[0],
+            Some(_) => return None,
+            // No delimiter is wanted: one that never is found, because line ends win.
+            None => line_end,
+        };
+        Some(Shape {
+            delimiter,
+            line_end,
+            any_newline: self.ends == Ends::Any,
+            quote: self.quote,
+            escape: self.escape,
+            escape_hides_line_end: self.escape_hides_line_end,
+            comment: self.comment,
+            skip_empty: self.skip_empty,
+        })
+    }
+
+    pub(crate) fn delimiter_len(&self) -> u32 {
+        self.delimiter.as_ref().map_or(1, |d| d.len() as u32)
+    }
+
+    pub(crate) fn line_end_len(&self) -> u32 {
+        match &self.ends {
+            Ends::Bytes(b) => b.len() as u32,
+            _ => 1,
+        }
+    }
+
+    /// Whether a worker can begin in the middle of a file: quotes are resolved between workers by masks, which need single
+    /// bytes; without quotes a line end must be one byte, so that it cannot be met by its half.
+    pub(crate) fn splittable(&self) -> bool {
+        let byte_ends = !matches!(self.ends, Ends::Bytes(_));
+        byte_ends && (self.quote.is_none() || self.shape().is_some())
+    }
+}
+
+fn ends(line_end: &LineEnd) -> Ends {
+    match line_end {
+        LineEnd::Newline => Ends::Feed,
+        LineEnd::AnyNewline => Ends::Any,
+        LineEnd::Bytes(b) if b.len() == 1 => Ends::Byte(b[0]),
+        LineEnd::Bytes(b) => Ends::Bytes(b.clone()),
+    }
+}

@@ -1,0 +1,361 @@
+//! One scan over several files: what is resolved once, the queue of splits, and what all workers share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+
+use super::chain::Chain;
+use super::grammar::Grammar;
+use super::head;
+use super::worker::Worker;
+use super::{FileInput, Rejected, ScanMetrics, ScanOptions};
+use crate::block::{BufferPool, TextBlock};
+use crate::convert::{Convert, Cx, SplitLine};
+use crate::dialect::Dialect;
+use crate::error::{ErrorKind, TextError};
+use crate::simd::{Shape, Simd};
+use crate::source::Compression;
+use crate::span::Span;
+
+/// Bytes of the first block of a scan with a limit.
+const FIRST_BLOCK: u64 = 64 << 10;
+/// Rejected records that are kept with their text.
+const REJECTED_KEPT: usize = 1000;
+
+/// A scan's options with everything resolved that is the same for all files: column mapping, converters, instruction set.
+#[derive(Debug)]
+pub struct Scan {
+    pub(super) options: ScanOptions,
+    pub(super) grammar: Grammar,
+    pub(super) shape: Option<Shape>,
+    pub(super) simd: Simd,
+    pub(super) splitter: Option<Arc<dyn SplitLine>>,
+    converters: Vec<Result<Arc<dyn Convert>, TextError>>,
+    pub(super) output: SchemaRef,
+    /// Whether any column in use holds text.
+    pub(super) text: bool,
+}
+
+impl Scan {
+    /// Checks and resolves the options.
+    ///
+    /// # Errors
+    /// `Options` for a dialect that contradicts itself, a projected column that does not exist or whose type cannot be
+    /// read from text, and sizes of zero.
+    pub fn try_new(options: ScanOptions) -> Result<Arc<Scan>, TextError> {
+        Self::with_simd(options, Simd::best())
+    }
+
+    pub(crate) fn with_simd(options: ScanOptions, simd: Simd) -> Result<Arc<Scan>, TextError> {
+        let columns = options.schema.fields().len();
+        if options.batch_rows == 0 || options.block_bytes == 0 {
+            return Err(TextError::new(ErrorKind::Options, "batch_rows and block_bytes must be at least 1"));
+        }
+        if options.block_bytes > super::BLOCK_BYTES_MAX {
+            let reason =
+                format!("block_bytes is {}, at most {} are possible", options.block_bytes, super::BLOCK_BYTES_MAX);
+            return Err(TextError::new(ErrorKind::Options, reason));
+        }
+        if let Some(bad) = options.projection.iter().find(|c| **c >= columns) {
+            let reason = format!("column {bad} is projected, the file has {columns}");
+            return Err(TextError::new(ErrorKind::Options, reason));
+        }
+        let splitter = splitter(&options.dialect)?;
+        let mut grammar = Grammar::try_new(&options.dialect, columns)?;
+        if splitter.is_some() {
+            // Only lines are found here; the splitter cuts them.
+            grammar.delimiter = None;
+            grammar.escape = None;
+        }
+        let fields = options.schema.fields();
+        let converters: Vec<_> = fields.iter().map(|field| converter(field, &options.dialect)).collect();
+        for column in &options.projection {
+            if let Err(e) = &converters[*column] {
+                return Err(TextError::new(e.kind, e.reason.clone()).in_column(fields[*column].name()));
+            }
+        }
+        let output = Schema::new(options.projection.iter().map(|c| Arc::clone(&fields[*c])).collect::<Vec<_>>());
+        let filtered = options.filter.is_some();
+        let is_text = |t: &DataType| matches!(t, DataType::Utf8View) || t.is_nested();
+        let text = options.projection.iter().any(|c| is_text(fields[*c].data_type())) || filtered;
+        Ok(Arc::new(Scan {
+            shape: grammar.shape(),
+            splitter,
+            grammar,
+            simd,
+            converters,
+            output: Arc::new(output),
+            text,
+            options,
+        }))
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// Name of the instruction set in use.
+    pub fn simd_name(&self) -> &'static str {
+        self.simd.name()
+    }
+
+    /// Whether nothing but the number of records is wanted.
+    pub(super) fn counts_only(&self) -> bool {
+        let o = &self.options;
+        o.projection.is_empty() && o.filter.is_none() && !matches!(o.bad_value, super::BadValue::Reject { .. })
+    }
+
+    pub(super) fn convert(
+        &self,
+        column: usize,
+        block: &TextBlock,
+        spans: &[Span],
+        cx: &mut Cx<'_>,
+    ) -> Result<ArrayRef, TextError> {
+        match &self.converters[column] {
+            Ok(converter) => converter.convert(block, spans, cx),
+            Err(e) => Err(TextError::new(e.kind, e.reason.clone()).in_column(self.options.schema.field(column).name())),
+        }
+    }
+}
+
+fn converter(field: &FieldRef, dialect: &Dialect) -> Result<Arc<dyn Convert>, TextError> {
+    match dialect {
+        Dialect::Csv(csv) => crate::csv::converter(field, csv),
+        Dialect::Hive(hive) => crate::hive::converter(hive, field).map(Into::into),
+    }
+}
+
+fn splitter(dialect: &Dialect) -> Result<Option<Arc<dyn SplitLine>>, TextError> {
+    match dialect {
+        Dialect::Csv(_) => Ok(None),
+        Dialect::Hive(hive) => Ok(crate::hive::line_splitter(hive)?.map(Into::into)),
+    }
+}
+
+/// How a file is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Plan {
+    /// Blocks by position; records are in `start..end`.
+    Blocks { start: u64, end: u64, blocks: u64 },
+    /// From the beginning to the end by one worker.
+    Stream,
+}
+
+#[derive(Debug)]
+pub(super) struct File {
+    pub input: FileInput,
+    pub plan: std::sync::OnceLock<Plan>,
+    pub chain: Chain,
+}
+
+/// What a worker does next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Claim {
+    Block { file: usize, block: u64 },
+    Stream { file: usize },
+    Nothing,
+}
+
+#[derive(Debug, Default)]
+struct Cursor {
+    file: usize,
+    block: u64,
+    /// Whether the first split was handed out, and whether its worker came back with rows or without.
+    begun: bool,
+    first_done: bool,
+}
+
+/// The splits of all files, in file order, and the state that workers share.
+#[derive(Debug)]
+pub struct ScanQueue {
+    pub(super) scan: Arc<Scan>,
+    pub(super) files: Vec<File>,
+    cursor: Mutex<Cursor>,
+    first_done: Condvar,
+    pub(super) pool: Arc<BufferPool>,
+    /// Rows that may still be returned.
+    remaining: AtomicU64,
+    cancelled: AtomicBool,
+    pub(super) counters: Counters,
+    rejected: Mutex<Vec<Rejected>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub bytes_read: AtomicU64,
+    pub rows_scanned: AtomicU64,
+    pub rows_returned: AtomicU64,
+    pub rows_rejected: AtomicU64,
+    pub blocks: AtomicU64,
+}
+
+impl ScanQueue {
+    /// A queue over `files`. Nothing is read yet.
+    pub fn new(scan: Arc<Scan>, files: Vec<FileInput>) -> Arc<Self> {
+        let remaining = AtomicU64::new(scan.options.limit.unwrap_or(u64::MAX));
+        let files = files
+            .into_iter()
+            .map(|input| File { input, plan: std::sync::OnceLock::new(), chain: Chain::new() })
+            .collect();
+        Arc::new(ScanQueue {
+            scan,
+            files,
+            cursor: Mutex::default(),
+            first_done: Condvar::new(),
+            pool: Arc::default(),
+            remaining,
+            cancelled: AtomicBool::new(false),
+            counters: Counters::default(),
+            rejected: Mutex::default(),
+        })
+    }
+
+    /// A worker that takes splits from this queue. Use one a thread.
+    pub fn worker(self: &Arc<Self>) -> Worker {
+        Worker::new(Arc::clone(self))
+    }
+
+    /// Counts so far.
+    pub fn metrics(&self) -> ScanMetrics {
+        let c = &self.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ScanMetrics {
+            bytes_read: get(&c.bytes_read),
+            rows_scanned: get(&c.rows_scanned),
+            rows_returned: get(&c.rows_returned),
+            rows_rejected: get(&c.rows_rejected),
+            blocks: get(&c.blocks),
+        }
+    }
+
+    /// The records left out so far, in no particular order; the first 1000 that were met.
+    pub fn rejected(&self) -> Vec<Rejected> {
+        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Makes workers stop at their next block, with an error of kind `Cancelled`.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.notify_first_done();
+        for file in &self.files {
+            file.chain.fail();
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.remaining.load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes up to `rows` from what may still be returned.
+    pub(super) fn take_rows(&self, rows: usize) -> usize {
+        if self.scan.options.limit.is_none() {
+            return rows;
+        }
+        let mut taken = 0;
+        let _ = self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            taken = left.min(rows as u64);
+            Some(left - taken)
+        });
+        taken as usize
+    }
+
+    /// Whether one more rejected record can be kept with its text.
+    pub(super) fn keeps_rejected(&self) -> bool {
+        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).len() < REJECTED_KEPT
+    }
+
+    pub(super) fn reject(&self, rejected: Rejected) {
+        let mut all = self.rejected.lock().unwrap_or_else(|e| e.into_inner());
+        if all.len() < REJECTED_KEPT {
+            all.push(rejected);
+        }
+    }
+
+    /// The next split. With a limit, all but the first worker wait until the first split has shown how far it gets.
+    pub(super) fn claim(&self) -> Result<Claim, TextError> {
+        let limited = self.scan.options.limit.is_some();
+        let mut cursor = self.cursor.lock().unwrap_or_else(|e| e.into_inner());
+        while limited && cursor.begun && !cursor.first_done && !self.is_cancelled() {
+            cursor = self.first_done.wait(cursor).unwrap_or_else(|e| e.into_inner());
+        }
+        if self.is_done() {
+            return Ok(Claim::Nothing);
+        }
+        loop {
+            let at = cursor.file;
+            let Some(file) = self.files.get(at) else { return Ok(Claim::Nothing) };
+            match self.plan(file)? {
+                Plan::Blocks { blocks, .. } if cursor.block < blocks => {
+                    let block = cursor.block;
+                    cursor.block += 1;
+                    cursor.begun = true;
+                    return Ok(Claim::Block { file: at, block });
+                }
+                Plan::Blocks { .. } => {
+                    cursor.file += 1;
+                    cursor.block = 0;
+                }
+                Plan::Stream => {
+                    cursor.file += 1;
+                    cursor.begun = true;
+                    return Ok(Claim::Stream { file: at });
+                }
+            }
+        }
+    }
+
+    /// The first split's worker returns from its call.
+    pub(super) fn notify_first_done(&self) {
+        if self.scan.options.limit.is_some() {
+            self.cursor.lock().unwrap_or_else(|e| e.into_inner()).first_done = true;
+            self.first_done.notify_all();
+        }
+    }
+
+    /// How the file is cut. Called under the cursor's lock.
+    fn plan(&self, file: &File) -> Result<Plan, TextError> {
+        if let Some(plan) = file.plan.get() {
+            return Ok(*plan);
+        }
+        let grammar = &self.scan.grammar;
+        let plan = if file.input.compression != Compression::None || !grammar.splittable() {
+            Plan::Stream
+        } else {
+            let mut bytes_read = 0;
+            let extent = head::extent(&*file.input.source, grammar, &mut bytes_read);
+            self.counters.bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+            let (start, end) = extent.map_err(|e| TextError::io(&file.input.name, e))?;
+            let size = self.scan.options.block_bytes as u64;
+            let first = self.first_block();
+            let len = end.saturating_sub(start);
+            let blocks = if len == 0 { 0 } else { 1 + len.saturating_sub(first).div_ceil(size) };
+            Plan::Blocks { start, end, blocks }
+        };
+        Ok(*file.plan.get_or_init(|| plan))
+    }
+
+    /// Bytes of the first block of a file.
+    pub(super) fn first_block(&self) -> u64 {
+        let size = self.scan.options.block_bytes as u64;
+        if self.scan.options.limit.is_some() { size.min(FIRST_BLOCK) } else { size }
+    }
+
+    /// Where a block lies in its file.
+    pub(super) fn block_range(&self, start: u64, end: u64, block: u64) -> (u64, u64) {
+        let size = self.scan.options.block_bytes as u64;
+        let first = self.first_block();
+        if block == 0 {
+            return (start, (start + first).min(end));
+        }
+        let from = start + first + (block - 1) * size;
+        (from, (from + size).min(end))
+    }
+}

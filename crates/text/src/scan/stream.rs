@@ -1,0 +1,195 @@
+//! A file read from its beginning to its end by one worker: compressed ones, and those whose records cannot be found from
+//! the middle.
+
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::blocks::{RECORD_BYTES_MAX, find, keep_lines, too_long};
+use super::chunk::{Chunk, Structure};
+use super::grammar::Ends;
+use super::head::head_len;
+use super::machine::{Place, State};
+use super::queue::ScanQueue;
+use crate::block::{PAD, TextBlock};
+use crate::error::TextError;
+use crate::simd::Index;
+use crate::source::{Compression, Source};
+
+/// Reads a source in order; knows how much was read.
+struct Plain {
+    source: Arc<dyn Source>,
+    at: u64,
+}
+
+impl Read for Plain {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.source.read_at(self.at, buf)?;
+        if n == 0 && !buf.is_empty() && self.at < self.source.len() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+/// A source that counts what is read from it.
+#[derive(Debug)]
+struct Counting {
+    source: Arc<dyn Source>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Source for Counting {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.source.read_at(offset, buf)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// The decompressed bytes of a file.
+pub(super) fn open(source: Arc<dyn Source>, compression: Compression) -> Box<dyn Read + Send> {
+    match compression {
+        Compression::None => Box::new(Plain { source, at: 0 }),
+        other => crate::compress::decoder(other, source),
+    }
+}
+
+pub(super) struct Stream {
+    file: usize,
+    reader: Box<dyn Read + Send>,
+    bytes: Arc<AtomicU64>,
+    /// Bytes of a record that is not whole yet, or of lines that may be the footer.
+    rest: Vec<u8>,
+    /// Position of `rest` in the decompressed file.
+    position: u64,
+    begun: bool,
+    ended: bool,
+    /// The byte before `rest` is a `\r` that ended a record.
+    cr: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("file", &self.file).field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    pub(super) fn new(queue: &ScanQueue, file: usize) -> Self {
+        let input = &queue.files[file].input;
+        let bytes = Arc::new(AtomicU64::new(0));
+        let source = Arc::new(Counting { source: Arc::clone(&input.source), bytes: Arc::clone(&bytes) });
+        let reader = open(source, input.compression);
+        Stream { file, reader, bytes, rest: Vec::new(), position: 0, begun: false, ended: false, cr: false }
+    }
+
+    /// Reads until `buffer[..to]` is full or the file ends; returns how far it got.
+    fn fill(&mut self, queue: &ScanQueue, buffer: &mut [u8], mut filled: usize, to: usize) -> Result<usize, TextError> {
+        while filled < to && !self.ended {
+            match self.reader.read(&mut buffer[filled..to]) {
+                Ok(0) => self.ended = true,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(TextError::io(&queue.files[self.file].input.name, e)),
+            }
+        }
+        queue.counters.bytes_read.fetch_add(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        Ok(filled)
+    }
+
+    /// The next records; `None` at the end of the file.
+    pub(super) fn next(&mut self, queue: &ScanQueue, mut index: Index) -> Result<Option<Chunk>, TextError> {
+        let scan = &*queue.scan;
+        let grammar = &scan.grammar;
+        if self.ended && self.rest.is_empty() {
+            return Ok(None);
+        }
+        let wanted = if self.begun { scan.options.block_bytes } else { queue.first_block() as usize };
+        let mut size = PAD + self.rest.len() + wanted;
+        let mut buffer = queue.pool.take(size + PAD);
+        buffer[PAD..PAD + self.rest.len()].copy_from_slice(&self.rest);
+        let mut filled = PAD + self.rest.len();
+        queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
+        let mut start = PAD;
+        let mut at = PAD;
+        let mut state = State::RECORD;
+        let mut skipped_feed = false;
+        index.clear();
+        loop {
+            filled = self.fill(queue, &mut buffer, filled, size)?;
+            if !self.begun {
+                if let Some(n) = head_len(&buffer[PAD..filled], self.ended, grammar) {
+                    self.begun = true;
+                    start = PAD + n;
+                    at = start;
+                }
+            }
+            if self.cr && !skipped_feed && filled > PAD {
+                skipped_feed = true;
+                let feed = buffer[PAD] == b'\n';
+                start = PAD + feed as usize;
+                at = start;
+            }
+            if self.begun {
+                (state, at) = find(scan, &buffer, at, filled, !self.ended, state, &mut index);
+                let keep = index.lines.len() as u64 > grammar.footer;
+                if keep || self.ended {
+                    break;
+                }
+            }
+            if (filled - PAD) as u64 > RECORD_BYTES_MAX {
+                return Err(too_long().in_file(&queue.files[self.file].input.name));
+            }
+            // A record longer than the block: twice as much.
+            size = PAD + (size - PAD) * 2;
+            if buffer.len() < size + PAD {
+                let mut larger = queue.pool.take(size + PAD);
+                larger[..filled].copy_from_slice(&buffer[..filled]);
+                queue.pool.give_back(std::mem::replace(&mut buffer, larger));
+            }
+        }
+        let mut unterminated = false;
+        let mut end = filled;
+        if self.ended {
+            if start < filled && state.place != Place::Record {
+                unterminated = matches!(state.place, Place::Quoted | Place::QuotedEscaped);
+                index.ends.push(filled as u32);
+                index.lines.push(index.ends.len() as u32);
+            }
+            let lines = index.lines.len().saturating_sub(grammar.footer as usize);
+            if grammar.footer > 0 {
+                keep_lines(&mut index, lines);
+            }
+            self.rest.clear();
+        } else {
+            let lines = index.lines.len() - grammar.footer as usize;
+            keep_lines(&mut index, lines);
+            let line_end = index.ends[index.ends.len() - 1] as usize;
+            end = line_end + grammar.line_end_len() as usize;
+            self.cr = grammar.ends == Ends::Any && buffer[line_end] == b'\r';
+            if self.cr && end < filled {
+                end += (buffer[end] == b'\n') as usize;
+                self.cr = false;
+            }
+            self.rest.clear();
+            self.rest.extend_from_slice(&buffer[end..filled]);
+        }
+        let offset = self.position as i64 - PAD as i64;
+        self.position += (end - PAD) as u64;
+        let last = index.ends.last().map_or(start, |e| (*e as usize + 1).min(filled));
+        let utf8 = scan.text && simdutf8::basic::from_utf8(&buffer[start..last.max(start)]).is_ok();
+        let block = TextBlock::new(queue.pool.share(buffer), utf8);
+        let found = Structure { file: self.file, offset, start, index, unterminated };
+        if found.index.lines.is_empty() {
+            return Ok(Some(Chunk::empty(found)));
+        }
+        Ok(Some(Chunk::new(found, block, grammar)))
+    }
+}

@@ -1,0 +1,45 @@
+//! Bad input: what is said about it, and where.
+
+use super::*;
+use crate::scan::BadValue;
+
+#[test]
+fn bad_value_names_its_place() {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int32, true),
+        Field::new("ts", DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None), true),
+    ]));
+    let mut text = b"id,ts\n".to_vec();
+    for i in 0..1000 {
+        text.extend_from_slice(format!("{i},2024-01-02 03:04:05\n").as_bytes());
+    }
+    text.extend_from_slice(b"7,2024-13-01\n");
+    let mut options = csv(CsvDialect::default(), schema);
+    options.block_bytes = 300;
+    let scan = Scan::try_new(options.clone()).expect("valid");
+    let queue = ScanQueue::new(scan, vec![memory(&text)]);
+    let mut worker = queue.worker();
+    let error = loop {
+        match worker.next_batch() {
+            Ok(batch) => assert!(batch.is_some(), "an error comes"),
+            Err(e) => break e,
+        }
+    };
+    let expected = "test.csv: line 1002, byte 23896, column ts: \"2024-13-01\" is not a DATETIME (month 13); \
+                    fix the row, or read bad values as NULL";
+    assert_eq!(error.to_string(), expected);
+    assert!(worker.next_batch().expect("no second error").is_none());
+
+    options.bad_value = BadValue::Reject { max: 1 };
+    let scan = Scan::try_new(options.clone()).expect("valid");
+    let queue = ScanQueue::new(scan, vec![memory(&text)]);
+    let mut worker = queue.worker();
+    let mut rows = 0;
+    while let Some(batch) = worker.next_batch().expect("one may be rejected") {
+        rows += batch.rows.num_rows();
+    }
+    assert_eq!(rows, 1000);
+    let rejected = queue.rejected();
+    assert_eq!(rejected.len(), 1);
+    assert_eq!((rejected[0].line, &rejected[0].text[..]), (1002, "7,2024-13-01"));
+}

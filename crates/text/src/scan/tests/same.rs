@@ -1,0 +1,233 @@
+//! The same rows whatever the instruction set, the cuts and the number of workers.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::dialect::{HiveDialect, LineEnd, Ragged};
+use crate::scan::{BadValue, InvalidUtf8, Strings};
+use crate::simd::Simd;
+
+/// Bytes of few kinds, so that everything meets everything.
+fn nasty(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        8 => Just(b"a".to_vec()), 4 => Just(b"bc".to_vec()), 6 => Just(b",".to_vec()), 5 => Just(b"\"".to_vec()),
+        4 => Just(b"\n".to_vec()), 2 => Just(b"\r".to_vec()), 2 => Just(b"\r\n".to_vec()), 2 => Just(b"\\".to_vec()),
+        2 => Just(b"|".to_vec()), 1 => Just(b"||".to_vec()), 1 => Just(b"#".to_vec()), 1 => Just(b" ".to_vec()),
+        1 => Just("\u{e9}\u{1F600}".as_bytes().to_vec()), 1 => Just(b"\0".to_vec()), 1 => Just(b"\xA7".to_vec()),
+        1 => Just(b"\",\"".to_vec()), 1 => Just(b"\n\"".to_vec()), 1 => Just(b"\"\n".to_vec()),
+        1 => Just(b"a text that is longer than twelve bytes".to_vec()), 1 => Just(vec![b'\\'; 70]),
+        1 => Just(vec![b'x'; 130]),
+    ];
+    proptest::collection::vec(piece, 0..most).prop_map(|pieces| pieces.concat())
+}
+
+/// Well-formed records, most of them quoted.
+fn tidy(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    let field = prop_oneof![
+        Just("1234".to_string()),
+        Just(String::new()),
+        Just("\"\"".to_string()),
+        Just("\"a \"\"b\"\" c\"".to_string()),
+        Just("\"x,y\nz\"".to_string()),
+        Just("plain text of some length".to_string()),
+        Just("\"quoted\"".to_string()),
+    ];
+    let record = proptest::collection::vec(field, 3).prop_map(|f| f.join(",") + "\n");
+    proptest::collection::vec(record, 0..most).prop_map(|r| r.concat().into_bytes())
+}
+
+fn dialects() -> impl Strategy<Value = CsvDialect> {
+    let line_end = prop_oneof![
+        4 => Just(LineEnd::Newline), 3 => Just(LineEnd::AnyNewline), 1 => Just(LineEnd::Bytes(b"|".to_vec())),
+        1 => Just(LineEnd::Bytes(b"\r\n".to_vec())), 1 => Just(LineEnd::Bytes(b"||".to_vec())),
+    ];
+    let delimiter = prop_oneof![5 => Just(b",".to_vec()), 1 => Just(b"||".to_vec()), 1 => Just(b",a".to_vec())];
+    let quote = prop_oneof![2 => Just(Some(b'"')), 1 => Just(None)];
+    let escape = prop_oneof![2 => Just(None), 1 => Just(Some(b'\\')), 1 => Just(Some(b'"'))];
+    let comment = prop_oneof![3 => Just(None), 1 => Just(Some(b'#'))];
+    (delimiter, line_end, quote, escape, comment, any::<bool>(), 0u64..3, proptest::bool::weighted(0.2))
+        .prop_filter_map(
+            "a delimiter that is no line end",
+            |(delimiter, line_end, quote, escape, comment, header, skip, trim)| {
+                if matches!(&line_end, LineEnd::Bytes(b) if b[0] == delimiter[0]) {
+                    return None;
+                }
+                Some(CsvDialect {
+                    delimiter,
+                    line_end,
+                    quote,
+                    escape: if quote.is_none() { escape.filter(|e| *e != b'"') } else { escape },
+                    comment,
+                    header,
+                    skip_lines: skip,
+                    trim,
+                    null_values: vec![Vec::new()],
+                    ragged: Ragged::Fill,
+                })
+            },
+        )
+}
+
+fn check(
+    bytes: &[u8],
+    dialect: &CsvDialect,
+    columns: usize,
+    block: usize,
+    batch: usize,
+    workers: usize,
+    strings_as: Strings,
+) {
+    let mut expected = naive::rows(bytes, dialect, columns);
+    let mut options = csv(dialect.clone(), strings(columns));
+    options.block_bytes = block;
+    options.batch_rows = batch;
+    options.bad_value = BadValue::Null;
+    options.invalid_utf8 = InvalidUtf8::Replace;
+    options.strings = strings_as;
+    if workers > 1 {
+        expected.sort();
+    }
+    for simd in Simd::available() {
+        let scan = Scan::with_simd(options.clone(), simd).expect("valid options");
+        let mut rows = scan_all(&scan, vec![memory(bytes)], workers).expect("no error");
+        if workers > 1 {
+            rows.sort();
+        }
+        same(&rows, &expected, &format!("{} block {block} batch {batch} workers {workers}", simd.name()));
+        // Counting takes another way.
+        let mut counting = options.clone();
+        counting.projection.clear();
+        let scan = Scan::with_simd(counting, simd).expect("valid options");
+        let queue = ScanQueue::new(scan, vec![memory(bytes)]);
+        let mut worker = queue.worker();
+        let mut count = 0;
+        while let Some(batch) = worker.next_batch().expect("no error") {
+            count += batch.rows.num_rows();
+        }
+        assert_eq!(count, expected.len(), "count, {} block {block}", simd.name());
+    }
+}
+
+/// Panics with the first row that differs.
+fn same(rows: &[Row], expected: &[Row], how: &str) {
+    let first = rows.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(rows.len().min(expected.len()));
+    assert_eq!(rows.get(first), expected.get(first), "row {first}, {how}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nasty_bytes(bytes in nasty(60), dialect in dialects(), columns in 1usize..4, block in 1usize..300, batch in 1usize..9, workers in 1usize..4) {
+        check(&bytes, &dialect, columns, block, batch, workers, Strings::View);
+    }
+
+    #[test]
+    fn nasty_long(bytes in nasty(600), dialect in dialects(), block in 1usize..5000, workers in 1usize..4) {
+        check(&bytes, &dialect, 3, block, 100, workers, Strings::Copy);
+    }
+
+    #[test]
+    fn tidy_records(bytes in tidy(60), block in 1usize..700, workers in 1usize..5, header in any::<bool>()) {
+        let dialect = CsvDialect { header, ..CsvDialect::default() };
+        check(&bytes, &dialect, 3, block, 7, workers, Strings::View);
+    }
+
+    #[test]
+    fn projection_and_limit(bytes in nasty(80), block in 1usize..300, limit in 0u64..10, workers in 1usize..4) {
+        let dialect = CsvDialect { ragged: Ragged::Fill, ..CsvDialect::default() };
+        let expected: Vec<Row> =
+            naive::rows(&bytes, &dialect, 4).into_iter().map(|r| vec![r[2].clone(), r[0].clone()]).collect();
+        let mut options = csv(dialect, strings(4));
+        options.projection = vec![2, 0];
+        options.block_bytes = block;
+        options.bad_value = BadValue::Null;
+        options.invalid_utf8 = InvalidUtf8::Replace;
+        options.limit = Some(limit);
+        let scan = Scan::try_new(options).expect("valid options");
+        let rows = scan_all(&scan, vec![memory(&bytes)], workers).expect("no error");
+        prop_assert_eq!(rows.len(), expected.len().min(limit as usize));
+        if workers == 1 {
+            prop_assert_eq!(&rows[..], &expected[..rows.len()]);
+        } else {
+            prop_assert!(rows.iter().all(|r| expected.contains(r)));
+        }
+    }
+
+    #[test]
+    fn hive_lines(bytes in nasty(80), block in 1usize..300, workers in 1usize..4, header in 0u64..3, footer in 0u64..4, escape in any::<bool>()) {
+        let dialect = HiveDialect {
+            separators: vec![b',', b'|', b':'],
+            skip_header: header,
+            skip_footer: footer,
+            escape: escape.then_some(b'\\'),
+            ..HiveDialect::default()
+        };
+        let mut expected = hive_rows(&bytes, &dialect, 3);
+        if workers > 1 {
+            expected.sort();
+        }
+        for simd in Simd::available() {
+            let mut options = ScanOptions::new(Dialect::Hive(dialect.clone()), strings(3));
+            options.block_bytes = block;
+            let scan = Scan::with_simd(options, simd).expect("valid options");
+            let mut rows = scan_all(&scan, vec![memory(&bytes)], workers).expect("no error");
+            if workers > 1 {
+                rows.sort();
+            }
+            same(&rows, &expected, simd.name());
+        }
+    }
+}
+
+/// Lines as Hadoop cuts them, fields as LazySimpleSerDe does.
+fn hive_rows(bytes: &[u8], d: &HiveDialect, columns: usize) -> Vec<Row> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let mut lines = Vec::new();
+    let mut line = Vec::new();
+    let mut i = 0;
+    let mut open = false;
+    while i < bytes.len() {
+        let end = matches!(bytes[i], b'\n' | b'\r');
+        if end {
+            i += (bytes[i..].starts_with(b"\r\n")) as usize;
+            lines.push(std::mem::take(&mut line));
+        } else {
+            line.push(bytes[i]);
+        }
+        open = !end;
+        i += 1;
+    }
+    if open {
+        lines.push(line);
+    }
+    let last = lines.len().saturating_sub(d.skip_footer as usize);
+    lines.truncate(last.max((d.skip_header as usize).min(lines.len())));
+    let lines = lines.into_iter().skip(d.skip_header as usize);
+    lines
+        .map(|line| {
+            let mut fields = vec![Vec::new()];
+            let mut i = 0;
+            while i < line.len() {
+                let field = fields.last_mut().expect("at least one");
+                if line[i] == b',' {
+                    fields.push(Vec::new());
+                } else if d.escape == Some(line[i]) && i + 1 < line.len() {
+                    i += 1;
+                    field.push(match line[i] {
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b => b,
+                    });
+                } else {
+                    field.push(line[i]);
+                }
+                i += 1;
+            }
+            let mut row: Row = fields.into_iter().map(|f| Some(String::from_utf8_lossy(&f).into_owned())).collect();
+            row.resize(columns, None);
+            row.truncate(columns);
+            row
+        })
+        .collect()
+}

@@ -1,0 +1,413 @@
+//! The arithmetic on masks, the same for all instruction sets.
+
+use super::{Found, Index, Shape};
+
+/// What an instruction set supplies: work on 64 bytes.
+///
+/// # Safety
+/// All functions may only be called where the instruction set's features are enabled. `load` reads 64 bytes from its
+/// pointer. `positions` may write 64 values to its pointer.
+pub(super) trait Isa {
+    type Block: Copy;
+    unsafe fn load(bytes: *const u8) -> Self::Block;
+    /// Bit `i` is set where byte `i` equals `byte`.
+    unsafe fn eq(block: Self::Block, byte: u8) -> u64;
+    /// Bit `i` is the XOR of the bits `0..=i`.
+    unsafe fn prefix_xor(bits: u64) -> u64;
+    /// Writes `base` plus the number of each set bit, in order; what it writes behind these is arbitrary.
+    unsafe fn positions(bits: u64, base: u32, out: *mut u32);
+}
+
+/// What is known about the bytes before a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carry {
+    /// All ones inside quotes, else 0.
+    pub inside: u64,
+    /// 1: the next byte is escaped.
+    pub escaped: u64,
+    /// 1: the byte before is a `\r` that ended a line.
+    pub cr: u64,
+    /// 1: a quote may open here (a field begins, or a quote was just closed).
+    pub open: u64,
+    /// 1: the byte before is a quote that closed.
+    pub closed: u64,
+    /// 1: a line begins here.
+    pub line: u64,
+}
+
+impl Carry {
+    /// At the start of a record.
+    pub(crate) const RECORD: Carry = Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1 };
+}
+
+struct Masks {
+    delimiters: u64,
+    lines: u64,
+    specials: u64,
+    quotes: u64,
+    irregular: u64,
+    /// Bytes behind which a line begins: line ends, and the line feeds of `\r\n`.
+    before_lines: u64,
+    /// `\r` that end a line; only with `CR`.
+    returns: u64,
+    /// Line ends, `\r` and comment bytes at the start of a line: lines that are no rows, or might be none.
+    odd_starts: u64,
+}
+
+/// Bytes that follow an odd run of escapes. `escaped` carries over words.
+#[inline(always)]
+fn escaped_bytes(escapes: u64, escaped: &mut u64) -> u64 {
+    if escapes == 0 {
+        let first = *escaped;
+        *escaped = 0;
+        return first;
+    }
+    // After simdjson (Langdale, Lemire 2019): adding the run starts on odd bits to the runs carries through each run, and
+    // where the carry comes out tells the run's parity.
+    const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+    let potential = escapes & !*escaped;
+    let maybe = potential << 1;
+    let even_series = (maybe | ODD).wrapping_sub(potential);
+    let escape_and_terminal = even_series ^ ODD;
+    let result = escape_and_terminal ^ (escapes | *escaped);
+    *escaped = (escape_and_terminal & escapes) >> 63;
+    result
+}
+
+/// Bits of the word that are in range.
+#[inline(always)]
+fn low_bits(n: usize) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+#[inline(always)]
+unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
+    b: I::Block,
+    valid: u64,
+    shape: &Shape,
+    carry: &mut Carry,
+) -> Masks {
+    // A macro and not a closure: a closure would be a function of its own, without the caller's features.
+    macro_rules! eq {
+        ($byte:expr) => {
+            // SAFETY: the caller runs where the features of `I` are enabled.
+            unsafe { I::eq(b, $byte) & valid }
+        };
+    }
+    let mut delimiters = eq!(shape.delimiter);
+    let mut feeds = eq!(shape.line_end);
+    let mut specials = 0;
+    let mut quotes = 0;
+    let mut inside = 0;
+    let mut escaped = 0;
+    if E {
+        let escapes = eq!(shape.escape.unwrap_or(0));
+        escaped = escaped_bytes(escapes, &mut carry.escaped);
+        specials = escapes & !escaped;
+    }
+    if Q {
+        quotes = eq!(shape.quote.unwrap_or(0)) & !escaped;
+        // SAFETY: as above.
+        inside = unsafe { I::prefix_xor(quotes) } ^ carry.inside;
+        carry.inside = ((inside as i64) >> 63) as u64;
+        delimiters &= !inside;
+        feeds &= !inside;
+    } else if E {
+        delimiters &= !escaped;
+        if shape.escape_hides_line_end {
+            feeds &= !escaped;
+        }
+    }
+    let mut lines = feeds;
+    let mut returns = 0;
+    if CR {
+        returns = eq!(b'\r') & !inside;
+        if E && !Q && shape.escape_hides_line_end {
+            returns &= !escaped;
+        }
+        lines = (feeds & !((returns << 1) | carry.cr)) | returns;
+        carry.cr = returns >> 63;
+    }
+    // Where the delimiter is the line end's byte, the line end wins.
+    let before_lines = lines | feeds;
+    delimiters &= !before_lines;
+    let line_starts = ((before_lines << 1) | carry.line) & valid;
+    carry.line = before_lines >> 63;
+    let mut odd_starts = line_starts & if CR { lines } else { lines | eq!(b'\r') };
+    if let Some(comment) = shape.comment {
+        odd_starts |= line_starts & eq!(comment);
+    }
+    let mut irregular = 0;
+    if Q {
+        let closing = quotes & !inside;
+        let opening = quotes & inside;
+        let begins = delimiters | before_lines | closing;
+        let after_closing = (closing << 1) | carry.closed;
+        irregular = opening & !((begins << 1) | carry.open);
+        // A `\r` may follow if a line feed does; where that is not in sight, the field needs a closer look.
+        let returned = after_closing & eq!(b'\r') & !before_lines;
+        let odd_returns = returned & !(before_lines >> 1);
+        irregular |= after_closing & valid & !(delimiters | before_lines | quotes | returned);
+        carry.open = begins >> 63;
+        let doubled = opening & after_closing;
+        carry.closed = closing >> 63;
+        specials = doubled | odd_returns | (specials & inside);
+        if let Some(comment) = shape.comment {
+            irregular |= eq!(comment) & line_starts;
+        }
+    }
+    Masks { delimiters, lines, specials, quotes, irregular, before_lines, returns, odd_starts }
+}
+
+/// The masks of the last `n < 64` bytes of a range. The carries then are not those of bit 63 but of bit `n - 1`.
+#[inline(always)]
+unsafe fn last_word<I: Isa, const Q: bool, const E: bool, const CR: bool>(
+    bytes: *const u8,
+    n: usize,
+    shape: &Shape,
+    carry: &mut Carry,
+) -> Masks {
+    let mut padded = [0u8; 64];
+    // SAFETY: `n < 64` bytes are readable from `bytes`, which the caller guarantees, and `padded` has 64.
+    unsafe { std::ptr::copy_nonoverlapping(bytes, padded.as_mut_ptr(), n) };
+    let before = *carry;
+    // SAFETY: 64 bytes are readable; features as for the caller.
+    let found = unsafe { masks::<I, Q, E, CR>(I::load(padded.as_ptr()), low_bits(n), shape, carry) };
+    if n == 0 {
+        *carry = before;
+        return found;
+    }
+    // `inside` holds its last value up to bit 63 and needs no correction. Everything else is the state of byte `n - 1`.
+    let last = 1u64 << (n - 1);
+    let is_end = found.before_lines & last != 0;
+    carry.line = is_end as u64;
+    let closing = Q && found.quotes & last != 0 && carry.inside == 0;
+    carry.closed = closing as u64;
+    carry.open = (is_end || closing || found.delimiters & last != 0) as u64;
+    carry.cr = (found.returns & last != 0) as u64;
+    if E {
+        let mut escaped = before.escaped != 0;
+        let escape = shape.escape.unwrap_or(0);
+        for b in &padded[..n] {
+            escaped = !escaped && *b == escape;
+        }
+        carry.escaped = escaped as u64;
+    }
+    found
+}
+
+/// Bytes between two checks of the output's capacity.
+const STRETCH: usize = 4096;
+
+/// See [`Simd::index`](super::Simd::index).
+///
+/// # Safety
+/// `from <= to <= block.len() < 2^32`, and the features of `I` are enabled.
+#[inline(always)]
+pub(super) unsafe fn index<I: Isa, const Q: bool, const E: bool, const CR: bool>(
+    block: &[u8],
+    from: usize,
+    to: usize,
+    shape: &Shape,
+    carry: &mut Carry,
+    index: &mut Index,
+) -> Found {
+    let mut at = from;
+    let mut all_quotes = 0u64;
+    let mut any_cr = 0u64;
+    while at < to {
+        let stop = (at + STRETCH).min(to);
+        // Each byte gives at most one end and one line; `positions` may write 64 values behind the last.
+        index.ends.reserve(STRETCH + 64);
+        index.lines.reserve(STRETCH);
+        let mut irregular = 0u64;
+        let mut ends = index.ends.len();
+        let mut lines = index.lines.len();
+        let ends_at = index.ends.as_mut_ptr();
+        let lines_at = index.lines.as_mut_ptr();
+        while at < stop {
+            let n = stop - at;
+            let found = if n >= 64 {
+                // SAFETY: `at + 64 <= stop <= block.len()`; features by the caller.
+                unsafe { masks::<I, Q, E, CR>(I::load(block.as_ptr().add(at)), u64::MAX, shape, carry) }
+            } else {
+                // SAFETY: `n` bytes are readable from `at`; features by the caller.
+                unsafe { last_word::<I, Q, E, CR>(block.as_ptr().add(at), n, shape, carry) }
+            };
+            let structure = found.delimiters | found.lines;
+            // SAFETY: `ends` grew by at most one per byte since `STRETCH + 64` were reserved, so 64 more fit.
+            unsafe { I::positions(structure, at as u32, ends_at.add(ends)) };
+            let mut rest = found.lines;
+            while rest != 0 {
+                let up_to = rest ^ (rest - 1);
+                // SAFETY: at most one line a byte, `STRETCH` were reserved.
+                unsafe { *lines_at.add(lines) = ends as u32 + (structure & up_to).count_ones() };
+                lines += 1;
+                rest &= rest - 1;
+            }
+            ends += structure.count_ones() as usize;
+            if Q || E {
+                let mut rest = found.specials;
+                while rest != 0 {
+                    index.specials.push(at as u32 + rest.trailing_zeros());
+                    rest &= rest - 1;
+                }
+            }
+            if Q {
+                all_quotes |= found.quotes;
+                irregular |= found.irregular;
+            }
+            if CR {
+                any_cr |= found.returns;
+            }
+            at += 64;
+        }
+        at = stop;
+        // SAFETY: the loop wrote all values below these lengths, which are within the capacities.
+        unsafe {
+            index.ends.set_len(ends);
+            index.lines.set_len(lines);
+        }
+        if Q && irregular != 0 {
+            return Found::Irregular;
+        }
+    }
+    index.any_quote |= all_quotes != 0;
+    index.any_cr |= any_cr != 0;
+    Found::Regular
+}
+
+/// See [`Simd::count`](super::Simd::count).
+///
+/// # Safety
+/// As for [`index`].
+#[inline(always)]
+pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>(
+    block: &[u8],
+    from: usize,
+    to: usize,
+    shape: &Shape,
+    carry: &mut Carry,
+) -> (u64, Found) {
+    let mut lines = 0u64;
+    let mut irregular = 0u64;
+    let mut at = from;
+    while at < to {
+        let n = to - at;
+        let found = if n >= 64 {
+            // SAFETY: `at + 64 <= to <= block.len()`; features by the caller.
+            unsafe { masks::<I, Q, E, CR>(I::load(block.as_ptr().add(at)), u64::MAX, shape, carry) }
+        } else {
+            // SAFETY: `n` bytes are readable from `at`; features by the caller.
+            unsafe { last_word::<I, Q, E, CR>(block.as_ptr().add(at), n, shape, carry) }
+        };
+        lines += found.lines.count_ones() as u64;
+        irregular |= found.irregular;
+        if shape.skip_empty || shape.comment.is_some() {
+            irregular |= found.odd_starts;
+        }
+        at += 64;
+    }
+    (lines, if irregular != 0 { Found::Irregular } else { Found::Regular })
+}
+
+/// See [`Simd::quotes`](super::Simd::quotes).
+///
+/// # Safety
+/// As for [`index`].
+#[inline(always)]
+pub(super) unsafe fn quotes<I: Isa, const E: bool, const CR: bool>(
+    block: &[u8],
+    from: usize,
+    to: usize,
+    shape: &Shape,
+    carry: &Carry,
+) -> (Option<Carry>, Option<Carry>) {
+    // Two runs of the same masks, from outside and from inside; they share loads and comparisons once inlined.
+    let mut outside = Carry { inside: 0, ..*carry };
+    let mut inside = Carry { inside: u64::MAX, open: 0, closed: 0, line: 0, cr: 0, ..*carry };
+    let (mut bad_outside, mut bad_inside) = (0u64, 0u64);
+    let mut at = from;
+    while at < to {
+        let n = to - at;
+        // SAFETY: 64 or `n` bytes are readable from `at`; features by the caller.
+        let (a, b) = unsafe {
+            if n >= 64 {
+                let bytes = I::load(block.as_ptr().add(at));
+                (
+                    masks::<I, true, E, CR>(bytes, u64::MAX, shape, &mut outside),
+                    masks::<I, true, E, CR>(bytes, u64::MAX, shape, &mut inside),
+                )
+            } else {
+                let bytes = block.as_ptr().add(at);
+                (
+                    last_word::<I, true, E, CR>(bytes, n, shape, &mut outside),
+                    last_word::<I, true, E, CR>(bytes, n, shape, &mut inside),
+                )
+            }
+        };
+        bad_outside |= a.irregular;
+        bad_inside |= b.irregular;
+        at += 64;
+    }
+    ((bad_outside == 0).then_some(outside), (bad_inside == 0).then_some(inside))
+}
+
+/// Functions of the names `index`, `count`, `quotes` for one instruction set, with the variants chosen by the shape.
+macro_rules! bind {
+    ($isa:ty, [$($attr:tt)*] $($unsafe:ident)?) => {
+        $($attr)*
+        pub(in crate::simd) $($unsafe)? fn index(
+            block: &[u8], from: usize, to: usize, shape: &Shape, carry: &mut Carry, out: &mut Index,
+        ) -> Found {
+            // SAFETY: the caller has checked the range and that the features exist.
+            unsafe {
+                match (shape.quote.is_some(), shape.escape.is_some(), shape.any_newline) {
+                    (false, false, false) => kernel::index::<$isa, false, false, false>(block, from, to, shape, carry, out),
+                    (false, false, true) => kernel::index::<$isa, false, false, true>(block, from, to, shape, carry, out),
+                    (false, true, false) => kernel::index::<$isa, false, true, false>(block, from, to, shape, carry, out),
+                    (false, true, true) => kernel::index::<$isa, false, true, true>(block, from, to, shape, carry, out),
+                    (true, false, false) => kernel::index::<$isa, true, false, false>(block, from, to, shape, carry, out),
+                    (true, false, true) => kernel::index::<$isa, true, false, true>(block, from, to, shape, carry, out),
+                    (true, true, false) => kernel::index::<$isa, true, true, false>(block, from, to, shape, carry, out),
+                    (true, true, true) => kernel::index::<$isa, true, true, true>(block, from, to, shape, carry, out),
+                }
+            }
+        }
+
+        $($attr)*
+        pub(in crate::simd) $($unsafe)? fn count(
+            block: &[u8], from: usize, to: usize, shape: &Shape, carry: &mut Carry,
+        ) -> (u64, Found) {
+            // SAFETY: as above.
+            unsafe {
+                match (shape.quote.is_some(), shape.escape.is_some(), shape.any_newline) {
+                    (false, false, false) => kernel::count::<$isa, false, false, false>(block, from, to, shape, carry),
+                    (false, false, true) => kernel::count::<$isa, false, false, true>(block, from, to, shape, carry),
+                    (false, true, false) => kernel::count::<$isa, false, true, false>(block, from, to, shape, carry),
+                    (false, true, true) => kernel::count::<$isa, false, true, true>(block, from, to, shape, carry),
+                    (true, false, false) => kernel::count::<$isa, true, false, false>(block, from, to, shape, carry),
+                    (true, false, true) => kernel::count::<$isa, true, false, true>(block, from, to, shape, carry),
+                    (true, true, false) => kernel::count::<$isa, true, true, false>(block, from, to, shape, carry),
+                    (true, true, true) => kernel::count::<$isa, true, true, true>(block, from, to, shape, carry),
+                }
+            }
+        }
+
+        $($attr)*
+        pub(in crate::simd) $($unsafe)? fn quotes(
+            block: &[u8], from: usize, to: usize, shape: &Shape, carry: &Carry,
+        ) -> (Option<Carry>, Option<Carry>) {
+            // SAFETY: as above.
+            unsafe {
+                match (shape.escape.is_some(), shape.any_newline) {
+                    (false, false) => kernel::quotes::<$isa, false, false>(block, from, to, shape, carry),
+                    (false, true) => kernel::quotes::<$isa, false, true>(block, from, to, shape, carry),
+                    (true, false) => kernel::quotes::<$isa, true, false>(block, from, to, shape, carry),
+                    (true, true) => kernel::quotes::<$isa, true, true>(block, from, to, shape, carry),
+                }
+            }
+        }
+    };
+}
+pub(super) use bind;

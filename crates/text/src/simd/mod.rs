@@ -1,0 +1,204 @@
+//! Where are the delimiters, line ends and quotes of these bytes?
+//!
+//! Bytes are looked at 64 at a time. Comparing them with a byte gives a 64-bit mask, and everything else is arithmetic on
+//! masks: which quotes open (prefix XOR by carry-less multiplication, after Geoff Langdale's simdcsv), which bytes are
+//! escaped (odd runs, after simdjson), which line feeds belong to a `\r\n`. Set bits become positions, with AVX-512 by
+//! compressing a vector of indexes. The arithmetic is written once (`kernel`), each instruction set supplies four
+//! primitives ([`Isa`]); the portable one does them in 64-bit words.
+//!
+//! Quotes count only where a field begins. The masks cannot see that, they pair quotes up from left to right; but they
+//! can prove that pairing was right: every opening quote follows a delimiter, a line end or a closing quote, and every
+//! closing one precedes one of these. Where the proof fails ([`Found::Irregular`]) the caller takes the byte-wise machine for that block.
+#![allow(unsafe_code)]
+
+mod kernel;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::sync::OnceLock;
+
+pub(crate) use kernel::Carry;
+
+/// The bytes that structure a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Between fields.
+    pub delimiter: u8,
+    /// Ends a record (`\n`, or a custom byte).
+    pub line_end: u8,
+    /// A `\r` ends a record too, and one before a `\n` belongs to it.
+    pub any_newline: bool,
+    /// Encloses fields.
+    pub quote: Option<u8>,
+    /// Makes the next byte literal: quotes where there is quoting, else delimiters.
+    pub escape: Option<u8>,
+    /// Without quoting: whether an escaped line end is data (Hive: it cuts all the same).
+    pub escape_hides_line_end: bool,
+    /// Lines that begin with it are no data. With quoting, one makes the block irregular.
+    pub comment: Option<u8>,
+    /// Empty lines and comment lines are no rows, so counting line ends is not enough where there are any.
+    pub skip_empty: bool,
+}
+
+/// Positions of everything that structures some records, in bytes from the start of the block.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Index {
+    /// Ends of fields: the positions of delimiters and line ends, ascending.
+    pub ends: Vec<u32>,
+    /// For each line end: how many of `ends` there are up to it, itself included.
+    pub lines: Vec<u32>,
+    /// Positions of bytes that make a field need unescaping: the second of two quotes, or an escape. Ascending.
+    pub specials: Vec<u32>,
+    /// Whether there is any quote.
+    pub any_quote: bool,
+    /// Whether any line ends in `\r`, or has one before its `\n`. Only maintained when `any_newline`.
+    pub any_cr: bool,
+}
+
+impl Index {
+    pub(crate) fn clear(&mut self) {
+        self.ends.clear();
+        self.lines.clear();
+        self.specials.clear();
+        self.any_quote = false;
+        self.any_cr = false;
+    }
+}
+
+/// How an attempt by masks ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// All is found.
+    Regular,
+    /// A quote stands inside an unquoted field, or a comment line was met: what was found means nothing.
+    Irregular,
+}
+
+/// An instruction set that this machine has. The only way to get one is to ask for it, so holding it proves that its
+/// instructions may be executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Simd(Path);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Path {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Sse42,
+    Portable,
+}
+
+macro_rules! dispatch {
+    ($path:expr, $name:ident ( $($arg:expr),* )) => {
+        match $path {
+            // SAFETY: a `Simd` with this path is only made after the features were detected.
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => unsafe { x86::avx512::$name($($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => unsafe { x86::avx2::$name($($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Path::Sse42 => unsafe { x86::sse42::$name($($arg),*) },
+            Path::Portable => portable::$name($($arg),*),
+        }
+    };
+}
+
+impl Simd {
+    /// The best instruction set of this machine, detected once.
+    pub(crate) fn best() -> Simd {
+        static BEST: OnceLock<Simd> = OnceLock::new();
+        *BEST.get_or_init(|| Simd::available()[0])
+    }
+
+    /// All instruction sets that this machine has, best first; the last one is portable.
+    pub(crate) fn available() -> Vec<Simd> {
+        let mut paths = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            let common = is_x86_feature_detected!("pclmulqdq")
+                && is_x86_feature_detected!("popcnt")
+                && is_x86_feature_detected!("sse4.2");
+            let bits = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+            let avx2 = common && bits && is_x86_feature_detected!("lzcnt") && is_x86_feature_detected!("avx2");
+            if avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vbmi2")
+            {
+                paths.push(Simd(Path::Avx512));
+            }
+            if avx2 {
+                paths.push(Simd(Path::Avx2));
+            }
+            if common {
+                paths.push(Simd(Path::Sse42));
+            }
+        }
+        paths.push(Simd(Path::Portable));
+        paths
+    }
+
+    /// Its name in messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => "AVX-512",
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Path::Sse42 => "SSE4.2",
+            Path::Portable => "portable",
+        }
+    }
+
+    /// Appends the structure of `block[from..to]` to `index`. `carry` says what came before `from` and is left as what
+    /// comes before `to`.
+    ///
+    /// # Panics
+    /// When `from..to` is no range of `block`, or `block` has 4 GiB or more.
+    pub(crate) fn index(
+        self,
+        block: &[u8],
+        from: usize,
+        to: usize,
+        shape: &Shape,
+        carry: &mut Carry,
+        index: &mut Index,
+    ) -> Found {
+        assert!(from <= to && to <= block.len() && block.len() < u32::MAX as usize, "a range of the block");
+        dispatch!(self.0, index(block, from, to, shape, carry, index))
+    }
+
+    /// Counts the line ends in `block[from..to]`. Irregular also when a line might be empty or a
+    /// comment and `shape.skip_empty`.
+    ///
+    /// # Panics
+    /// When `from..to` is no range of `block`.
+    pub(crate) fn count(self, block: &[u8], from: usize, to: usize, shape: &Shape, carry: &mut Carry) -> (u64, Found) {
+        assert!(from <= to && to <= block.len(), "a range of the block");
+        dispatch!(self.0, count(block, from, to, shape, carry))
+    }
+
+    /// What is known at `to` if `from` is outside of quotes, and if it is inside; `None` where the block then is irregular.
+    /// `carry` as for [`index`](Self::index), for the first case.
+    ///
+    /// # Panics
+    /// When `from..to` is no range of `block`.
+    pub(crate) fn quotes(
+        self,
+        block: &[u8],
+        from: usize,
+        to: usize,
+        shape: &Shape,
+        carry: &Carry,
+    ) -> (Option<Carry>, Option<Carry>) {
+        assert!(from <= to && to <= block.len(), "a range of the block");
+        dispatch!(self.0, quotes(block, from, to, shape, carry))
+    }
+}
