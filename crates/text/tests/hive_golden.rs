@@ -2,13 +2,15 @@
 
 mod support;
 
-use support::{Case, cases, census, definition, difference, read_plainly};
+use support::{Case, cases, census, definition, difference, random_cases, read_plainly};
 
-/// Runs `read` on each case that Hive accepts and reports all differences at once.
+/// Runs `read` on each case and reports all differences at once.
 fn check(read: impl Fn(&Case) -> Option<String>) {
-    let cases = cases();
+    let mut cases = cases();
     assert_eq!(cases.len(), 506);
     assert_eq!(census(&cases)["random_lazy_nested"], 127);
+    cases.extend(random_cases());
+    assert!(cases.len() > 1800);
     let failed: Vec<String> = cases.iter().filter_map(|case| Some(format!("{}: {}", case.name, read(case)?))).collect();
     assert!(failed.is_empty(), "{} of {} cases differ:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
@@ -24,6 +26,34 @@ fn converters_alone() {
         (Ok(_), None) => Some("Hive refuses this, it was accepted".to_owned()),
         (Err(error), Some(_)) => Some(format!("refused: {error}")),
     });
+}
+
+/// The comparison finds what is wrong: any other value, row count or type of row.
+#[test]
+fn comparison_is_strict() {
+    let (mut compared, mut caught) = (0, 0);
+    for case in cases() {
+        let (Ok((dialect, schema)), Some(expect)) = (definition(&case), &case.expect) else { continue };
+        let batch = read_plainly(&dialect, &schema, &case.data);
+        let Some(row) = expect.iter().position(|row| row.as_array().is_some_and(|row| !row.is_empty())) else {
+            continue;
+        };
+        let mut wrong = expect.clone();
+        wrong[row][0] = match &wrong[row][0] {
+            serde_json::Value::Null => serde_json::json!("x"),
+            serde_json::Value::Number(n) => serde_json::json!(-1.5 - n.as_f64().unwrap_or_default() / 2.0),
+            serde_json::Value::String(text) => serde_json::json!(format!("!{text}")),
+            serde_json::Value::Bool(value) => serde_json::json!(!value),
+            _ => serde_json::Value::Null,
+        };
+        compared += 1;
+        let batches = [batch];
+        caught += usize::from(
+            difference(&wrong, &schema, &batches).is_some() && difference(&expect[..row], &schema, &batches).is_some(),
+        );
+    }
+    assert!(compared > 480);
+    assert_eq!(caught, compared);
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Charset {
             Charset::Ascii => {
                 bytes.iter().map(|&b| if b < 0x80 { char::from(b) } else { char::REPLACEMENT_CHARACTER }).collect()
             }
+            Charset::Other(encoding) if *encoding == encoding_rs::GBK && bytes.contains(&0x80) => decode_gbk(bytes),
             Charset::Other(encoding) => {
                 // No byte order mark handling: a line is no file.
                 return match encoding.decode_without_bom_handling(bytes).0 {
@@ -122,6 +123,22 @@ impl Charset {
             _ => true,
         }
     }
+}
+
+/// GBK with bytes 0x80, which the web reads as a euro sign and Java as nothing.
+fn decode_gbk(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    let (mut from, mut at) = (0, 0);
+    while at < bytes.len() {
+        if bytes[at] == 0x80 {
+            out.push_str(&encoding_rs::GBK.decode_without_bom_handling(&bytes[from..at]).0);
+            out.push(char::REPLACEMENT_CHARACTER);
+            from = at + 1;
+        }
+        at += if bytes[at] > 0x80 { 2 } else { 1 };
+    }
+    out.push_str(&encoding_rs::GBK.decode_without_bom_handling(&bytes[from..]).0);
+    out
 }
 
 /// UTF-16, which the web's tables only decode, is written by hand.

@@ -114,7 +114,7 @@ pub fn parse_date(bytes: &[u8]) -> Option<i32> {
     if let Some(days) = parse::date_fixed(bytes, 0, bytes.len()) {
         return Some(days);
     }
-    if bytes.len() < LEN_MIN || std::str::from_utf8(bytes).is_err() {
+    if bytes.len() < LEN_MIN {
         return None;
     }
     let mut text = Text::new(trim(bytes));
@@ -138,7 +138,8 @@ fn short_date(text: &mut Text<'_>, year_max: usize) -> Option<i64> {
 /// `timestamp`, in microseconds from 1970-01-01 00:00:00; digits beyond them are cut off.
 ///
 /// Either `y-M-d H:m:s[.1 to 9 digits]` with one digit or more each, or ISO with a `T`: two digits each, seconds may be
-/// missing. Blanks around are dropped.
+/// missing. Blanks around are dropped. Years that microseconds cannot reach (from 294,247 on) are `None`, Hive's own
+/// limit being 999,999,999.
 ///
 /// ```
 /// use dipper_text::hive::datetime::parse_timestamp;
@@ -311,7 +312,7 @@ mod tests {
         ] {
             assert_eq!(parse_date(text.as_bytes()), expected, "{text:?}");
         }
-        assert_eq!(parse_date(b"2020-01-02\xff"), None);
+        assert_eq!(parse_date(b"2020-01-02\xff"), day(2020, 1, 2));
     }
 
     #[test]

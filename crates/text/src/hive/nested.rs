@@ -168,7 +168,12 @@ fn distinct(keys: &ArrayRef, offsets: &mut [i32]) -> Option<UInt32Array> {
     (kept.len() < keys.len()).then(|| UInt32Array::from(kept))
 }
 
-/// Keys in a form that compares as Java's objects do: floats by their bits, all NaNs alike.
+/// A number that stands for no other key.
+fn unique(at: usize) -> i128 {
+    -1 - at as i128
+}
+
+/// Keys in a form that compares as the objects do that Hive puts into a hash map.
 enum KeyBits<'a> {
     Numbers(Vec<i128>),
     Strings(&'a arrow_array::StringViewArray),
@@ -196,11 +201,15 @@ impl<'a> KeyBits<'a> {
             DataType::Date32 => numbers!(Date32Type, |v| i128::from(*v)),
             DataType::Timestamp(..) => numbers!(TimestampMicrosecondType, |v| i128::from(*v)),
             DataType::Decimal128(..) => numbers!(Decimal128Type, |v| *v),
+            // NaN equals nothing. The zeros are equal as doubles, but not as floats, whose hash codes differ.
             DataType::Float32 => {
-                numbers!(Float32Type, |v| i128::from(if v.is_nan() { f32::NAN.to_bits() } else { v.to_bits() }))
+                let bits = |(at, v): (usize, &f32)| if v.is_nan() { unique(at) } else { i128::from(v.to_bits()) };
+                KeyBits::Numbers(keys.as_primitive::<Float32Type>().values().iter().enumerate().map(bits).collect())
             }
             DataType::Float64 => {
-                numbers!(Float64Type, |v| i128::from(if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() }))
+                let bits =
+                    |(at, v): (usize, &f64)| if v.is_nan() { unique(at) } else { i128::from((v + 0.0).to_bits()) };
+                KeyBits::Numbers(keys.as_primitive::<Float64Type>().values().iter().enumerate().map(bits).collect())
             }
             DataType::Boolean => KeyBits::Numbers(keys.as_boolean().values().iter().map(i128::from).collect()),
             DataType::BinaryView => KeyBits::Binaries(keys.as_binary_view()),
@@ -216,7 +225,18 @@ impl<'a> KeyBits<'a> {
         }
     }
 
+    #[inline]
     fn equal(&self, a: usize, b: usize) -> bool {
-        self.get(a) == self.get(b)
+        let views = match self {
+            KeyBits::Numbers(numbers) => return numbers[a] == numbers[b],
+            KeyBits::Strings(strings) => strings.views(),
+            KeyBits::Binaries(binaries) => binaries.views(),
+        };
+        // Length and first bytes stand in the low half; of values of up to 12 bytes the whole view says all.
+        let (left, right) = (views[a], views[b]);
+        if left as u32 <= 12 {
+            return left == right;
+        }
+        left as u64 == right as u64 && self.get(a) == self.get(b)
     }
 }

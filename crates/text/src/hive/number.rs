@@ -257,6 +257,18 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
+/// What Java takes for white space, among the bytes of ASCII.
+fn is_white(byte: &u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | 0x1C..=b' ')
+}
+
+/// White space off both ends; other than [`trim`], control characters stay.
+fn strip(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|byte| !is_white(byte)).unwrap_or(bytes.len());
+    let end = bytes.iter().rposition(|byte| !is_white(byte)).map_or(start, |at| at + 1);
+    &bytes[start..end]
+}
+
 /// `boolean`: `true` and `false` in any case; `extended` adds `1 0 t f T F`.
 #[inline]
 pub fn parse_bool(bytes: &[u8], extended: bool) -> Option<bool> {
@@ -296,7 +308,7 @@ pub fn parse_decimal(bytes: &[u8], precision: u8, scale: i8) -> Option<i128> {
     let number = if digits.len() <= 19 { short_decimal(digits) } else { None };
     let number = match number {
         Some(number) => Decimal { negative, ..number },
-        None => Decimal::parse(trim(bytes))?,
+        None => Decimal::parse(bytes)?,
     };
     number.fit(u32::from(precision), scale as u32)
 }
@@ -357,7 +369,9 @@ impl Decimal {
         }
     }
 
-    fn parse(text: &[u8]) -> Option<Decimal> {
+    fn parse(bytes: &[u8]) -> Option<Decimal> {
+        let text = strip(bytes);
+        let blank_behind = bytes.last().is_some_and(is_white);
         let (negative, text) = match text {
             [b'-', rest @ ..] => (true, rest),
             [b'+', rest @ ..] => (false, rest),
@@ -378,8 +392,7 @@ impl Decimal {
         let (mut at, mut scale, mut up) = (integer, 0, false);
         if text.get(at) == Some(&b'.') {
             let end = digits_until(at + 1);
-            // Without digits before it, the point needs digits after it and nothing behind those.
-            if integer == 0 && (end < text.len() || end == at + 1) {
+            if integer == 0 && end == at + 1 {
                 return None;
             }
             for b in &text[at + 1..end] {
@@ -403,7 +416,7 @@ impl Decimal {
         number.strip_zeros();
         match text.get(at) {
             None => Some(number),
-            Some(b'e' | b'E') => number.shift(exponent(&text[at + 1..])?),
+            Some(b'e' | b'E') => number.shift(exponent(&text[at + 1..], blank_behind)?),
             Some(_) => None,
         }
     }
@@ -449,14 +462,15 @@ impl Decimal {
     }
 }
 
-/// The digits of an exponent with their sign; more than two digits that count are refused, even for zero.
-fn exponent(text: &[u8]) -> Option<i32> {
+/// The digits of an exponent with their sign; more than two digits that count are refused, even for zero. None at all
+/// are an exponent of 0 where a blank follows: Hive only checks that the text goes on.
+fn exponent(text: &[u8], blank_behind: bool) -> Option<i32> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
         _ => (false, text),
     };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    if (digits.is_empty() && !blank_behind) || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let mut value = 0;
@@ -543,7 +557,14 @@ mod tests {
             ("99999999999999999999999999999999999999.5", 38, 0, None),
             ("9.99999999999999999999999999999999999999", 38, 0, Some(10)),
             (".5", 2, 1, Some(5)),
-            (".5e1", 2, 1, None),
+            (".5e1", 2, 1, Some(50)),
+            (".e1", 2, 1, None),
+            ("\u{1c} .5\t", 2, 1, Some(5)),
+            ("\u{7}.5", 2, 1, None),
+            ("5e ", 2, 1, Some(50)),
+            ("5e+\t", 2, 1, Some(50)),
+            ("5e", 2, 1, None),
+            ("5 e1", 2, 1, None),
             ("0.5e1", 2, 1, Some(50)),
             ("5.e0", 2, 1, Some(50)),
             ("1e-99", 2, 1, Some(0)),

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, FieldRef};
 
 use super::charset::Charset;
 use super::error::HiveError;
+use super::format::TimestampFormats;
 use crate::dialect::{HiveDialect, HiveSerde, LineEnd};
 
 const FIELD_DELIM: &str = "field.delim";
@@ -202,13 +203,16 @@ impl HiveDialect {
             Some("") => return Err(bad("textinputformat.record.delimiter", "", "at least one character")),
             Some(delimiter) => LineEnd::Bytes(delimiter.as_bytes().to_vec()),
         };
+        // MultiDelimitSerDe hands neither of the next two on to its columns.
+        let multi = matches!(serde, HiveSerde::MultiDelimit { .. });
         let timestamp_formats = match properties.get("timestamp.formats") {
-            None => Vec::new(),
-            Some(value) => timestamp_formats("timestamp.formats", value)?,
+            Some(value) if !multi => timestamp_formats("timestamp.formats", value)?,
+            _ => Vec::new(),
         };
+        TimestampFormats::try_new(&timestamp_formats)?;
         let extended_boolean = properties
             .get_or_session("hive.lazysimple.extended_boolean_literal")
-            .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+            .is_some_and(|value| !multi && value.trim().eq_ignore_ascii_case("true"));
         Ok(HiveDialect {
             separators: separators(&properties),
             escape: properties.get("escape.delim").map(|value| separator_byte(Some(value), b'\\')),

@@ -30,7 +30,15 @@ pub struct Case {
 }
 
 pub fn cases() -> Vec<Case> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hive_text/cases.jsonl");
+    cases_at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hive_text/cases.jsonl"))
+}
+
+/// The random cases beside them.
+pub fn random_cases() -> Vec<Case> {
+    cases_at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hive_text_random/cases.jsonl"))
+}
+
+fn cases_at(path: &str) -> Vec<Case> {
     let text = std::fs::read_to_string(path).expect("the golden cases lie in the repository");
     text.lines()
         .map(|line| {
