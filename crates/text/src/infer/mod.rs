@@ -118,7 +118,8 @@ impl fmt::Display for Guess {
         let rows = self.sampled_rows as usize;
         write!(f, "; {} column{} from {whole} {rows} row{}: ", columns.len(), plural(columns.len()), plural(rows))?;
         for (i, field) in columns.iter().take(SHOWN_COLUMNS).enumerate() {
-            write!(f, "{}{} {}", if i > 0 { ", " } else { "" }, field.name(), type_name(field.data_type()))?;
+            let between = if i > 0 { ", " } else { "" };
+            write!(f, "{between}{} {}", shown_name(field.name()), type_name(field.data_type()))?;
         }
         if columns.len() > SHOWN_COLUMNS {
             write!(f, ", and {} more", columns.len() - SHOWN_COLUMNS)?;
@@ -138,12 +139,21 @@ impl fmt::Display for Guess {
              'header'='{}', 'skip_lines'=..., 'csv_schema'='{}:string;...')",
             self.file,
             !d.header,
-            columns.first().map_or("c1", |field| field.name())
+            columns.first().map_or("c1".to_string(), |field| shown_name(field.name()))
         )
     }
 }
 
 const SHOWN_COLUMNS: usize = 24;
+
+/// A column name in one line, cut at 60 characters.
+fn shown_name(name: &str) -> String {
+    let mut shown: String = name.chars().take(60).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if name.chars().nth(60).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
 
 /// Bytes as a person would type them.
 fn visible(bytes: &[u8]) -> String {

@@ -39,11 +39,19 @@ pub(super) struct Records<'a> {
     escape: Option<u8>,
     comment: Option<u8>,
     line_end: &'a LineEnd,
+    /// Bytes at which a field may end or an escape begin.
+    special: [bool; 256],
 }
 
 impl<'a> Records<'a> {
     pub fn new(text: &'a [u8], complete: bool, dialect: &'a CsvDialect) -> Self {
+        let mut special = [false; 256];
+        let ends: &[u8] = if let LineEnd::Bytes(end) = &dialect.line_end { &end[..end.len().min(1)] } else { b"\r\n" };
+        for &byte in ends.iter().chain(&dialect.delimiter[..1]).chain(&dialect.escape) {
+            special[usize::from(byte)] = true;
+        }
         let mut records = Records {
+            special,
             text,
             at: 0,
             complete,
@@ -67,13 +75,7 @@ impl<'a> Records<'a> {
     fn line_end_at(&self, at: usize) -> usize {
         let rest = &self.text[at..];
         match (self.line_end, rest) {
-            (LineEnd::Bytes(end), _) => {
-                if rest.starts_with(end) {
-                    end.len()
-                } else {
-                    0
-                }
-            }
+            (LineEnd::Bytes(end), _) => usize::from(rest.starts_with(end)) * end.len(),
             (_, [b'\n', ..]) => 1,
             (_, [b'\r', b'\n', ..]) => 2,
             (LineEnd::AnyNewline, [b'\r', ..]) => 1,
@@ -116,6 +118,11 @@ impl<'a> Records<'a> {
             let mut stray = false;
             let ended_by;
             loop {
+                let ordinary =
+                    self.text[self.at..].iter().take_while(|byte| !self.special[usize::from(**byte)]).count();
+                stray |=
+                    piece.quoted && !self.text[self.at..self.at + ordinary].iter().all(|b| matches!(b, b' ' | b'\t'));
+                self.at += ordinary;
                 if self.at >= self.text.len() {
                     ended_by = 0;
                     record.whole = self.complete;
@@ -244,7 +251,9 @@ struct Score {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// One column, or no table at all.
+    /// No table: the number of fields varies.
+    Varying,
+    /// One column.
     Single,
     /// Most records have the same number of fields, and the first one has.
     Ragged,
@@ -286,26 +295,31 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         ragged: Ragged::Error,
     };
     let mut best: Option<Candidate> = None;
-    let mut consider = |delimiter: &[u8]| {
+    // Equal scores: the delimiter that came first is the more trusted one.
+    let consider = |best: &mut Option<Candidate>, delimiter: &[u8]| {
         let candidate = with_quotes(text, complete, dialect(delimiter), hints);
-        // Equal scores: the delimiter that came first is the more trusted one.
         if best.as_ref().is_none_or(|best| candidate.score > best.score) {
-            best = Some(candidate);
+            *best = Some(candidate);
         }
-        best.as_ref().map_or(Fit::Single, |best| best.score.fit)
+        best.as_ref().map_or(Fit::Varying, |best| best.score.fit)
     };
     match &hints.delimiter {
         Some(given) if !given.is_empty() => {
-            consider(given);
+            consider(&mut best, given);
         }
         _ => {
-            let mut fit = Fit::Single;
+            let mut fit = Fit::Varying;
             for delimiter in DELIMITERS.into_iter().filter(|d| d == b"," || memchr::memchr(d[0], text).is_some()) {
-                fit = consider(if delimiter == b"|" && only_doubled(text, b'|') { b"||" } else { delimiter });
+                fit =
+                    consider(&mut best, if delimiter == b"|" && only_doubled(text, b'|') { b"||" } else { delimiter });
             }
-            if fit == Fit::Single {
+            if fit <= Fit::Single {
+                // One column then: commas in it are text, so what separates must be something that does not occur.
+                if let Some(absent) = DELIMITERS.into_iter().find(|d| memchr::memchr(d[0], text).is_none()) {
+                    consider(&mut best, absent);
+                }
                 for delimiter in RARE_DELIMITERS.into_iter().filter(|d| memchr::memmem::find(text, d).is_some()) {
-                    consider(delimiter);
+                    consider(&mut best, delimiter);
                 }
             }
         }
@@ -425,8 +439,8 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
             Records::new(text, complete, &CsvDialect { skip_lines: 0, ..dialect.clone() }).lines_before(start);
     }
     let few_blanks = dialect.delimiter == b" " && columns < 3;
-    let fit = if few_blanks { Fit::Single } else { fit };
-    let columns = if fit == Fit::Single && hints.delimiter.is_none() { 1 } else { columns };
+    let fit = if few_blanks { Fit::Varying } else { fit };
+    let columns = if fit <= Fit::Single && hints.delimiter.is_none() { 1 } else { columns };
     (Candidate { score: Score { closed, fit, columns }, dialect, quoted }, odd_hashes)
 }
 
@@ -444,10 +458,10 @@ struct Count {
 fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usize>) {
     let most = *columns;
     let total = counts.len();
-    if most < 2 {
-        return (Fit::Single, None);
-    }
     let same = |range: Range<usize>| counts[range].iter().filter(|count| count.fields == most).count();
+    if most < 2 {
+        return (if same(0..total) == total { Fit::Single } else { Fit::Varying }, None);
+    }
     if same(0..total) == total {
         return (Fit::Regular, None);
     }
@@ -474,7 +488,7 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
     if first == most && same(0..total) * 10 >= total * 7 && total > 2 {
         return (Fit::Ragged, None);
     }
-    (Fit::Single, None)
+    (Fit::Varying, None)
 }
 
 /// The most frequent number; the greater one of equally frequent ones.

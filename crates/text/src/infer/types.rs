@@ -120,11 +120,7 @@ fn number(digits: &[u8]) -> Mask {
     match digits {
         [b'0', b'0'..=b'9', ..] => 0,
         _ if digits.iter().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) => {
-            if parse::float64(digits, 0, digits.len()).is_some() {
-                DOUBLE
-            } else {
-                0
-            }
+            DOUBLE * Mask::from(parse::float64(digits, 0, digits.len()).is_some())
         }
         _ => 0,
     }

@@ -114,6 +114,7 @@ CASES = {
     'phone':'name,phone\nA,+49 30 1234\nB,+1 555 0100\n',
     'long_header_short_rows':'a,b,c\n1,2\n3,4\n5,6\n',
     'header_without_trailing_comma':'a,b\n1,2,\n3,4,\n',
+    'prose':'It was late, and cold.\nNobody came; nothing, nothing at all, moved.\nThen: rain.\n',
     'emoji':'a,b\n1,😀\n2,日本\n',
     'semicolon_header_comma_text':'id;note\n1;a, b\n2;c, d\n3;e, f\n',
 }
