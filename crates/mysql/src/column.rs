@@ -148,7 +148,8 @@ impl ColumnDef {
         let text = matches!(kind.ty, ColumnType::String | ColumnType::VarString)
             || (kind.ty == ColumnType::Blob && !kind.binary);
         let mut flags = kind.flags;
-        if !text {
+        // Not for numbers: Connector/J makes bytes of a TINYINT(1) with this flag, and a Boolean of one without.
+        if !text && flags & column_flag::NUM == 0 {
             flags |= column_flag::BINARY;
         }
         Self {

@@ -1,0 +1,82 @@
+"""mysql-connector-python: Oracle's, in plain Python and, where its package brings it, over MySQL's C library."""
+
+import datetime
+
+import mysql.connector
+from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TYPES_SQL, all_types, check, done, equal, refused
+
+
+def connect(pure, **options):
+    return mysql.connector.connect(host=HOST, port=PORT, use_pure=pure, **{"user": "root", **options})
+
+
+def run(pure):
+    kind = "pure" if pure else "C"
+    connection = connect(pure)
+    cursor = connection.cursor()
+
+    @check(f"{kind}: types")
+    def types():
+        cursor.execute(TYPES_SQL)
+        equal(list(cursor.column_names), NAMES)
+        all_types(cursor.fetchone())
+
+    @check(f"{kind}: prepared types")
+    def prepared_types():
+        with connection.cursor(prepared=True) as prepared:
+            for _ in range(2):
+                prepared.execute(TYPES_SQL)
+                all_types(prepared.fetchone())
+                equal(prepared.fetchone(), None)
+
+    @check(f"{kind}: prepared parameters")
+    def parameters():
+        when = datetime.datetime(2020, 1, 31, 1, 2, 3, 500_000)
+        with connection.cursor(prepared=True) as prepared:
+            for number in (41, -1, 2**40):
+                prepared.execute("select ? + 1, ?", (number, "it's \\ \"quoted\" ä"))
+                found, text = prepared.fetchone()
+                equal((int(found), text), (number + 1, "it's \\ \"quoted\" ä"))
+            prepared.execute("select ?, ?", (None, when))
+            nothing, found = prepared.fetchone()
+            equal((nothing, str(found)), (None, str(when)))
+
+    @check(f"{kind}: error")
+    def error():
+        wrong = "select * from no_such_table"
+        refused(NO_SUCH_TABLE, mysql.connector.Error, lambda: cursor.execute(wrong))
+        with connection.cursor(prepared=True) as prepared:
+            refused(NO_SUCH_TABLE, mysql.connector.Error, lambda: prepared.execute(wrong))
+        cursor.execute("select 1")
+        equal(cursor.fetchall(), [(1,)])
+
+    @check(f"{kind}: wrong password")
+    def wrong_password():
+        refused(ACCESS_DENIED, mysql.connector.Error, lambda: connect(pure, password="wrong"))
+
+    @check(f"{kind}: compression")
+    def compression():
+        with connect(pure, compress=True) as compressed, compressed.cursor() as rows:
+            rows.execute("select repeat('x', 100000)")
+            equal(rows.fetchone()[0], "x" * 100_000)
+            rows.execute("select 1")
+            equal(rows.fetchone(), (1,))
+
+    @check(f"{kind}: reset, change of user, ping")
+    def other_commands():
+        connection.cmd_reset_connection()
+        connection.cmd_change_user(username="root", password="", database="information_schema")
+        connection.ping()
+        with connection.cursor() as rows:
+            rows.execute("select database()")
+            equal(rows.fetchone(), ("information_schema",))
+
+    connection.close()
+
+
+run(pure=True)
+if mysql.connector.HAVE_CEXT:
+    run(pure=False)
+else:
+    print("this package of mysql-connector-python has no C extension: plain Python only")
+done()

@@ -1,0 +1,91 @@
+"""PyMySQL: the protocol in plain Python."""
+
+import pymysql
+from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TLS, TYPES_SQL, all_types, check, done, equal, refused
+from pymysql.constants import CLIENT
+
+
+def connect(**options):
+    return pymysql.connect(host=HOST, port=PORT, **{"user": "root", **options})
+
+
+connection = connect(autocommit=True)
+cursor = connection.cursor()
+
+
+@check("types")
+def types():
+    cursor.execute(TYPES_SQL)
+    equal([column[0] for column in cursor.description], NAMES)
+    all_types(cursor.fetchone())
+
+
+@check("parameters")
+def parameters():
+    cursor.execute("select %s + 1, %s", (41, "it's \\ \"quoted\""))
+    number, text = cursor.fetchone()
+    equal((int(number), text), (42, "it's \\ \"quoted\""))
+
+
+@check("error")
+def error():
+    refused(NO_SUCH_TABLE, pymysql.err.ProgrammingError, lambda: cursor.execute("select * from no_such_table"))
+    cursor.execute("select 1")
+    equal(cursor.fetchall(), ((1,),))
+
+
+@check("wrong password")
+def wrong_password():
+    refused(ACCESS_DENIED, pymysql.err.OperationalError, lambda: connect(password="wrong"))
+    refused(ACCESS_DENIED, pymysql.err.OperationalError, lambda: connect(user="nobody", password="wrong"))
+
+
+@check("multi statements")
+def multi_statements():
+    with connect(client_flag=CLIENT.MULTI_STATEMENTS) as multi, multi.cursor() as several:
+        several.execute("select 1; select 2")
+        equal(several.fetchall(), ((1,),))
+        assert several.nextset()
+        equal(several.fetchall(), ((2,),))
+
+
+@check("unbuffered rows")
+def unbuffered():
+    with connect(cursorclass=pymysql.cursors.SSCursor) as stream, stream.cursor() as rows:
+        rows.execute("select 1 union all select 2 union all select 3 order by 1")
+        equal(list(rows), [(1,), (2,), (3,)])
+
+
+@check("long text")
+def long_text():
+    cursor.execute("select repeat('x', 100000)")
+    equal(cursor.fetchone()[0], "x" * 100_000)
+
+
+@check("ping and database")
+def ping():
+    connection.ping(reconnect=False)
+    connection.select_db("information_schema")
+    cursor.execute("select database()")
+    equal(cursor.fetchone(), ("information_schema",))
+
+
+@check("transactions")
+def transactions():
+    connection.begin()
+    connection.rollback()
+    connection.begin()
+    connection.commit()
+
+
+if TLS:
+
+    @check("TLS")
+    def tls():
+        with connect(ssl={"check_hostname": False, "verify_mode": "none"}) as secure, secure.cursor() as rows:
+            rows.execute(TYPES_SQL)
+            all_types(rows.fetchone())
+
+
+connection.close()
+done()
