@@ -102,8 +102,9 @@ impl Grammar {
             return Err(TextError::new(ErrorKind::Options, "textinputformat.record.delimiter is empty"));
         }
         let delimiter = match &d.serde {
-            HiveSerde::LazySimple => Some(vec![d.separators.first().copied().unwrap_or(1)]),
-            HiveSerde::MultiDelimit { .. } | HiveSerde::OpenCsv { .. } => None,
+            // Other encodings are decoded line by line before fields are cut.
+            HiveSerde::LazySimple if d.encoding.is_none() => Some(vec![d.separators.first().copied().unwrap_or(1)]),
+            _ => None,
         };
         // The separator is looked for before the escape, so an escape of the same byte never has an effect.
         let escape = if delimiter.is_some() { d.escape } else { None };

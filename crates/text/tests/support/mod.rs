@@ -13,7 +13,10 @@ use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use base64::Engine as _;
 use dipper_text::hive::{converter, datetime, line_splitter, parse_type};
-use dipper_text::{BadValues, Cx, HiveDialect, InvalidUtf8, LineEnd, Span, Strings, TextBlock};
+use dipper_text::{
+    BadValues, Compression, Cx, Dialect, FileInput, HiveDialect, InvalidUtf8, LineEnd, MemorySource, Scan, ScanOptions,
+    ScanQueue, Span, Strings, TextBlock,
+};
 use serde_json::Value;
 
 /// One line of `tests/golden/hive_text/cases.jsonl`.
@@ -76,6 +79,50 @@ pub fn definition(case: &Case) -> Result<(HiveDialect, SchemaRef), String> {
     let fields = dialect.file_fields(&declared);
     dialect.check_fields(&fields).map_err(|error| error.to_string())?;
     Ok((dialect, Arc::new(Schema::new(fields))))
+}
+
+/// How a scan is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    pub block_bytes: usize,
+    pub batch_rows: usize,
+    pub workers: usize,
+    pub strings: Strings,
+}
+
+/// Reads `data` as a file, by the scan's own way; in order if there is one worker.
+pub fn read_scanned(dialect: Dialect, schema: &SchemaRef, data: &[u8], run: Run) -> Result<Vec<RecordBatch>, String> {
+    let mut options = ScanOptions::new(dialect, schema.clone());
+    options.block_bytes = run.block_bytes;
+    options.batch_rows = run.batch_rows;
+    options.strings = run.strings;
+    let scan = Scan::try_new(options).map_err(|error| error.to_string())?;
+    let source = Arc::new(MemorySource(data.to_vec().into()));
+    let file = FileInput { name: "case".to_owned(), source, compression: Compression::None };
+    let queue = ScanQueue::new(scan, vec![file]);
+    let drain = || {
+        let (mut worker, mut batches) = (queue.worker(), Vec::new());
+        while let Some(batch) = worker.next_batch().map_err(|error| error.to_string())? {
+            batches.push(batch.rows);
+        }
+        Ok::<_, String>(batches)
+    };
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..run.workers).map(|_| scope.spawn(drain)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
+    });
+    Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// All rows of some batches as text, in any order.
+pub fn bag(batches: &[RecordBatch]) -> Vec<String> {
+    let row = |batch: &RecordBatch, row: usize| {
+        let values: Vec<Value> = batch.columns().iter().map(|column| value(column, row)).collect();
+        Value::Array(values).to_string()
+    };
+    let mut rows: Vec<String> = batches.iter().flat_map(|b| (0..b.num_rows()).map(move |r| row(b, r))).collect();
+    rows.sort();
+    rows
 }
 
 /// Lines as Hadoop's LineRecordReader cuts them, the plain way; header and footer taken off.
