@@ -1,9 +1,13 @@
 //! Agreement with DuckDB's sniffer over small nasty files; see data/sniff/make.py.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
-use dipper_text::{Guess, Hints, infer_sample};
+use dipper_text::{
+    Compression, Dialect, FileInput, Guess, Hints, MemorySource, Ragged, Scan, ScanOptions, ScanQueue, infer,
+    infer_sample,
+};
 use serde_json::{Map, Value, json};
 
 fn type_name(kind: &DataType) -> &'static str {
@@ -23,8 +27,8 @@ fn type_name(kind: &DataType) -> &'static str {
 fn translated(kind: &str) -> &str {
     match kind {
         "HUGEINT" => "LARGEINT",
-        "TIMESTAMP" => "DATETIME",
-        "VARCHAR" | "TIME" | "TIMESTAMP WITH TIME ZONE" | "BIGNUM" => "STRING",
+        "TIMESTAMP" | "TIMESTAMP WITH TIME ZONE" => "DATETIME",
+        "VARCHAR" | "TIME" | "BIGNUM" => "STRING",
         same => same,
     }
 }
@@ -75,10 +79,14 @@ fn expected(case: &Value, ours: &Map<String, Value>) -> Map<String, Value> {
     out
 }
 
+fn cases() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sniff/cases.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 #[test]
 fn guesses_as_duckdb_does_or_says_why_not() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sniff/cases.json");
-    let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases = cases();
     let (mut agreed, mut wrong) = (0, Vec::new());
     for case in &cases {
         let name = case["name"].as_str().unwrap();
@@ -100,4 +108,30 @@ fn guesses_as_duckdb_does_or_says_why_not() {
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(agreed * 100 >= cases.len() * 80, "{agreed} of {}", cases.len());
+}
+
+/// Whatever is guessed, the scan reads all rows of the sample with it.
+#[test]
+fn what_is_guessed_can_be_read() {
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let source = MemorySource(case["text"].as_str().unwrap().to_string().into_bytes().into());
+        let file = FileInput { name: name.to_string(), source: Arc::new(source), compression: Compression::None };
+        let guess = infer(&file, &Hints::default()).unwrap();
+        let options = ScanOptions::new(Dialect::Csv(guess.dialect.clone()), guess.schema.clone());
+        let mut worker = ScanQueue::new(Scan::try_new(options).unwrap(), vec![file]).worker();
+        let mut rows = 0;
+        let result = loop {
+            match worker.next_batch() {
+                Ok(Some(batch)) => rows += batch.rows.num_rows() as u64,
+                Ok(None) => break Ok(rows),
+                Err(error) => break Err(error),
+            }
+        };
+        match result {
+            Ok(rows) => assert_eq!(rows, guess.sampled_rows, "{name}"),
+            // Too many fields are an error on purpose, and the guess says so.
+            Err(error) => assert!(guess.ragged_rows.1 > 0 && guess.dialect.ragged == Ragged::Error, "{name}: {error}"),
+        }
+    }
 }

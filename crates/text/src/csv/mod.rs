@@ -4,7 +4,7 @@
 //! when its bytes are no plain value, which most are.
 
 mod nested;
-mod time;
+pub(crate) mod time;
 mod unescape;
 
 use std::sync::Arc;

@@ -48,7 +48,7 @@ fn civil_date(text: &[u8]) -> Result<(Civil, &[u8]), String> {
 }
 
 /// Days since 1970-01-01; the error completes a message. A time of day behind the date is checked and dropped.
-pub(super) fn date(text: &[u8]) -> Result<i32, String> {
+pub(crate) fn date(text: &[u8]) -> Result<i32, String> {
     let (date, rest) = civil_date(text)?;
     if !rest.is_empty() {
         time_of_day(rest, date)?;
@@ -60,7 +60,7 @@ pub(super) fn date(text: &[u8]) -> Result<i32, String> {
 ///
 /// A date, alone or followed by blank or `T` and `H:M`, `H:M:S` or `H:M:S.fraction` (cut after six digits), and then
 /// perhaps by `Z` or an offset `+hh`, `+hhmm`, `+hh:mm`, which is subtracted: the result is UTC.
-pub(super) fn timestamp(text: &[u8]) -> Result<i64, String> {
+pub(crate) fn timestamp(text: &[u8]) -> Result<i64, String> {
     let (date, rest) = civil_date(text)?;
     if rest.is_empty() {
         return Ok(micros(date));

@@ -245,7 +245,7 @@ pub fn infer_sample(
     dialect.header = hints.header.unwrap_or_else(|| table.has_header(&null_values));
     let kinds = table.kinds(dialect.header, &null_values);
     dialect.null_values = null_values;
-    dialect.trim = hints.trim.unwrap_or_else(|| table.needs_trim(&kinds));
+    dialect.trim = hints.trim.unwrap_or(false);
     dialect.ragged =
         hints.ragged.clone_or(if table.long == 0 && table.short > 0 { Ragged::Fill } else { Ragged::Error });
 
@@ -346,7 +346,7 @@ pub struct Union {
 }
 
 /// Unites files by the names of their columns (compared without case). Types that differ become the narrowest that holds
-/// both: BIGINT and DOUBLE are DOUBLE, BIGINT and DATE are STRING; columns without values take any type.
+/// both: BIGINT and DOUBLE are DOUBLE, DATE and DATETIME are DATETIME, BIGINT and DATE are STRING; columns without values take any type.
 ///
 /// A column that is typed differently in a file than in the union must be read with the union's type.
 pub fn union_by_name(guesses: &[Guess]) -> Union {

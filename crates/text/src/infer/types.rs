@@ -3,6 +3,7 @@
 use arrow_schema::{DataType, TimeUnit};
 
 use super::shape::{Piece, Records};
+use crate::csv::time;
 use crate::dialect::CsvDialect;
 use crate::parse;
 
@@ -12,7 +13,7 @@ use crate::parse;
 pub enum Kind {
     /// No values, only NULLs.
     Nothing,
-    /// `true` and `false` in any case.
+    /// `true` and `false`, or both `t` and `f`, in any case.
     Boolean,
     /// Whole numbers of 64 bits.
     BigInt,
@@ -20,9 +21,9 @@ pub enum Kind {
     LargeInt,
     /// Numbers.
     Double,
-    /// `2024-12-31`.
+    /// `2024-12-31`, and what else the CSV reader takes for a DATE.
     Date,
-    /// `2024-12-31 23:59:59`, with `T` between and a fraction allowed.
+    /// `2024-12-31 23:59:59`, and what else the CSV reader takes for a DATETIME: `T`, a fraction, a zone, dates.
     DateTime,
     /// Anything.
     Text,
@@ -53,6 +54,7 @@ impl Kind {
         match (self, other) {
             (Kind::Nothing, kind) | (kind, Kind::Nothing) => kind,
             _ if self == other => self,
+            (Kind::Date, Kind::DateTime) | (Kind::DateTime, Kind::Date) => Kind::DateTime,
             _ => match (rank(self), rank(other)) {
                 (Some(left), Some(right)) => [Kind::BigInt, Kind::LargeInt, Kind::Double][left.max(right)],
                 _ => Kind::Text,
@@ -78,16 +80,19 @@ fn mask(value: &[u8]) -> Mask {
         [b'-', b'0'..=b'9' | b'.', ..] => number(&value[1..]),
         [b'0'..=b'9' | b'.', ..] => {
             let as_number = number(value);
-            if as_number != 0 || value.len() < 10 || value[4] != b'-' {
+            let dated = value.len() >= 8 && value[1..5].iter().any(|byte| matches!(byte, b'-' | b'/'));
+            if as_number != 0 || !dated {
                 as_number
-            } else if parse::date_fixed(value, 0, value.len()).is_some() {
-                DATE
-            } else if parse::timestamp_fixed(value, 0, value.len()).is_some() {
+            } else if value.len() <= 10 && !value.contains(&b' ') {
+                // A DATETIME column takes dates too.
+                if time::date(value).is_ok() { DATE | DATETIME } else { 0 }
+            } else if time::timestamp(value).is_ok() {
                 DATETIME
             } else {
                 0
             }
         }
+        [b't' | b'T' | b'f' | b'F'] => BOOLEAN,
         _ if value.eq_ignore_ascii_case(b"true") || value.eq_ignore_ascii_case(b"false") => BOOLEAN,
         _ if is_not_finite(value) => DOUBLE,
         _ => 0,
@@ -159,19 +164,21 @@ struct Column {
     seen: bool,
     /// Bit `i`: `MARKERS[i]` stood here unquoted.
     markers: u16,
-    /// A value fits only without the blanks around it.
-    blanks: bool,
+    /// Bit 0: a `t` stood here, bit 1: an `f`. One letter alone is rather a code.
+    letters: u8,
 }
 
 impl Column {
-    const NEW: Column = Column { mask: ANY, seen: false, markers: 0, blanks: false };
+    const NEW: Column = Column { mask: ANY, seen: false, markers: 0, letters: 0 };
 
     /// Takes in a value. `nulls` are the words that the user named, and then the only ones.
     fn add(&mut self, value: &[u8], quoted: bool, nulls: Option<&[Vec<u8>]>) {
+        // Readers of numbers and times ignore blanks around them; words for NULL must stand alone.
         let trimmed = value.trim_ascii();
         if !quoted {
-            match (nulls, marker(trimmed)) {
-                (Some(nulls), _) if nulls.iter().any(|null| null == trimmed) => return,
+            let word = if trimmed.is_empty() { trimmed } else { value };
+            match (nulls, marker(word)) {
+                (Some(nulls), _) if nulls.iter().any(|null| null == word) => return,
                 (None, Some(marker)) => {
                     self.markers |= 1 << marker;
                     return;
@@ -187,7 +194,9 @@ impl Column {
         self.seen = true;
         if self.mask != 0 {
             self.mask &= mask(trimmed);
-            self.blanks |= self.mask != 0 && trimmed.len() != value.len();
+            if let [letter @ (b't' | b'T' | b'f' | b'F')] = trimmed {
+                self.letters |= if letter.eq_ignore_ascii_case(&b't') { 1 } else { 2 };
+            }
         }
     }
 
@@ -198,6 +207,7 @@ impl Column {
             .any(|(i, word)| self.markers & (1 << i) != 0 && !null_values.iter().any(|null| null == word));
         match (other_words, self.seen) {
             (true, _) => Kind::Text,
+            (false, true) if matches!(self.letters, 1 | 2) => Kind::Text,
             (false, true) => kind_of(self.mask),
             (false, false) => Kind::Nothing,
         }
@@ -241,7 +251,7 @@ impl Table {
             if !record.whole && self.rows > 0 {
                 break;
             }
-            if record.blank && (self.columns.len() > 1 || self.rows == 0) {
+            if record.blank && self.columns.len() > 1 {
                 continue;
             }
             self.quoted_line_end |= record.quoted_line_end;
@@ -366,10 +376,5 @@ impl Table {
                 column.kind(null_values)
             })
             .collect()
-    }
-
-    /// Whether a typed column has blanks around its values, which its parser would refuse.
-    pub fn needs_trim(&self, kinds: &[Kind]) -> bool {
-        self.columns.iter().zip(kinds).any(|(column, kind)| column.blanks && *kind != Kind::Text)
     }
 }
