@@ -2,6 +2,7 @@
 //!
 //! [`parser::parse`] turns text into [`statement::Statement`]s; queries inside them are `sqlparser` trees.
 
+pub mod charter;
 pub mod error;
 pub mod parser;
 pub mod statement;

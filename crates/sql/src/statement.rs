@@ -77,6 +77,8 @@ pub struct QueryText {
     pub items: Arc<HashMap<Location, Vec<String>>>,
     /// The source text of the whole query, trimmed (a view stores it).
     pub text: String,
+    /// It was read under ANSI_QUOTES: `FROM "x"` names a table, not a path. (A view stores this, too.)
+    pub ansi_quotes: bool,
 }
 
 /// `'key' = 'value'` pairs in written order (PROPERTIES, TBLPROPERTIES, WITH SERDEPROPERTIES, table function

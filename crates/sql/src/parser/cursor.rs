@@ -398,7 +398,12 @@ impl<'a> Cursor<'a> {
         let start = self.index();
         let ast = self.parser.parse_query();
         let ast = self.lift(ast)?;
-        Ok(QueryText { ast, items: self.items.clone(), text: self.text_from(start).to_string() })
+        Ok(QueryText {
+            ast,
+            items: self.items.clone(),
+            text: self.text_from(start).to_string(),
+            ansi_quotes: self.dialect.ansi_quotes(),
+        })
     }
 
     /// `sql`, made from the text of this statement, read as a query of its own.
@@ -444,7 +449,12 @@ fn reword(text: &str) -> String {
     let text = text.trim_start_matches("sql parser error: ");
     let Some(rest) = text.strip_prefix("Expected: ") else {
         let mut chars = text.chars();
-        return chars.next().map_or_else(String::new, |c| c.to_lowercase().chain(chars).collect());
+        let first = chars.next();
+        // Words in capitals stay.
+        let lower = text.chars().nth(1).is_some_and(char::is_lowercase);
+        return first.map_or_else(String::new, |c| {
+            if lower { c.to_lowercase().chain(chars).collect() } else { text.to_string() }
+        });
     };
     match rest.rsplit_once(", found: ") {
         None => format!("expected {rest}"),

@@ -19,12 +19,8 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         if !c.accept_word("SECURITY") {
             c.expect_token(&Token::Eq)?;
         }
-        c.advance();
-        while matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
-            c.advance();
-            if c.at_string() {
-                c.advance();
-            }
+        if c.accept_any(&["UNDEFINED", "MERGE", "TEMPTABLE", "INVOKER"]).is_none() && !c.accept_word("DEFINER") {
+            super::show::user(c)?;
         }
     }
     if c.accept_word("VIEW") {

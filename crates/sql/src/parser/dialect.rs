@@ -4,7 +4,9 @@
 
 use std::any::TypeId;
 
-use sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, Ident, ObjectName, Statement};
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, Value,
+};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -12,6 +14,7 @@ use sqlparser::tokenizer::{Span, Token, Word};
 
 use super::ParseOptions;
 use super::types::parse_type;
+use crate::charter::rewrite::call;
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
 /// type's text, which [`crate::types::SqlType::parse`] reads back.
@@ -27,6 +30,10 @@ pub(super) struct DipperDialect {
 impl DipperDialect {
     pub(super) fn new(options: ParseOptions) -> Self {
         DipperDialect { options, mysql: MySqlDialect {} }
+    }
+
+    pub(super) fn ansi_quotes(&self) -> bool {
+        self.options.ansi_quotes
     }
 }
 
@@ -166,7 +173,13 @@ impl Dialect for DipperDialect {
                 parser.advance_token();
                 Some(parser.parse_subexpr(self.prec_value(Precedence::DoubleColon)))
             }
-            // `IF` is reserved for nothing here: a function when a parenthesis follows.
+            // `INTERVAL (a, b)` would be a function; `INTERVAL x unit` takes units that sqlparser does not know.
+            Token::Word(w)
+                if w.keyword == Keyword::INTERVAL
+                    && !matches!(next, Token::Comma | Token::EOF | Token::RParen | Token::Period | Token::Eq) =>
+            {
+                Some(parse_interval(parser))
+            }
             _ => None,
         }
     }
@@ -186,6 +199,58 @@ pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> 
     let name = ObjectName::from(vec![Ident::with_span(Span::empty(), TYPE_NAME)]);
     Ok(DataType::Custom(name, vec![parsed.to_string()]))
 }
+
+/// `INTERVAL value unit`. The units that Arrow's intervals know stay an interval; the others (QUARTER, MICROSECOND,
+/// HOUR_MINUTE and so on) become a call of our own function.
+fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    let value = parser.parse_expr()?;
+    let token = parser.peek_token_ref().clone();
+    let Token::Word(Word { value: unit, quote_style: None, .. }) = &token.token else {
+        return parser.expected("a unit such as DAY behind the value of INTERVAL", token);
+    };
+    let unit = unit.to_ascii_lowercase();
+    let field = match unit.trim_end_matches('s') {
+        "year" => DateTimeField::Year,
+        "month" => DateTimeField::Month,
+        "week" => DateTimeField::Week(None),
+        "day" => DateTimeField::Day,
+        "hour" => DateTimeField::Hour,
+        "minute" => DateTimeField::Minute,
+        "second" => DateTimeField::Second,
+        _ if UNITS.contains(&unit.as_str()) => {
+            parser.advance_token();
+            let unit = Expr::value(Value::SingleQuotedString(unit));
+            return Ok(call(crate::charter::interval::NAME, vec![value, unit]));
+        }
+        _ => return parser.expected("a unit such as DAY behind the value of INTERVAL", token),
+    };
+    parser.advance_token();
+    Ok(Expr::Interval(Interval {
+        value: Box::new(value),
+        leading_field: Some(field),
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    }))
+}
+
+/// Units besides the simple ones.
+const UNITS: &[&str] = &[
+    "quarter",
+    "microsecond",
+    "year_month",
+    "day_hour",
+    "day_minute",
+    "day_second",
+    "day_microsecond",
+    "hour_minute",
+    "hour_second",
+    "hour_microsecond",
+    "minute_second",
+    "minute_microsecond",
+    "second_microsecond",
+];
 
 fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> {
     parser.advance_token();

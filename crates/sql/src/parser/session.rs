@@ -64,6 +64,11 @@ fn assignment(c: &mut Cursor<'_>, default_scope: &mut Scope) -> Result<Assignmen
     if let Some(scope) = scope {
         *default_scope = scope;
     }
+    if c.accept_token(&Token::AtSign) {
+        // @'name' or @`name`.
+        let name = if c.at_string() { c.string()? } else { c.ident()? };
+        return Ok(Assignment::User { name, value: value(c)? });
+    }
     let word = match c.peek().clone() {
         Token::Word(Word { value, quote_style: None, .. }) if value.starts_with('@') => value,
         _ => {
@@ -94,14 +99,6 @@ fn assignment(c: &mut Cursor<'_>, default_scope: &mut Scope) -> Result<Assignmen
         return Ok(Assignment::Variable { scope: scope.unwrap_or(Scope::Session), name, value: value(c)? });
     }
     let name = match word.strip_prefix('@') {
-        // @'name' or @`name`.
-        Some("") => {
-            if c.at_string() {
-                c.string()?
-            } else {
-                c.ident()?
-            }
-        }
         Some(name) => {
             let mut name = name.to_string();
             while c.accept_token(&Token::Period) {

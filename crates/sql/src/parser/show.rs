@@ -322,18 +322,16 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
         c.ident()?;
     }
     // `@` sticks to a word that follows it, and stands alone before a quote.
-    if let Token::Word(Word { value, quote_style: None, .. }) = c.peek()
+    if c.accept_token(&Token::AtSign) {
+        if c.at_string() {
+            c.string()?;
+        } else {
+            c.ident()?;
+        }
+    } else if let Token::Word(Word { value, quote_style: None, .. }) = c.peek()
         && value.starts_with('@')
     {
-        let alone = value == "@";
         c.advance();
-        if alone {
-            if c.at_string() {
-                c.string()?;
-            } else {
-                c.ident()?;
-            }
-        }
     }
     Ok(c.text_from(start).to_string())
 }
@@ -390,10 +388,8 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         || *c.peek() == Token::LParen
         || c.peek_words(&["TABLE"]) && explain_word;
     if explains {
-        let describes = !explain_word && !analyze && format.is_none();
+        // Doris: DESC of a query shows the plan as EXPLAIN does.
         let statement = words::statement(c)?;
-        // Doris: DESC query shows the plan as EXPLAIN does.
-        let _ = describes;
         return Ok(Statement::Explain { analyze, verbose, format, statement: Box::new(statement) });
     }
     if analyze || format.is_some() {

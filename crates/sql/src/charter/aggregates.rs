@@ -1,0 +1,141 @@
+//! SUM and AVG with Doris's result types.
+//!
+//! | argument | SUM | AVG |
+//! |---|---|---|
+//! | integers | BIGINT | DOUBLE |
+//! | DECIMAL(p, s) | DECIMAL(38, s) | DECIMAL(38, max(s, 4)) |
+//! | floats, text | DOUBLE | DOUBLE |
+//! | BOOLEAN | BIGINT | DOUBLE |
+//!
+//! (`Sum.java`, `Avg.java` of Doris's planner.) The work is DataFusion's own; only types change.
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity,
+    Signature, StatisticsArgs, Volatility,
+};
+use std::sync::Arc;
+
+use super::operators::Class;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Sum,
+    Avg,
+}
+
+/// SUM or AVG around DataFusion's.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Typed {
+    kind: Kind,
+    inner: Arc<AggregateUDF>,
+    signature: Signature,
+}
+
+/// SUM with Doris's types.
+pub fn sum() -> Arc<AggregateUDF> {
+    typed(Kind::Sum, datafusion::functions_aggregate::sum::sum_udaf())
+}
+
+/// AVG with Doris's types.
+pub fn avg() -> Arc<AggregateUDF> {
+    typed(Kind::Avg, datafusion::functions_aggregate::average::avg_udaf())
+}
+
+fn typed(kind: Kind, inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    Arc::new(AggregateUDF::new_from_impl(Typed { kind, inner, signature }))
+}
+
+impl AggregateUDFImpl for Typed {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [t] = arg_types else {
+            return datafusion::common::plan_err!("{} takes one argument, found {}", self.name(), arg_types.len());
+        };
+        let double = DataType::Float64;
+        let coerced = match (Class::of(t), self.kind) {
+            // 128 bits add up 38 digits whatever the argument's precision was.
+            (Class::Decimal(_, s, false), Kind::Sum) => DataType::Decimal128(38, s),
+            (Class::Decimal(p, s, false), Kind::Avg) => DataType::Decimal128(p, s),
+            (Class::Decimal(p, s, true), _) => DataType::Decimal256(p, s),
+            (Class::Int(_) | Class::Boolean | Class::Null, Kind::Sum) => DataType::Int64,
+            (Class::UInt64, Kind::Sum) => DataType::UInt64,
+            (Class::Int(_) | Class::UInt64 | Class::Boolean | Class::Float | Class::Text | Class::Null, _) => double,
+            (Class::Interval | Class::Other, _) => return self.inner.coerce_types(arg_types),
+            (Class::Date | Class::DateTime, _) => {
+                return datafusion::common::plan_err!(
+                    "{} does not take a date or datetime; cast it to a number",
+                    self.name()
+                );
+            }
+        };
+        Ok(vec![coerced])
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match (self.kind, &arg_types[0]) {
+            (Kind::Avg, DataType::Decimal128(_, s)) => Ok(DataType::Decimal128(38, (*s).max(4))),
+            (Kind::Avg, DataType::Decimal256(_, s)) => Ok(DataType::Decimal256(76, (*s).max(4))),
+            _ => self.inner.return_type(arg_types),
+        }
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        self.inner.accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        self.inner.create_groups_accumulator(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        self.inner.create_sliding_accumulator(args)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn simplify_expr_op_literal(
+        &self,
+        agg_function: &AggregateFunction,
+        arg: &Expr,
+        op: Operator,
+        lit: &Expr,
+        arg_is_left: bool,
+    ) -> Result<Option<Expr>> {
+        self.inner.simplify_expr_op_literal(agg_function, arg, op, lit, arg_is_left)
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
+    }
+}

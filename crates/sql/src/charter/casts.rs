@@ -1,0 +1,340 @@
+//! Casts with MySQL's meaning where Arrow's differ, and the rule that puts them in place.
+//!
+//! Arrow reads `'1.5'` as no integer and `'2024-1-5'` as no date, prints `true`, `1.0` and `2024-01-05T00:00:00`, and
+//! casts a date to the days since 1970. The planner writes plain casts; this rule, running after type coercion so that
+//! the casts which coercion adds are seen too, replaces those pairs of types by [`MySqlCast`].
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal256Array, Float64Array, Int64Array, PrimitiveArray,
+    StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
+};
+use arrow::compute::CastOptions;
+use arrow::datatypes::{DataType, Float32Type, Float64Type, TimestampMicrosecondType};
+use arrow::util::display::FormatOptions;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::operators::{Class, DATETIME, cast_to};
+use super::{compare, text};
+
+/// Whether `from` to `to` needs [`MySqlCast`].
+fn differs(from: &DataType, to: &DataType) -> bool {
+    use Class as C;
+    let temporal = |c| matches!(c, C::Date | C::DateTime);
+    match (Class::of(from), Class::of(to)) {
+        (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean,
+        (C::Boolean | C::Float | C::DateTime, C::Text) => true,
+        (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
+        (f, t) if temporal(t) => f.is_number(),
+        _ => false,
+    }
+}
+
+/// A cast to one type; NULL where the value does not convert.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct MySqlCast {
+    to: DataType,
+    name: String,
+    signature: Signature,
+}
+
+impl MySqlCast {
+    /// The cast to `to`.
+    pub fn new(to: DataType) -> MySqlCast {
+        MySqlCast { name: format!("cast_{to}"), to, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    fn call(to: &DataType, expr: Expr) -> Expr {
+        let udf = ScalarUDF::new_from_impl(MySqlCast::new(to.clone()));
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(udf), vec![expr]))
+    }
+}
+
+impl ScalarUDFImpl for MySqlCast {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match args.args.into_iter().next() {
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(cast_array(&array, &self.to)?)),
+            Some(ColumnarValue::Scalar(scalar)) => {
+                let cast = cast_array(&scalar.to_array()?, &self.to)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?))
+            }
+            None => Err(DataFusionError::Internal("a cast takes one argument".into())),
+        }
+    }
+}
+
+fn safe(array: &dyn Array, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: true, format_options: FormatOptions::default() };
+    Ok(arrow::compute::cast_with_options(array, to, &options)?)
+}
+
+/// Every text kind as `Utf8View`; the others as they are.
+fn plain(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => safe(array, &DataType::Utf8View),
+        DataType::Dictionary(_, value) => plain(&safe(array, value)?),
+        _ => Ok(array.clone()),
+    }
+}
+
+/// The cast itself.
+fn cast_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let array = plain(array)?;
+    match (Class::of(array.data_type()), Class::of(to)) {
+        (Class::Text, class) => from_text(array.as_string_view(), class, to),
+        (_, Class::Text) => to_text(&array, to),
+        (Class::Date | Class::DateTime, _) => {
+            let numbers: Int64Array = match array.data_type() {
+                DataType::Date32 => array
+                    .as_primitive::<arrow::datatypes::Date32Type>()
+                    .unary(|days| text::date_number(i64::from(days))),
+                _ => as_micros(&array)?.unary(text::datetime_number),
+            };
+            safe(&numbers, to)
+        }
+        (_, Class::Date | Class::DateTime) => {
+            let digits = safe(&array, &DataType::Utf8View)?;
+            from_text(digits.as_string_view(), Class::of(to), to)
+        }
+        _ => safe(&array, to),
+    }
+}
+
+fn as_micros(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+    let micros = safe(array, &DATETIME)?;
+    Ok(micros.as_primitive::<TimestampMicrosecondType>().clone())
+}
+
+fn from_text(array: &StringViewArray, class: Class, to: &DataType) -> Result<ArrayRef> {
+    let values = array.iter();
+    let parsed: ArrayRef = match class {
+        Class::Float => {
+            let doubles: Float64Array = values.map(|v| v.and_then(text::parse_double)).collect();
+            Arc::new(doubles)
+        }
+        Class::UInt64 => {
+            let numbers: UInt64Array =
+                values.map(|v| v.and_then(text::parse_integer).and_then(|n| u64::try_from(n).ok())).collect();
+            Arc::new(numbers)
+        }
+        Class::Int(_) => {
+            let numbers: Int64Array =
+                values.map(|v| v.and_then(text::parse_integer).and_then(|n| i64::try_from(n).ok())).collect();
+            Arc::new(numbers)
+        }
+        Class::Decimal(_, 0, true) => {
+            let numbers: Decimal256Array =
+                values.map(|v| v.and_then(text::parse_integer).map(arrow::datatypes::i256::from_i128)).collect();
+            Arc::new(numbers.with_precision_and_scale(39, 0)?)
+        }
+        Class::Decimal(..) => {
+            let trimmed: StringArray = values.map(|v| v.map(str::trim)).collect();
+            Arc::new(trimmed)
+        }
+        Class::Boolean => {
+            let booleans: BooleanArray = values.map(|v| v.and_then(text::parse_boolean)).collect();
+            Arc::new(booleans)
+        }
+        Class::Date => {
+            let days: Date32Array = values.map(|v| v.and_then(text::parse_datetime).map(|p| p.days())).collect();
+            Arc::new(days)
+        }
+        _ => {
+            let micros: TimestampMicrosecondArray =
+                values.map(|v| v.and_then(text::parse_datetime).map(|p| p.micros)).collect();
+            Arc::new(micros)
+        }
+    };
+    if parsed.data_type() == to { Ok(parsed) } else { safe(&parsed, to) }
+}
+
+fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    fn print<T: arrow::datatypes::ArrowPrimitiveType>(
+        array: &PrimitiveArray<T>,
+        show: impl Fn(T::Native) -> String,
+    ) -> StringViewArray {
+        array.iter().map(|v| v.map(&show)).collect()
+    }
+    let printed: StringViewArray = match array.data_type() {
+        DataType::Boolean => array.as_boolean().iter().map(|v| v.map(|b| if b { "1" } else { "0" })).collect(),
+        DataType::Float32 => print(array.as_primitive::<Float32Type>(), text::format_float),
+        DataType::Float64 => print(array.as_primitive::<Float64Type>(), text::format_double),
+        DataType::Timestamp(..) => print(&as_micros(array)?, text::format_datetime),
+        _ => return safe(array, to),
+    };
+    if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
+}
+
+/// Which half of the work a [`CharterRule`] does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Before type coercion: IN lists and LIKE, which no planner hook sees.
+    BeforeCoercion,
+    /// After it: casts.
+    AfterCoercion,
+}
+
+/// The analyzer rule of the charter; it runs twice, around DataFusion's type coercion.
+#[derive(Debug)]
+pub struct CharterRule {
+    stage: Stage,
+}
+
+impl CharterRule {
+    /// The rule of one stage.
+    pub fn new(stage: Stage) -> CharterRule {
+        CharterRule { stage }
+    }
+}
+
+impl AnalyzerRule for CharterRule {
+    fn name(&self) -> &str {
+        match self.stage {
+            Stage::BeforeCoercion => "charter_comparisons",
+            Stage::AfterCoercion => "charter_casts",
+        }
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let stage = self.stage;
+        plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, stage)).map(|t| t.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let table = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&table);
+    }
+    let schema: DFSchemaRef = Arc::new(schema);
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|e| rewrite_expr(e, stage, &schema))?;
+        Ok(expr.update_data(|e| name.restore(e)))
+    })?;
+    if rewritten.transformed {
+        let plan = rewritten.data.recompute_schema()?;
+        return Ok(Transformed::yes(plan));
+    }
+    Ok(rewritten)
+}
+
+fn rewrite_expr(expr: Expr, stage: Stage, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match (stage, expr) {
+        (Stage::AfterCoercion, Expr::Cast(Cast { expr, field })) => Ok(replace_cast(*expr, field, false, schema)),
+        (Stage::AfterCoercion, Expr::TryCast(TryCast { expr, field })) => Ok(replace_cast(*expr, field, true, schema)),
+        (Stage::BeforeCoercion, Expr::InList(list)) => in_list(list, schema),
+        (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
+        (_, expr) => Ok(Transformed::no(expr)),
+    }
+}
+
+fn replace_cast(expr: Expr, field: arrow::datatypes::FieldRef, try_cast: bool, schema: &DFSchema) -> Transformed<Expr> {
+    if let Ok(from) = expr.get_type(schema)
+        && differs(&from, field.data_type())
+    {
+        return Transformed::yes(MySqlCast::call(field.data_type(), expr));
+    }
+    Transformed::no(if try_cast {
+        Expr::TryCast(TryCast { expr: Box::new(expr), field })
+    } else {
+        Expr::Cast(Cast { expr: Box::new(expr), field })
+    })
+}
+
+/// `x IN (..)`: each item compares as `x = item` would. Where x itself has to become something else, x and all items
+/// become that.
+fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InList { expr, list, negated } = list;
+    let rebuilt = |expr, list, negated| Expr::InList(InList { expr, list, negated });
+    let Ok(t) = expr.get_type(schema) else { return Ok(Transformed::no(rebuilt(expr, list, negated))) };
+    let class = Class::of(&t);
+    let types: Vec<Option<DataType>> = list.iter().map(|e| e.get_type(schema).ok()).collect();
+    let classes: Vec<Class> = types.iter().flatten().map(Class::of).collect();
+    let differ =
+        |c: &Class| *c != Class::Null && *c != Class::Other && (c.is_number() != class.is_number() || *c != class);
+    if types.len() != classes.len()
+        || class == Class::Other
+        || !classes.iter().any(differ)
+        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number()
+    {
+        return Ok(Transformed::no(rebuilt(expr, list, negated)));
+    }
+    let common = if class == Class::Text || class == Class::Boolean {
+        let number = classes.iter().any(|c| c.is_number());
+        let temporal = classes.iter().any(|c| matches!(c, Class::Date | Class::DateTime));
+        match (number, temporal) {
+            (true, _) => Some(DataType::Float64),
+            (_, true) => Some(DATETIME),
+            _ => None,
+        }
+    } else {
+        None
+    };
+    if let Some(common) = common {
+        let list = list.into_iter().map(|e| cast_to(e, common.clone(), schema)).collect();
+        return Ok(Transformed::yes(rebuilt(Box::new(cast_to(*expr, common, schema)), list, negated)));
+    }
+    let mut x = None;
+    let mut items = Vec::with_capacity(list.len());
+    for (item, item_type) in list.into_iter().zip(types.into_iter().flatten()) {
+        let item_class = Class::of(&item_type);
+        let coerced = compare::sides((*expr).clone(), &t, class, item.clone(), &item_type, item_class, schema);
+        match coerced {
+            Some((left, right)) => {
+                if left != *expr {
+                    x = Some(left.get_type(schema)?);
+                }
+                items.push(right);
+            }
+            None => items.push(item),
+        }
+    }
+    match x {
+        Some(t) => {
+            let items = items.into_iter().map(|e| cast_to(e, t.clone(), schema)).collect();
+            Ok(Transformed::yes(rebuilt(Box::new(cast_to(*expr, t, schema)), items, negated)))
+        }
+        None => Ok(Transformed::yes(rebuilt(expr, items, negated))),
+    }
+}
+
+/// LIKE works on text.
+fn like_on_text(mut like: Like, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    for side in [&mut like.expr, &mut like.pattern] {
+        if let Ok(t) = side.get_type(schema)
+            && !matches!(Class::of(&t), Class::Text | Class::Null | Class::Other)
+        {
+            let inner = std::mem::replace(side.as_mut(), Expr::Literal(ScalarValue::Null, None));
+            **side = cast_to(inner, DataType::Utf8View, schema);
+            changed = true;
+        }
+    }
+    Ok(if changed { Transformed::yes(Expr::Like(like)) } else { Transformed::no(Expr::Like(like)) })
+}

@@ -1,0 +1,97 @@
+//! 64-bit integer arithmetic that fails instead of wrapping.
+
+use std::hash::Hash;
+
+use arrow::array::{Array, ArrayRef, Datum};
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+/// Which operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CheckedOp {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+}
+
+/// `BIGINT op BIGINT` as BIGINT; out of range is an error (MySQL's 1690).
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Checked {
+    op: CheckedOp,
+    signature: Signature,
+}
+
+impl Checked {
+    /// The function of one operation.
+    pub fn new(op: CheckedOp) -> Checked {
+        Checked { op, signature: Signature::exact(vec![DataType::Int64, DataType::Int64], Volatility::Immutable) }
+    }
+
+    fn symbol(&self) -> char {
+        match self.op {
+            CheckedOp::Add => '+',
+            CheckedOp::Subtract => '-',
+            CheckedOp::Multiply => '*',
+        }
+    }
+
+    fn apply(&self, left: &dyn Datum, right: &dyn Datum) -> std::result::Result<ArrayRef, ArrowError> {
+        use arrow::compute::kernels::numeric::{add, mul, sub};
+        match self.op {
+            CheckedOp::Add => add(left, right),
+            CheckedOp::Subtract => sub(left, right),
+            CheckedOp::Multiply => mul(left, right),
+        }
+    }
+}
+
+/// The marker by which the engine knows an out-of-range error (1690, 22003).
+pub const OUT_OF_RANGE: &str = "BIGINT value is out of range";
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.op {
+            CheckedOp::Add => "add",
+            CheckedOp::Subtract => "subtract",
+            CheckedOp::Multiply => "multiply",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return Err(DataFusionError::Internal("checked arithmetic takes two arguments".into()));
+        };
+        let datum = |value: &ColumnarValue| -> Result<Box<dyn Datum>> {
+            Ok(match value {
+                ColumnarValue::Array(array) => Box::new(array.clone()),
+                ColumnarValue::Scalar(scalar) => Box::new(scalar.to_scalar()?),
+            })
+        };
+        let both_scalars = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let result = self.apply(datum(left)?.as_ref(), datum(right)?.as_ref()).map_err(|e| match e {
+            ArrowError::ArithmeticOverflow(detail) => DataFusionError::Execution(format!(
+                "{OUT_OF_RANGE} in '{}' ({detail}); cast an operand to LARGEINT, DECIMAL or DOUBLE",
+                self.symbol()
+            )),
+            other => other.into(),
+        })?;
+        debug_assert_eq!(result.data_type(), &DataType::Int64);
+        if both_scalars {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

@@ -1,0 +1,161 @@
+//! What the two sides of a comparison become.
+//!
+//! Text against a number compares as numbers, text against a date as dates, anything against a boolean as numbers;
+//! what does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A literal
+//! is converted here and now, so that the column beside it stays bare for pruning.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
+
+use super::operators::{Class, DATETIME, binary, cast_to, int_literal};
+use super::text;
+
+/// The comparison with its sides coerced; `None` where DataFusion's own coercion does the same.
+pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Option<Expr> {
+    let (Ok(lt), Ok(rt)) = (left.get_type(schema), right.get_type(schema)) else {
+        return (op == Operator::IsNotDistinctFrom).then(|| binary(left, op, right));
+    };
+    let (l, r) = (Class::of(&lt), Class::of(&rt));
+    let (left, right) = match sides(left, &lt, l, right, &rt, r, schema) {
+        Some(sides) => sides,
+        None => return None,
+    };
+    Some(binary(left, op, right))
+}
+
+fn text_literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+/// Coerces `item` to be compared with `expr`, or says what both must become.
+pub(super) fn sides(
+    left: Expr,
+    lt: &DataType,
+    l: Class,
+    right: Expr,
+    rt: &DataType,
+    r: Class,
+    schema: &DFSchema,
+) -> Option<(Expr, Expr)> {
+    match (l, r) {
+        (Class::Text, c) if c.is_number() => {
+            let (left, right) = text_number(left, right, rt, schema);
+            Some((left, right))
+        }
+        (c, Class::Text) if c.is_number() => {
+            let (right, left) = text_number(right, left, lt, schema);
+            Some((left, right))
+        }
+        (Class::Text, Class::Date | Class::DateTime) => {
+            let (left, right) = text_date(left, right, r, schema);
+            Some((left, right))
+        }
+        (Class::Date | Class::DateTime, Class::Text) => {
+            let (right, left) = text_date(right, left, l, schema);
+            Some((left, right))
+        }
+        (Class::Boolean, Class::Text) => Some((left, text_boolean(right, schema))),
+        (Class::Text, Class::Boolean) => Some((text_boolean(left, schema), right)),
+        (Class::Boolean, c) if c.is_number() => {
+            let (left, right) = boolean_number(left, right, schema);
+            Some((left, right))
+        }
+        (c, Class::Boolean) if c.is_number() => {
+            let (right, left) = boolean_number(right, left, schema);
+            Some((left, right))
+        }
+        (Class::Date | Class::DateTime, c) if c.is_number() => Some((left, cast_to(right, date_type(l), schema))),
+        (c, Class::Date | Class::DateTime) if c.is_number() => Some((cast_to(left, date_type(r), schema), right)),
+        (Class::Date, Class::DateTime) => Some((cast_to(left, DATETIME, schema), right)),
+        (Class::DateTime, Class::Date) => Some((left, cast_to(right, DATETIME, schema))),
+        // A decimal literal beside a float column, or an integer one beside a decimal: DataFusion knows.
+        _ => Some((left, right)),
+    }
+}
+
+fn date_type(class: Class) -> DataType {
+    if class == Class::Date { DataType::Date32 } else { DATETIME }
+}
+
+fn null(t: &DataType) -> Expr {
+    Expr::Literal(ScalarValue::try_from(t).unwrap_or(ScalarValue::Null), None)
+}
+
+/// Text and a number of type `t`.
+fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
+    if let Some(s) = text_literal(&text) {
+        let s = s.trim();
+        // As the column's own type if it fits, otherwise as a double, otherwise it is no number.
+        if let Ok(value) = ScalarValue::try_from_string(s.to_string(), t)
+            && !value.is_null()
+            && !matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..))
+        {
+            return (Expr::Literal(value, None), number);
+        }
+        if let Some(decimal) = decimal_literal(s)
+            && !matches!(t, DataType::Float32 | DataType::Float64)
+        {
+            return (decimal, number);
+        }
+        return match s.parse::<f64>() {
+            Ok(n) => (lit(n), cast_to(number, DataType::Float64, schema)),
+            Err(_) => (null(t), number),
+        };
+    }
+    (cast_to(text, DataType::Float64, schema), cast_to(number, DataType::Float64, schema))
+}
+
+/// `123.45` as a decimal literal of just that precision and scale.
+fn decimal_literal(s: &str) -> Option<Expr> {
+    let digits = s.strip_prefix('-').unwrap_or(s);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || whole.len() + fraction.len() > 38 {
+        return None;
+    }
+    let value: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let value = if s.starts_with('-') { -value } else { value };
+    let precision = (whole.len() + fraction.len()) as u8;
+    Some(Expr::Literal(ScalarValue::Decimal128(Some(value), precision, fraction.len() as i8), None))
+}
+
+/// Text and a date or datetime.
+fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr, Expr) {
+    if let Some(s) = text_literal(&text) {
+        return match text::parse_datetime(s) {
+            None => (null(&date_type(class)), point),
+            Some(parsed) if class == Class::Date && parsed.is_midnight() => {
+                (Expr::Literal(ScalarValue::Date32(Some(parsed.days())), None), point)
+            }
+            Some(parsed) => {
+                let literal = Expr::Literal(ScalarValue::TimestampMicrosecond(Some(parsed.micros), None), None);
+                (literal, if class == Class::Date { cast_to(point, DATETIME, schema) } else { point })
+            }
+        };
+    }
+    let point = if class == Class::Date { cast_to(point, DATETIME, schema) } else { point };
+    (cast_to(text, DATETIME, schema), point)
+}
+
+/// Text as a boolean: `true`, `false`, or a number.
+fn text_boolean(text: Expr, schema: &DFSchema) -> Expr {
+    match text_literal(&text) {
+        Some(s) => match text::parse_boolean(s) {
+            Some(b) => lit(b),
+            None => null(&DataType::Boolean),
+        },
+        None => cast_to(text, DataType::Boolean, schema),
+    }
+}
+
+/// `flag = 1` keeps the column bare; other numbers compare with the boolean's 0 or 1.
+fn boolean_number(boolean: Expr, number: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    match int_literal(&number) {
+        Some(n @ 0..=1) => (boolean, lit(n == 1)),
+        _ => (cast_to(boolean, DataType::Int64, schema), number),
+    }
+}

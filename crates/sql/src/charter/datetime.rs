@@ -1,0 +1,61 @@
+//! `DATETIME(p)`: rounding to p digits.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, TimestampMicrosecondType};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+use super::operators::DATETIME;
+
+/// The function's name.
+pub const ROUND_NAME: &str = "dipper_datetime";
+
+/// `dipper_datetime(x, p)`: x rounded to p digits of a second, half away from the past (MySQL and Doris).
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct RoundDatetime {
+    signature: Signature,
+}
+
+impl Default for RoundDatetime {
+    fn default() -> Self {
+        RoundDatetime {
+            signature: Signature::new(TypeSignature::Exact(vec![DATETIME, DataType::Int64]), Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for RoundDatetime {
+    fn name(&self) -> &str {
+        ROUND_NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DATETIME)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value, ColumnarValue::Scalar(ScalarValue::Int64(Some(digits @ 0..=6)))] = args.args.as_slice() else {
+            return Err(DataFusionError::Execution("DATETIME(p) takes p from 0 to 6".into()));
+        };
+        let unit = 10i64.pow(6 - *digits as u32);
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let array = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
+        let rounded = array
+            .as_primitive::<TimestampMicrosecondType>()
+            .unary::<_, TimestampMicrosecondType>(|t| t.saturating_add(unit / 2).div_euclid(unit).saturating_mul(unit));
+        let rounded: ArrayRef = Arc::new(rounded);
+        Ok(if is_scalar {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?)
+        } else {
+            ColumnarValue::Array(rounded)
+        })
+    }
+}

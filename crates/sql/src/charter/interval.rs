@@ -1,0 +1,144 @@
+//! `INTERVAL expr unit` where expr is not a plain number, and the units that Arrow does not know.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+/// The function's name.
+pub const NAME: &str = "dipper_interval";
+
+/// `dipper_interval(value, 'unit')`: an interval of `value` units. Compound units take text as in MySQL:
+/// `dipper_interval('1:30', 'hour_minute')`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct MakeInterval {
+    signature: Signature,
+}
+
+impl Default for MakeInterval {
+    fn default() -> Self {
+        MakeInterval { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+const SECOND: i128 = 1_000_000_000;
+
+/// Months, days or nanoseconds of one simple unit.
+fn unit(name: &str) -> Option<(i32, i32, i128)> {
+    Some(match name {
+        "year" | "years" => (12, 0, 0),
+        "quarter" | "quarters" => (3, 0, 0),
+        "month" | "months" => (1, 0, 0),
+        "week" | "weeks" => (0, 7, 0),
+        "day" | "days" => (0, 1, 0),
+        "hour" | "hours" => (0, 0, 3600 * SECOND),
+        "minute" | "minutes" => (0, 0, 60 * SECOND),
+        "second" | "seconds" => (0, 0, SECOND),
+        "millisecond" | "milliseconds" => (0, 0, 1_000_000),
+        "microsecond" | "microseconds" => (0, 0, 1_000),
+        _ => return None,
+    })
+}
+
+/// One value of one unit; `None` is NULL: no number, or out of range. Only seconds take a fraction, other units round.
+fn make(text: &str, unit_name: &str) -> Option<IntervalMonthDayNano> {
+    let text = text.trim();
+    if let Some((months, days, nanos)) = unit(unit_name) {
+        let n: f64 = text.parse().ok()?;
+        if !n.is_finite() {
+            return None;
+        }
+        if unit_name.starts_with("second") {
+            let nanos = n * SECOND as f64;
+            return (nanos.abs() < i64::MAX as f64).then(|| IntervalMonthDayNano::new(0, 0, nanos.round() as i64));
+        }
+        let n = n.round() as i128;
+        return Some(IntervalMonthDayNano::new(
+            i32::try_from(n * i128::from(months)).ok()?,
+            i32::try_from(n * i128::from(days)).ok()?,
+            i64::try_from(n * nanos).ok()?,
+        ));
+    }
+    // MySQL: parts are digits between anything else, aligned to the right: '1:30' of DAY_SECOND is minutes and seconds.
+    let (first, last) = unit_name.split_once('_')?;
+    let order = ["year", "month", "day", "hour", "minute", "second", "microsecond"];
+    let place = |name: &str| order.iter().position(|u| *u == name);
+    let (first, last) = (place(first)?, place(last)?);
+    let negative = text.starts_with('-');
+    let parts: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|p| !p.is_empty()).collect();
+    if parts.is_empty() || parts.len() > last.checked_sub(first)? + 1 {
+        return None;
+    }
+    let (mut months, mut days, mut nanos) = (0i128, 0i128, 0i128);
+    for (part, unit_name) in parts.iter().zip(&order[last + 1 - parts.len()..=last]) {
+        let n: i128 = part.parse().ok()?;
+        let (m, d, ns) = unit(unit_name)?;
+        months += n * i128::from(m);
+        days += n * i128::from(d);
+        nanos += n * ns;
+    }
+    let sign = if negative { -1 } else { 1 };
+    Some(IntervalMonthDayNano::new(
+        i32::try_from(sign * months).ok()?,
+        i32::try_from(sign * days).ok()?,
+        i64::try_from(sign * nanos).ok()?,
+    ))
+}
+
+impl ScalarUDFImpl for MakeInterval {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value, ColumnarValue::Scalar(unit_name)] = args.args.as_slice() else {
+            return Err(DataFusionError::Execution("INTERVAL takes a value and a unit".into()));
+        };
+        let unit_name = unit_name.try_as_str().flatten().unwrap_or("");
+        if unit(unit_name).is_none() && make("0", unit_name).is_none() {
+            return Err(DataFusionError::Execution(format!(
+                "unknown unit '{unit_name}' in INTERVAL, expected YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, \
+                 MICROSECOND or two of them joined by '_'"
+            )));
+        }
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let array = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
+        let texts = arrow::compute::cast(&array, &DataType::Utf8View)?;
+        let intervals: IntervalMonthDayNanoArray =
+            texts.as_string_view().iter().map(|t| t.and_then(|t| make(t, unit_name))).collect();
+        let intervals: ArrayRef = Arc::new(intervals);
+        Ok(if is_scalar {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&intervals, 0)?)
+        } else {
+            ColumnarValue::Array(intervals)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        let of = |text, unit| make(text, unit).map(|i| (i.months, i.days, i.nanoseconds));
+        assert_eq!(of("2", "quarter"), Some((6, 0, 0)));
+        assert_eq!(of("-3", "day"), Some((0, -3, 0)));
+        assert_eq!(of("1.5", "second"), Some((0, 0, 1_500_000_000)));
+        assert_eq!(of("1:30", "hour_minute"), Some((0, 0, 5_400_000_000_000)));
+        assert_eq!(of("1 2:3:4", "day_second"), Some((0, 1, 7_384_000_000_000)));
+        assert_eq!(of("-1-2", "year_month"), Some((-14, 0, 0)));
+        assert_eq!(of("x", "day"), None);
+        assert_eq!(of("1", "fortnight"), None);
+    }
+}

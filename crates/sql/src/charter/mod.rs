@@ -1,0 +1,158 @@
+//! The SQL charter: Doris 3's semantics, MySQL's where Doris is silent, on top of DataFusion.
+//!
+//! Seams, in the order in which a query meets them:
+//!
+//! 1. [`configure`] sets the options that the charter needs (no lower-casing of names, NULLs lowest, decimals for
+//!    literals with a point). Once per session configuration.
+//! 2. [`install`] adds the expression planner ([`operators::CharterPlanner`]), the type planner, the analyzer rules and
+//!    the functions of the charter to a `SessionStateBuilder` that has its default features. Once per registry.
+//! 3. [`table_refs`] lists what a query reads; the engine finds and loads those tables.
+//! 4. [`prepare_query`] resolves names, fills in variables and parameters, and rewrites MySQL's spellings. Its result
+//!    goes to `SessionState::statement_to_plan` (or `SqlToRel`) and everything behind it.
+//! 5. [`Prepared::headers`] names the result's columns for the client.
+//!
+//! Printing: booleans are `1` and `0` and doubles print by [`text::format_double`], both on the wire and in casts.
+
+pub mod aggregates;
+pub mod casts;
+pub mod checked;
+mod compare;
+pub mod datetime;
+pub mod interval;
+mod names;
+pub mod operators;
+pub(crate) mod rewrite;
+pub mod session;
+mod tables;
+pub mod text;
+pub mod types;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::optimizer::Analyzer;
+use datafusion::prelude::SessionConfig;
+use sqlparser::ast::{Query, TableFactor, Visit, Visitor};
+
+use crate::error::SqlError;
+use crate::statement::QueryText;
+use casts::{CharterRule, Stage};
+pub use names::visible as visible_name;
+use session::{Context, TableRef};
+
+/// Sets the options of the charter.
+pub fn configure(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    // Names are resolved here, before DataFusion could lower-case them.
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.default_null_ordering = "nulls_min".into();
+    options.sql_parser.map_string_types_to_utf8view = true;
+    options.sql_parser.support_varchar_with_length = true;
+    config
+}
+
+/// Adds the charter to a builder that has its default features already (they would overwrite it).
+pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(operators::CharterPlanner::default()));
+    *builder.type_planner() = Some(Arc::new(types::CharterTypes));
+    let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
+    analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));
+    analyzer.rules.push(Arc::new(CharterRule::new(Stage::AfterCoercion)));
+    let scalars = builder.scalar_functions().get_or_insert_default();
+    scalars.push(Arc::new(ScalarUDF::new_from_impl(interval::MakeInterval::default())));
+    scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.push(aggregates::sum());
+    aggregates.push(aggregates::avg());
+    builder
+}
+
+/// A query ready for DataFusion's planner.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The tree.
+    pub query: Box<Query>,
+    /// What the user should be told.
+    pub warnings: Vec<String>,
+    headers: Vec<names::Header>,
+}
+
+impl Prepared {
+    /// The headers of the result's columns, given the planned output's field names in order.
+    pub fn headers<'a>(&self, fields: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let fields: Vec<&str> = fields.into_iter().map(names::visible).collect();
+        let wildcards = self.headers.iter().filter(|h| **h == names::Header::Wildcard).count();
+        let written = self.headers.len() - wildcards;
+        // With one wildcard its width is known; with more of them, or with VALUES, the fields' own names serve.
+        if wildcards > 1
+            || self.headers.is_empty()
+            || fields.len() < written
+            || (wildcards == 0 && fields.len() != written)
+        {
+            return fields.into_iter().map(String::from).collect();
+        }
+        let width = fields.len() - written;
+        let mut out = Vec::with_capacity(fields.len());
+        for header in &self.headers {
+            match header {
+                names::Header::Text(text) => out.push(text.clone()),
+                names::Header::Wildcard => {
+                    let from = out.len();
+                    out.extend(fields[from..from + width].iter().map(|f| (*f).to_string()));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// What a query reads, each once, in order of appearance.
+pub fn table_refs(query: &QueryText) -> Vec<TableRef> {
+    struct Refs {
+        ctes: HashSet<String>,
+        ansi_quotes: bool,
+        out: Vec<TableRef>,
+    }
+    impl Visitor for Refs {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            if let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes)
+                && !self.out.contains(&table)
+                && !is_dual(&table)
+            {
+                self.out.push(table);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut refs = Refs { ctes: tables::cte_names(&query.ast), ansi_quotes: query.ansi_quotes, out: Vec::new() };
+    let _ = query.ast.visit(&mut refs);
+    refs.out
+}
+
+fn is_dual(table: &TableRef) -> bool {
+    matches!(table, TableRef::Named { name, .. } if name.0.len() == 1 && name.object().eq_ignore_ascii_case("dual"))
+}
+
+/// Resolves names, variables and parameters and rewrites MySQL's spellings.
+///
+/// # Errors
+/// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210).
+pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
+    let mut ast = query.ast.clone();
+    rewrite::drop_dual(&mut ast);
+    let without_dual = QueryText { ast, ..query.clone() };
+    let (names, found) = names::gather(&without_dual, context)?;
+    let mut ast = without_dual.ast;
+    let warnings = names::quoted_column_warnings(&ast, &names);
+    let headers = names::name_items(&mut ast, &query.items, &names);
+    rewrite::units(&mut ast);
+    names::resolve(&mut ast, &names, &found, query.ansi_quotes);
+    rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
+    Ok(Prepared { query: ast, warnings, headers })
+}

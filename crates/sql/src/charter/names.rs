@@ -1,0 +1,498 @@
+//! Column names: case-insensitive, case kept, and the text of an item as its header.
+//!
+//! DataFusion's planner compares names exactly (its own lower-casing is off). So every spelling of a column in the
+//! statement is replaced by one **canonical** spelling per lower-cased name: the one of the first table that has such a
+//! column, else that of the first alias. A table that spells it differently is wrapped in a renaming projection, which
+//! the optimizer removes. No scopes are needed for this: names that differ only in case are the same name everywhere
+//! in the statement.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor,
+    Value, Visit, VisitMut, Visitor, VisitorMut,
+};
+
+use super::session::{Context, ResolvedTable, TableRef};
+use super::tables;
+use crate::error::SqlError;
+use crate::statement::QueryText;
+
+/// Separates an output name from the number that makes it unique. Cannot be typed in an identifier by accident.
+const MARK: char = '\u{1}';
+
+/// A header of the outermost select list, before wildcards are expanded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Header {
+    /// One column.
+    Text(String),
+    /// `*` or `t.*`: the columns' own names.
+    Wildcard,
+}
+
+/// The name of an output column as a client sees it.
+pub fn visible(field_name: &str) -> &str {
+    field_name.split(MARK).next().unwrap_or(field_name)
+}
+
+/// Lower-cased name to canonical spelling.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    canonical: HashMap<String, String>,
+    /// Lower-cased names of columns of tables (not of aliases).
+    columns: HashSet<String>,
+    /// Names that qualify columns, exact.
+    relations: HashSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: &str) {
+        self.canonical.entry(name.to_lowercase()).or_insert_with(|| name.to_string());
+    }
+
+    fn of<'a>(&'a self, name: &'a str) -> &'a str {
+        self.canonical.get(&name.to_lowercase()).map_or(name, String::as_str)
+    }
+
+    fn fix(&self, ident: &mut Ident) {
+        let canonical = self.of(&ident.value);
+        if canonical != ident.value {
+            ident.value = canonical.to_string();
+        }
+    }
+
+    fn fix_parts(&self, idents: &mut [Ident]) {
+        // Leading parts that name a relation stay; what follows is a column and perhaps its fields.
+        let last = idents.len().saturating_sub(1);
+        let mut first = 0;
+        while first < last && self.relations.contains(&idents[first].value) {
+            first += 1;
+        }
+        idents[first..].iter_mut().for_each(|i| self.fix(i));
+    }
+}
+
+/// Everything known of the statement's tables, in the order in which a visitor meets them.
+pub(super) struct Tables {
+    found: Vec<Option<ResolvedTable>>,
+}
+
+/// Asks for every table and gathers the names.
+pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names, Tables), SqlError> {
+    struct Gather<'a> {
+        context: &'a Context<'a>,
+        ctes: HashSet<String>,
+        ansi_quotes: bool,
+        names: Names,
+        aliases: Vec<String>,
+        tables: Tables,
+    }
+    impl Visitor for Gather<'_> {
+        type Break = SqlError;
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+            for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
+                self.names.relations.insert(cte.alias.name.value.clone());
+                self.aliases.extend(cte.alias.columns.iter().map(|c| c.name.value.clone()));
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
+            for item in &select.projection {
+                if let SelectItem::ExprWithAlias { alias, .. } = item {
+                    self.aliases.push(alias.value.clone());
+                }
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+            if let Some(name) = tables::visible_name(factor) {
+                self.names.relations.insert(name.value);
+            }
+            if let TableFactor::Table { name, .. } = factor {
+                for part in name.0.iter().filter_map(|p| p.as_ident()) {
+                    self.names.relations.insert(part.value.clone());
+                }
+            }
+            if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } =
+                factor
+            {
+                self.aliases.extend(alias.columns.iter().map(|c| c.name.value.clone()));
+            }
+            let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes) else {
+                return ControlFlow::Continue(());
+            };
+            match self.context.schemas.resolve(&table) {
+                Err(error) => return ControlFlow::Break(error),
+                Ok(None) => {
+                    if let TableRef::Named { name, maybe_cte: false } = &table {
+                        return ControlFlow::Break(SqlError {
+                            code: 1146,
+                            sqlstate: "42S02",
+                            message: format!("table '{name}' does not exist"),
+                            position: None,
+                        });
+                    }
+                    self.tables.found.push(None);
+                }
+                Ok(Some(resolved)) => {
+                    for column in &resolved.columns {
+                        self.names.columns.insert(column.to_lowercase());
+                        self.names.add(column);
+                    }
+                    self.tables.found.push(Some(resolved));
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut gather = Gather {
+        context,
+        ctes: tables::cte_names(&query.ast),
+        ansi_quotes: query.ansi_quotes,
+        names: Names::default(),
+        aliases: Vec::new(),
+        tables: Tables { found: Vec::new() },
+    };
+    if let ControlFlow::Break(error) = query.ast.visit(&mut gather) {
+        return Err(error);
+    }
+    let mut names = gather.names;
+    gather.aliases.iter().for_each(|alias| names.add(alias));
+    Ok((names, gather.tables))
+}
+
+/// Double-quoted literals that equal a column's name: probably meant as names.
+pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String> {
+    struct Quoted<'a>(&'a Names, Vec<String>);
+    impl Visitor for Quoted<'_> {
+        type Break = ();
+        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+            if let Value::DoubleQuotedString(s) = &value.value
+                && self.0.columns.contains(&s.to_lowercase())
+            {
+                self.1.push(format!(
+                    "\"{s}\" is a string here although there is a column of that name; write `{s}` for the column, or set \
+                     sql_mode='ANSI_QUOTES'"
+                ));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut visitor = Quoted(names, Vec::new());
+    let _ = query.visit(&mut visitor);
+    visitor.1.sort();
+    visitor.1.dedup();
+    visitor.1
+}
+
+/// Gives every unnamed expression its text as a name and makes the names of each select list unique. Returns the
+/// headers of the outermost list.
+pub(super) fn name_items(
+    query: &mut Query,
+    items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
+    names: &Names,
+) -> Vec<Header> {
+    struct Namer<'a> {
+        items: &'a HashMap<sqlparser::tokenizer::Location, Vec<String>>,
+        names: &'a Names,
+    }
+    impl VisitorMut for Namer<'_> {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            name_select(select, self.items, self.names);
+            ControlFlow::Continue(())
+        }
+    }
+    // The outermost list first: a visitor meets those of the WITH clause before it. Its second visit finds every item
+    // named.
+    let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names));
+    let _ = query.visit(&mut Namer { items, names });
+    outer.unwrap_or_default()
+}
+
+fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(query.body.as_mut()),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+fn is_variable(ident: &Ident) -> bool {
+    ident.quote_style.is_none() && ident.value.starts_with('@')
+}
+
+/// The column name that an expression has by itself.
+fn own_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(ident) if !is_variable(ident) => Some(ident),
+        Expr::CompoundIdentifier(idents) if !idents.first().is_some_and(is_variable) => idents.last(),
+        Expr::Nested(inner) => own_name(inner),
+        _ => None,
+    }
+}
+
+fn name_select(
+    select: &mut Select,
+    items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
+    names: &Names,
+) -> Vec<Header> {
+    let texts = items.get(&select.select_token.0.span.start).filter(|t| t.len() == select.projection.len());
+    let has_wildcard =
+        select.projection.iter().any(|i| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let mut seen: HashMap<String, Option<String>> = HashMap::new();
+    let mut headers = Vec::with_capacity(select.projection.len());
+    for (i, item) in select.projection.iter_mut().enumerate() {
+        let taken = std::mem::replace(item, SelectItem::UnnamedExpr(Expr::value(Value::Null)));
+        *item = match taken {
+            SelectItem::UnnamedExpr(expr) => {
+                let own = own_name(&expr).cloned();
+                match own {
+                    Some(ident) => {
+                        headers.push(Header::Text(ident.value.clone()));
+                        let key = ident.value.to_lowercase();
+                        let qualifier = match &expr {
+                            Expr::CompoundIdentifier(parts) => Some(qualifier_text(parts)),
+                            _ => None,
+                        };
+                        let clash = match seen.get(&key) {
+                            None => false,
+                            // Columns of two tables keep their qualifiers apart.
+                            Some(Some(other)) => qualifier.as_ref().is_none_or(|q| q == other),
+                            Some(None) => true,
+                        } || (has_wildcard && names.columns.contains(&key));
+                        seen.entry(key).or_insert(qualifier);
+                        if clash {
+                            let alias = Ident::with_quote('"', format!("{}{MARK}{i}", ident.value));
+                            SelectItem::ExprWithAlias { expr, alias }
+                        } else {
+                            SelectItem::UnnamedExpr(expr)
+                        }
+                    }
+                    None => {
+                        let text = texts.and_then(|t| t.get(i).cloned()).unwrap_or_else(|| expr.to_string());
+                        headers.push(Header::Text(text.clone()));
+                        let alias = unique(&mut seen, text, i, has_wildcard, names);
+                        SelectItem::ExprWithAlias { expr, alias }
+                    }
+                }
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                headers.push(Header::Text(visible(&alias.value).to_string()));
+                let alias = if alias.value.contains(MARK) {
+                    alias
+                } else {
+                    unique(&mut seen, alias.value, i, has_wildcard, names)
+                };
+                SelectItem::ExprWithAlias { expr, alias }
+            }
+            wildcard => {
+                headers.push(Header::Wildcard);
+                wildcard
+            }
+        };
+    }
+    headers
+}
+
+fn qualifier_text(parts: &[Ident]) -> String {
+    parts[..parts.len() - 1].iter().map(|p| p.value.as_str()).collect::<Vec<_>>().join(".")
+}
+
+fn unique(
+    seen: &mut HashMap<String, Option<String>>,
+    name: String,
+    i: usize,
+    has_wildcard: bool,
+    names: &Names,
+) -> Ident {
+    let key = name.to_lowercase();
+    let clash = seen.contains_key(&key) || (has_wildcard && names.columns.contains(&key));
+    seen.entry(key).or_insert(None);
+    Ident::with_quote('"', if clash { format!("{name}{MARK}{i}") } else { name })
+}
+
+/// Replaces every spelling by the canonical one, and tables by what the engine called them.
+pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quotes: bool) {
+    struct Resolve<'a> {
+        names: &'a Names,
+        found: std::slice::Iter<'a, Option<ResolvedTable>>,
+        ctes: HashSet<String>,
+        ansi_quotes: bool,
+        /// Factors to wrap, innermost last: what `pre_visit` decided for `post_visit`.
+        wraps: Vec<Option<Wrap>>,
+    }
+    struct Wrap {
+        visible: Ident,
+        columns: Vec<(String, String)>,
+    }
+    impl VisitorMut for Resolve<'_> {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            for cte in query.with.iter_mut().flat_map(|w| &mut w.cte_tables) {
+                cte.alias.columns.iter_mut().for_each(|c| self.names.fix(&mut c.name));
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            for item in &mut select.projection {
+                match item {
+                    SelectItem::ExprWithAlias { alias, .. } => self.names.fix(alias),
+                    SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                        if let Some(except) = &mut options.opt_except {
+                            self.names.fix(&mut except.first_element);
+                            except.additional_elements.iter_mut().for_each(|i| self.names.fix(i));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for join in select.from.iter_mut().flat_map(|f| &mut f.joins) {
+                fix_using(&mut join.join_operator, self.names);
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } =
+                factor
+            {
+                alias.columns.iter_mut().for_each(|c| self.names.fix(&mut c.name));
+            }
+            let mut wrap = None;
+            if let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes)
+                && let Some(Some(resolved)) = self.found.next()
+                && !matches!(table, TableRef::Named { maybe_cte: true, .. })
+            {
+                let visible = tables::visible_name(factor);
+                if let Some(reference) = &resolved.reference {
+                    tables::set_reference(factor, reference);
+                }
+                if resolved.columns.iter().any(|c| self.names.of(c) != c)
+                    && let Some(visible) = visible
+                {
+                    let columns = resolved.columns.iter().map(|c| (c.clone(), self.names.of(c).to_string())).collect();
+                    wrap = Some(Wrap { visible, columns });
+                }
+            }
+            self.wraps.push(wrap);
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+            if let Some(Some(wrap)) = self.wraps.pop() {
+                let inner = std::mem::replace(
+                    factor,
+                    TableFactor::Derived {
+                        lateral: false,
+                        subquery: Box::new(empty_query()),
+                        alias: None,
+                        sample: None,
+                    },
+                );
+                *factor = renamed(inner, wrap.visible, &wrap.columns);
+            }
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(ident) if !is_variable(ident) => self.names.fix(ident),
+                Expr::CompoundIdentifier(idents) if !idents.first().is_some_and(is_variable) => {
+                    self.names.fix_parts(idents);
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let ctes = tables::cte_names(query);
+    let mut visitor = Resolve { names, found: found.found.iter(), ctes, ansi_quotes, wraps: Vec::new() };
+    let _ = query.visit(&mut visitor);
+}
+
+fn fix_using(operator: &mut JoinOperator, names: &Names) {
+    use JoinOperator as J;
+    if let J::Join(c) | J::Inner(c) | J::Left(c) | J::LeftOuter(c) | J::Right(c) | J::RightOuter(c) | J::FullOuter(c) =
+        operator
+        && let JoinConstraint::Using(columns) = c
+    {
+        for column in columns {
+            for part in &mut column.0 {
+                if let ObjectNamePart::Identifier(ident) = part {
+                    names.fix(ident);
+                }
+            }
+        }
+    }
+}
+
+fn empty_query() -> Query {
+    Query {
+        with: None,
+        body: Box::new(SetExpr::Values(ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() })),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// `(SELECT "ID" AS "id", ... FROM factor) AS visible`.
+fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> TableFactor {
+    let projection = columns
+        .iter()
+        .map(|(from, to)| {
+            let expr = Expr::Identifier(Ident::with_quote('"', from));
+            if from == to {
+                SelectItem::UnnamedExpr(expr)
+            } else {
+                SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', to) }
+            }
+        })
+        .collect();
+    let select = Select {
+        select_token: ast::helpers::attached_token::AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection,
+        exclude: None,
+        into: None,
+        from: vec![ast::TableWithJoins { relation: inner, joins: Vec::new() }],
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: ast::SelectFlavor::Standard,
+    };
+    let query = Query { body: Box::new(SetExpr::Select(Box::new(select))), ..empty_query() };
+    TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(query),
+        alias: Some(tables::alias(visible)),
+        sample: None,
+    }
+}

@@ -1,0 +1,475 @@
+//! Operators with MySQL's types, planned before DataFusion's own coercion sees them.
+//!
+//! | operands | `+ - *` | `/` | `DIV` | `%` |
+//! |---|---|---|---|---|
+//! | integers | next wider integer; BIGINT stays and is checked | DOUBLE | integer | integer |
+//! | a decimal, no float | decimal | decimal, scale of the dividend + 4 | BIGINT | decimal |
+//! | a float, a string | DOUBLE | DOUBLE | BIGINT | DOUBLE |
+//!
+//! A zero divisor gives NULL. Doris: `int / int` is double, `tinyint + tinyint` smallint, and so on up to bigint
+//! (`Add.java`, `Divide.java` of its planner); a literal counts as the narrowest type that holds it. MySQL would make
+//! `int / int` a decimal; Doris decides.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, TryCast};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use sqlparser::ast::BinaryOperator;
+
+use super::checked::{Checked, CheckedOp};
+use super::{compare, text};
+
+/// Plans operators and aggregates as the charter says.
+#[derive(Debug)]
+pub struct CharterPlanner {
+    add: Arc<ScalarUDF>,
+    subtract: Arc<ScalarUDF>,
+    multiply: Arc<ScalarUDF>,
+}
+
+impl Default for CharterPlanner {
+    fn default() -> Self {
+        let checked = |op| Arc::new(ScalarUDF::new_from_impl(Checked::new(op)));
+        CharterPlanner {
+            add: checked(CheckedOp::Add),
+            subtract: checked(CheckedOp::Subtract),
+            multiply: checked(CheckedOp::Multiply),
+        }
+    }
+}
+
+/// What an operand is, as far as operators care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// The NULL literal.
+    Null,
+    Boolean,
+    /// Signed integer of so many bits.
+    Int(u32),
+    /// 64-bit unsigned integer; narrower ones count as the signed type above them.
+    UInt64,
+    /// Precision and scale, and whether it is the 256-bit kind.
+    Decimal(u8, i8, bool),
+    Float,
+    Text,
+    Date,
+    DateTime,
+    Interval,
+    Other,
+}
+
+impl Class {
+    pub(super) fn of(t: &DataType) -> Class {
+        match t {
+            DataType::Null => Class::Null,
+            DataType::Boolean => Class::Boolean,
+            DataType::Int8 => Class::Int(8),
+            DataType::Int16 | DataType::UInt8 => Class::Int(16),
+            DataType::Int32 | DataType::UInt16 => Class::Int(32),
+            DataType::Int64 | DataType::UInt32 => Class::Int(64),
+            DataType::UInt64 => Class::UInt64,
+            DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) => {
+                Class::Decimal(*p, *s, false)
+            }
+            DataType::Decimal256(p, s) => Class::Decimal(*p, *s, true),
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => Class::Float,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Class::Text,
+            DataType::Date32 | DataType::Date64 => Class::Date,
+            DataType::Timestamp(..) => Class::DateTime,
+            DataType::Interval(_) => Class::Interval,
+            DataType::Dictionary(_, value) => Class::of(value),
+            _ => Class::Other,
+        }
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        matches!(self, Class::Int(_) | Class::UInt64 | Class::Decimal(..) | Class::Float)
+    }
+}
+
+/// DATETIME's Arrow type.
+pub(super) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// A cast with MySQL's meaning: NULL where it fails. [`super::casts`] puts the function behind it.
+pub(super) fn cast_to(expr: Expr, to: DataType, schema: &DFSchema) -> Expr {
+    match expr.get_type(schema) {
+        Ok(from) if from == to => expr,
+        _ => Expr::TryCast(TryCast::new(Box::new(expr), to)),
+    }
+}
+
+pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+/// The integer behind an integer literal.
+pub(super) fn int_literal(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(n)), _) => Some(*n),
+        Expr::Literal(ScalarValue::Int32(Some(n)), _) => Some(i64::from(*n)),
+        Expr::Literal(ScalarValue::Int16(Some(n)), _) => Some(i64::from(*n)),
+        Expr::Literal(ScalarValue::Int8(Some(n)), _) => Some(i64::from(*n)),
+        Expr::Negative(inner) => int_literal(inner).and_then(i64::checked_neg),
+        _ => None,
+    }
+}
+
+/// Bits that an operand counts with: a literal is as narrow as it can be.
+fn bits(expr: &Expr, declared: u32) -> u32 {
+    match int_literal(expr) {
+        Some(n) if i8::try_from(n).is_ok() => 8,
+        Some(n) if i16::try_from(n).is_ok() => 16,
+        Some(n) if i32::try_from(n).is_ok() => 32,
+        _ => declared,
+    }
+}
+
+fn int_type(bits: u32) -> DataType {
+    match bits {
+        0..=8 => DataType::Int8,
+        9..=16 => DataType::Int16,
+        17..=32 => DataType::Int32,
+        _ => DataType::Int64,
+    }
+}
+
+/// The decimal that holds every integer of so many bits.
+fn int_decimal(bits: u32) -> DataType {
+    match bits {
+        0..=8 => DataType::Decimal128(3, 0),
+        9..=16 => DataType::Decimal128(5, 0),
+        17..=32 => DataType::Decimal128(10, 0),
+        _ => DataType::Decimal128(20, 0),
+    }
+}
+
+/// The divisor, NULL instead of zero. A literal needs no test.
+fn divisor(expr: Expr, t: &DataType) -> Expr {
+    let zero = match t {
+        DataType::Decimal128(p, s) => ScalarValue::Decimal128(Some(0), *p, *s),
+        DataType::Decimal256(p, s) => ScalarValue::Decimal256(Some(arrow::datatypes::i256::ZERO), *p, *s),
+        other => ScalarValue::new_zero(other).unwrap_or(ScalarValue::Null),
+    };
+    if let Expr::Literal(value, _) = &expr
+        && !value.is_null()
+    {
+        let is_zero = value.cast_to(t).is_ok_and(|v| v == zero);
+        let null = ScalarValue::try_from(t).unwrap_or(ScalarValue::Null);
+        return if is_zero { Expr::Literal(null, None) } else { expr };
+    }
+    datafusion::functions::core::expr_fn::nullif(expr, Expr::Literal(zero, None))
+}
+
+/// A condition as a boolean: numbers are true when they are not zero, text by the number in it.
+pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
+    match class {
+        Class::Boolean | Class::Other => expr,
+        Class::Null => Expr::Literal(ScalarValue::Boolean(None), None),
+        Class::Int(_) | Class::UInt64 | Class::Float | Class::Decimal(..) => match int_literal(&expr) {
+            Some(n) => lit(n != 0),
+            None => {
+                let t = expr.get_type(schema).unwrap_or(DataType::Int64);
+                let zero = ScalarValue::new_zero(&t).unwrap_or(ScalarValue::Int64(Some(0)));
+                binary(expr, Operator::NotEq, Expr::Literal(zero, None))
+            }
+        },
+        Class::Text => binary(cast_to(expr, DataType::Float64, schema), Operator::NotEq, lit(0.0f64)),
+        Class::Date | Class::DateTime | Class::Interval => expr.is_not_null(),
+    }
+}
+
+impl CharterPlanner {
+    fn arithmetic(&self, op: &BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else {
+            return Ok(None);
+        };
+        let (mut l, mut r) = (Class::of(&left_type), Class::of(&right_type));
+        if l == Class::Interval || r == Class::Interval {
+            return Ok(interval_arithmetic(op, left, l, right, r, schema));
+        }
+        if l == Class::Other || r == Class::Other {
+            return Ok(None);
+        }
+        let (mut left, mut right) = (left, right);
+        for (expr, class) in [(&mut left, &mut l), (&mut right, &mut r)] {
+            let to = match class {
+                Class::Boolean => DataType::Int8,
+                Class::Text => DataType::Float64,
+                Class::Date | Class::DateTime => DataType::Int64,
+                Class::Null => DataType::Int64,
+                _ => continue,
+            };
+            *class = Class::of(&to);
+            let inner = std::mem::replace(expr, lit(0));
+            *expr = cast_to(inner, to, schema);
+        }
+        let expr = match op {
+            BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply => {
+                self.add_like(op, left, l, right, r, schema)
+            }
+            BinaryOperator::Divide => divide(left, l, right, r, schema),
+            BinaryOperator::Modulo => modulo(left, l, right, r, schema),
+            BinaryOperator::MyIntegerDivide => match (l, r) {
+                (Class::Int(a), Class::Int(b)) => {
+                    let t = int_type(bits(&left, a).max(bits(&right, b)));
+                    let (left, right) = both(left, right, &t, schema);
+                    binary(left, Operator::Divide, divisor(right, &t))
+                }
+                _ => {
+                    let quotient = divide(left, l, right, r, schema);
+                    Expr::TryCast(TryCast::new(Box::new(quotient), DataType::Int64))
+                }
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(expr))
+    }
+
+    fn add_like(&self, op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+        let (native, checked) = match op {
+            BinaryOperator::Plus => (Operator::Plus, &self.add),
+            BinaryOperator::Minus => (Operator::Minus, &self.subtract),
+            _ => (Operator::Multiply, &self.multiply),
+        };
+        match (l, r) {
+            (Class::Int(a), Class::Int(b)) => {
+                let wide = bits(&left, a).max(bits(&right, b));
+                let (left, right) = if wide == 64 {
+                    (cast_to(left, DataType::Int64, schema), cast_to(right, DataType::Int64, schema))
+                } else {
+                    // Twice the bits hold any sum, difference or product.
+                    let t = int_type(wide * 2);
+                    return binary(widen(left, &t, schema), native, widen(right, &t, schema));
+                };
+                checked.call(vec![left, right])
+            }
+            (Class::Float, _) | (_, Class::Float) => {
+                let (left, right) = both(left, right, &DataType::Float64, schema);
+                binary(left, native, right)
+            }
+            _ => {
+                let (left, right) = decimals(left, l, right, r, schema);
+                binary(left, native, right)
+            }
+        }
+    }
+}
+
+/// A literal is retyped, anything else cast.
+fn widen(expr: Expr, t: &DataType, schema: &DFSchema) -> Expr {
+    if let Some(n) = int_literal(&expr)
+        && let Ok(value) = ScalarValue::Int64(Some(n)).cast_to(t)
+    {
+        return Expr::Literal(value, None);
+    }
+    match expr.get_type(schema) {
+        Ok(from) if from == *t => expr,
+        // Widening cannot fail, and a plain cast keeps statistics usable.
+        _ => Expr::Cast(Cast::new(Box::new(expr), t.clone())),
+    }
+}
+
+fn both(left: Expr, right: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
+    (widen(left, t, schema), widen(right, t, schema))
+}
+
+/// Both operands as decimals of one kind.
+fn decimals(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> (Expr, Expr) {
+    let wide = matches!(l, Class::Decimal(_, _, true)) || matches!(r, Class::Decimal(_, _, true));
+    let to = |expr: Expr, class: Class| {
+        let t = match class {
+            Class::Int(n) => int_decimal(bits(&expr, n)),
+            Class::UInt64 => DataType::Decimal128(20, 0),
+            Class::Decimal(p, s, _) => DataType::Decimal128(p, s),
+            _ => return expr,
+        };
+        let t = match (t, class) {
+            (DataType::Decimal128(p, s), Class::Decimal(_, _, true)) => DataType::Decimal256(p, s),
+            (DataType::Decimal128(p, s), _) if wide => DataType::Decimal256(p, s),
+            (t, _) => t,
+        };
+        widen(expr, &t, schema)
+    };
+    (to(left, l), to(right, r))
+}
+
+fn divide(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+    let is_decimal = |c: Class| matches!(c, Class::Decimal(..) | Class::UInt64);
+    if l == Class::Float || r == Class::Float || !(is_decimal(l) || is_decimal(r)) {
+        let (left, right) = both(left, right, &DataType::Float64, schema);
+        return binary(left, Operator::Divide, divisor(right, &DataType::Float64));
+    }
+    let (left, right) = decimals(left, l, right, r, schema);
+    let t = right.get_type(schema).unwrap_or(DataType::Decimal128(38, 0));
+    binary(left, Operator::Divide, divisor(right, &t))
+}
+
+fn modulo(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+    match (l, r) {
+        (Class::Int(a), Class::Int(b)) => {
+            let t = int_type(bits(&left, a).max(bits(&right, b)));
+            let (left, right) = both(left, right, &t, schema);
+            binary(left, Operator::Modulo, divisor(right, &t))
+        }
+        (Class::Float, _) | (_, Class::Float) => {
+            let (left, right) = both(left, right, &DataType::Float64, schema);
+            binary(left, Operator::Modulo, divisor(right, &DataType::Float64))
+        }
+        _ => {
+            let (left, right) = decimals(left, l, right, r, schema);
+            let t = right.get_type(schema).unwrap_or(DataType::Decimal128(38, 0));
+            binary(left, Operator::Modulo, divisor(right, &t))
+        }
+    }
+}
+
+/// Whether an interval can move the time of day.
+fn has_time_part(interval: &Expr) -> bool {
+    match interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds != 0,
+        Expr::ScalarFunction(f) if f.func.name() == super::interval::NAME => match f.args.get(1) {
+            Some(Expr::Literal(unit, _)) => {
+                let unit = unit.try_as_str().flatten().unwrap_or("");
+                ["hour", "minute", "second"].iter().any(|u| unit.contains(u)) || unit.contains("microsecond")
+            }
+            _ => true,
+        },
+        Expr::Negative(inner) => has_time_part(inner),
+        _ => true,
+    }
+}
+
+/// `d + INTERVAL ..`, `INTERVAL .. + d`, `d - INTERVAL ..`: text becomes a DATETIME, a DATE stays one as long as whole
+/// days are added.
+fn interval_arithmetic(
+    op: &BinaryOperator,
+    left: Expr,
+    l: Class,
+    right: Expr,
+    r: Class,
+    schema: &DFSchema,
+) -> Option<Expr> {
+    let (point, point_class, interval) = match (l, r, op) {
+        (Class::Interval, Class::Interval, _) => return None,
+        (_, Class::Interval, BinaryOperator::Plus | BinaryOperator::Minus) => (left, l, right),
+        (Class::Interval, _, BinaryOperator::Plus) => (right, r, left),
+        _ => return None,
+    };
+    let op = if *op == BinaryOperator::Minus { Operator::Minus } else { Operator::Plus };
+    let interval = cast_to(interval, DataType::Interval(IntervalUnit::MonthDayNano), schema);
+    let point = match point_class {
+        Class::Date if has_time_part(&interval) => cast_to(point, DATETIME, schema),
+        Class::Date | Class::DateTime => point,
+        Class::Text => match &point {
+            // A date literal without time stays a date, as in MySQL: DATE '2024-01-31' + INTERVAL 1 MONTH.
+            Expr::Literal(value, _) if !has_time_part(&interval) => {
+                let text = value.try_as_str().flatten().unwrap_or("");
+                match text::parse_datetime(text) {
+                    Some(parsed) if parsed.is_date_only => {
+                        Expr::Literal(ScalarValue::Date32(Some(parsed.days())), None)
+                    }
+                    Some(parsed) => Expr::Literal(ScalarValue::TimestampMicrosecond(Some(parsed.micros), None), None),
+                    None => Expr::Literal(ScalarValue::TimestampMicrosecond(None, None), None),
+                }
+            }
+            _ => cast_to(point, DATETIME, schema),
+        },
+        Class::Int(_) | Class::Null => cast_to(point, DATETIME, schema),
+        _ => return None,
+    };
+    Some(binary(point, op, interval))
+}
+
+impl ExprPlanner for CharterPlanner {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator as Op;
+        let RawBinaryExpr { op, left, right } = expr;
+        let class = |e: &Expr| e.get_type(schema).ok().map(|t| Class::of(&t));
+        let planned = match &op {
+            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide => {
+                self.arithmetic(&op, left.clone(), right.clone(), schema)?
+            }
+            Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship => {
+                let operator = match op {
+                    Op::Eq => Operator::Eq,
+                    Op::NotEq => Operator::NotEq,
+                    Op::Lt => Operator::Lt,
+                    Op::LtEq => Operator::LtEq,
+                    Op::Gt => Operator::Gt,
+                    Op::GtEq => Operator::GtEq,
+                    _ => Operator::IsNotDistinctFrom,
+                };
+                compare::compare(operator, left.clone(), right.clone(), schema)
+            }
+            Op::And | Op::Or | Op::Xor => match (class(&left), class(&right)) {
+                (Some(l), Some(r)) => {
+                    let left = to_boolean(left.clone(), l, schema);
+                    let right = to_boolean(right.clone(), r, schema);
+                    Some(match op {
+                        Op::And => match (left, right) {
+                            // `x AND TRUE` only asked for a boolean.
+                            (left, Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => left,
+                            (left, right) => binary(left, Operator::And, right),
+                        },
+                        Op::Or => binary(left, Operator::Or, right),
+                        // NULL if either is, true if they differ.
+                        _ => binary(left, Operator::NotEq, right),
+                    })
+                }
+                _ => None,
+            },
+            Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::PGBitwiseShiftLeft | Op::PGBitwiseShiftRight => {
+                let operator = match op {
+                    Op::BitwiseAnd => Operator::BitwiseAnd,
+                    Op::BitwiseOr => Operator::BitwiseOr,
+                    Op::BitwiseXor => Operator::BitwiseXor,
+                    Op::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+                    _ => Operator::BitwiseShiftRight,
+                };
+                let to = |e: Expr| cast_to(e, DataType::Int64, schema);
+                Some(binary(to(left.clone()), operator, to(right.clone())))
+            }
+            Op::PGRegexMatch | Op::PGRegexNotMatch | Op::StringConcat => {
+                let operator = match op {
+                    Op::PGRegexMatch => Operator::RegexMatch,
+                    Op::PGRegexNotMatch => Operator::RegexNotMatch,
+                    _ => Operator::StringConcat,
+                };
+                let to = |e: Expr| match class(&e) {
+                    Some(Class::Text) | None => e,
+                    Some(_) => cast_to(e, DataType::Utf8View, schema),
+                };
+                Some(binary(to(left.clone()), operator, to(right.clone())))
+            }
+            _ => None,
+        };
+        Ok(match planned {
+            Some(expr) => PlannerResult::Planned(expr),
+            None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
+        })
+    }
+
+    /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
+    /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
+    fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        if expr.func.name() == "count" && expr.distinct && expr.args.len() > 1 {
+            let tuple = datafusion::functions::core::expr_fn::r#struct(expr.args.clone());
+            let complete = expr.args.iter().cloned().map(Expr::is_not_null).reduce(Expr::and);
+            if let Some(complete) = complete {
+                expr.args = vec![datafusion::logical_expr::when(complete, tuple).end()?];
+            }
+        }
+        if expr.func.name() == "sum"
+            && let [Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus, right })] = expr.args.as_slice()
+            && let Some(n) = int_literal(right)
+            && matches!(&**right, Expr::Literal(v, _) if v.data_type().is_integer())
+        {
+            let left = Expr::Cast(Cast::new(left.clone(), DataType::Int64));
+            expr.args = vec![binary(left, Operator::Plus, lit(n))];
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}

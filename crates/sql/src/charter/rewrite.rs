@@ -1,0 +1,569 @@
+//! MySQL spellings that DataFusion's planner does not know, rewritten in the tree. Nothing here needs a type.
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `x BETWEEN a AND b` | `x >= a AND x <= b`, so that each comparison coerces as comparisons do |
+//! | `CASE x WHEN a` | `CASE WHEN x = a`, for the same reason |
+//! | `IF(c, a, b)` | `CASE WHEN c THEN a ELSE b END`: only one side is evaluated |
+//! | `a RLIKE b` | `a ~ b` |
+//! | `CAST(x AS t)` | `TRY_CAST`: NULL where it fails |
+//! | `-x` | `0 - x`, which widens instead of wrapping |
+//! | `INTERVAL expr unit` | `dipper_interval(expr, 'unit')` unless expr is a literal |
+//! | `TIMESTAMPDIFF(unit, ..)` | unit as a string |
+//! | `GROUP BY a WITH ROLLUP` | `GROUP BY ROLLUP (a)` |
+//! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
+//! | `@x`, `@@x`, `?` | literals |
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    self, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, Query, Select, TableFactor, UnaryOperator, Value,
+    VisitMut, VisitorMut,
+};
+
+use super::session::{VarValue, Variables};
+use crate::error::SqlError;
+use crate::parser::{TYPE_NAME, parse_type};
+use crate::statement::Scope;
+use crate::types::SqlType;
+
+/// Functions whose first argument is a unit without quotes.
+const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd", "date_floor", "date_ceil"];
+
+/// Units that Arrow's own interval parser knows.
+const NATIVE_UNITS: &[&str] = &["year", "month", "week", "day", "hour", "minute", "second"];
+
+/// Rewrites a whole query in place.
+pub(super) fn rewrite(
+    query: &mut Query,
+    variables: &dyn Variables,
+    parameters: Option<&[VarValue]>,
+) -> Result<(), SqlError> {
+    let mut rewriter = Rewriter { variables, parameters };
+    match query.visit(&mut rewriter) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Rewriter<'a> {
+    variables: &'a dyn Variables,
+    parameters: Option<&'a [VarValue]>,
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn nested(expr: Expr) -> Expr {
+    match expr {
+        Expr::Nested(_) | Expr::Identifier(_) | Expr::Value(_) | Expr::Function(_) => expr,
+        other => Expr::Nested(Box::new(other)),
+    }
+}
+
+fn string(text: impl Into<String>) -> Expr {
+    Expr::value(Value::SingleQuotedString(text.into()))
+}
+
+/// A call `name(args)`.
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// The lower-case name of a function called without a schema.
+pub(super) fn function_name(function: &ast::Function) -> Option<String> {
+    match function.name.0.as_slice() {
+        [part] => part.as_ident().map(|i| i.value.to_ascii_lowercase()),
+        _ => None,
+    }
+}
+
+/// The arguments, if all are plain expressions.
+fn plain_args(function: &ast::Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+        return None;
+    }
+    list.args
+        .iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether an expression yields a boolean by its form alone.
+fn is_boolean(expr: &Expr) -> bool {
+    use BinaryOperator as Op;
+    match expr {
+        Expr::Nested(inner) => is_boolean(inner),
+        Expr::BinaryOp { op, .. } => matches!(
+            op,
+            Op::Eq
+                | Op::NotEq
+                | Op::Lt
+                | Op::LtEq
+                | Op::Gt
+                | Op::GtEq
+                | Op::Spaceship
+                | Op::And
+                | Op::Or
+                | Op::Xor
+                | Op::PGRegexMatch
+                | Op::PGRegexNotMatch
+        ),
+        Expr::UnaryOp { op: UnaryOperator::Not | UnaryOperator::BangNot, .. } => true,
+        Expr::Value(v) => matches!(v.value, Value::Boolean(_)),
+        Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_)
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. }
+        | Expr::Exists { .. }
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::Between { .. }
+        | Expr::RLike { .. } => true,
+        _ => false,
+    }
+}
+
+/// Makes a condition boolean: `x` becomes `x AND TRUE`, which the operator planner turns into `x <> 0`.
+fn condition(expr: &mut Expr) {
+    if !is_boolean(expr) {
+        let inner = std::mem::replace(expr, Expr::value(Value::Null));
+        *expr = binary(nested(inner), BinaryOperator::And, Expr::value(Value::Boolean(true)));
+    }
+}
+
+fn join_condition(operator: &mut JoinOperator) {
+    use JoinOperator as J;
+    let constraint = match operator {
+        J::Join(c)
+        | J::Inner(c)
+        | J::Left(c)
+        | J::LeftOuter(c)
+        | J::Right(c)
+        | J::RightOuter(c)
+        | J::FullOuter(c)
+        | J::CrossJoin(c)
+        | J::Semi(c)
+        | J::LeftSemi(c)
+        | J::RightSemi(c)
+        | J::Anti(c)
+        | J::LeftAnti(c)
+        | J::RightAnti(c)
+        | J::StraightJoin(c) => c,
+        _ => return,
+    };
+    if let JoinConstraint::On(expr) = constraint {
+        condition(expr);
+    }
+    // MySQL: CROSS JOIN with ON, and STRAIGHT_JOIN, are inner joins.
+    let constraint = constraint.clone();
+    match operator {
+        J::StraightJoin(_) => *operator = J::Inner(constraint),
+        J::CrossJoin(c) if *c != JoinConstraint::None => *operator = J::Inner(constraint),
+        _ => {}
+    }
+}
+
+fn literal_text(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(v) => match &v.value {
+            Value::Number(n, _) => Some(n.clone()),
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => Some(s.clone()),
+            _ => None,
+        },
+        Expr::Nested(inner) => literal_text(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => literal_text(expr).map(|t| format!("-{t}")),
+        _ => None,
+    }
+}
+
+impl Rewriter<'_> {
+    fn variable(&self, idents: &[Ident]) -> Result<Option<Expr>, SqlError> {
+        let Some(first) = idents.first() else { return Ok(None) };
+        if first.quote_style.is_some() || !first.value.starts_with('@') {
+            return Ok(None);
+        }
+        let mut parts: Vec<&str> = idents.iter().map(|i| i.value.as_str()).collect();
+        let Some(rest) = parts[0].strip_prefix("@@") else {
+            let name = idents.iter().map(|i| i.value.clone()).collect::<Vec<_>>().join(".");
+            let value = self.variables.user(name.trim_start_matches('@')).unwrap_or(VarValue::Null);
+            return Ok(Some(value.to_ast()));
+        };
+        parts[0] = rest;
+        let scope = match parts[0].to_ascii_lowercase().as_str() {
+            "global" => Some(Scope::Global),
+            "session" | "local" => Some(Scope::Session),
+            _ => None,
+        };
+        if scope.is_some() && parts.len() > 1 {
+            parts.remove(0);
+        }
+        let name = parts.join(".");
+        match self.variables.system(scope, &name) {
+            Some(value) => Ok(Some(value.to_ast())),
+            None => Err(SqlError {
+                code: 1193,
+                sqlstate: "HY000",
+                message: format!("unknown system variable '{name}'"),
+                position: None,
+            }),
+        }
+    }
+
+    fn expr(&self, expr: &mut Expr) -> Result<(), SqlError> {
+        let taken = std::mem::replace(expr, Expr::value(Value::Null));
+        *expr = match taken {
+            Expr::Identifier(ident) => {
+                let value = self.variable(std::slice::from_ref(&ident))?;
+                value.unwrap_or(Expr::Identifier(ident))
+            }
+            Expr::CompoundIdentifier(idents) => {
+                let value = self.variable(&idents)?;
+                value.unwrap_or(Expr::CompoundIdentifier(idents))
+            }
+            Expr::Value(value) => self.value(value)?,
+            Expr::Between { expr, negated, low, high } => {
+                let x = nested(*expr);
+                let inside = binary(
+                    binary(x.clone(), BinaryOperator::GtEq, nested(*low)),
+                    BinaryOperator::And,
+                    binary(x, BinaryOperator::LtEq, nested(*high)),
+                );
+                let inside = Expr::Nested(Box::new(inside));
+                if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(inside) } } else { inside }
+            }
+            Expr::Case { case_token, end_token, operand, mut conditions, else_result } => {
+                for when in &mut conditions {
+                    match &operand {
+                        Some(x) => {
+                            let value = std::mem::replace(&mut when.condition, Expr::value(Value::Null));
+                            when.condition = binary(nested((**x).clone()), BinaryOperator::Eq, nested(value));
+                        }
+                        None => condition(&mut when.condition),
+                    }
+                }
+                Expr::Case { case_token, end_token, operand: None, conditions, else_result }
+            }
+            Expr::RLike { negated, expr, pattern, .. } => {
+                let op = if negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
+                Expr::Nested(Box::new(binary(nested(*expr), op, nested(*pattern))))
+            }
+            Expr::Like { negated, any, expr, pattern, escape_char } => {
+                let (pattern, escape_char) = like_escape(*pattern, escape_char);
+                Expr::Like { negated, any, expr, pattern: Box::new(pattern), escape_char }
+            }
+            Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
+            Expr::UnaryOp { op, expr } => match op {
+                UnaryOperator::Plus => *expr,
+                // A literal keeps its sign, also the smallest integer's.
+                UnaryOperator::Minus if matches!(*expr, Expr::Value(_)) => Expr::UnaryOp { op, expr },
+                UnaryOperator::Minus => Expr::Nested(Box::new(binary(
+                    Expr::value(Value::Number("0".into(), false)),
+                    BinaryOperator::Minus,
+                    nested(*expr),
+                ))),
+                UnaryOperator::Not | UnaryOperator::BangNot => {
+                    let mut inner = *expr;
+                    condition(&mut inner);
+                    Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(inner)) }))
+                }
+                UnaryOperator::BitwiseNot => {
+                    // ~x is -1 - x in two's complement.
+                    Expr::Nested(Box::new(binary(nested(*expr), BinaryOperator::BitwiseXor, minus_one())))
+                }
+                op => Expr::UnaryOp { op, expr },
+            },
+            Expr::IsTrue(e) => Expr::IsTrue(boolean(e)),
+            Expr::IsNotTrue(e) => Expr::IsNotTrue(boolean(e)),
+            Expr::IsFalse(e) => Expr::IsFalse(boolean(e)),
+            Expr::IsNotFalse(e) => Expr::IsNotFalse(boolean(e)),
+            Expr::IsUnknown(e) => Expr::IsNull(e),
+            Expr::IsNotUnknown(e) => Expr::IsNotNull(e),
+            Expr::IsNotDistinctFrom(a, b) => binary(nested(*a), BinaryOperator::Spaceship, nested(*b)),
+            Expr::Collate { expr, .. } => *expr,
+            Expr::Prefixed { value, .. } => *value,
+            Expr::Interval(interval) => self.interval(interval),
+            Expr::Function(function) => self.function(function),
+            other => other,
+        };
+        Ok(())
+    }
+
+    fn value(&self, value: ast::ValueWithSpan) -> Result<Expr, SqlError> {
+        Ok(match value.value {
+            Value::Placeholder(name) => {
+                let index: Option<usize> = name.strip_prefix('$').and_then(|n| n.parse().ok());
+                match (self.parameters, index) {
+                    (None, _) | (_, None) => Expr::Value(Value::Placeholder(name).into()),
+                    (Some(values), Some(n)) => match values.get(n.wrapping_sub(1)) {
+                        Some(value) => value.to_ast(),
+                        None => {
+                            return Err(SqlError {
+                                code: 1210,
+                                sqlstate: "HY000",
+                                message: format!(
+                                    "the statement has a placeholder number {n}, but only {} values were given",
+                                    values.len()
+                                ),
+                                position: None,
+                            });
+                        }
+                    },
+                }
+            }
+            Value::DoubleQuotedString(s) | Value::NationalStringLiteral(s) => string(s),
+            // A number with an exponent is a double; the others are integers or decimals.
+            Value::Number(n, long) if n.contains(['e', 'E']) => Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(string(if long { n.trim_end_matches('L').to_string() } else { n })),
+                data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
+                array: false,
+                format: None,
+            },
+            other => Expr::Value(other.into()),
+        })
+    }
+
+    fn interval(&self, interval: ast::Interval) -> Expr {
+        let unit = interval.leading_field.as_ref().map(|f| f.to_string().to_ascii_lowercase());
+        match (literal_text(&interval.value), &unit) {
+            (Some(text), Some(unit)) if NATIVE_UNITS.contains(&unit.as_str()) && text.trim().parse::<i64>().is_ok() => {
+                Expr::Interval(ast::Interval { value: Box::new(string(text.trim())), ..interval })
+            }
+            (_, Some(unit)) => call(super::interval::NAME, vec![*interval.value, string(unit.clone())]),
+            (_, None) => Expr::Interval(interval),
+        }
+    }
+
+    fn function(&self, mut function: ast::Function) -> Expr {
+        let Some(name) = function_name(&function) else { return Expr::Function(function) };
+        if function.over.is_none()
+            && let Some(args) = plain_args(&function)
+        {
+            let count = args.len();
+            let mut args = args.into_iter();
+            match (name.as_str(), count, args.next(), args.next(), args.next()) {
+                ("if", 3, Some(mut test), Some(yes), Some(no)) => {
+                    condition(&mut test);
+                    return case(vec![(test, yes)], Some(no));
+                }
+                ("isnull", 1, Some(x), ..) => return Expr::Nested(Box::new(Expr::IsNull(Box::new(nested(x))))),
+                ("mod", 2, Some(a), Some(b), _) => {
+                    return Expr::Nested(Box::new(binary(nested(a), BinaryOperator::Modulo, nested(b))));
+                }
+                ("nullif", 2, Some(a), Some(b), _) => {
+                    let equal = binary(nested(a.clone()), BinaryOperator::Eq, nested(b));
+                    return case(vec![(equal, Expr::value(Value::Null))], Some(a));
+                }
+                _ => {}
+            }
+        }
+        if let FunctionArguments::List(list) = &mut function.args
+            && name == "group_concat"
+        {
+            group_concat(list);
+        }
+        Expr::Function(function)
+    }
+}
+
+/// `GROUP_CONCAT(x, ', ')` of Doris is `GROUP_CONCAT(x SEPARATOR ', ')` of MySQL; both become an argument.
+fn group_concat(list: &mut ast::FunctionArgumentList) {
+    let mut separator = None;
+    list.clauses.retain(|clause| match clause {
+        ast::FunctionArgumentClause::Separator(value) => {
+            separator = Some(value.clone());
+            false
+        }
+        _ => true,
+    });
+    if let Some(separator) = separator
+        && let Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) = separator.value
+    {
+        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(string(s))));
+    }
+}
+
+fn minus_one() -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(Expr::value(Value::Number("1".into(), false))) }
+}
+
+fn boolean(expr: Box<Expr>) -> Box<Expr> {
+    let mut expr = *expr;
+    condition(&mut expr);
+    Box::new(nested(expr))
+}
+
+fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    Expr::Case {
+        case_token: ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: ast::helpers::attached_token::AttachedToken::empty(),
+        operand: None,
+        conditions: whens.into_iter().map(|(condition, result)| CaseWhen { condition, result }).collect(),
+        else_result: otherwise.map(Box::new),
+    }
+}
+
+/// DataFusion knows the backslash only: a literal pattern with another escape character is spelled anew.
+fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
+    let escape_text = match escape.as_ref().map(|e| &e.value) {
+        Some(Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) => s.clone(),
+        _ => return (pattern, escape),
+    };
+    if escape_text == "\\" {
+        return (pattern, None);
+    }
+    let Some(text) = literal_text(&pattern) else { return (pattern, escape) };
+    let mut out = String::new();
+    let mut chars = text.chars();
+    let escape_char = escape_text.chars().next();
+    while let Some(c) = chars.next() {
+        if Some(c) == escape_char {
+            out.push('\\');
+            out.extend(chars.next());
+        } else if c == '\\' {
+            out.push_str("\\\\");
+        } else {
+            out.push(c);
+        }
+    }
+    (string(out), None)
+}
+
+/// Casts give NULL where they fail; `CHAR(n)` cuts, `DATETIME(p)` rounds.
+fn cast(
+    kind: CastKind,
+    expr: Expr,
+    data_type: ast::DataType,
+    array: bool,
+    format: Option<ast::CastFormat>,
+) -> Result<Expr, SqlError> {
+    let ours = match &data_type {
+        ast::DataType::Custom(name, modifiers) if name.to_string() == TYPE_NAME => {
+            modifiers.first().map(|text| parse_type(text)).transpose()?
+        }
+        _ => None,
+    };
+    let kind = if kind == CastKind::Cast && ours.is_none() { kind } else { CastKind::TryCast };
+    let cast = Expr::Cast { kind, expr: Box::new(expr), data_type, array, format };
+    Ok(match ours {
+        Some(SqlType::Char(Some(n)) | SqlType::Varchar(Some(n))) => {
+            call("left", vec![cast, Expr::value(Value::Number(n.to_string(), false))])
+        }
+        Some(SqlType::DateTime(p)) if p < 6 => {
+            call(super::datetime::ROUND_NAME, vec![cast, Expr::value(Value::Number(p.to_string(), false))])
+        }
+        _ => cast,
+    })
+}
+
+impl VisitorMut for Rewriter<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        // Locks are for tables that are changed in place.
+        query.locks.clear();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        select_clauses(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match self.expr(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn select_clauses(select: &mut Select) {
+    if let Some(selection) = &mut select.selection {
+        condition(selection);
+    }
+    if let Some(having) = &mut select.having {
+        condition(having);
+    }
+    for from in &mut select.from {
+        for join in &mut from.joins {
+            join_condition(&mut join.join_operator);
+        }
+    }
+    if let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by
+        && modifiers.contains(&GroupByWithModifier::Rollup)
+    {
+        modifiers.clear();
+        let keys = std::mem::take(exprs).into_iter().map(|e| vec![e]).collect();
+        exprs.push(Expr::Rollup(keys));
+    }
+    // MySQL's hints to its executor mean nothing here.
+    select.select_modifiers = None;
+}
+
+/// Units are names to the parser (`TIMESTAMPDIFF(DAY, ..)`): they become strings before names are resolved.
+pub(super) fn units(query: &mut Query) {
+    struct Units;
+    impl VisitorMut for Units {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Function(function) = expr
+                && function_name(function).is_some_and(|n| UNIT_FIRST.contains(&n.as_str()))
+                && let FunctionArguments::List(list) = &mut function.args
+                && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first_mut()
+                && let Expr::Identifier(unit) = first
+                && unit.quote_style.is_none()
+            {
+                *first = string(unit.value.to_ascii_lowercase());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = query.visit(&mut Units);
+}
+
+/// `FROM DUAL` is no table.
+pub(super) fn drop_dual(query: &mut Query) {
+    struct Dual;
+    impl VisitorMut for Dual {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            if let [from] = select.from.as_slice()
+                && from.joins.is_empty()
+                && let TableFactor::Table { name, .. } = &from.relation
+                && matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(
+                    |i| i.quote_style.is_none() && i.value.eq_ignore_ascii_case("dual")))
+            {
+                select.from.clear();
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = query.visit(&mut Dual);
+}

@@ -1,0 +1,125 @@
+//! The tables a query reads: finding them in the tree, and putting what the engine found back into it.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value, Visit, Visitor,
+};
+
+use super::session::TableRef;
+use crate::statement::Name;
+
+/// Names of all common table expressions of a query, at any depth.
+pub(super) fn cte_names(query: &Query) -> HashSet<String> {
+    struct Ctes(HashSet<String>);
+    impl Visitor for Ctes {
+        type Break = ();
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            if let Some(with) = &query.with {
+                self.0.extend(with.cte_tables.iter().map(|cte| cte.alias.name.value.clone()));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut visitor = Ctes(HashSet::new());
+    let _ = query.visit(&mut visitor);
+    visitor.0
+}
+
+/// What a table factor refers to; `None` for derived tables, joins in parentheses and other forms.
+pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quotes: bool) -> Option<TableRef> {
+    let TableFactor::Table { name, args, .. } = factor else { return None };
+    let parts: Vec<&Ident> = name.0.iter().map(|p| p.as_ident()).collect::<Option<_>>()?;
+    if let Some(args) = args {
+        let function = parts.last()?.value.to_ascii_lowercase();
+        let mut properties = Vec::new();
+        let mut arguments = Vec::new();
+        for arg in &args.args {
+            match property(arg) {
+                Some(pair) => properties.push(pair),
+                None => arguments.push(argument(arg)),
+            }
+        }
+        return Some(TableRef::Function { name: function, properties, arguments });
+    }
+    if let [only] = parts.as_slice()
+        && (only.quote_style == Some('\'') || (only.quote_style == Some('"') && !ansi_quotes))
+    {
+        return Some(TableRef::Path(only.value.clone()));
+    }
+    let name = Name(parts.iter().map(|p| p.value.clone()).collect());
+    let maybe_cte = name.0.len() == 1 && ctes.contains(name.object());
+    Some(TableRef::Named { name, maybe_cte })
+}
+
+fn text(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(v) => match &v.value {
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => Some(s.clone()),
+            Value::Number(n, _) => Some(n.clone()),
+            Value::Boolean(b) => Some(b.to_string()),
+            _ => None,
+        },
+        // A double-quoted string under ANSI_QUOTES, or a bare word.
+        Expr::Identifier(i) => Some(i.value.clone()),
+        Expr::CompoundIdentifier(parts) => Some(parts.iter().map(|i| i.value.clone()).collect::<Vec<_>>().join(".")),
+        _ => None,
+    }
+}
+
+fn property(arg: &FunctionArg) -> Option<(String, String)> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
+            left,
+            op: sqlparser::ast::BinaryOperator::Eq,
+            right,
+        })) => Some((text(left)?, text(right)?)),
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some((name.value.clone(), text(value)?)),
+        FunctionArg::ExprNamed { name, arg: FunctionArgExpr::Expr(value), .. } => Some((text(name)?, text(value)?)),
+        _ => None,
+    }
+}
+
+fn argument(arg: &FunctionArg) -> String {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(v))) => match &v.value {
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => s.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+/// A name whose parts are taken as they are.
+pub(super) fn exact_name(parts: &[String]) -> ObjectName {
+    ObjectName::from(parts.iter().map(|p| Ident::with_quote('"', p)).collect::<Vec<_>>())
+}
+
+/// Puts the planner's name of a table into its factor. Arguments go: the name stands for the call.
+pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
+    if let TableFactor::Table { name, args, partitions, .. } = factor {
+        *name = exact_name(reference);
+        *args = None;
+        partitions.clear();
+    }
+}
+
+/// The name under which a factor's columns can be qualified.
+pub(super) fn visible_name(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { name, alias, .. } => match alias {
+            Some(alias) => Some(alias.name.clone()),
+            None => name.0.last().and_then(|p| p.as_ident()).cloned(),
+        },
+        TableFactor::Derived { alias, .. } | TableFactor::UNNEST { alias, .. } => {
+            alias.as_ref().map(|a| a.name.clone())
+        }
+        _ => None,
+    }
+}
+
+/// An alias without columns.
+pub(super) fn alias(name: Ident) -> TableAlias {
+    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+}
