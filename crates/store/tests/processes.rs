@@ -244,12 +244,23 @@ fn main() {
     type Test = fn(&tokio::runtime::Runtime);
     let tests: [(&str, Test); 2] =
         [("together", together), ("slow_killed_at_random_moments", killed_at_random_moments)];
-    // As the usual harness: words select tests, `--list` and options are understood as far as tools need them.
-    let words: Vec<&String> = args[1..].iter().filter(|a| !a.starts_with('-')).collect();
+    // As the usual harness: words select tests, `--skip` takes some out, `--list` names them.
+    let (mut wanted, mut skipped, mut list) = (Vec::new(), Vec::new(), false);
+    let mut rest = args[1..].iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--skip" => skipped.extend(rest.next()),
+            "--list" => list = true,
+            "--test-threads" | "--format" | "--color" => drop(rest.next()),
+            word if !word.starts_with('-') => wanted.push(arg),
+            _ => {} // how the usual harness prints
+        }
+    }
     for (name, test) in tests {
-        if args.iter().any(|a| a == "--list") {
+        let chosen = wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()));
+        if list {
             println!("{name}: test");
-        } else if words.is_empty() || words.iter().any(|w| name.contains(w.as_str())) {
+        } else if chosen && !skipped.iter().any(|w| name.contains(w.as_str())) {
             test(&runtime);
             println!("test {name} ... ok");
         }

@@ -318,7 +318,7 @@ proptest! {
             }
             handles.push(Catalog::open(store).await.unwrap());
             for handle in handles {
-                assert_eq!(model_of(&*handle.refresh().await.unwrap()), model);
+                assert_eq!(model_of(&handle.refresh().await.unwrap()), model);
             }
         });
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -21,10 +22,14 @@ use serde::{Deserialize, Serialize};
 pub struct TableId(pub u64);
 
 impl TableId {
-    /// A new id from the clock and random bits.
+    /// A new id from the clock and random bits, later than any that this process drew before.
     pub fn fresh() -> Self {
+        // A statement that makes many tables draws many ids in one millisecond: random bits alone would collide.
+        static LAST: AtomicU64 = AtomicU64::new(0);
         let ms = chrono::Utc::now().timestamp_millis().max(0) as u64;
-        Self((ms << 20) | (rand::rng().random::<u64>() & 0xf_ffff))
+        let drawn = (ms << 20) | (rand::rng().random::<u64>() & 0xf_ffff);
+        let before = LAST.fetch_max(drawn, Ordering::Relaxed);
+        if drawn > before { Self(drawn) } else { Self(LAST.fetch_add(1, Ordering::Relaxed) + 1) }
     }
 }
 

@@ -191,3 +191,12 @@ async fn two_handles_see_each_other() {
     b.commit(vec![CatalogChange::create_database("e", false)]).await.unwrap();
     assert!(a.refresh().await.unwrap().database("e").is_some());
 }
+
+#[test]
+fn ids_of_one_process_never_collide() {
+    let draw = || (0..20_000).map(|_| TableId::fresh()).collect::<Vec<_>>();
+    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(draw)).collect();
+    let ids: Vec<TableId> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
+    let different: std::collections::HashSet<&TableId> = ids.iter().collect();
+    assert_eq!(different.len(), ids.len());
+}

@@ -205,6 +205,8 @@ pub(crate) struct Committer<S: State> {
     pub(super) fresh: bool,
     /// What the next record builds on: `confirmed`, or records met in single reads after it.
     pub(super) tip: Known<S>,
+    /// `tip` with that record.
+    next: Known<S>,
     /// Transactions that have not ended, in order.
     pub(super) pending: Vec<Pending<S::Change>>,
     pub(super) step: Step<S>,
@@ -227,6 +229,7 @@ impl<S: State> Clone for Committer<S> {
             confirmed: self.confirmed.clone(),
             fresh: self.fresh,
             tip: self.tip.clone(),
+            next: self.next.clone(),
             pending: self.pending.clone(),
             step: self.step.clone(),
             ended: Vec::new(),
@@ -257,10 +260,11 @@ impl<S: State> Committer<S> {
         ids: Ids<S>,
     ) -> Self {
         let pending = batch.into_iter().map(|(txn, op)| Pending { txn, op, attempted: false }).collect();
-        let tip = confirmed.clone();
+        let (tip, next) = (confirmed.clone(), confirmed.clone());
         let step = Step::End;
         let (ended, broken) = (Vec::new(), None);
-        let mut c = Self { confirmed, fresh: false, tip, pending, step, ended, broken, horizon, writer, at_ms, ids };
+        let mut c =
+            Self { confirmed, fresh: false, tip, next, pending, step, ended, broken, horizon, writer, at_ms, ids };
         // Whether a transaction to be aborted was committed may be known to done markers only: they are read first.
         let aborts = c.pending.iter().any(|p| matches!(p.op, Op::Abort));
         if aborts || !c.put_on(c.tip.clone()) {
@@ -314,7 +318,7 @@ impl<S: State> Committer<S> {
             }
             (Step::Get(record), Answer::Get(None)) => self.step = Step::Put(record),
             (Step::Get(record), Answer::Get(Some(found))) => self.met(record, &found),
-            (Step::After(record), Answer::List(after)) => self.after(&record, &after),
+            (Step::After(_), Answer::List(after)) => self.after(&after),
             (Step::AfterDone, Answer::Done(done)) => {
                 self.fresh = false; // the version that has it is above `confirmed`
                 self.end_each(|p| match p.op {
@@ -393,18 +397,13 @@ impl<S: State> Committer<S> {
 
     /// Makes the record that follows `tip` and goes on to put it. False if some transaction does not fit there.
     fn put_on(&mut self, tip: Known<S>) -> bool {
-        let mut scratch = (*tip.state).clone();
-        for p in &self.pending {
-            let ended = tip.txns.committed.contains_key(&p.txn)
-                || tip.txns.aborted.contains(&p.txn)
-                || holds(Rule::Horizon) && p.txn < tip.txns.horizon;
-            let fits = match &p.op {
-                Op::Commit(change) => matches!(scratch.apply(change), Ok(true)),
-                Op::Abort => true,
-            };
-            if ended || !fits {
-                return false;
-            }
+        let txns = &tip.txns;
+        let ended = |p: &Pending<S::Change>| {
+            let forgotten = holds(Rule::Horizon) && p.txn < txns.horizon;
+            forgotten || txns.committed.contains_key(&p.txn) || txns.aborted.contains(&p.txn)
+        };
+        if self.pending.iter().any(ended) {
+            return false;
         }
         // A record never sends its own transactions below the horizon.
         let own = self.pending.iter().map(|p| p.txn).min().unwrap_or_default();
@@ -418,7 +417,12 @@ impl<S: State> Committer<S> {
             entries: self.pending.iter().map(|p| Entry { txn: p.txn, op: p.op.clone() }).collect(),
         };
         record.id = (self.ids)(&record);
+        let mut next = tip.clone();
+        if !matches!(next.push(&record), Ok(true)) {
+            return false;
+        }
         self.tip = tip;
+        self.next = next;
         self.step = Step::Put(Arc::new(record));
         true
     }
@@ -441,9 +445,8 @@ impl<S: State> Committer<S> {
     }
 
     /// Acknowledges if the listing after our record continues it.
-    fn after(&mut self, record: &Record<S::Change>, after: &[Arc<Record<S::Change>>]) {
-        let all = std::iter::once(record).chain(after.iter().map(|r| &**r));
-        match self.tip.then_all(all) {
+    fn after(&mut self, after: &[Arc<Record<S::Change>>]) {
+        match self.next.then_all(after.iter().map(|r| &**r)) {
             Ok(head) => {
                 self.confirmed = head;
                 self.fresh = true;

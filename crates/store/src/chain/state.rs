@@ -81,34 +81,41 @@ impl<S: State> Known<S> {
     {
         let mut now = self.clone();
         for r in records {
-            if r.number != now.number + 1 {
-                return Err(format!("version {} is followed by version {}", now.number, r.number));
-            }
-            if holds(Rule::Prev) && r.prev != now.id {
-                return Err(format!("version {} names {} as the one before it, found {}", r.number, r.prev, now.id));
-            }
-            let state = Arc::make_mut(&mut now.state);
-            let txns = Arc::make_mut(&mut now.txns);
-            for entry in &r.entries {
-                match &entry.op {
-                    Op::Commit(change) => {
-                        let applied = state.apply(change);
-                        applied.map_err(|e| format!("version {} does not apply: {e}", r.number))?;
-                        txns.committed.insert(entry.txn, r.number);
-                    }
-                    Op::Abort => {
-                        txns.aborted.insert(entry.txn);
-                    }
-                }
-            }
-            if r.horizon > txns.horizon {
-                txns.horizon = r.horizon;
-                txns.aborted = txns.aborted.split_off(&r.horizon);
-                txns.committed = txns.committed.split_off(&r.horizon);
-            }
-            now.number = r.number;
-            now.id = r.id;
+            now.push(r)?;
         }
         Ok(now)
+    }
+
+    /// Goes on by one version; true if each of its changes altered something. After an error this is no state.
+    pub fn push(&mut self, r: &Record<S::Change>) -> Result<bool, Broken> {
+        if r.number != self.number + 1 {
+            return Err(format!("version {} is followed by version {}", self.number, r.number));
+        }
+        if holds(Rule::Prev) && r.prev != self.id {
+            return Err(format!("version {} names {} as the one before it, found {}", r.number, r.prev, self.id));
+        }
+        let state = Arc::make_mut(&mut self.state);
+        let txns = Arc::make_mut(&mut self.txns);
+        let mut all = true;
+        for entry in &r.entries {
+            match &entry.op {
+                Op::Commit(change) => {
+                    let applied = state.apply(change);
+                    all &= applied.map_err(|e| format!("version {} does not apply: {e}", r.number))?;
+                    txns.committed.insert(entry.txn, r.number);
+                }
+                Op::Abort => {
+                    txns.aborted.insert(entry.txn);
+                }
+            }
+        }
+        if r.horizon > txns.horizon {
+            txns.horizon = r.horizon;
+            txns.aborted = txns.aborted.split_off(&r.horizon);
+            txns.committed = txns.committed.split_off(&r.horizon);
+        }
+        self.number = r.number;
+        self.id = r.id;
+        Ok(all)
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Stat {
     pub size: u64,
     /// Last change, nanoseconds since 1970.
     pub mtime_ns: i64,
+    /// Number of names.
+    pub links: u64,
     /// Kind of the entry.
     pub kind: Kind,
 }
@@ -64,6 +66,8 @@ pub(super) trait Disk: Debug + Send + Sync + 'static {
     fn make_dir(&self, dir: &str) -> io::Result<()>;
     /// Returns when the directory's entries would survive a power cut (fsync).
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Returns when everything on the file system would survive a power cut (syncfs).
+    fn sync_all(&self) -> io::Result<()>;
     /// Makes a new file and locks it.
     fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>>;
     /// A second name for a file; `AlreadyExists` if there is something of that name.
@@ -80,6 +84,8 @@ pub(super) trait Disk: Debug + Send + Sync + 'static {
     fn read_dir(&self, dir: &str) -> io::Result<Vec<(String, Kind)>>;
     /// Waits for the lock on a file, which is made if it is missing.
     fn lock(&self, file: &str, exclusive: bool) -> io::Result<Box<dyn Held>>;
+    /// Shares the lock of a temporary file, so that it is not taken for a dead process's.
+    fn hold(&self, file: &str) -> io::Result<Box<dyn Held>>;
     /// Takes the lock of a temporary file if no living process holds it.
     fn try_lock(&self, file: &str) -> io::Result<Option<Box<dyn Held>>>;
 }
@@ -152,6 +158,7 @@ fn stat_of(s: &rustix::fs::Stat) -> Stat {
         inode: s.st_ino as u64,
         size: s.st_size.max(0) as u64,
         mtime_ns: (s.st_mtime as i64).saturating_mul(1_000_000_000).saturating_add(s.st_mtime_nsec as i64),
+        links: s.st_nlink as u64,
         kind: kind(FileType::from_raw_mode(s.st_mode)),
     }
 }
@@ -205,6 +212,10 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &str) -> io::Result<()> {
         Ok(rustix::fs::fsync(self.dir(dir)?)?)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.root)?)
     }
 
     fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>> {
@@ -278,6 +289,14 @@ impl Disk for RealDisk {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = File::from(rustix::fs::openat(&dir, name, flags, FILE_MODE)?);
         flock(&file, if exclusive { FlockOperation::LockExclusive } else { FlockOperation::LockShared })?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn hold(&self, file: &str) -> io::Result<Box<dyn Held>> {
+        let (dir, name) = self.at(file)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?);
+        flock(&file, FlockOperation::LockShared)?;
         Ok(Box::new(RealFile(file)))
     }
 

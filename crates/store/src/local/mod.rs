@@ -6,17 +6,18 @@
 //! 1. create and flock(2) a temporary file in `.dipper/tmp`, write it, fdatasync(2) it,
 //! 2. link(2) it to its final name, which fails if there is one ([`PutMode::Create`](object_store::PutMode::Create)), or rename(2) it
 //!    ([`PutMode::Overwrite`](object_store::PutMode::Overwrite)),
-//! 3. fsync(2) the directory (and, the first time, every directory above it),
-//! 4. remove the temporary name.
+//! 3. fsync(2) the directory (before step 2, the first time, every directory above it),
+//! 4. remove the temporary name. Until then, and for ever if step 3 fails, it tells others that some name may not be
+//!    durable yet. (Step 2 renames a second link, so that an overwrite leaves it too.)
 //!
 //! Temporary files are never objects: their directory is not listed. Those whose lock nobody holds belong to dead
-//! processes and are removed when a store is opened.
+//! processes and are removed when a store is opened; if one has a second name, its file system is synced before.
 //!
 //! **Listing.** readdir(3) is no snapshot, so LIST and delete exclude each other by a lock file. Names that a LIST shows
-//! are durable: when it meets one that this process has not seen synced (another process may be between steps 2 and 3,
-//! or have died there), it syncs the directory first. A single `get` gives no such promise. Directories that only hold
-//! directories without objects are not shown; directories are never removed, since other processes rely on what they
-//! synced above them.
+//! are durable, since whoever reads a version builds on it: when it meets one that this process has not seen synced, and
+//! there are temporary files, it syncs the directory first (their owner may be between steps 2 and 4, or have died there).
+//! A single `get` gives no such promise. Directories that only hold directories without objects are not shown;
+//! directories are never removed, since other processes rely on what they synced above them.
 //!
 //! ```text
 //! <root>/.dipper/format    "dipper data directory\nformat 1\n"
@@ -29,14 +30,15 @@ mod disk;
 mod object_store_impl;
 mod upload;
 
+use std::collections::hash_map;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use chrono::{DateTime, Utc};
+use chrono::DateTime;
 use object_store::path::Path;
 use object_store::{Error, ListResult, ObjectMeta, PutPayload, PutResult, Result};
 use parking_lot::Mutex;
@@ -53,9 +55,6 @@ const LOCK_FILE: &str = ".dipper/lock";
 const TEMP_DIR: &str = ".dipper/tmp";
 const MAGIC: &str = "dipper data directory\nformat ";
 const FORMAT: u32 = 1;
-/// A directory whose last change is older than this is taken as written back by the kernel (which does so within 30 s
-/// by default), so that opening a store does not sync every directory it reads.
-const WRITTEN_BACK_SECONDS: i64 = 300;
 /// Directories with more names than this are synced instead of remembered name by name.
 const REMEMBERED_NAMES_MAX: usize = 8192;
 /// Bytes read by one call when an object is streamed.
@@ -185,10 +184,15 @@ impl LocalStore {
 struct TempName {
     disk: Arc<dyn Disk>,
     name: String,
+    /// The object has its name, and its directory could not be synced: the temporary name stays to tell so.
+    stays: AtomicBool,
 }
 
 impl Drop for TempName {
     fn drop(&mut self) {
+        if *self.stays.get_mut() {
+            return;
+        }
         // After a rename the name is gone, and after a crash the next start sweeps it: nothing depends on this call.
         if let Err(e) = self.disk.unlink(&self.name)
             && e.kind() != ErrorKind::NotFound
@@ -266,26 +270,45 @@ impl Inner {
 
     /// Removes temporary files that no living process holds.
     fn sweep(&self) -> io::Result<()> {
+        let missing = |e: &io::Error| e.kind() == ErrorKind::NotFound;
+        // Locks are kept until the names are gone, so that a process which has just made a file (and waits for its lock)
+        // sees afterwards that it lost the name.
+        let mut locks: HashMap<u64, Box<dyn Held>> = HashMap::new();
+        let (mut unheld, mut named) = (Vec::new(), false);
         for (name, kind) in self.disk.read_dir(TEMP_DIR)? {
+            let file = format!("{TEMP_DIR}/{name}");
             if kind != Kind::File {
                 continue;
             }
-            let file = format!("{TEMP_DIR}/{name}");
-            let gone = |e: io::Error| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) };
-            match self.disk.try_lock(&file) {
-                // The lock is kept until the name is gone, so that a process which has just made the file (and waits
-                // for its lock) sees afterwards that it lost the name.
-                Ok(Some(_held)) => self.disk.unlink(&file).or_else(gone)?,
-                Ok(None) => {}
-                Err(e) => gone(e)?,
+            let look = || {
+                let stat = self.disk.stat(&file)?;
+                // An overwrite has two temporary names, and our own lock on the first would hold the second.
+                if let hash_map::Entry::Vacant(free) = locks.entry(stat.inode) {
+                    let Some(held) = self.disk.try_lock(&file)? else { return Ok(()) };
+                    free.insert(held);
+                }
+                named |= stat.links > 1;
+                unheld.push(file);
+                Ok(())
+            };
+            match look() {
+                Err(e) if !missing(&e) => return Err(e),
+                _ => {}
             }
         }
-        Ok(())
+        if named {
+            // One with a second name may be an object whose directory was not synced; which one is not known.
+            self.disk.sync_all()?;
+        }
+        unheld.iter().try_for_each(|file| match self.disk.unlink(file) {
+            Err(e) if !missing(&e) => Err(e),
+            _ => Ok(()),
+        })
     }
 
     fn temp_name(&self) -> TempName {
         let name = format!("{TEMP_DIR}/{:016x}-{}", self.nonce, self.counter.fetch_add(1, Ordering::Relaxed));
-        TempName { disk: Arc::clone(&self.disk), name }
+        TempName { disk: Arc::clone(&self.disk), name, stays: AtomicBool::new(false) }
     }
 
     /// A new temporary file, locked.
@@ -317,12 +340,17 @@ impl Inner {
         Ok(())
     }
 
-    /// Steps 2 and 3 of a put: gives a synced file its final name. `inode` is that file's.
-    fn publish(&self, from: &str, to: &str, create: bool, inode: u64) -> io::Result<()> {
+    /// Steps 2 and 3 of a put: gives a synced file with a temporary name its final one. `inode` is that file's.
+    fn publish(&self, temp: &TempName, to: &str, create: bool, inode: u64) -> io::Result<()> {
         let dir = parent(to);
         let give = || {
             self.ensure_dir(dir)?;
-            if create { self.disk.link(from, to) } else { self.disk.rename(from, to) }
+            if create {
+                return self.disk.link(&temp.name, to);
+            }
+            let second = self.temp_name();
+            self.disk.link(&temp.name, &second.name)?;
+            self.disk.rename(&second.name, to)
         };
         let given = match give() {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -346,7 +374,10 @@ impl Inner {
                 Err(_) => drop(known.remove(file_name(to))),
             }
         }
-        synced.map_err(|e| io::Error::new(e.kind(), NotSynced(e)))?;
+        synced.map_err(|e| {
+            temp.stays.store(true, Ordering::Relaxed);
+            io::Error::new(e.kind(), NotSynced(e))
+        })?;
         Ok(())
     }
 
@@ -356,7 +387,7 @@ impl Inner {
         let finish = || {
             temp.file.sync()?;
             let stat = temp.file.stat()?;
-            self.publish(&temp.name.name, to, create, stat.inode)?;
+            self.publish(&temp.name, to, create, stat.inode)?;
             Ok(stat)
         };
         let stat = finish().map_err(|e| self.put_error(location, e))?;
@@ -441,10 +472,8 @@ impl Inner {
                 return Ok(());
             }
         }
-        let changed_ns = self.disk.stat(dir)?.mtime_ns;
-        let now_ns = Utc::now().timestamp_nanos_opt().unwrap_or(i64::MAX);
-        let written_back = now_ns.saturating_sub(changed_ns) > WRITTEN_BACK_SECONDS * 1_000_000_000;
-        if !written_back {
+        // Read after the names: whoever made one of them removes its temporary name when it has synced.
+        if !self.disk.read_dir(TEMP_DIR)?.is_empty() {
             // The directories above, too: their maker may have died before it synced them.
             self.ensure_dir(dir)?;
             self.disk.sync_dir(dir)?;
@@ -563,13 +592,10 @@ impl Inner {
         let (from_name, to_name) = (object_name(from)?, object_name(to)?);
         let (file, _) = self.open(from)?;
         let copy = || {
-            let inode = file.stat()?.inode;
-            if create {
-                return self.publish(from_name, to_name, true, inode);
-            }
-            let second = self.temp_name();
-            self.disk.link(from_name, &second.name)?;
-            self.publish(&second.name, to_name, false, inode)
+            let temp = self.temp_name();
+            self.disk.link(from_name, &temp.name)?;
+            let _held = self.disk.hold(&temp.name)?;
+            self.publish(&temp, to_name, create, file.stat()?.inode)
         };
         copy().map_err(|e| self.error(to, e))
     }

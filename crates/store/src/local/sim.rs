@@ -139,6 +139,15 @@ impl SimDisk {
                 after.dirs.remove(&path);
             }
         }
+        after.inodes.values_mut().for_each(|i| i.links = 0);
+        let names: Vec<u64> = after
+            .dirs
+            .values()
+            .flat_map(|d| d.now.values().filter_map(|n| if let Node::File(id) = n { Some(*id) } else { None }))
+            .collect();
+        for id in names {
+            after.inodes.get_mut(&id).expect("entries name inodes").links += 1;
+        }
         // An entry that survived for a directory always finds one, at worst empty.
         let named: Vec<String> = after
             .dirs
@@ -210,7 +219,13 @@ impl World {
 
     fn stat(&self, id: u64) -> Stat {
         let inode = &self.inodes[&id];
-        Stat { inode: id, size: inode.data.len() as u64, mtime_ns: inode.mtime_ns, kind: Kind::File }
+        Stat {
+            inode: id,
+            size: inode.data.len() as u64,
+            mtime_ns: inode.mtime_ns,
+            links: inode.links as u64,
+            kind: Kind::File,
+        }
     }
 }
 
@@ -292,6 +307,14 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn sync_all(&self) -> io::Result<()> {
+        let mut w = self.0.lock();
+        w.call("syncfs".to_string())?;
+        w.dirs.values_mut().for_each(|d| d.durable.clone_from(&d.now));
+        w.inodes.values_mut().for_each(|i| i.synced.clone_from(&i.data));
+        Ok(())
+    }
+
     fn create(&self, file: &str) -> io::Result<Box<dyn TempFile>> {
         let mut w = self.0.lock();
         w.call("create temp".to_string())?;
@@ -308,7 +331,7 @@ impl Disk for SimDisk {
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
         let mut w = self.0.lock();
-        w.call(format!("link {to}"))?;
+        w.call(format!("link {}", if to.starts_with(super::TEMP_DIR) { "temp" } else { to }))?;
         let id = w.file(from)?;
         let (dir, name) = split(to);
         if w.dir(dir)?.now.contains_key(name) {
@@ -343,7 +366,7 @@ impl Disk for SimDisk {
     fn stat(&self, path: &str) -> io::Result<Stat> {
         let mut w = self.0.lock();
         if let Ok(dir) = w.dir(path) {
-            return Ok(Stat { inode: 0, size: 0, mtime_ns: dir.mtime_ns, kind: Kind::Dir });
+            return Ok(Stat { inode: 0, size: 0, mtime_ns: dir.mtime_ns, links: 2, kind: Kind::Dir });
         }
         let id = w.file(path)?;
         Ok(w.stat(id))
@@ -357,6 +380,12 @@ impl Disk for SimDisk {
 
     fn lock(&self, _file: &str, _exclusive: bool) -> io::Result<Box<dyn Held>> {
         Ok(Box::new(SimFile { disk: self.clone(), id: 0, locked: false }))
+    }
+
+    fn hold(&self, file: &str) -> io::Result<Box<dyn Held>> {
+        // Shared: the simulation has no second owner that would wait.
+        let id = self.0.lock().file(file)?;
+        Ok(Box::new(SimFile { disk: self.clone(), id, locked: false }))
     }
 
     fn try_lock(&self, file: &str) -> io::Result<Option<Box<dyn Held>>> {
