@@ -38,7 +38,7 @@ pub use compress::{CompressError, Encoder, decoder, encoder};
 pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
 pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
-pub use infer::{Guess, Hints, Kind, Union, infer, infer_sample, union_by_name};
+pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, union_by_name};
 pub use scan::{
     BadValue, Batch, FileInput, InvalidUtf8, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions, ScanQueue, Strings,
     Worker,

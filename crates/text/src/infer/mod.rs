@@ -130,7 +130,8 @@ impl fmt::Display for Guess {
             write!(f, "; {short} of them are short ({meaning})")?;
         }
         if long > 0 {
-            let meaning = if d.ragged == Ragged::Fill { "dropped" } else { "an error; 'ragged'='fill' drops them" };
+            let meaning =
+                if d.ragged == Ragged::Fill { "dropped" } else { "an error; 'null_padding'='true' drops them" };
             write!(f, "; {long} of them have fields too many ({meaning})")?;
         }
         write!(
@@ -322,6 +323,8 @@ fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
         let base = match (hints.names.get(i), header) {
             (Some(given), _) => given.clone(),
             (None, true) => table.first_record().get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
+            // Types for all columns of a file that names none: they are in its order.
+            (None, false) if hints.types.len() == table.columns() => hints.types[i].0.clone(),
             (None, false) => String::new(),
         };
         let base = if base.is_empty() { format!("c{}", i + 1) } else { base };
@@ -334,6 +337,45 @@ fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
         names.push(name);
     }
     names
+}
+
+/// The dialect in which all of these files can be read, or the positions of two that are written differently.
+///
+/// Words for NULL are united, and records may be short if they are in any file. A file that shows no quotes, or has no
+/// rows, goes with the others.
+///
+/// # Errors
+/// The positions of two files whose dialects exclude each other.
+pub fn common_dialect(guesses: &[Guess]) -> Result<CsvDialect, (usize, usize)> {
+    let telling = |guess: &Guess| guess.sampled_rows > 0 && guess.kinds.len() > 1;
+    let lead = guesses.iter().position(telling).unwrap_or(0);
+    let Some(first) = guesses.get(lead) else { return Ok(CsvDialect::default()) };
+    let mut common = first.dialect.clone();
+    for (i, other) in guesses.iter().enumerate().filter(|(_, guess)| telling(guess)) {
+        let d = &other.dialect;
+        let quotes_agree = d.quote == common.quote || d.quote.is_none() || common.quote.is_none();
+        let escapes_agree = d.escape == common.escape || d.escape.is_none() || common.escape.is_none();
+        let alike = d.delimiter == common.delimiter
+            && d.line_end == common.line_end
+            && d.header == common.header
+            && d.skip_lines == common.skip_lines
+            && d.trim == common.trim;
+        if !(alike && quotes_agree && escapes_agree) {
+            return Err((lead, i));
+        }
+        common.quote = common.quote.or(d.quote);
+        common.escape = common.escape.or(d.escape);
+        common.comment = common.comment.or(d.comment);
+        if d.ragged == Ragged::Fill {
+            common.ragged = Ragged::Fill;
+        }
+        for word in &d.null_values {
+            if !common.null_values.contains(word) {
+                common.null_values.push(word.clone());
+            }
+        }
+    }
+    Ok(common)
 }
 
 /// The columns of several files together, and where each file has them.

@@ -170,6 +170,26 @@ fn files_unite_by_name() {
     );
 }
 
+#[test]
+fn files_of_one_export_have_a_common_dialect() {
+    let guesses =
+        [guess("a,b\n"), guess("a,b\n1,x\n"), guess("a,b\nNULL,\"y\"\n2,z\n"), guess("a,b\n1\n2,z\n3,y\n4,x\n")];
+    let common = common_dialect(&guesses).unwrap();
+    assert_eq!(common.null_values, [b"".to_vec(), b"NULL".to_vec()]);
+    assert_eq!((common.quote, common.ragged), (Some(b'"'), Ragged::Fill));
+    assert_eq!(common_dialect(&[guess("a,b\n1,x\n"), guess("a;b\n1;x\n")]), Err((0, 1)));
+    assert_eq!(common_dialect(&[guess("a,b\n1,x\n"), guess("1,x\n2,y\n")]), Err((0, 1)));
+}
+
+#[test]
+fn types_for_all_columns_name_them_where_nothing_else_does() {
+    let types = vec![("x".to_string(), DataType::Int32), ("y".to_string(), DataType::Utf8View)];
+    let hints = Hints { types, ..Hints::default() };
+    let of = |text: &str| infer_sample("t.csv", text.as_bytes(), true, &[], &hints).map(|guess| columns(&guess));
+    assert_eq!(of("1,2\n3,4\n").unwrap(), [("x".into(), "INT".into()), ("y".into(), "STRING".into())]);
+    assert!(of("a,b\n3,4\n").is_err());
+}
+
 /// Any bytes give a guess, and cutting the sample anywhere does too.
 #[test]
 fn no_input_panics() {
