@@ -171,10 +171,11 @@ fn plain_entries(
         }
         at += 8;
     }
-    for at in at..end {
+    while at < end {
         if bytes[at] == separator || bytes[at] == key_separator {
             mark(at);
         }
+        at += 1;
     }
     entry(from, key_end, end);
 }

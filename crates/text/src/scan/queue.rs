@@ -48,6 +48,15 @@ impl Scan {
         Self::with_simd(options, Simd::best())
     }
 
+    /// As [`try_new`](Self::try_new), but with portable code where the machine has vector instructions: the twin that
+    /// tests and fuzzers compare with.
+    ///
+    /// # Errors
+    /// As [`try_new`](Self::try_new).
+    pub fn try_new_portable(options: ScanOptions) -> Result<Arc<Scan>, TextError> {
+        Self::with_simd(options, Simd::portable())
+    }
+
     pub(crate) fn with_simd(options: ScanOptions, simd: Simd) -> Result<Arc<Scan>, TextError> {
         let columns = options.schema.fields().len();
         if options.batch_rows == 0 || options.block_bytes == 0 {

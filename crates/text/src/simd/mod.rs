@@ -115,6 +115,11 @@ impl Simd {
         *BEST.get_or_init(|| Simd::available()[0])
     }
 
+    /// Plain code.
+    pub(crate) fn portable() -> Simd {
+        Simd(Path::Portable)
+    }
+
     /// All instruction sets that this machine has, best first; the last one is portable.
     pub(crate) fn available() -> Vec<Simd> {
         let mut paths = Vec::new();

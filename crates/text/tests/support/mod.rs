@@ -1,6 +1,8 @@
 //! Helpers shared by the tests of Hive text: golden cases, a naive line reader, honest comparison.
 #![allow(dead_code)]
 
+pub mod random;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
