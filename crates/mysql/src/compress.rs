@@ -67,27 +67,28 @@ impl Codec {
         self.scratch = Vec::new();
     }
 
-    /// Moves whole frames from `raw` to `plain`; a frame that has not arrived whole is left.
-    pub fn expand(&mut self, raw: &mut BytesMut, plain: &mut BytesMut) -> Result<(), ProtocolError> {
-        while raw.len() >= HEADER_BYTES {
-            let wire = usize::from(raw[0]) | usize::from(raw[1]) << 8 | usize::from(raw[2]) << 16;
-            let claimed = usize::from(raw[4]) | usize::from(raw[5]) << 8 | usize::from(raw[6]) << 16;
-            if raw.len() < HEADER_BYTES + wire {
-                return Ok(());
-            }
-            self.sequence = raw[3].wrapping_add(1);
-            raw.advance(HEADER_BYTES);
-            let body = raw.split_to(wire);
-            if claimed == 0 {
-                plain.extend_from_slice(&body);
-            } else {
-                match self.algorithm {
-                    Algorithm::Zlib => self.inflate(&body, claimed, plain)?,
-                    Algorithm::Zstd { .. } => self.expand_zstd(&body, claimed, plain)?,
-                }
+    /// Moves one frame from `raw` to `plain`; false if it has not arrived whole.
+    pub fn expand(&mut self, raw: &mut BytesMut, plain: &mut BytesMut) -> Result<bool, ProtocolError> {
+        if raw.len() < HEADER_BYTES {
+            return Ok(false);
+        }
+        let wire = usize::from(raw[0]) | usize::from(raw[1]) << 8 | usize::from(raw[2]) << 16;
+        let claimed = usize::from(raw[4]) | usize::from(raw[5]) << 8 | usize::from(raw[6]) << 16;
+        if raw.len() < HEADER_BYTES + wire {
+            return Ok(false);
+        }
+        self.sequence = raw[3].wrapping_add(1);
+        raw.advance(HEADER_BYTES);
+        let body = raw.split_to(wire);
+        if claimed == 0 {
+            plain.extend_from_slice(&body);
+        } else {
+            match self.algorithm {
+                Algorithm::Zlib => self.inflate(&body, claimed, plain)?,
+                Algorithm::Zstd { .. } => self.expand_zstd(&body, claimed, plain)?,
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn inflate(&mut self, body: &[u8], claimed: usize, plain: &mut BytesMut) -> Result<(), ProtocolError> {
@@ -207,7 +208,7 @@ mod tests {
         let (mut raw, mut plain) = (BytesMut::new(), BytesMut::new());
         for piece in wire.chunks(step) {
             raw.extend_from_slice(piece);
-            codec.expand(&mut raw, &mut plain)?;
+            while codec.expand(&mut raw, &mut plain)? {}
         }
         Ok(plain.to_vec())
     }

@@ -127,7 +127,7 @@ impl Link {
         if self.writer.is_empty() {
             return Ok(());
         }
-        let bytes = self.writer.to_wire(self.codec.as_deref_mut())?;
+        let bytes = self.writer.wire_bytes(self.codec.as_deref_mut())?;
         let write = async {
             self.transport.write_all(bytes).await?;
             self.transport.flush().await

@@ -86,13 +86,25 @@ impl PacketReader {
     /// # Errors
     /// A wrong sequence number, a payload above the limit (seen from its headers), a broken frame. The stream cannot be
     /// used any more then.
-    pub(crate) fn next_packet(&mut self, codec: Option<&mut Codec>) -> Result<bool, ProtocolError> {
+    pub(crate) fn next_packet(&mut self, mut codec: Option<&mut Codec>) -> Result<bool, ProtocolError> {
         self.drop_current();
-        if let Some(codec) = codec {
-            // From the first frame on, `raw` holds frames. What was read ahead before is a frame too.
-            self.compressed = true;
-            codec.expand(&mut self.raw, &mut self.plain)?;
+        // From the first frame on, `raw` holds frames. What was read ahead before is a frame too.
+        self.compressed |= codec.is_some();
+        loop {
+            if self.take_packet()? {
+                return Ok(true);
+            }
+            // A frame at a time: what is expanded is bounded by one frame, and a broken one does not take along the
+            // packets before it.
+            let Some(codec) = &mut codec else { return Ok(false) };
+            if !codec.expand(&mut self.raw, &mut self.plain)? {
+                return Ok(false);
+            }
         }
+    }
+
+    /// Looks for the rest of a payload in the packets that are there.
+    fn take_packet(&mut self) -> Result<bool, ProtocolError> {
         loop {
             let stream = if self.compressed { &mut self.plain } else { &mut self.raw };
             if stream.len() < HEADER_BYTES {
@@ -269,7 +281,7 @@ impl PacketWriter {
     }
 
     /// What has to be written to the socket now.
-    pub(crate) fn to_wire(&mut self, codec: Option<&mut Codec>) -> Result<&[u8], ProtocolError> {
+    pub(crate) fn wire_bytes(&mut self, codec: Option<&mut Codec>) -> Result<&[u8], ProtocolError> {
         match codec {
             None => Ok(&self.out),
             Some(codec) => {
@@ -319,4 +331,89 @@ pub fn read_packets(bytes: &[u8], step: usize, payload_max: usize, compression: 
         }
     }
     payloads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All payloads of a stream that arrives in pieces of `step` bytes, and the error that ends it.
+    fn read(bytes: &[u8], step: usize, codec: Option<Algorithm>) -> (Vec<Vec<u8>>, Option<String>) {
+        let mut codec = codec.map(Codec::new);
+        let mut reader = PacketReader::new(40 << 20);
+        let mut payloads = Vec::new();
+        for piece in bytes.chunks(step) {
+            reader.input().extend_from_slice(piece);
+            loop {
+                match reader.next_packet(codec.as_mut()) {
+                    Err(error) => return (payloads, Some(error.to_string())),
+                    Ok(false) => break,
+                    Ok(true) => {
+                        payloads.push(reader.payload().to_vec());
+                        reader.set_sequence(0);
+                    }
+                }
+            }
+        }
+        assert_eq!(reader.pending() > 0, reader.has_input());
+        (payloads, None)
+    }
+
+    fn written(payloads: &[Vec<u8>]) -> Vec<u8> {
+        let mut writer = PacketWriter::new();
+        for payload in payloads {
+            writer.set_sequence(0);
+            writer.begin().extend_from_slice(payload);
+            writer.end();
+        }
+        writer.since(0).to_vec()
+    }
+
+    #[test]
+    fn what_is_written_is_read_in_every_cut() {
+        let payloads = [0, 1, 3, 250, 1000].map(|length| vec![b'a'; length]).to_vec();
+        let bytes = written(&payloads);
+        for step in 1..bytes.len() {
+            assert_eq!(read(&bytes, step, None), (payloads.clone(), None));
+        }
+        // Around the length at which payloads are split, and above twice that.
+        for length in [PACKET_PAYLOAD_MAX - 1, PACKET_PAYLOAD_MAX, PACKET_PAYLOAD_MAX + 1, 2 * PACKET_PAYLOAD_MAX + 5] {
+            let payload = (0..length).map(|index| (index % 251) as u8).collect::<Vec<_>>();
+            let payloads = vec![payload, b"next".to_vec()];
+            let bytes = written(&payloads);
+            let packets = length / PACKET_PAYLOAD_MAX + 2;
+            assert_eq!(bytes.len(), length + 4 + HEADER_BYTES * packets);
+            for step in [60_000, 1 << 24, bytes.len()] {
+                assert!(read(&bytes, step, None) == (payloads.clone(), None), "{length} bytes in pieces of {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_and_sequence() {
+        let (payloads, error) = read(&[1, 0, 0, 0, 7, 1, 0, 0, 1, 8], 3, None);
+        assert_eq!(payloads, [[7]]);
+        assert_eq!(error.unwrap(), "packet out of order: expected sequence number 0, found 1");
+        // The third packet of a payload crosses the limit: its header is enough.
+        let mut bytes = written(&[vec![0; 2 * PACKET_PAYLOAD_MAX]]);
+        let last = bytes.len() - HEADER_BYTES;
+        bytes[last..last + 3].copy_from_slice(&[0xff; 3]);
+        let (payloads, error) = read(&bytes, 1 << 20, None);
+        assert!(payloads.is_empty() && error.unwrap().contains("larger than max_allowed_packet (41943040 bytes)"));
+    }
+
+    #[test]
+    fn a_broken_frame_leaves_the_packets_before_it() {
+        for algorithm in [Algorithm::Zlib, Algorithm::Zstd { level: 1 }] {
+            let payloads = vec![vec![b'x'; 500], vec![b'y'; 20]];
+            let mut frames = Vec::new();
+            Codec::new(algorithm).compress(&written(&payloads), &mut frames).unwrap();
+            frames.extend_from_slice(&[3, 0, 0, 1, 9, 0, 0, 1, 2, 3]);
+            for step in [1, 10, frames.len()] {
+                let (read, error) = read(&frames, step, Some(algorithm));
+                assert_eq!(read, payloads);
+                assert!(error.unwrap().starts_with("compressed packet: not valid"));
+            }
+        }
+    }
 }
