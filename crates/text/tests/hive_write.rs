@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use dipper_text::hive::parse_type;
 use dipper_text::{HiveDialect, HiveSerde, HiveTextWriter, LineEnd};
 use proptest::prelude::*;

@@ -369,6 +369,8 @@ struct Shield<'a> {
     hidden: [bool; 256],
     /// Bytes that no value may hold.
     refused: [bool; 256],
+    /// Either of the two.
+    special: [bool; 256],
     any: bool,
 }
 
@@ -408,32 +410,24 @@ impl<'a> Shield<'a> {
             }
         }
         let can_hold = |byte: u8| is_free_text(leaf) || byte.is_ascii_alphanumeric() || b"+-.: /=".contains(&byte);
-        let any = (0..=255u8).any(|byte| (hidden[usize::from(byte)] || refused[usize::from(byte)]) && can_hold(byte));
-        Shield { null: &dialect.null_format, escape, hidden, refused, any }
+        let special: [bool; 256] = std::array::from_fn(|byte| hidden[byte] || refused[byte]);
+        let any = (0..=255u8).any(|byte| special[usize::from(byte)] && can_hold(byte));
+        Shield { null: &dialect.null_format, escape, hidden, refused, special, any }
     }
 
     #[inline]
     fn cell(&self, value: &[u8], out: &mut Cells) -> Result<(), TextError> {
-        let Some(escape) = self.escape else {
-            if self.any
-                && let Some(byte) = value.iter().find(|byte| self.refused[usize::from(**byte)])
-            {
-                return Err(self.refusal(*byte, value));
-            }
+        // Nearly all values hold nothing special: one look at each byte, then a copy.
+        let special = self.any && value.iter().any(|byte| self.special[usize::from(*byte)]);
+        if special && let Some(byte) = value.iter().find(|byte| self.refused[usize::from(**byte)]) {
+            return Err(self.refusal(*byte, value));
+        }
+        let Some(escape) = self.escape.filter(|_| special || value == self.null) else {
             out.push(value);
             return Ok(());
         };
-        if let Some(byte) = value.iter().find(|byte| self.refused[usize::from(**byte)]) {
-            return Err(self.refusal(*byte, value));
-        }
         // Text that reads as NULL needs one escape more, before a byte that means itself behind it.
-        let plain = !value.iter().any(|byte| self.hidden[usize::from(*byte)]);
-        let marked =
-            (plain && value == self.null).then(|| value.iter().position(|b| !matches!(b, b'n' | b'r'))).flatten();
-        if plain && marked.is_none() {
-            out.push(value);
-            return Ok(());
-        }
+        let marked = (!special).then(|| value.iter().position(|byte| !matches!(byte, b'n' | b'r'))).flatten();
         out.push_with(|text| {
             for (at, &byte) in value.iter().enumerate() {
                 if self.hidden[usize::from(byte)] || marked == Some(at) {
