@@ -14,8 +14,8 @@
 //! | [`scan`] | what is wanted: columns, filter, limit, policies; a queue of splits and the workers that drain it |
 //! | `csv` | values of CSV fields, a column at a time |
 //! | [`hive`] | values of Hive fields, a column at a time; Hive's own rules, byte for byte |
-//! | [`infer`] | which dialect and types does this unknown CSV file have? |
-//! | [`write`] | rows back to text |
+//! | [`infer`](mod@infer) | which dialect and types does this unknown CSV file have? |
+//! | [`write`](mod@write) | rows back to text |
 
 pub mod block;
 pub mod compress;

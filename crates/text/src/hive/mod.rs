@@ -5,7 +5,7 @@
 //! | [`properties`] | what do SERDEPROPERTIES, TBLPROPERTIES and `SET` say about the files? |
 //! | [`types`] | which Arrow type is `array<map<string,decimal(10,2)>>`, and back? |
 //! | [`charset`] | what does `serialization.encoding` mean? |
-//! | [`number`], [`datetime`], [`format`] | what is the value of a field's bytes? |
+//! | [`number`], [`datetime`], [`format`](mod@format) | what is the value of a field's bytes? |
 //! | `split`, `opencsv` | how does a line that no single separator cuts become fields? |
 //! | `column`, `nested`, `cut`, `base64` | how does a column of fields become an array? |
 
