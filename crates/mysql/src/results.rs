@@ -39,11 +39,12 @@ pub(crate) struct Head {
 /// Appends number and definitions of the columns. `head` keeps the packets for the next time.
 fn head(link: &mut Link, columns: &Arc<[ColumnDef]>, cache: Option<&mut Option<Head>>) {
     let packets = columns.len().wrapping_add(1) as u8;
-    // Sequence numbers are part of the packets, so only what stands at the same place can be taken again.
+    // Sequence numbers are part of the packets, so only what stands at the same place can be taken again. Comparing is
+    // quick for the same Arc.
     let cacheable = link.writer.is_empty() && link.writer.sequence() == 1;
     if let Some(Some(head)) = &cache
         && cacheable
-        && Arc::ptr_eq(&head.columns, columns)
+        && head.columns == *columns
     {
         link.writer.append_packets(&head.bytes, packets);
         return;
