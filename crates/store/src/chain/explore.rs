@@ -357,7 +357,11 @@ impl World {
                         (std::mem::discriminant(machine), rounds).hash(h);
                         match machine {
                             Vacuum::Read(r) => read(r, h),
-                            Vacuum::PutDone(k) | Vacuum::PutCheckpoint(k) | Vacuum::Free(k) | Vacuum::FreeOld(k) => {
+                            Vacuum::Leftover(k)
+                            | Vacuum::PutDone(k)
+                            | Vacuum::PutCheckpoint(k)
+                            | Vacuum::Free(k)
+                            | Vacuum::FreeOld(k) => {
                                 known(k, h);
                             }
                             Vacuum::End => {}

@@ -33,6 +33,8 @@ pub(super) struct Io<S> {
     pub bytes: AtomicU64,
     /// Number of that checkpoint.
     pub checkpoint: AtomicU64,
+    /// Its size in bytes.
+    pub checkpoint_bytes: AtomicU64,
     state: PhantomData<fn() -> S>,
 }
 
@@ -52,8 +54,8 @@ pub(super) async fn pause(attempt: u32) {
 
 impl<S: State> Io<S> {
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
-        let (bytes, checkpoint) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { store, prefix, bytes, checkpoint, state: PhantomData }
+        let zero = || AtomicU64::new(0);
+        Self { store, prefix, bytes: zero(), checkpoint: zero(), checkpoint_bytes: zero(), state: PhantomData }
     }
 
     pub fn prefix(&self) -> String {
@@ -95,10 +97,10 @@ impl<S: State> Io<S> {
     /// Writes and deletes of a vacuum.
     pub async fn write(&self, ask: Ask<S>) -> Result<Answer<S>, ChainError> {
         match ask {
-            Ask::PutDone(done) => self.put_new("done", &done).await?,
+            Ask::PutDone(done) => drop(self.put_new("done", &done).await?),
             Ask::PutCheckpoint(checkpoint) => {
-                self.put_new("c", &*checkpoint).await?;
-                self.saw_checkpoint(checkpoint.number);
+                let size = self.put_new("c", &*checkpoint).await?;
+                self.saw_checkpoint(checkpoint.number, size);
             }
             Ask::Free { below } => self.delete_below("v", below).await?,
             Ask::FreeOld { below, horizon } => {
@@ -137,23 +139,26 @@ impl<S: State> Io<S> {
         }
     }
 
-    async fn put_new<T: Stored>(&self, kind: &str, value: &T) -> Result<(), ChainError> {
+    /// Puts an object if there is none of its number; its size in bytes.
+    async fn put_new<T: Stored>(&self, kind: &str, value: &T) -> Result<u64, ChainError> {
         let path = self.path(kind, value.number());
         let bytes = encode::<S, _>(value).map_err(|e| ChainError::Damaged {
             path: path.to_string(),
             reason: format!("cannot be written as JSON: {e}"),
         })?;
+        let size = bytes.len() as u64;
         match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
             // Another vacuum wrote what this one would: the same version's checkpoint, or a marker for at least the
             // transactions that no earlier marker has.
-            Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
+            Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(size),
             Err(e) => Err(store_error(&path, e)),
         }
     }
 
-    fn saw_checkpoint(&self, number: u64) {
+    fn saw_checkpoint(&self, number: u64, size: u64) {
         if self.checkpoint.fetch_max(number, Ordering::AcqRel) < number {
             self.bytes.store(0, Ordering::Relaxed);
+            self.checkpoint_bytes.store(size, Ordering::Relaxed);
         }
     }
 
@@ -199,7 +204,7 @@ impl<S: State> Io<S> {
         for attempt in 0..LIST_ATTEMPTS_MAX {
             let Some((number, meta)) = self.listed("c", 0).await?.pop() else { return Ok(None) };
             if let Some((checkpoint, _)) = self.fetch::<Checkpoint<S>>(number, &meta.location).await? {
-                self.saw_checkpoint(number);
+                self.saw_checkpoint(number, meta.size);
                 return Ok(Some(checkpoint));
             }
             pause(attempt).await; // a newer one has taken its place

@@ -55,9 +55,9 @@ const BATCH_MAX: usize = 256;
 /// How a chain is kept.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Versions between checkpoints.
+    /// Versions between checkpoints; up to eight times as many while they are small beside the state.
     pub checkpoint_versions: u64,
-    /// Bytes of versions between checkpoints.
+    /// Bytes of versions between checkpoints; half the last checkpoint's size if that is more.
     pub checkpoint_bytes: u64,
     /// How long a transaction is remembered after it began, so that a writer that was cut off can learn its fate. Also
     /// the longest time that a commit may take.
@@ -280,12 +280,7 @@ impl<S: State> Inner<S> {
                 queue.waiting.drain(..size).collect()
             };
             self.batch(batch).await;
-            let known = self.now.read().number;
-            let behind = known.saturating_sub(self.io.checkpoint.load(Ordering::Acquire));
-            if (behind >= self.options.checkpoint_versions
-                || self.io.bytes.load(Ordering::Relaxed) >= self.options.checkpoint_bytes && behind > 0)
-                && !self.vacuuming.swap(true, Ordering::AcqRel)
-            {
+            if self.checkpoint_is_due() && !self.vacuuming.swap(true, Ordering::AcqRel) {
                 let inner = Arc::clone(&self);
                 tokio::spawn(async move {
                     let _stopped = OnDrop(|| inner.vacuuming.store(false, Ordering::Release));
@@ -296,6 +291,17 @@ impl<S: State> Inner<S> {
                 });
             }
         }
+    }
+
+    /// After so many versions or bytes, but not before the versions weigh something beside the checkpoint that they
+    /// would replace: of a large state a commit must not pay for all of it every few versions.
+    fn checkpoint_is_due(&self) -> bool {
+        let o = &self.options;
+        let behind = self.now.read().number.saturating_sub(self.io.checkpoint.load(Ordering::Acquire));
+        let bytes = self.io.bytes.load(Ordering::Relaxed);
+        let last = self.io.checkpoint_bytes.load(Ordering::Relaxed);
+        let many = behind >= o.checkpoint_versions && (bytes >= last / 8 || behind >= 8 * o.checkpoint_versions);
+        many || behind > 0 && bytes >= o.checkpoint_bytes.max(last / 2)
     }
 
     /// Brings one batch to its end and tells everyone who waits.

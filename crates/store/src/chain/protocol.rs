@@ -465,6 +465,9 @@ impl<S: State> Committer<S> {
 #[derive(Clone, Debug)]
 pub(crate) enum Vacuum<S: State> {
     Read(Reader<S>),
+    /// First what an earlier vacuum left that was cut off after its checkpoint: processes that live shortly would else
+    /// write checkpoints and free nothing.
+    Leftover(Known<S>),
     /// Before the checkpoint: who asks for a transaction that it forgets finds it here.
     PutDone(Known<S>),
     PutCheckpoint(Known<S>),
@@ -482,6 +485,7 @@ impl<S: State> Vacuum<S> {
     pub fn ask(&self) -> Option<Ask<S>> {
         Some(match self {
             Self::Read(reader) => reader.ask(),
+            Self::Leftover(base) => Ask::Free { below: base.number },
             Self::PutDone(head) => {
                 let txns = head.txns.committed.keys().copied().filter(|_| holds(Rule::Done)).collect();
                 Ask::PutDone(Done { number: head.number, txns })
@@ -495,6 +499,8 @@ impl<S: State> Vacuum<S> {
 
     pub fn answer(&mut self, answer: Answer<S>) {
         *self = match (std::mem::replace(self, Self::End), answer) {
+            (Self::Read(Reader::Checkpoint), Answer::Checkpoint(Some(c))) => Self::Leftover(Known::from_checkpoint(c)),
+            (Self::Leftover(base), Answer::Finished) => Self::Read(Reader::List(base)),
             (Self::Read(mut reader), answer) => match reader.answer(answer) {
                 Ok(Some(head)) if head.number == 0 => Self::End,
                 Ok(Some(head)) => Self::PutDone(head),
