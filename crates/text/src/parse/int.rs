@@ -13,16 +13,25 @@ pub fn digits(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
             let value = (word ^ ZEROS) & (u64::MAX << (64 - 8 * len));
             return if all_digits(value) { Some(eight(value)) } else { None };
         }
-    } else if len.wrapping_sub(1) < 16 {
-        if let (Some(high), Some(low)) = (load8(bytes, end.wrapping_sub(16)), load8(bytes, end - 8)) {
-            let high = (high ^ ZEROS) & (u64::MAX << (128 - 8 * len));
-            let low = low ^ ZEROS;
-            return if all_digits(high) && all_digits(low) {
-                Some(eight(high) * 100_000_000 + eight(low))
-            } else {
-                None
-            };
+    } else if len.wrapping_sub(9) < 8
+        && let (Some(high), Some(low)) = (load8(bytes, end.wrapping_sub(16)), load8(bytes, end - 8))
+    {
+        let high = (high ^ ZEROS) & (u64::MAX << (128 - 8 * len));
+        let low = low ^ ZEROS;
+        return if all_digits(high) && all_digits(low) { Some(eight(high) * 100_000_000 + eight(low)) } else { None };
+    }
+    if len.wrapping_sub(17) < 4
+        && let (Some(high), Some(middle), Some(low)) =
+            (load8(bytes, end.wrapping_sub(24)), load8(bytes, end - 16), load8(bytes, end - 8))
+    {
+        // 17 to 20 digits: ids and hashes are often that long.
+        let high = (high ^ ZEROS) & (u64::MAX << (192 - 8 * len));
+        let (middle, low) = (middle ^ ZEROS, low ^ ZEROS);
+        if !(all_digits(high) && all_digits(middle) && all_digits(low)) {
+            return None;
         }
+        let lower = eight(middle) * 100_000_000 + eight(low);
+        return eight(high).checked_mul(10_000_000_000_000_000)?.checked_add(lower);
     }
     digits_bytewise(bytes.get(start..end)?)
 }

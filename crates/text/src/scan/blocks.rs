@@ -328,7 +328,7 @@ pub(super) fn read(
         }
         step = (step * 2).min(1 << 20);
     }
-    let found = Structure { file, offset: base as i64 - PAD as i64, start: first, index, unterminated };
+    let found = Structure { file, offset: base as i64 - PAD as i64, start: first, index, unterminated, line: None };
     Ok(finish(queue, reader.buffer, reader.filled, found, counting))
 }
 
@@ -359,7 +359,7 @@ fn none(file: usize, counting: bool, index: Index) -> Part {
     if counting {
         return Part::Count(file, Counted { rows: 0 });
     }
-    let found = Structure { file, offset: 0, start: 0, index, unterminated: false };
+    let found = Structure { file, offset: 0, start: 0, index, unterminated: false, line: None };
     Part::Records(Chunk::empty(found))
 }
 

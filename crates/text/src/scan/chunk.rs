@@ -37,6 +37,8 @@ pub(crate) struct Chunk {
     start: u32,
     /// The file ended inside quotes: so did the last record.
     pub unterminated: bool,
+    /// A position in the block and the number of its line, where that is known without reading the file again.
+    pub line: Option<(usize, u64)>,
 }
 
 /// Where a structure was found: `index` must hold whole records only, all from `start` on.
@@ -47,6 +49,7 @@ pub(crate) struct Structure {
     pub start: usize,
     pub index: Index,
     pub unterminated: bool,
+    pub line: Option<(usize, u64)>,
 }
 
 /// Rows of a chunk: a range, or some of a range.
@@ -59,7 +62,7 @@ pub(crate) enum Rows<'a> {
 impl Chunk {
     /// Finds out which ends belong to which record; drops empty lines and comments where the grammar says so.
     pub(crate) fn new(found: Structure, block: TextBlock, grammar: &Grammar) -> Self {
-        let Structure { file, offset, start, index, unterminated } = found;
+        let Structure { file, offset, start, index, unterminated, line } = found;
         let mut chunk = Chunk {
             file,
             block,
@@ -69,6 +72,7 @@ impl Chunk {
             layout: Layout::Even { fields: 1 },
             start: start as u32,
             unterminated,
+            line,
         };
         let lines = &chunk.index.lines;
         let fields = lines.first().copied().unwrap_or(1);
@@ -89,7 +93,7 @@ impl Chunk {
         index.clear();
         let layout = Layout::Even { fields: 1 };
         let block = TextBlock::new(bytes::Bytes::new(), true);
-        Chunk { file, block, offset, index, layout, rows: 0, start: start as u32, unterminated: false }
+        Chunk { file, block, offset, index, layout, rows: 0, start: start as u32, unterminated: false, line: None }
     }
 
     /// The index's memory, for the next block.

@@ -1,5 +1,6 @@
 //! One scan over several files: what is resolved once, the queue of splits, and what all workers share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -191,6 +192,8 @@ pub struct ScanQueue {
     cancelled: AtomicBool,
     pub(super) counters: Counters,
     rejected: Mutex<Vec<Rejected>>,
+    /// Line numbers that were counted for messages, by file and byte.
+    lines: Mutex<BTreeMap<(usize, u64), u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -220,6 +223,7 @@ impl ScanQueue {
             cancelled: AtomicBool::new(false),
             counters: Counters::default(),
             rejected: Mutex::default(),
+            lines: Mutex::default(),
         })
     }
 
@@ -279,6 +283,16 @@ impl ScanQueue {
     /// Whether one more rejected record can be kept with its text.
     pub(super) fn keeps_rejected(&self) -> bool {
         self.rejected.lock().unwrap_or_else(|e| e.into_inner()).len() < REJECTED_KEPT
+    }
+
+    /// The last place before `byte` of which the line number is known, with that number.
+    pub(super) fn known_line(&self, file: usize, byte: u64) -> (u64, u64) {
+        let lines = self.lines.lock().unwrap_or_else(|e| e.into_inner());
+        lines.range((file, 0)..=(file, byte)).next_back().map_or((0, 1), |((_, byte), line)| (*byte, *line))
+    }
+
+    pub(super) fn note_line(&self, file: usize, byte: u64, line: u64) {
+        self.lines.lock().unwrap_or_else(|e| e.into_inner()).insert((file, byte), line);
     }
 
     pub(super) fn reject(&self, rejected: Rejected) {

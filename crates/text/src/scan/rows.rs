@@ -1,6 +1,5 @@
 //! Batches from records: filter columns first, then the rest for the rows that pass; what is bad on the way.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,7 +9,6 @@ use arrow_schema::Schema;
 use super::chunk::{Chunk, Rows};
 use super::grammar::Ends;
 use super::queue::{Scan, ScanQueue};
-use super::stream::open;
 use super::{BadValue, Rejected};
 use crate::block::TextBlock;
 use crate::convert::{BadEntry, BadValues, Cx};
@@ -80,14 +78,17 @@ impl RowMaker {
         if scan.grammar.strict {
             ragged(scan, chunk, from, to, &mut faults);
         }
-        self.settle(queue, chunk, &mut faults)?;
+        let reject = matches!(scan.options.bad_value, BadValue::Reject { .. });
+        let mut bad_rows: Vec<usize> = faults.iter().map(|f| f.row).collect();
+        bad_rows.sort_unstable();
+        if scan.options.bad_value != BadValue::Error {
+            // An error waits: a bad value of an earlier row comes first.
+            self.settle(queue, chunk, &mut faults)?;
+        }
         // Rows of the chunk that are still in the race; `None`: all of `from..to`.
         let mut rows: Option<Vec<u32>> = None;
-        let reject = matches!(scan.options.bad_value, BadValue::Reject { .. });
-        let mut bad_rows: Vec<usize> = Vec::new();
-        if reject && !faults.is_empty() {
-            bad_rows.extend(faults.iter().map(|f| f.row));
-            rows = Some((from..to).filter(|r| !bad_rows.contains(r)).map(|r| r as u32).collect());
+        if reject && !bad_rows.is_empty() {
+            rows = Some((from..to).filter(|r| bad_rows.binary_search(r).is_err()).map(|r| r as u32).collect());
         }
         let range = chunk.batch_range(from, to, &scan.grammar);
         let fields = match &scan.splitter {
@@ -163,11 +164,12 @@ impl RowMaker {
         }
         let mut count = count;
         if !faults.is_empty() {
-            let all: Vec<usize> = faults.iter().map(|f| f.row).collect();
+            let mut all: Vec<usize> = faults.iter().map(|f| f.row).collect();
+            all.sort_unstable();
             self.settle(queue, chunk, &mut faults)?;
             if reject {
                 let row_of = |i: usize| rows.as_ref().map_or(from + i, |rows| rows[i] as usize);
-                let keep: BooleanArray = (0..count).map(|i| Some(!all.contains(&row_of(i)))).collect();
+                let keep: BooleanArray = (0..count).map(|i| Some(all.binary_search(&row_of(i)).is_err())).collect();
                 for column in &mut columns {
                     *column = arrow_select::filter::filter(column, &keep)
                         .map_err(|e| TextError::new(ErrorKind::Filter, e.to_string()))?;
@@ -340,6 +342,67 @@ fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<F
     }
 }
 
+/// Number of the line that begins at `at` in the chunk's block, from 1.
+fn line_at(queue: &ScanQueue, chunk: &Chunk, at: usize) -> std::io::Result<u64> {
+    let ends = &queue.scan.grammar.ends;
+    if let Some((position, line)) = chunk.line {
+        return Ok(line + LineCounter::default().count(ends, &chunk.block.bytes()[position.min(at)..at]));
+    }
+    // Counted by reading the file up to there, from the last place that was asked for.
+    let byte = (chunk.offset + at as i64) as u64;
+    let (mut from, mut lines) = queue.known_line(chunk.file, byte);
+    let source = &*queue.files[chunk.file].input.source;
+    let mut counter = LineCounter::default();
+    let mut buffer = vec![0; 1 << 18];
+    while from < byte {
+        let most = buffer.len().min(usize::try_from(byte - from).unwrap_or(usize::MAX));
+        let n = source.read_at(from, &mut buffer[..most])?;
+        if n == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        lines += counter.count(ends, &buffer[..n]);
+        from += n as u64;
+    }
+    queue.note_line(chunk.file, byte, lines);
+    Ok(lines)
+}
+
+/// Counts line ends over pieces of a file. Begins where no line end is half over.
+#[derive(Debug, Default)]
+pub(super) struct LineCounter {
+    cr: bool,
+    matched: usize,
+}
+
+impl LineCounter {
+    pub(super) fn count(&mut self, ends: &Ends, bytes: &[u8]) -> u64 {
+        match ends {
+            Ends::Feed => memchr::memchr_iter(b'\n', bytes).count() as u64,
+            Ends::Byte(b) => memchr::memchr_iter(*b, bytes).count() as u64,
+            Ends::Any => {
+                let mut lines = 0;
+                for i in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+                    let after_return = if i == 0 { self.cr } else { bytes[i - 1] == b'\r' };
+                    lines += !(bytes[i] == b'\n' && after_return) as u64;
+                }
+                self.cr = bytes.last().map_or(self.cr, |b| *b == b'\r');
+                lines
+            }
+            Ends::Bytes(end) => {
+                let mut lines = 0;
+                for b in bytes {
+                    self.matched = if *b == end[self.matched] { self.matched + 1 } else { (*b == end[0]) as usize };
+                    if self.matched == end.len() {
+                        lines += 1;
+                        self.matched = 0;
+                    }
+                }
+                lines
+            }
+        }
+    }
+}
+
 fn plural(fields: usize) -> String {
     if fields == 1 { "1 field".to_string() } else { format!("{fields} fields") }
 }
@@ -351,7 +414,7 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
     let byte = (chunk.offset + start as i64) as u64;
     let mut e = TextError::new(fault.kind, fault.reason.clone()).in_file(&queue.files[chunk.file].input.name);
     e.byte = Some(byte);
-    e.line = line_at(queue, chunk.file, byte).ok();
+    e.line = line_at(queue, chunk, start).ok();
     if let Some(column) = fault.column {
         e = e.in_column(scan.options.schema.field(column).name());
     }
@@ -364,45 +427,4 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
         ErrorKind::InvalidUtf8 => e.with_hint("convert the file to UTF-8, or replace what is not"),
         _ => e,
     }
-}
-
-/// Number of the line that begins at `byte`, from 1, by reading the file up to there.
-fn line_at(queue: &ScanQueue, file: usize, byte: u64) -> std::io::Result<u64> {
-    let input = &queue.files[file].input;
-    let mut reader = open(Arc::clone(&input.source), input.compression);
-    let mut left = byte;
-    let mut lines = 1;
-    let mut buffer = vec![0; 1 << 18];
-    let mut cr = false;
-    let mut matched = 0;
-    while left > 0 {
-        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let n = reader.read(&mut buffer[..most])?;
-        if n == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        let bytes = &buffer[..n];
-        left -= n as u64;
-        match &queue.scan.grammar.ends {
-            Ends::Feed => lines += memchr::memchr_iter(b'\n', bytes).count() as u64,
-            Ends::Byte(b) => lines += memchr::memchr_iter(*b, bytes).count() as u64,
-            Ends::Any => {
-                for i in memchr::memchr2_iter(b'\n', b'\r', bytes) {
-                    let after_return = if i == 0 { cr } else { bytes[i - 1] == b'\r' };
-                    lines += !(bytes[i] == b'\n' && after_return) as u64;
-                }
-                cr = bytes[n - 1] == b'\r';
-            }
-            Ends::Bytes(end) => {
-                for b in bytes {
-                    matched = if *b == end[matched] { matched + 1 } else { (*b == end[0]) as usize };
-                    if matched == end.len() {
-                        lines += 1;
-                        matched = 0;
-                    }
-                }
-            }
-        }
-    }
-    Ok(lines)
 }

@@ -12,6 +12,7 @@ use super::grammar::Ends;
 use super::head::head_len;
 use super::machine::{Place, State};
 use super::queue::ScanQueue;
+use super::rows::LineCounter;
 use crate::block::{PAD, TextBlock};
 use crate::error::TextError;
 use crate::simd::Index;
@@ -69,6 +70,9 @@ pub(super) struct Stream {
     rest: Vec<u8>,
     /// Position of `rest` in the decompressed file.
     position: u64,
+    /// Number of the line at `position`, counted along the way: another pass would have to decompress again.
+    line: u64,
+    counter: LineCounter,
     begun: bool,
     ended: bool,
     /// The byte before `rest` is a `\r` that ended a record.
@@ -87,7 +91,18 @@ impl Stream {
         let bytes = Arc::new(AtomicU64::new(0));
         let source = Arc::new(Counting { source: Arc::clone(&input.source), bytes: Arc::clone(&bytes) });
         let reader = open(source, input.compression);
-        Stream { file, reader, bytes, rest: Vec::new(), position: 0, begun: false, ended: false, cr: false }
+        Stream {
+            file,
+            reader,
+            bytes,
+            rest: Vec::new(),
+            position: 0,
+            line: 1,
+            counter: LineCounter::default(),
+            begun: false,
+            ended: false,
+            cr: false,
+        }
     }
 
     /// Reads until `buffer[..to]` is full or the file ends; returns how far it got.
@@ -124,12 +139,12 @@ impl Stream {
         index.clear();
         loop {
             filled = self.fill(queue, &mut buffer, filled, size)?;
-            if !self.begun {
-                if let Some(n) = head_len(&buffer[PAD..filled], self.ended, grammar) {
-                    self.begun = true;
-                    start = PAD + n;
-                    at = start;
-                }
+            if !self.begun
+                && let Some(n) = head_len(&buffer[PAD..filled], self.ended, grammar)
+            {
+                self.begun = true;
+                start = PAD + n;
+                at = start;
             }
             if self.cr && !skipped_feed && filled > PAD {
                 skipped_feed = true;
@@ -183,10 +198,13 @@ impl Stream {
         }
         let offset = self.position as i64 - PAD as i64;
         self.position += (end - PAD) as u64;
+        // Counted from the start of the records: what precedes them is behind this place the next time.
+        let line = self.line + self.counter.count(&grammar.ends, &buffer[PAD..start]);
+        self.line = line + self.counter.count(&grammar.ends, &buffer[start..end]);
         let last = index.ends.last().map_or(start, |e| (*e as usize + 1).min(filled));
         let utf8 = scan.text && simdutf8::basic::from_utf8(&buffer[start..last.max(start)]).is_ok();
         let block = TextBlock::new(queue.pool.share(buffer), utf8);
-        let found = Structure { file: self.file, offset, start, index, unterminated };
+        let found = Structure { file: self.file, offset, start, index, unterminated, line: Some((start, line)) };
         if found.index.lines.is_empty() {
             return Ok(Some(Chunk::empty(found)));
         }

@@ -1,5 +1,6 @@
 //! The reader against a naive one, for every instruction set, block size and number of workers.
 
+mod cases;
 mod errors;
 mod naive;
 mod same;
