@@ -199,7 +199,7 @@ pub fn parse_double(text: &str) -> Option<f64> {
     text.trim().parse().ok()
 }
 
-/// Prints a double as MySQL does: the shortest digits that read back, an exponent from 1e15 and below 1e-5.
+/// Prints a double as MySQL does: the shortest digits that read back, an exponent from 1e15 and below 1e-15.
 pub fn format_double(n: f64) -> String {
     if !n.is_finite() {
         return if n.is_nan() {
@@ -224,7 +224,7 @@ pub fn format_float(n: f32) -> String {
 
 fn with_exponent(scientific: String, plain: impl Fn() -> String) -> String {
     match scientific.split_once('e').and_then(|(_, e)| e.parse::<i32>().ok()) {
-        Some(exponent) if (-5..15).contains(&exponent) => plain(),
+        Some(exponent) if (-15..15).contains(&exponent) => plain(),
         _ => scientific,
     }
 }
@@ -295,9 +295,15 @@ mod tests {
         assert_eq!(parse_integer("-1.9"), Some(-1));
         assert_eq!(parse_integer("12abc"), None);
         assert_eq!(parse_integer("."), None);
-        for (n, s) in
-            [(1.0, "1"), (0.1, "0.1"), (-2.5, "-2.5"), (1e15, "1e15"), (1e14, "100000000000000"), (1e-7, "1e-7")]
-        {
+        for (n, s) in [
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (-2.5, "-2.5"),
+            (1e15, "1e15"),
+            (1e14, "100000000000000"),
+            (1e-15, "0.000000000000001"),
+            (1e-16, "1e-16"),
+        ] {
             assert_eq!(format_double(n), s);
         }
         assert_eq!(datetime_number(parse_datetime("2024-01-05 01:02:03.5").unwrap().micros), 20_240_105_010_203);

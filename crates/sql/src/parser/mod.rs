@@ -20,6 +20,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 pub use depth::DEPTH_MAX;
 pub use dialect::TYPE_NAME;
+pub use words::near_match;
 
 use crate::error::SqlError;
 use crate::statement::Parsed;
