@@ -87,6 +87,10 @@ fn check(
     if workers > 1 {
         expected.sort();
     }
+    if workers == 1 {
+        let scan = Scan::try_new(options.clone()).expect("valid options");
+        same(&scan_all(&scan, vec![gzipped(bytes)], 1).expect("no error"), &expected, "compressed");
+    }
     for simd in Simd::available() {
         let scan = Scan::with_simd(options.clone(), simd).expect("valid options");
         let mut rows = scan_all(&scan, vec![memory(bytes)], workers).expect("no error");
@@ -112,6 +116,47 @@ fn check(
 fn same(rows: &[Row], expected: &[Row], how: &str) {
     let first = rows.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(rows.len().min(expected.len()));
     assert_eq!(rows.get(first), expected.get(first), "row {first}, {how}");
+}
+
+/// The same bytes compressed: they are read as a stream.
+fn gzipped(bytes: &[u8]) -> FileInput {
+    let mut encoder = crate::encoder(Compression::Gzip, Vec::new()).expect("memory");
+    std::io::Write::write_all(&mut encoder, bytes).expect("memory");
+    FileInput { compression: Compression::Gzip, ..memory(&encoder.finish().expect("memory")) }
+}
+
+/// Blocks of the size that is used, with quoted line ends, by several workers.
+#[test]
+fn large_blocks() {
+    let mut text = b"a,b,c\n".to_vec();
+    let mut x = 1u64;
+    while text.len() < 5 << 20 {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let field = match x >> 61 {
+            0 => "\"a line\nend and a delimiter, inside\"".to_string(),
+            1 => "\"\"\"doubled\"\"\"".to_string(),
+            2 => String::new(),
+            3 => "odd \" quote".repeat((x >> 50) as usize % 2),
+            _ => format!("{x}"),
+        };
+        text.extend_from_slice(format!("{},\"{}\",{field}\n", x >> 40, x >> 3).as_bytes());
+    }
+    let expected = naive::rows(&text, &CsvDialect::default(), 3);
+    let mut sorted = expected.clone();
+    sorted.sort();
+    let simds = Simd::available();
+    for (block, workers) in [(1 << 16, 4), (1 << 20, 3), (4 << 20, 2), (300_001, 1)] {
+        for simd in [simds[0], simds[simds.len() - 1]] {
+            let mut options = csv(CsvDialect::default(), strings(3));
+            options.block_bytes = block;
+            let scan = Scan::with_simd(options, simd).expect("valid options");
+            let mut rows = scan_all(&scan, vec![memory(&text)], workers).expect("no error");
+            if workers > 1 {
+                rows.sort();
+            }
+            same(&rows, if workers > 1 { &sorted } else { &expected }, simd.name());
+        }
+    }
 }
 
 proptest! {
@@ -176,6 +221,9 @@ proptest! {
                 rows.sort();
             }
             same(&rows, &expected, simd.name());
+            if workers == 1 {
+                same(&scan_all(&scan, vec![gzipped(&bytes)], 1).expect("no error"), &expected, "compressed");
+            }
         }
     }
 }
