@@ -304,16 +304,11 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut items = Vec::with_capacity(list.len());
     for (item, item_type) in list.into_iter().zip(types.into_iter().flatten()) {
         let item_class = Class::of(&item_type);
-        let coerced = compare::sides((*expr).clone(), &t, class, item.clone(), &item_type, item_class, schema);
-        match coerced {
-            Some((left, right)) => {
-                if left != *expr {
-                    x = Some(left.get_type(schema)?);
-                }
-                items.push(right);
-            }
-            None => items.push(item),
+        let (left, right) = compare::sides((*expr).clone(), &t, class, item, &item_type, item_class, schema);
+        if left != *expr {
+            x = Some(left.get_type(schema)?);
         }
+        items.push(right);
     }
     match x {
         Some(t) => {

@@ -5,23 +5,17 @@
 //! is converted here and now, so that the column beside it stays bare for pruning.
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
 use super::operators::{Class, DATETIME, binary, cast_to, int_literal};
 use super::text;
 
-/// The comparison with its sides coerced; `None` where DataFusion's own coercion does the same.
-pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Option<Expr> {
-    let (Ok(lt), Ok(rt)) = (left.get_type(schema), right.get_type(schema)) else {
-        return (op == Operator::IsNotDistinctFrom).then(|| binary(left, op, right));
-    };
-    let (l, r) = (Class::of(&lt), Class::of(&rt));
-    let (left, right) = match sides(left, &lt, l, right, &rt, r, schema) {
-        Some(sides) => sides,
-        None => return None,
-    };
-    Some(binary(left, op, right))
+/// The comparison with its sides coerced.
+pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let (left, right) = sides(left, &lt, Class::of(&lt), right, &rt, Class::of(&rt), schema);
+    Ok(binary(left, op, right))
 }
 
 fn text_literal(expr: &Expr) -> Option<&str> {
@@ -31,7 +25,7 @@ fn text_literal(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Coerces `item` to be compared with `expr`, or says what both must become.
+/// Both sides as they are compared; what DataFusion's own coercion does as well is left to it.
 pub(super) fn sides(
     left: Expr,
     lt: &DataType,
@@ -40,40 +34,22 @@ pub(super) fn sides(
     rt: &DataType,
     r: Class,
     schema: &DFSchema,
-) -> Option<(Expr, Expr)> {
+) -> (Expr, Expr) {
+    let swap = |(a, b): (Expr, Expr)| (b, a);
     match (l, r) {
-        (Class::Text, c) if c.is_number() => {
-            let (left, right) = text_number(left, right, rt, schema);
-            Some((left, right))
-        }
-        (c, Class::Text) if c.is_number() => {
-            let (right, left) = text_number(right, left, lt, schema);
-            Some((left, right))
-        }
-        (Class::Text, Class::Date | Class::DateTime) => {
-            let (left, right) = text_date(left, right, r, schema);
-            Some((left, right))
-        }
-        (Class::Date | Class::DateTime, Class::Text) => {
-            let (right, left) = text_date(right, left, l, schema);
-            Some((left, right))
-        }
-        (Class::Boolean, Class::Text) => Some((left, text_boolean(right, schema))),
-        (Class::Text, Class::Boolean) => Some((text_boolean(left, schema), right)),
-        (Class::Boolean, c) if c.is_number() => {
-            let (left, right) = boolean_number(left, right, schema);
-            Some((left, right))
-        }
-        (c, Class::Boolean) if c.is_number() => {
-            let (right, left) = boolean_number(right, left, schema);
-            Some((left, right))
-        }
-        (Class::Date | Class::DateTime, c) if c.is_number() => Some((left, cast_to(right, date_type(l), schema))),
-        (c, Class::Date | Class::DateTime) if c.is_number() => Some((cast_to(left, date_type(r), schema), right)),
-        (Class::Date, Class::DateTime) => Some((cast_to(left, DATETIME, schema), right)),
-        (Class::DateTime, Class::Date) => Some((left, cast_to(right, DATETIME, schema))),
-        // A decimal literal beside a float column, or an integer one beside a decimal: DataFusion knows.
-        _ => Some((left, right)),
+        (Class::Text, c) if c.is_number() => text_number(left, right, rt, schema),
+        (c, Class::Text) if c.is_number() => swap(text_number(right, left, lt, schema)),
+        (Class::Text, Class::Date | Class::DateTime) => text_date(left, right, r, schema),
+        (Class::Date | Class::DateTime, Class::Text) => swap(text_date(right, left, l, schema)),
+        (Class::Boolean, Class::Text) => (left, text_boolean(right, schema)),
+        (Class::Text, Class::Boolean) => (text_boolean(left, schema), right),
+        (Class::Boolean, c) if c.is_number() => boolean_number(left, right, schema),
+        (c, Class::Boolean) if c.is_number() => swap(boolean_number(right, left, schema)),
+        (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
+        (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
+        (Class::Date, Class::DateTime) => (cast_to(left, DATETIME, schema), right),
+        (Class::DateTime, Class::Date) => (left, cast_to(right, DATETIME, schema)),
+        _ => (left, right),
     }
 }
 

@@ -26,16 +26,16 @@ pub mod session;
 mod tables;
 pub mod text;
 pub mod types;
+mod walk;
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::SessionConfig;
-use sqlparser::ast::{Query, TableFactor, Visit, Visitor};
+use sqlparser::ast::{Query, TableFactor};
 
 use crate::error::SqlError;
 use crate::statement::QueryText;
@@ -118,20 +118,19 @@ pub fn table_refs(query: &QueryText) -> Vec<TableRef> {
         ansi_quotes: bool,
         out: Vec<TableRef>,
     }
-    impl Visitor for Refs {
-        type Break = ();
-        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+    impl walk::Look for Refs {
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
             if let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes)
                 && !self.out.contains(&table)
                 && !is_dual(&table)
             {
                 self.out.push(table);
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     let mut refs = Refs { ctes: tables::cte_names(&query.ast), ansi_quotes: query.ansi_quotes, out: Vec::new() };
-    let _ = query.ast.visit(&mut refs);
+    let _ = walk::look(&query.ast, &mut refs);
     refs.out
 }
 

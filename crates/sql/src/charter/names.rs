@@ -7,15 +7,15 @@
 //! in the statement.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     self, Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr, TableFactor,
-    Value, Visit, VisitMut, Visitor, VisitorMut,
+    Value,
 };
 
 use super::session::{Context, ResolvedTable, TableRef};
 use super::tables;
+use super::walk::{self, Change, Look};
 use crate::error::SqlError;
 use crate::statement::QueryText;
 
@@ -88,27 +88,25 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
         aliases: Vec<String>,
         tables: Tables,
     }
-    impl Visitor for Gather<'_> {
-        type Break = SqlError;
-
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+    impl Look for Gather<'_> {
+        fn query(&mut self, query: &Query) -> Result<(), SqlError> {
             for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
                 self.names.relations.insert(cte.alias.name.value.clone());
                 self.aliases.extend(cte.alias.columns.iter().map(|c| c.name.value.clone()));
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
+        fn select(&mut self, select: &Select) -> Result<(), SqlError> {
             for item in &select.projection {
                 if let SelectItem::ExprWithAlias { alias, .. } = item {
                     self.aliases.push(alias.value.clone());
                 }
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
             if let Some(name) = tables::visible_name(factor) {
                 self.names.relations.insert(name.value);
             }
@@ -123,13 +121,13 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
                 self.aliases.extend(alias.columns.iter().map(|c| c.name.value.clone()));
             }
             let Some(table) = tables::table_ref(factor, &self.ctes, self.ansi_quotes) else {
-                return ControlFlow::Continue(());
+                return Ok(());
             };
             match self.context.schemas.resolve(&table) {
-                Err(error) => return ControlFlow::Break(error),
+                Err(error) => return Err(error),
                 Ok(None) => {
                     if let TableRef::Named { name, maybe_cte: false } = &table {
-                        return ControlFlow::Break(SqlError {
+                        return Err(SqlError {
                             code: 1146,
                             sqlstate: "42S02",
                             message: format!("table '{name}' does not exist"),
@@ -146,7 +144,7 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
                     self.tables.found.push(Some(resolved));
                 }
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     let mut gather = Gather {
@@ -157,9 +155,7 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
         aliases: Vec::new(),
         tables: Tables { found: Vec::new() },
     };
-    if let ControlFlow::Break(error) = query.ast.visit(&mut gather) {
-        return Err(error);
-    }
+    walk::look(&query.ast, &mut gather)?;
     let mut names = gather.names;
     gather.aliases.iter().for_each(|alias| names.add(alias));
     Ok((names, gather.tables))
@@ -168,9 +164,8 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
 /// Double-quoted literals that equal a column's name: probably meant as names.
 pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String> {
     struct Quoted<'a>(&'a Names, Vec<String>);
-    impl Visitor for Quoted<'_> {
-        type Break = ();
-        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+    impl Look for Quoted<'_> {
+        fn value(&mut self, value: &ast::ValueWithSpan) -> Result<(), SqlError> {
             if let Value::DoubleQuotedString(s) = &value.value
                 && self.0.columns.contains(&s.to_lowercase())
             {
@@ -179,11 +174,12 @@ pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String
                      sql_mode='ANSI_QUOTES'"
                 ));
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     let mut visitor = Quoted(names, Vec::new());
-    let _ = query.visit(&mut visitor);
+    // Collecting cannot fail.
+    let _ = walk::look(query, &mut visitor);
     visitor.1.sort();
     visitor.1.dedup();
     visitor.1
@@ -200,17 +196,16 @@ pub(super) fn name_items(
         items: &'a HashMap<sqlparser::tokenizer::Location, Vec<String>>,
         names: &'a Names,
     }
-    impl VisitorMut for Namer<'_> {
-        type Break = ();
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    impl Change for Namer<'_> {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
             name_select(select, self.items, self.names);
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     // The outermost list first: a visitor meets those of the WITH clause before it. Its second visit finds every item
     // named.
     let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names));
-    let _ = query.visit(&mut Namer { items, names });
+    let _ = walk::change(query, &mut Namer { items, names });
     outer.unwrap_or_default()
 }
 
@@ -331,17 +326,15 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
         visible: Ident,
         columns: Vec<(String, String)>,
     }
-    impl VisitorMut for Resolve<'_> {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    impl Change for Resolve<'_> {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             for cte in query.with.iter_mut().flat_map(|w| &mut w.cte_tables) {
                 cte.alias.columns.iter_mut().for_each(|c| self.names.fix(&mut c.name));
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
             for item in &mut select.projection {
                 match item {
                     SelectItem::ExprWithAlias { alias, .. } => self.names.fix(alias),
@@ -357,10 +350,10 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
             for join in select.from.iter_mut().flat_map(|f| &mut f.joins) {
                 fix_using(&mut join.join_operator, self.names);
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
             if let TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } =
                 factor
             {
@@ -383,10 +376,10 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
                 }
             }
             self.wraps.push(wrap);
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        fn after_table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
             if let Some(Some(wrap)) = self.wraps.pop() {
                 let inner = std::mem::replace(
                     factor,
@@ -399,10 +392,10 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
                 );
                 *factor = renamed(inner, wrap.visible, &wrap.columns);
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
 
-        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
             match expr {
                 Expr::Identifier(ident) if !is_variable(ident) => self.names.fix(ident),
                 Expr::CompoundIdentifier(idents) if !idents.first().is_some_and(is_variable) => {
@@ -410,12 +403,13 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
                 }
                 _ => {}
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     let ctes = tables::cte_names(query);
     let mut visitor = Resolve { names, found: found.found.iter(), ctes, ansi_quotes, wraps: Vec::new() };
-    let _ = query.visit(&mut visitor);
+    // Renaming cannot fail.
+    let _ = walk::change(query, &mut visitor);
 }
 
 fn fix_using(operator: &mut JoinOperator, names: &Names) {

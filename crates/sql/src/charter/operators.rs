@@ -182,16 +182,18 @@ pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
 }
 
 impl CharterPlanner {
-    fn arithmetic(&self, op: &BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-        let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else {
-            return Ok(None);
-        };
-        let (mut l, mut r) = (Class::of(&left_type), Class::of(&right_type));
+    /// [`is_arithmetic`] said yes.
+    fn arithmetic(
+        &self,
+        op: &BinaryOperator,
+        left: Expr,
+        mut l: Class,
+        right: Expr,
+        mut r: Class,
+        schema: &DFSchema,
+    ) -> Expr {
         if l == Class::Interval || r == Class::Interval {
-            return Ok(interval_arithmetic(op, left, l, right, r, schema));
-        }
-        if l == Class::Other || r == Class::Other {
-            return Ok(None);
+            return interval_arithmetic(op, left, l, right, r, schema);
         }
         let (mut left, mut right) = (left, right);
         for (expr, class) in [(&mut left, &mut l), (&mut right, &mut r)] {
@@ -206,13 +208,13 @@ impl CharterPlanner {
             let inner = std::mem::replace(expr, lit(0));
             *expr = cast_to(inner, to, schema);
         }
-        let expr = match op {
+        match op {
             BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply => {
                 self.add_like(op, left, l, right, r, schema)
             }
             BinaryOperator::Divide => divide(left, l, right, r, schema),
             BinaryOperator::Modulo => modulo(left, l, right, r, schema),
-            BinaryOperator::MyIntegerDivide => match (l, r) {
+            _ => match (l, r) {
                 (Class::Int(a), Class::Int(b)) => {
                     let t = int_type(bits(&left, a).max(bits(&right, b)));
                     let (left, right) = both(left, right, &t, schema);
@@ -223,9 +225,7 @@ impl CharterPlanner {
                     Expr::TryCast(TryCast::new(Box::new(quotient), DataType::Int64))
                 }
             },
-            _ => return Ok(None),
-        };
-        Ok(Some(expr))
+        }
     }
 
     fn add_like(&self, op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
@@ -344,20 +344,8 @@ fn has_time_part(interval: &Expr) -> bool {
 
 /// `d + INTERVAL ..`, `INTERVAL .. + d`, `d - INTERVAL ..`: text becomes a DATETIME, a DATE stays one as long as whole
 /// days are added.
-fn interval_arithmetic(
-    op: &BinaryOperator,
-    left: Expr,
-    l: Class,
-    right: Expr,
-    r: Class,
-    schema: &DFSchema,
-) -> Option<Expr> {
-    let (point, point_class, interval) = match (l, r, op) {
-        (Class::Interval, Class::Interval, _) => return None,
-        (_, Class::Interval, BinaryOperator::Plus | BinaryOperator::Minus) => (left, l, right),
-        (Class::Interval, _, BinaryOperator::Plus) => (right, r, left),
-        _ => return None,
-    };
+fn interval_arithmetic(op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+    let (point, point_class, interval) = if r == Class::Interval { (left, l, right) } else { (right, r, left) };
     let op = if *op == BinaryOperator::Minus { Operator::Minus } else { Operator::Plus };
     let interval = cast_to(interval, DataType::Interval(IntervalUnit::MonthDayNano), schema);
     let point = match point_class {
@@ -377,10 +365,19 @@ fn interval_arithmetic(
             }
             _ => cast_to(point, DATETIME, schema),
         },
-        Class::Int(_) | Class::Null => cast_to(point, DATETIME, schema),
-        _ => return None,
+        _ => cast_to(point, DATETIME, schema),
     };
-    Some(binary(point, op, interval))
+    binary(point, op, interval)
+}
+
+/// Whether the operator is planned here: numbers and what converts to them, or a point in time and an interval.
+fn is_arithmetic(op: &BinaryOperator, l: Class, r: Class) -> bool {
+    let point = |c| matches!(c, Class::Date | Class::DateTime | Class::Text | Class::Int(_) | Class::Null);
+    match (l, r) {
+        (_, Class::Interval) => point(l) && matches!(op, BinaryOperator::Plus | BinaryOperator::Minus),
+        (Class::Interval, _) => point(r) && *op == BinaryOperator::Plus,
+        _ => l != Class::Other && r != Class::Other,
+    }
 }
 
 impl ExprPlanner for CharterPlanner {
@@ -388,9 +385,21 @@ impl ExprPlanner for CharterPlanner {
         use BinaryOperator as Op;
         let RawBinaryExpr { op, left, right } = expr;
         let class = |e: &Expr| e.get_type(schema).ok().map(|t| Class::of(&t));
+        let (l, r) = (class(&left), class(&right));
+        // A placeholder has no type yet: DataFusion infers it from the other side.
+        let (Some(l), Some(r)) = (l, r) else {
+            let expr = RawBinaryExpr { op, left, right };
+            return Ok(if expr.op == Op::Spaceship {
+                PlannerResult::Planned(binary(expr.left, Operator::IsNotDistinctFrom, expr.right))
+            } else {
+                PlannerResult::Original(expr)
+            });
+        };
         let planned = match &op {
-            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide => {
-                self.arithmetic(&op, left.clone(), right.clone(), schema)?
+            Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo | Op::MyIntegerDivide
+                if is_arithmetic(&op, l, r) =>
+            {
+                self.arithmetic(&op, left, l, right, r, schema)
             }
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship => {
                 let operator = match op {
@@ -402,25 +411,22 @@ impl ExprPlanner for CharterPlanner {
                     Op::GtEq => Operator::GtEq,
                     _ => Operator::IsNotDistinctFrom,
                 };
-                compare::compare(operator, left.clone(), right.clone(), schema)
+                compare::compare(operator, left, right, schema)?
             }
-            Op::And | Op::Or | Op::Xor => match (class(&left), class(&right)) {
-                (Some(l), Some(r)) => {
-                    let left = to_boolean(left.clone(), l, schema);
-                    let right = to_boolean(right.clone(), r, schema);
-                    Some(match op {
-                        Op::And => match (left, right) {
-                            // `x AND TRUE` only asked for a boolean.
-                            (left, Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => left,
-                            (left, right) => binary(left, Operator::And, right),
-                        },
-                        Op::Or => binary(left, Operator::Or, right),
-                        // NULL if either is, true if they differ.
-                        _ => binary(left, Operator::NotEq, right),
-                    })
+            Op::And | Op::Or | Op::Xor => {
+                let left = to_boolean(left, l, schema);
+                let right = to_boolean(right, r, schema);
+                match op {
+                    Op::And => match (left, right) {
+                        // `x AND TRUE` only asked for a boolean.
+                        (left, Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => left,
+                        (left, right) => binary(left, Operator::And, right),
+                    },
+                    Op::Or => binary(left, Operator::Or, right),
+                    // NULL if either is, true if they differ.
+                    _ => binary(left, Operator::NotEq, right),
                 }
-                _ => None,
-            },
+            }
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::PGBitwiseShiftLeft | Op::PGBitwiseShiftRight => {
                 let operator = match op {
                     Op::BitwiseAnd => Operator::BitwiseAnd,
@@ -430,7 +436,7 @@ impl ExprPlanner for CharterPlanner {
                     _ => Operator::BitwiseShiftRight,
                 };
                 let to = |e: Expr| cast_to(e, DataType::Int64, schema);
-                Some(binary(to(left.clone()), operator, to(right.clone())))
+                binary(to(left), operator, to(right))
             }
             Op::PGRegexMatch | Op::PGRegexNotMatch | Op::StringConcat => {
                 let operator = match op {
@@ -438,18 +444,15 @@ impl ExprPlanner for CharterPlanner {
                     Op::PGRegexNotMatch => Operator::RegexNotMatch,
                     _ => Operator::StringConcat,
                 };
-                let to = |e: Expr| match class(&e) {
-                    Some(Class::Text) | None => e,
-                    Some(_) => cast_to(e, DataType::Utf8View, schema),
+                let to = |e: Expr, class: Class| match class {
+                    Class::Text => e,
+                    _ => cast_to(e, DataType::Utf8View, schema),
                 };
-                Some(binary(to(left.clone()), operator, to(right.clone())))
+                binary(to(left, l), operator, to(right, r))
             }
-            _ => None,
+            _ => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         };
-        Ok(match planned {
-            Some(expr) => PlannerResult::Planned(expr),
-            None => PlannerResult::Original(RawBinaryExpr { op, left, right }),
-        })
+        Ok(PlannerResult::Planned(planned))
     }
 
     /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that

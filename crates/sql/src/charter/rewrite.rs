@@ -14,15 +14,13 @@
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 //! | `@x`, `@@x`, `?` | literals |
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast::{
     self, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     GroupByWithModifier, Ident, JoinConstraint, JoinOperator, Query, Select, TableFactor, UnaryOperator, Value,
-    VisitMut, VisitorMut,
 };
 
 use super::session::{VarValue, Variables};
+use super::walk::{self, Change};
 use crate::error::SqlError;
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::statement::Scope;
@@ -41,10 +39,7 @@ pub(super) fn rewrite(
     parameters: Option<&[VarValue]>,
 ) -> Result<(), SqlError> {
     let mut rewriter = Rewriter { variables, parameters };
-    match query.visit(&mut rewriter) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk::change(query, &mut rewriter)
 }
 
 struct Rewriter<'a> {
@@ -235,7 +230,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn expr(&self, expr: &mut Expr) -> Result<(), SqlError> {
+    fn rewritten(&self, expr: &mut Expr) -> Result<(), SqlError> {
         let taken = std::mem::replace(expr, Expr::value(Value::Null));
         *expr = match taken {
             Expr::Identifier(ident) => {
@@ -482,25 +477,20 @@ fn cast(
     })
 }
 
-impl VisitorMut for Rewriter<'_> {
-    type Break = SqlError;
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+impl Change for Rewriter<'_> {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         // Locks are for tables that are changed in place.
         query.locks.clear();
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+    fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
         select_clauses(select);
-        ControlFlow::Continue(())
+        Ok(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        match self.expr(expr) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        self.rewritten(expr)
     }
 }
 
@@ -530,9 +520,8 @@ fn select_clauses(select: &mut Select) {
 /// Units are names to the parser (`TIMESTAMPDIFF(DAY, ..)`): they become strings before names are resolved.
 pub(super) fn units(query: &mut Query) {
     struct Units;
-    impl VisitorMut for Units {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    impl Change for Units {
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
             if let Expr::Function(function) = expr
                 && function_name(function).is_some_and(|n| UNIT_FIRST.contains(&n.as_str()))
                 && let FunctionArguments::List(list) = &mut function.args
@@ -542,18 +531,17 @@ pub(super) fn units(query: &mut Query) {
             {
                 *first = string(unit.value.to_ascii_lowercase());
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
-    let _ = query.visit(&mut Units);
+    let _ = walk::change(query, &mut Units);
 }
 
 /// `FROM DUAL` is no table.
 pub(super) fn drop_dual(query: &mut Query) {
     struct Dual;
-    impl VisitorMut for Dual {
-        type Break = ();
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    impl Change for Dual {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
             if let [from] = select.from.as_slice()
                 && from.joins.is_empty()
                 && let TableFactor::Table { name, .. } = &from.relation
@@ -562,8 +550,8 @@ pub(super) fn drop_dual(query: &mut Query) {
             {
                 select.from.clear();
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
-    let _ = query.visit(&mut Dual);
+    let _ = walk::change(query, &mut Dual);
 }

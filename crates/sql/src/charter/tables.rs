@@ -1,29 +1,28 @@
 //! The tables a query reads: finding them in the tree, and putting what the engine found back into it.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
-use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value, Visit, Visitor,
-};
+use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value};
 
 use super::session::TableRef;
+use super::walk::{self, Look};
+use crate::error::SqlError;
 use crate::statement::Name;
 
 /// Names of all common table expressions of a query, at any depth.
 pub(super) fn cte_names(query: &Query) -> HashSet<String> {
     struct Ctes(HashSet<String>);
-    impl Visitor for Ctes {
-        type Break = ();
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+    impl Look for Ctes {
+        fn query(&mut self, query: &Query) -> Result<(), SqlError> {
             if let Some(with) = &query.with {
                 self.0.extend(with.cte_tables.iter().map(|cte| cte.alias.name.value.clone()));
             }
-            ControlFlow::Continue(())
+            Ok(())
         }
     }
     let mut visitor = Ctes(HashSet::new());
-    let _ = query.visit(&mut visitor);
+    // Collecting names cannot fail.
+    let _ = walk::look(query, &mut visitor);
     visitor.0
 }
 

@@ -1,0 +1,126 @@
+//! Walks over query trees.
+//!
+//! `sqlparser`'s visitors are generic over the whole syntax: every visitor type compiles some thousand functions. Here
+//! there is one of each kind, and passes plug into it as trait objects.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, Query, Select, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut};
+
+use crate::error::SqlError;
+
+type Step = Result<(), SqlError>;
+
+/// A pass that looks. Parents come before children, in order of the text except that WITH comes before the body.
+pub(super) trait Look {
+    fn query(&mut self, _: &Query) -> Step {
+        Ok(())
+    }
+    fn select(&mut self, _: &Select) -> Step {
+        Ok(())
+    }
+    fn table_factor(&mut self, _: &TableFactor) -> Step {
+        Ok(())
+    }
+    fn value(&mut self, _: &ValueWithSpan) -> Step {
+        Ok(())
+    }
+}
+
+/// A pass that changes: parents before children, or after them where the name says so.
+pub(super) trait Change {
+    fn query(&mut self, _: &mut Query) -> Step {
+        Ok(())
+    }
+    fn select(&mut self, _: &mut Select) -> Step {
+        Ok(())
+    }
+    fn table_factor(&mut self, _: &mut TableFactor) -> Step {
+        Ok(())
+    }
+    fn after_table_factor(&mut self, _: &mut TableFactor) -> Step {
+        Ok(())
+    }
+    fn expr(&mut self, _: &mut Expr) -> Step {
+        Ok(())
+    }
+    fn after_expr(&mut self, _: &mut Expr) -> Step {
+        Ok(())
+    }
+}
+
+/// Runs a pass over a query; the first error ends it.
+pub(super) fn look(query: &Query, pass: &mut dyn Look) -> Step {
+    finish(query.visit(&mut Looking(pass)))
+}
+
+/// Runs a changing pass over a query; the first error ends it and leaves the tree half changed.
+pub(super) fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
+    finish(query.visit(&mut Changing(pass)))
+}
+
+fn finish(flow: ControlFlow<SqlError>) -> Step {
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn flow(step: Step) -> ControlFlow<SqlError> {
+    match step {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+struct Looking<'a>(&'a mut dyn Look);
+
+impl Visitor for Looking<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
+        flow(self.0.query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
+        flow(self.0.select(select))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+        flow(self.0.table_factor(factor))
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<SqlError> {
+        flow(self.0.value(value))
+    }
+}
+
+struct Changing<'a>(&'a mut dyn Change);
+
+impl VisitorMut for Changing<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        flow(self.0.query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        flow(self.0.select(select))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        flow(self.0.table_factor(factor))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        flow(self.0.after_table_factor(factor))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        flow(self.0.expr(expr))
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        flow(self.0.after_expr(expr))
+    }
+}
