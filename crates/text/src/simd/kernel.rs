@@ -107,9 +107,14 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     }
     if Q {
         quotes = eq!(shape.quote.unwrap_or(0)) & !escaped;
-        // SAFETY: as above.
-        inside = unsafe { I::prefix_xor(quotes) } ^ carry.inside;
-        carry.inside = ((inside as i64) >> 63) as u64;
+        // Files have quotes nearly everywhere or nearly nowhere, so the branch goes one way; without it a file that
+        // could have quotes but has none would cost a third more.
+        inside = carry.inside;
+        if quotes != 0 {
+            // SAFETY: as above.
+            inside ^= unsafe { I::prefix_xor(quotes) };
+            carry.inside = ((inside as i64) >> 63) as u64;
+        }
         delimiters &= !inside;
         feeds &= !inside;
     } else if E {
@@ -138,7 +143,13 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
         odd_starts |= line_starts & eq!(comment);
     }
     let mut irregular = 0;
-    if Q {
+    if Q && quotes | carry.closed == 0 {
+        carry.open = (delimiters | before_lines) >> 63;
+        specials &= inside;
+        if let Some(comment) = shape.comment {
+            irregular = eq!(comment) & line_starts;
+        }
+    } else if Q {
         let closing = quotes & !inside;
         let opening = quotes & inside;
         let begins = delimiters | before_lines | closing;
