@@ -34,22 +34,29 @@ class DuckDB:
         self.connection = duckdb.connect(config={"threads": threads})
         typed = "{" + ", ".join(f"'{c[0]}': '{c[2]}'" for c in COLUMNS) + "}"
         lineorder = "{" + ", ".join(f"'{n}': '{'BIGINT' if k == 'i' else 'VARCHAR'}'" for n, k in LINEORDER) + "}"
-        self.connection.execute(
-            "create view hive as select * replace (string_split(tags, chr(2)) as tags) from "
-            f"read_csv('{data['hive']}', delim='\x01', quote='', escape='', nullstr='\\N', header=false, "
-            f"auto_detect=false, columns={typed})"
+        def view(name, text):
+            if name in data:
+                self.connection.execute(f"create view {name} as {text}")
+
+        view(
+            "hive",
+            "select * replace (string_split(tags, chr(2)) as tags) from "
+            f"read_csv('{data.get('hive')}', delim='\x01', quote='', escape='', nullstr='\\N', header=false, "
+            f"auto_detect=false, columns={typed})",
         )
         for name in ("csv", "csv_quoted"):
-            self.connection.execute(
-                f"create view {name} as select * from read_csv('{data[name]}', delim=',', quote='\"', escape='\"', "
-                f"header=true, auto_detect=false, columns={typed})"
+            view(
+                name,
+                f"select * from read_csv('{data.get(name)}', delim=',', quote='\"', escape='\"', "
+                f"header=true, auto_detect=false, columns={typed})",
             )
-        self.connection.execute(
-            f"create view lineorder as select * from read_csv('{data['lineorder']}', header=false, quote='', escape='', "
-            f"delim=',', auto_detect=false, columns={lineorder})"
+        view(
+            "lineorder",
+            f"select * from read_csv('{data.get('lineorder')}', header=false, quote='', escape='', "
+            f"delim=',', auto_detect=false, columns={lineorder})",
         )
         for name in ("parquet", "hits"):
-            self.connection.execute(f"create view {name} as select * from read_parquet('{data[name]}')")
+            view(name, f"select * from read_parquet('{data.get(name)}')")
 
     def run(self, query):
         text = query["duckdb"].format(table=query["data"])
@@ -69,7 +76,7 @@ class ClickHouse:
         )
         typed = ", ".join(f"{c[0]} {c[4]}" for c in COLUMNS)
         lineorder = ", ".join(f"{n} {'Int64' if k == 'i' else 'String'}" for n, k in LINEORDER)
-        file = lambda name, form, columns: f"file('{data[name]}', '{form}', $${columns}$$)"
+        file = lambda name, form, columns: f"file('{data.get(name)}', '{form}', $${columns}$$)"
         hive = file("hive", "CSV", typed)
         names = ", ".join("splitByChar('\\x02', assumeNotNull(tags)) as tags" if c[0] == "tags" else c[0] for c in COLUMNS)
         self.tables = {
@@ -77,8 +84,8 @@ class ClickHouse:
             "csv": file("csv", "CSVWithNames", typed),
             "csv_quoted": file("csv_quoted", "CSVWithNames", typed),
             "lineorder": file("lineorder", "CSV", lineorder),
-            "parquet": f"file('{data['parquet']}', 'Parquet')",
-            "hits": f"file('{data['hits']}', 'Parquet')",
+            "parquet": f"file('{data.get('parquet')}', 'Parquet')",
+            "hits": f"file('{data.get('hits')}', 'Parquet')",
         }
         # An unquoted empty field is NULL in the two CSV files.
         self.extra = {"hive": ", format_csv_delimiter='\x01'", "csv": ", format_csv_null_representation=''",
@@ -104,17 +111,17 @@ class Polars:
         typed = {c[0]: pl.String if c[3] == "Datetime" else getattr(pl, c[3]) for c in COLUMNS}
         with_time = pl.col("ts").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us")
         lineorder = {name: pl.Int64 if kind == "i" else pl.String for name, kind in LINEORDER}
-        hive = pl.scan_csv(
-            data["hive"], separator="\x01", has_header=False, quote_char=None, null_values=["\\N"], schema=typed
-        )
-        self.frames = {
-            "hive": hive.with_columns(pl.col("tags").str.split("\x02"), with_time),
-            "csv": pl.scan_csv(data["csv"], schema=typed).with_columns(with_time),
-            "csv_quoted": pl.scan_csv(data["csv_quoted"], schema=typed).with_columns(with_time),
-            "lineorder": pl.scan_csv(data["lineorder"], has_header=False, quote_char=None, schema=lineorder),
-            "parquet": pl.scan_parquet(data["parquet"]),
-            "hits": pl.scan_parquet(data["hits"]),
+        text = {"separator": "\x01", "has_header": False, "quote_char": None, "null_values": ["\\N"], "schema": typed}
+        plain_text = {"has_header": False, "quote_char": None, "schema": lineorder}
+        scans = {
+            "hive": lambda path: pl.scan_csv(path, **text).with_columns(pl.col("tags").str.split("\x02"), with_time),
+            "csv": lambda path: pl.scan_csv(path, schema=typed).with_columns(with_time),
+            "csv_quoted": lambda path: pl.scan_csv(path, schema=typed).with_columns(with_time),
+            "lineorder": lambda path: pl.scan_csv(path, **plain_text),
+            "parquet": pl.scan_parquet,
+            "hits": pl.scan_parquet,
         }
+        self.frames = {name: scans[name](path) for name, path in data.items()}
 
     def run(self, query):
         frame = self.frames[query["data"]]

@@ -26,8 +26,8 @@ PEERS = ["duckdb", "polars", "clickhouse"]
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
-def make_data(directory, generator, size, lineorder_scale, hits_rows):
-    """Generates what is missing; returns the paths."""
+def make_data(directory, generator, size, lineorder_scale, hits_rows, needed):
+    """Generates what is needed and missing; returns the paths."""
     paths = {
         "hive": directory / f"hive-{size}" / "000000_0",
         "csv": directory / f"views-{size}.csv",
@@ -43,15 +43,20 @@ def make_data(directory, generator, size, lineorder_scale, hits_rows):
             target = path.parent if path.name == "000000_0" else path
             return subprocess.run([generator, *arguments, "--out", target], check=True, stdout=subprocess.PIPE).stdout
 
-    generate(paths["hive"], "hive", "--bytes", str(size))
-    if not all(paths[name].exists() for name in ("csv", "csv_quoted", "parquet")):
-        with open(paths["hive"], "rb") as file:
-            rows = str(sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 24), b"")))
-        generate(paths["csv"], "csv", "--rows", rows)
-        generate(paths["csv_quoted"], "csv", "--rows", rows, "--quoted")
-        generate(paths["parquet"], "parquet", "--rows", rows)
-    generate(paths["lineorder"], "lineorder", "--scale", str(lineorder_scale))
-    generate(paths["hits"], "hits", "--rows", str(hits_rows))
+    # The size of the Hive file says how many rows there are.
+    views = {"csv": ["csv"], "csv_quoted": ["csv", "--quoted"], "parquet": ["parquet"]}
+    if "hive" in needed or any(name in needed and not paths[name].exists() for name in views):
+        generate(paths["hive"], "hive", "--bytes", str(size))
+    for name, arguments in views.items():
+        if name in needed and not paths[name].exists():
+            with open(paths["hive"], "rb") as file:
+                rows = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 24), b""))
+            generate(paths[name], *arguments, "--rows", str(rows))
+    if "lineorder" in needed:
+        generate(paths["lineorder"], "lineorder", "--scale", str(lineorder_scale))
+    if "hits" in needed:
+        generate(paths["hits"], "hits", "--rows", str(hits_rows))
+    paths = {name: path for name, path in paths.items() if name in needed}
     for path in paths.values():
         with open(path, "rb") as file:
             while file.read(1 << 24):
@@ -86,16 +91,17 @@ class Dipper:
     def __init__(self, binary, data, catalog, cores):
         self.binary, self.cores, self.data = binary, cores, data
         self.catalog = catalog
-        columns = ", ".join(f"{c[0]} {c[1]}" for c in COLUMNS)
-        location = Path(data["hive"]).parent
-        reply = self.sql(
-            "CREATE DATABASE IF NOT EXISTS bench; DROP TABLE IF EXISTS bench.hive; "
-            f"CREATE EXTERNAL TABLE bench.hive ({columns}) ROW FORMAT DELIMITED STORED AS TEXTFILE "
-            f"LOCATION 'file://{location}'"
-        )
-        if "error" in reply:
-            raise SystemExit(f"dipper: {reply['error']}")
-        self.tables = {name: f"'{path}'" for name, path in data.items()} | {"hive": "bench.hive"}
+        self.tables = {name: f"'{path}'" for name, path in data.items()}
+        if "hive" in data:
+            columns = ", ".join(f"{c[0]} {c[1]}" for c in COLUMNS)
+            reply = self.sql(
+                "CREATE DATABASE IF NOT EXISTS bench; DROP TABLE IF EXISTS bench.hive; "
+                f"CREATE EXTERNAL TABLE bench.hive ({columns}) ROW FORMAT DELIMITED STORED AS TEXTFILE "
+                f"LOCATION 'file://{Path(data['hive']).parent}'"
+            )
+            if "error" in reply:
+                raise SystemExit(f"dipper: {reply['error']}")
+            self.tables["hive"] = "bench.hive"
 
     def sql(self, text):
         command = [self.binary, "sql", "--data", self.catalog, "--format", "csv", text]
@@ -157,9 +163,12 @@ def normal_value(value):
         return value
 
 
-def measure(engines, queries, runs_short, runs_long, baseline):
-    """Seconds of every run, peak memory and first answer by query and engine."""
+def measure(engines, queries, runs_short, runs_long):
+    """Seconds of every run, peak memory and first answer by query and engine; those of `select 1` under its name.
+
+    dipper's `select 1` takes its turn too, so that what is subtracted was measured under the same load."""
     results = {}
+    startups = []
     for query in queries:
         able = [engine for engine in engines if query.get(engine.name) is not None]
         result = {engine.name: {"seconds": []} for engine in able}
@@ -173,13 +182,18 @@ def measure(engines, queries, runs_short, runs_long, baseline):
                 if "error" in reply:
                     result[engine.name]["error"] = reply["error"]
                     continue
-                seconds = reply["seconds"] - (baseline if engine.name == "dipper" else 0)
-                result[engine.name]["seconds"].append(max(seconds, 0.0))
+                result[engine.name]["seconds"].append(reply["seconds"])
+                if engine.name == "dipper":
+                    result["dipper"].setdefault("startup", []).append(engine.sql("select 1")["seconds"])
                 result[engine.name]["peak_kib"] = max(reply["peak_kib"], result[engine.name].get("peak_kib", 0))
+        if result.get("dipper", {}).get("startup"):
+            startup = statistics.median(result["dipper"]["startup"])
+            startups += result["dipper"]["startup"]
+            result["dipper"]["seconds"] = [max(whole - startup, 0.0) for whole in result["dipper"]["seconds"]]
         results[query["name"]] = result
         shown = {name: f"{statistics.median(r['seconds']):.4f}" if r["seconds"] else r.get("error") for name, r in result.items()}
         print(query["name"], shown, file=sys.stderr)
-    return results
+    return results, statistics.median(startups) if startups else None
 
 
 def peak_alone(make, query):
@@ -217,7 +231,7 @@ def verdict(query, results):
     for key, words in (("bar_query", "<= {}x unquoted"), ("at_least", ">= {}x the one above")):
         if key in query:
             times, other = query[key]
-            reference = median(results[other], "dipper")
+            reference = median(results.get(other, {}), "dipper")
             met = None if dipper is None or reference is None else (
                 dipper <= times * reference if key == "bar_query" else dipper >= times * reference
             )  # fmt: skip
@@ -309,21 +323,18 @@ def main():
         subprocess.run([sys.executable, "-m", "venv", args.venv], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
     args.data.mkdir(parents=True, exist_ok=True)
-    data = make_data(args.data, args.gen, args.bytes, args.scale, args.hits)
     queries = [query for query in QUERIES if args.only in query["name"]]
+    needed = {query["data"] for query in queries}
+    data = make_data(args.data, args.gen, args.bytes, args.scale, args.hits, needed)
 
     def peer(name):
         return lambda: Peer(name, python, data, len(cores), cores)
 
     makers = {name: peer(name) for name in args.peers.split(",") if name}
-    startup = None
     if args.dipper:
         makers = {"dipper": lambda: Dipper(args.dipper, data, str(args.data / "catalog"), cores), **makers}
     engines = [make() for make in makers.values()]
-    if args.dipper:
-        runs = [engines[0].sql("select 1") for _ in range(args.runs_short)]
-        startup = statistics.median(run["seconds"] for run in runs)
-    results = measure(engines, queries, args.runs_short, args.runs, startup or 0)
+    results, startup = measure(engines, queries, args.runs_short, args.runs)
     for engine in engines:
         engine.close()
 

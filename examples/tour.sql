@@ -3,7 +3,7 @@
 
 -- A path is a table. The CSV's delimiter, quotes, header and types are guessed; some notes have commas, quotes and
 -- newlines in them.
-SELECT count(*) AS orders, sum(amount) AS turnover, min(ordered_at) AS first_order, max(ordered_at) AS last_order
+SELECT count(*) AS orders, round(sum(amount), 2) AS turnover, min(ordered_at) AS first_order, max(ordered_at) AS last_order
 FROM 'examples/orders.csv';
 
 SELECT note, count(*) AS orders
@@ -70,7 +70,7 @@ LIMIT 5;
 -- Arrays, maps and structs.
 SELECT device.os AS os, count(*) AS views
 FROM page_views
-WHERE array_contains(tags, 'sale') AND params['coupon'] IS NOT NULL
+WHERE array_contains(tags, 'sale') AND array_contains(map_keys(params), 'coupon')
 GROUP BY device.os
 ORDER BY views DESC, os;
 
