@@ -4,6 +4,7 @@
 
 pub mod charter;
 pub mod error;
+pub mod functions;
 pub mod parser;
 pub mod statement;
 pub mod types;

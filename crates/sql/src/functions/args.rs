@@ -1,0 +1,382 @@
+//! Arguments of a call as typed columns, and builders for the results.
+//!
+//! The conversions are MySQL's in the way Doris limits them: text that is no number or no date becomes NULL (MySQL
+//! would take its numeric prefix), booleans are 1 and 0, fractions round half away from zero when an integer is wanted.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, BooleanBuilder, Date32Array, Float64Array, Int64Array,
+    StringViewArray, StringViewBuilder, TimestampMicrosecondArray, new_null_array,
+};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Date32Type, Float64Type, Int64Type, TimestampMicrosecondType};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use super::datetime::parse::{datetime_from_number, parse_datetime};
+use super::datetime::{format_datetime, split_micros};
+use super::func::DATETIME;
+
+/// A column of `rows` values, or one value that stands for all rows.
+pub struct Col<A> {
+    /// The values; a single one if `one`.
+    pub array: A,
+    /// The column is a constant.
+    pub one: bool,
+}
+
+impl<A: Array> Col<A> {
+    /// The value of row `i`, None for NULL.
+    #[inline]
+    pub fn at<'a>(&'a self, i: usize) -> Option<<&'a A as ArrayAccessor>::Item>
+    where
+        &'a A: ArrayAccessor,
+    {
+        let i = if self.one { 0 } else { i };
+        if self.array.is_null(i) { None } else { Some((&self.array).value(i)) }
+    }
+}
+
+/// The arguments of one call.
+pub struct Args<'a> {
+    /// Function name, for messages.
+    pub name: &'static str,
+    /// Rows the result must have.
+    pub rows: usize,
+    /// Session configuration.
+    pub config: &'a ConfigOptions,
+    /// The result type that was announced.
+    pub ret: DataType,
+    cols: Vec<(ArrayRef, bool)>,
+}
+
+/// Casts with NULL for values that do not fit.
+pub fn lenient_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == to {
+        return Ok(Arc::clone(array));
+    }
+    Ok(cast_with_options(array, to, &CastOptions { safe: true, ..Default::default() })?)
+}
+
+impl<'a> Args<'a> {
+    pub(super) fn try_new(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize) -> Result<Self> {
+        let mut cols = Vec::with_capacity(call.args.len());
+        for arg in &call.args {
+            let (array, one) = match arg {
+                ColumnarValue::Array(a) => (Arc::clone(a), false),
+                ColumnarValue::Scalar(s) => (s.to_array()?, true),
+            };
+            // Dictionaries are for scans; functions see plain values.
+            let array = match array.data_type() {
+                DataType::Dictionary(_, value) => lenient_cast(&array, value)?,
+                _ => array,
+            };
+            cols.push((array, one));
+        }
+        Ok(Args { name, rows, config: &call.config_options, ret: call.return_field.data_type().clone(), cols })
+    }
+
+    /// Number of arguments.
+    pub fn len(&self) -> usize {
+        self.cols.len()
+    }
+
+    /// Argument `k` exists.
+    pub fn has(&self, k: usize) -> bool {
+        k < self.cols.len()
+    }
+
+    /// Type of argument `k`.
+    pub fn data_type(&self, k: usize) -> &DataType {
+        self.cols[k].0.data_type()
+    }
+
+    /// Argument `k` as it came; `one` says that it is a constant.
+    pub fn raw(&self, k: usize) -> Col<ArrayRef> {
+        Col { array: Arc::clone(&self.cols[k].0), one: self.cols[k].1 }
+    }
+
+    /// Argument `k` with one value per row.
+    pub fn full(&self, k: usize) -> Result<ArrayRef> {
+        let (array, one) = &self.cols[k];
+        if !one || self.rows == 1 {
+            return Ok(Arc::clone(array));
+        }
+        Ok(datafusion::common::ScalarValue::try_from_array(array, 0)?.to_array_of_size(self.rows)?)
+    }
+
+    /// Argument `k` as text.
+    pub fn text(&self, k: usize) -> Result<Col<StringViewArray>> {
+        let (array, one) = &self.cols[k];
+        Ok(Col { array: to_text(self.name, array)?, one: *one })
+    }
+
+    /// Argument `k` as a 64-bit integer.
+    pub fn int(&self, k: usize) -> Result<Col<Int64Array>> {
+        let (array, one) = &self.cols[k];
+        Ok(Col { array: to_int(self.name, array)?, one: *one })
+    }
+
+    /// Argument `k` as a double.
+    pub fn double(&self, k: usize) -> Result<Col<Float64Array>> {
+        let (array, one) = &self.cols[k];
+        Ok(Col { array: to_double(self.name, array)?, one: *one })
+    }
+
+    /// Argument `k` as a truth value: numbers are true unless 0.
+    pub fn bool(&self, k: usize) -> Result<Col<BooleanArray>> {
+        let (array, one) = &self.cols[k];
+        let array = match array.data_type() {
+            DataType::Boolean => array.as_boolean().clone(),
+            _ => to_double(self.name, array)?.iter().map(|v| v.map(|v| v != 0.0)).collect(),
+        };
+        Ok(Col { array, one: *one })
+    }
+
+    /// Argument `k` as DATETIME.
+    pub fn datetime(&self, k: usize) -> Result<Col<TimestampMicrosecondArray>> {
+        let (array, one) = &self.cols[k];
+        Ok(Col { array: to_datetime(self.name, array)?, one: *one })
+    }
+
+    /// A text result; `f` appends the row's text to the empty buffer and says whether there is a value.
+    pub fn texts(&self, mut f: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
+        let mut builder = StringViewBuilder::with_capacity(self.rows);
+        let mut buffer = String::new();
+        for i in 0..self.rows {
+            buffer.clear();
+            match f(i, &mut buffer) {
+                Some(()) => builder.append_value(&buffer),
+                None => builder.append_null(),
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    /// A text result whose values are parts of the texts of `from`: long ones are views of the same bytes.
+    ///
+    /// `f` gives the byte range within the row's text; it must lie on character boundaries.
+    pub fn slices(
+        &self,
+        from: &Col<StringViewArray>,
+        mut f: impl FnMut(usize, &str) -> Option<std::ops::Range<usize>>,
+    ) -> Result<ArrayRef> {
+        let mut builder = StringViewBuilder::with_capacity(self.rows);
+        let base = from.array.data_buffers().iter().map(|b| builder.append_block(b.clone())).min().unwrap_or(0);
+        for i in 0..self.rows {
+            let part = from.at(i).and_then(|text| f(i, text).map(|range| (text, range)));
+            let Some((text, range)) = part else {
+                builder.append_null();
+                continue;
+            };
+            let row = if from.one { 0 } else { i };
+            // Up to 12 bytes live in the view itself, so only longer results can point into a block.
+            if range.len() <= 12 {
+                builder.append_value(&text[range]);
+                continue;
+            }
+            let view = arrow::array::ByteView::from(from.array.views()[row]);
+            builder.try_append_view(base + view.buffer_index, view.offset + range.start as u32, range.len() as u32)?;
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    /// A BIGINT result.
+    pub fn ints(&self, f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
+        Ok(Arc::new((0..self.rows).map(f).collect::<Int64Array>()))
+    }
+
+    /// A DOUBLE result; values that are not finite become NULL, as everywhere in MySQL.
+    pub fn doubles(&self, mut f: impl FnMut(usize) -> Option<f64>) -> Result<ArrayRef> {
+        Ok(Arc::new((0..self.rows).map(|i| f(i).filter(|v| v.is_finite())).collect::<Float64Array>()))
+    }
+
+    /// A BOOLEAN result.
+    pub fn bools(&self, mut f: impl FnMut(usize) -> Option<bool>) -> Result<ArrayRef> {
+        let mut builder = BooleanBuilder::with_capacity(self.rows);
+        for i in 0..self.rows {
+            builder.append_option(f(i));
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    /// A DATE result, in days since 1970-01-01.
+    pub fn dates(&self, f: impl FnMut(usize) -> Option<i32>) -> Result<ArrayRef> {
+        Ok(Arc::new((0..self.rows).map(f).collect::<Date32Array>()))
+    }
+
+    /// A DATETIME result, in microseconds since 1970-01-01.
+    pub fn datetimes(&self, f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
+        Ok(Arc::new((0..self.rows).map(f).collect::<TimestampMicrosecondArray>()))
+    }
+
+    /// A result of NULLs only, of the announced type.
+    pub fn nulls(&self) -> ArrayRef {
+        new_null_array(&self.ret, self.rows)
+    }
+}
+
+/// Appends a double the way MySQL prints it: the shortest digits that read back, plain between 1e-15 and 1e15.
+pub fn write_double(out: &mut String, v: f64) {
+    if v == 0.0 {
+        out.push('0');
+        return;
+    }
+    let text = format!("{v:e}");
+    let Some((digits, exponent)) = text.split_once('e') else {
+        out.push_str(&text);
+        return;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-15..15).contains(&exponent) {
+        let _ = write!(out, "{v}");
+    } else {
+        out.push_str(digits);
+        let _ = write!(out, "e{exponent}");
+    }
+}
+
+/// Text of every value of a column.
+pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
+    use DataType as T;
+    Ok(match array.data_type() {
+        T::Utf8View => array.as_string_view().clone(),
+        T::Null => StringViewArray::new_null(array.len()),
+        T::Boolean => {
+            array.as_boolean().iter().map(|v| v.map(|v| if v { "1" } else { "0" })).collect::<StringViewArray>()
+        }
+        T::Float16 | T::Float32 | T::Float64 => {
+            let mut builder = StringViewBuilder::with_capacity(array.len());
+            let mut buffer = String::new();
+            let single =
+                (array.data_type() == &T::Float32).then(|| array.as_primitive::<arrow::datatypes::Float32Type>());
+            let wide = lenient_cast(array, &T::Float64)?;
+            for (i, v) in wide.as_primitive::<Float64Type>().iter().enumerate() {
+                buffer.clear();
+                match (v, single) {
+                    (None, _) => builder.append_null(),
+                    (Some(_), Some(single)) => {
+                        // Widening would print digits that the FLOAT never had.
+                        let _ = write!(buffer, "{}", single.value(i));
+                        builder.append_value(&buffer);
+                    }
+                    (Some(v), None) => {
+                        write_double(&mut buffer, v);
+                        builder.append_value(&buffer);
+                    }
+                }
+            }
+            builder.finish()
+        }
+        T::Timestamp(..) => {
+            let values = to_datetime(name, array)?;
+            let mut builder = StringViewBuilder::with_capacity(array.len());
+            let mut buffer = String::new();
+            for v in values.iter() {
+                buffer.clear();
+                match v {
+                    Some(v) => {
+                        format_datetime(&mut buffer, v);
+                        builder.append_value(&buffer);
+                    }
+                    None => builder.append_null(),
+                }
+            }
+            builder.finish()
+        }
+        T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Map(..) | T::Struct(_) | T::Union(..) => {
+            return exec_err!("{name}: expected text, found {}; take an element of it first", array.data_type());
+        }
+        _ => lenient_cast(array, &T::Utf8View)?.as_string_view().clone(),
+    })
+}
+
+/// Integer of every value of a column.
+pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
+    use DataType as T;
+    Ok(match array.data_type() {
+        T::Int64 => array.as_primitive::<Int64Type>().clone(),
+        T::Float16 | T::Float32 | T::Float64 => {
+            to_double(name, array)?.iter().map(|v| v.and_then(round_to_int)).collect()
+        }
+        T::Decimal32(p, _) | T::Decimal64(p, _) | T::Decimal128(p, _) if *p <= 38 => {
+            // A cast truncates, so the fraction is rounded away first.
+            let whole = lenient_cast(array, &T::Decimal128(38, 0))?;
+            lenient_cast(&whole, &T::Int64)?.as_primitive::<Int64Type>().clone()
+        }
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => {
+            let text = to_text(name, array)?;
+            text.iter()
+                .map(|v| {
+                    let v = v?.trim();
+                    v.parse::<i64>().ok().or_else(|| v.parse::<f64>().ok().and_then(round_to_int))
+                })
+                .collect()
+        }
+        T::Date32 | T::Date64 | T::Timestamp(..) => {
+            let day_only = !matches!(array.data_type(), T::Timestamp(..));
+            to_datetime(name, array)?
+                .iter()
+                .map(|v| {
+                    let p = split_micros(v?);
+                    let day = (p.year * 10_000 + p.month * 100 + p.day) as i64;
+                    Some(if day_only {
+                        day
+                    } else {
+                        day * 1_000_000 + (p.hour * 10_000 + p.minute * 100 + p.second) as i64
+                    })
+                })
+                .collect()
+        }
+        t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        _ => lenient_cast(array, &T::Int64)?.as_primitive::<Int64Type>().clone(),
+    })
+}
+
+fn round_to_int(v: f64) -> Option<i64> {
+    let r = v.round();
+    // 2^63 itself is representable as a double but not as i64.
+    (r >= -9_223_372_036_854_775_808.0 && r < 9_223_372_036_854_775_808.0).then_some(r as i64)
+}
+
+/// Double of every value of a column.
+pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
+    use DataType as T;
+    Ok(match array.data_type() {
+        T::Float64 => array.as_primitive::<Float64Type>().clone(),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => {
+            to_text(name, array)?.iter().map(|v| v?.trim().parse::<f64>().ok().filter(|v| v.is_finite())).collect()
+        }
+        T::Date32 | T::Date64 | T::Timestamp(..) => to_int(name, array)?.iter().map(|v| v.map(|v| v as f64)).collect(),
+        t if t.is_nested() => return exec_err!("{name}: expected a number, found {t}; take an element of it first"),
+        _ => lenient_cast(array, &T::Float64)?.as_primitive::<Float64Type>().clone(),
+    })
+}
+
+/// DATETIME of every value of a column.
+pub fn to_datetime(name: &str, array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+    use DataType as T;
+    Ok(match array.data_type() {
+        T::Timestamp(_, None) => lenient_cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone(),
+        T::Timestamp(unit, Some(_)) => {
+            // Instants keep their UTC fields; DATETIME has no zone.
+            let local = lenient_cast(array, &T::Timestamp(*unit, Some("+00:00".into())))?;
+            let local = lenient_cast(&local, &T::Timestamp(*unit, None))?;
+            lenient_cast(&local, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone()
+        }
+        T::Date32 => array
+            .as_primitive::<Date32Type>()
+            .iter()
+            .map(|v| v.map(|v| i64::from(v) * super::datetime::DAY_MICROS))
+            .collect(),
+        T::Date64 => lenient_cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone(),
+        T::Utf8 | T::LargeUtf8 | T::Utf8View => {
+            to_text(name, array)?.iter().map(|v| parse_datetime(v?.as_bytes())).collect()
+        }
+        t if t.is_nested() => return exec_err!("{name}: expected a date, found {t}; take an element of it first"),
+        _ => to_int(name, array)?.iter().map(|v| datetime_from_number(v?)).collect(),
+    })
+}

@@ -1,0 +1,390 @@
+//! ARRAY and MAP functions that DataFusion lacks or counts otherwise. Positions begin with 1.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, make_comparator, new_null_array};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, take};
+use arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::logical_expr::ReturnFieldArgs;
+
+use super::args::{Args, Col, lenient_cast, to_double};
+use super::func::{Def, Ret, common_type, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("array_size", &["size", "cardinality", "map_size"], (1, 1), Ret::Int, size),
+    def("element_at", &[], (2, 2), Ret::By(element_type), element_at),
+    def("array_sum", &[], (1, 1), Ret::By(sum_type), |a| folded(a, Fold::Sum)),
+    def("array_avg", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Average)),
+    def("array_product", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Product)),
+    def("array_position", &[], (2, 2), Ret::Int, |a| search(a, false)),
+    def("countequal", &[], (2, 2), Ret::Int, |a| search(a, true)),
+    def("array_contains", &[], (2, 2), Ret::Bool, |a| {
+        let at = search(a, false)?;
+        let at = at.as_primitive::<Int64Type>();
+        a.bools(|i| at.is_valid(i).then(|| at.value(i) > 0))
+    }),
+    def("array_difference", &[], (1, 1), Ret::By(difference_type), difference),
+    def("array_reverse_sort", &[], (1, 1), Ret::Arg(0), reverse_sort),
+    def("array_compact", &[], (1, 1), Ret::Arg(0), compact),
+    def("array_slice", &[], (2, 3), Ret::Arg(0), slice),
+    def("array_enumerate", &[], (1, 1), Ret::By(int_list), enumerate),
+    def("array_range", &["sequence"], (1, 3), Ret::By(int_list), range),
+    def("array_with_constant", &[], (2, 2), Ret::By(|args| Ok(list_of(args.arg_fields[1].data_type()))), |a| {
+        repeated(a, 0, 1)
+    }),
+    def("array_repeat", &[], (2, 2), Ret::By(|args| Ok(list_of(args.arg_fields[0].data_type()))), |a| {
+        repeated(a, 1, 0)
+    }),
+    def("map_contains_key", &[], (2, 2), Ret::Bool, |a| map_contains(a, true)),
+    def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
+];
+
+/// Longest list a function makes, as in Doris.
+const LIST_VALUES_MAX: i64 = 1_000_000;
+
+fn list_of(t: &DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(t.clone(), true)))
+}
+
+fn int_list(_: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(list_of(&DataType::Int64))
+}
+
+/// The column as lists with 32-bit offsets.
+pub fn as_list(name: &str, array: &ArrayRef) -> Result<ListArray> {
+    Ok(match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().clone(),
+        DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            lenient_cast(array, &DataType::List(Arc::clone(item)))?.as_list::<i32>().clone()
+        }
+        DataType::Null => new_null_array(&list_of(&DataType::Null), array.len()).as_list::<i32>().clone(),
+        t => return exec_err!("{name}: expected an ARRAY, found {t}"),
+    })
+}
+
+/// Offsets of the list of row `i`, None for NULL.
+fn span(lists: &Col<ListArray>, i: usize) -> Option<std::ops::Range<usize>> {
+    let row = if lists.one { 0 } else { i };
+    let offsets = lists.array.value_offsets();
+    lists.array.is_valid(row).then(|| offsets[row] as usize..offsets[row + 1] as usize)
+}
+
+fn lists(a: &Args, k: usize) -> Result<Col<ListArray>> {
+    let raw = a.raw(k);
+    Ok(Col { array: as_list(a.name, &raw.array)?, one: raw.one })
+}
+
+/// Lists of values picked from `values` by index; None makes a NULL list.
+fn pick(
+    a: &Args,
+    values: &ArrayRef,
+    mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
+) -> Result<ArrayRef> {
+    let mut picked = Vec::new();
+    let mut lengths = Vec::with_capacity(a.rows);
+    let mut valid = Vec::with_capacity(a.rows);
+    for i in 0..a.rows {
+        let before = picked.len();
+        let ok = f(i, &mut picked).is_some();
+        valid.push(ok);
+        lengths.push(picked.len() - before);
+    }
+    let values = take(values, &arrow::array::UInt64Array::from(picked), None)?;
+    let item = match &a.ret {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => Arc::clone(item),
+        _ => Arc::new(Field::new_list_field(values.data_type().clone(), true)),
+    };
+    let list = ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(valid)))?;
+    lenient_cast(&(Arc::new(list) as ArrayRef), &a.ret)
+}
+
+fn size(a: &Args) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    if let DataType::Map(..) = raw.array.data_type() {
+        let maps = Col { array: raw.array.as_map().clone(), one: raw.one };
+        return a.ints(|i| {
+            let row = if maps.one { 0 } else { i };
+            maps.array.is_valid(row).then(|| i64::from(maps.array.value_length(row)))
+        });
+    }
+    let lists = lists(a, 0)?;
+    a.ints(|i| span(&lists, i).map(|s| s.len() as i64))
+}
+
+fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    match args.arg_fields[0].data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Ok(item.data_type().clone())
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => Ok(fields[1].data_type().clone()),
+            t => plan_err!("element_at: expected a MAP of keys and values, found {t}"),
+        },
+        DataType::Null => Ok(DataType::Null),
+        t => plan_err!("element_at: expected an ARRAY or MAP, found {t}"),
+    }
+}
+
+/// Element by position, from the end if negative, or value by key; NULL if there is none.
+fn element_at(a: &Args) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    if let DataType::Map(..) = raw.array.data_type() {
+        let maps = raw.array.as_map();
+        let at = map_find(a, maps, raw.one, maps.keys())?;
+        return Ok(take(maps.values(), &arrow::array::UInt64Array::from(at), None)?);
+    }
+    let (lists, position) = (lists(a, 0)?, a.int(1)?);
+    let at: arrow::array::UInt64Array = (0..a.rows)
+        .map(|i| {
+            let (span, n) = (span(&lists, i)?, position.at(i)?);
+            let k = if n > 0 { n - 1 } else { span.len() as i64 + n };
+            (n != 0 && (0..span.len() as i64).contains(&k)).then(|| span.start as u64 + k as u64)
+        })
+        .collect();
+    Ok(take(lists.array.values(), &at, None)?)
+}
+
+/// Index of the entry whose key (or value) equals argument 1, per row.
+fn map_find(a: &Args, maps: &MapArray, one: bool, inside: &ArrayRef) -> Result<Vec<Option<u64>>> {
+    let wanted = a.raw(1);
+    let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
+    let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
+    let compare = make_comparator(&inside, &other, SortOptions::default())?;
+    Ok((0..a.rows)
+        .map(|i| {
+            let (row, k) = (if one { 0 } else { i }, if wanted.one { 0 } else { i });
+            if maps.is_null(row) || (other.is_null(k) && !wanted.array.is_null(k)) {
+                return None;
+            }
+            let offsets = maps.value_offsets();
+            (offsets[row] as usize..offsets[row + 1] as usize)
+                .find(|at| inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq())
+                .map(|at| at as u64)
+        })
+        .collect())
+}
+
+fn map_contains(a: &Args, key: bool) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    let DataType::Map(..) = raw.array.data_type() else {
+        return exec_err!("{}: expected a MAP, found {}", a.name, raw.array.data_type());
+    };
+    let maps = raw.array.as_map();
+    let at = map_find(a, maps, raw.one, if key { maps.keys() } else { maps.values() })?;
+    a.bools(|i| maps.is_valid(if raw.one { 0 } else { i }).then(|| at[i].is_some()))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fold {
+    Sum,
+    Average,
+    Product,
+}
+
+fn sum_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(match args.arg_fields[0].data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+            if item.data_type().is_integer() =>
+        {
+            DataType::Int64
+        }
+        _ => DataType::Float64,
+    })
+}
+
+/// Sums and the like over the elements that are not NULL; NULL if there is none.
+fn folded(a: &Args, fold: Fold) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    if a.ret == DataType::Int64 {
+        let values = super::args::to_int(a.name, lists.array.values())?;
+        let mut overflow = false;
+        let out = a.ints(|i| {
+            let mut sum: Option<i64> = None;
+            for k in span(&lists, i)?.filter(|k| values.is_valid(*k)) {
+                let (next, wrapped) = sum.unwrap_or(0).overflowing_add(values.value(k));
+                overflow |= wrapped;
+                sum = Some(next);
+            }
+            sum
+        })?;
+        if overflow {
+            return exec_err!("{}: BIGINT value is out of range", a.name);
+        }
+        return Ok(out);
+    }
+    let values = to_double(a.name, lists.array.values())?;
+    a.doubles(|i| {
+        let (mut count, mut sum, mut product) = (0, 0.0, 1.0);
+        for k in span(&lists, i)?.filter(|k| values.is_valid(*k)) {
+            count += 1;
+            sum += values.value(k);
+            product *= values.value(k);
+        }
+        (count > 0).then_some(match fold {
+            Fold::Sum => sum,
+            Fold::Average => sum / f64::from(count),
+            Fold::Product => product,
+        })
+    })
+}
+
+/// Position of the first element equal to argument 1, or the number of such elements. NULL equals NULL.
+fn search(a: &Args, count: bool) -> Result<ArrayRef> {
+    let (lists, wanted) = (lists(a, 0)?, a.raw(1));
+    let inside = lists.array.values();
+    let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
+    let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
+    let compare = make_comparator(&inside, &other, SortOptions::default())?;
+    a.ints(|i| {
+        let span = span(&lists, i)?;
+        let k = if wanted.one { 0 } else { i };
+        let start = span.start;
+        let mut hits = span.filter(|at| inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq());
+        Some(if count { hits.count() as i64 } else { hits.next().map_or(0, |at| (at - start) as i64 + 1) })
+    })
+}
+
+fn difference_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    sum_type(args).map(|t| list_of(&t))
+}
+
+/// Each element less the one before, 0 for the first; NULL where either is NULL.
+fn difference(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let values = to_double(a.name, lists.array.values())?;
+    let mut out = arrow::array::ListBuilder::new(arrow::array::Float64Builder::new());
+    for i in 0..a.rows {
+        let Some(span) = span(&lists, i) else {
+            out.append(false);
+            continue;
+        };
+        for k in span.clone() {
+            let before = if k == span.start { k } else { k - 1 };
+            let both = values.is_valid(k) && values.is_valid(before);
+            out.values().append_option(both.then(|| values.value(k) - values.value(before)));
+        }
+        out.append(true);
+    }
+    lenient_cast(&(Arc::new(out.finish()) as ArrayRef), &a.ret)
+}
+
+/// From the greatest element to the least, NULL last.
+fn reverse_sort(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let values = Arc::clone(lists.array.values());
+    let compare = make_comparator(&values, &values, SortOptions { descending: true, nulls_first: false })?;
+    pick(a, &values, |i, out| {
+        let mut order: Vec<usize> = span(&lists, i)?.collect();
+        order.sort_by(|x, y| compare(*x, *y));
+        out.extend(order.into_iter().map(|k| Some(k as u64)));
+        Some(())
+    })
+}
+
+fn compact(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let values = Arc::clone(lists.array.values());
+    let compare = make_comparator(&values, &values, SortOptions::default())?;
+    pick(a, &values, |i, out| {
+        let span = span(&lists, i)?;
+        let start = span.start;
+        out.extend(span.filter(|k| *k == start || compare(*k - 1, *k).is_ne()).map(|k| Some(k as u64)));
+        Some(())
+    })
+}
+
+/// ARRAY_SLICE(list, offset [, length]); a negative offset counts from the end, a negative length leaves out the end.
+fn slice(a: &Args) -> Result<ArrayRef> {
+    let (lists, offset) = (lists(a, 0)?, a.int(1)?);
+    let length = if a.has(2) { Some(a.int(2)?) } else { None };
+    let values = Arc::clone(lists.array.values());
+    pick(a, &values, |i, out| {
+        let (span, offset) = (span(&lists, i)?, offset.at(i)?);
+        let n = span.len() as i64;
+        let length = match &length {
+            Some(length) => length.at(i)?,
+            None => i64::MAX,
+        };
+        if offset == 0 || offset < -n {
+            return Some(());
+        }
+        let from = if offset > 0 { offset - 1 } else { n + offset };
+        let to = if length < 0 { n + length } else { from.saturating_add(length) }.min(n);
+        out.extend((from.min(n)..to.max(from.min(n))).map(|k| Some(span.start as u64 + k as u64)));
+        Some(())
+    })
+}
+
+fn enumerate(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let longest = (0..a.rows).filter_map(|i| span(&lists, i)).map(|s| s.len()).max().unwrap_or(0);
+    let numbers: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values(1..=longest as i64));
+    pick(a, &numbers, |i, out| {
+        out.extend((0..span(&lists, i)?.len() as u64).map(Some));
+        Some(())
+    })
+}
+
+/// ARRAY_RANGE([start,] end [, step]): `start` to `end`, which is left out. NULL for negative arguments.
+fn range(a: &Args) -> Result<ArrayRef> {
+    let columns = (0..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
+    let mut builder = arrow::array::ListBuilder::new(arrow::array::Int64Builder::new());
+    for i in 0..a.rows {
+        let bounds = columns.iter().map(|c| c.at(i)).collect::<Option<Vec<_>>>();
+        let (start, end, step) = match bounds.as_deref() {
+            Some([end]) => (0, *end, 1),
+            Some([start, end]) => (*start, *end, 1),
+            Some([start, end, step]) => (*start, *end, *step),
+            _ => (-1, -1, -1),
+        };
+        if start < 0 || end < 0 || step <= 0 {
+            builder.append(false);
+            continue;
+        }
+        if (end - start).max(0) / step > LIST_VALUES_MAX {
+            return exec_err!("{}: expected at most {LIST_VALUES_MAX} values, found {}", a.name, (end - start) / step);
+        }
+        let mut v = start;
+        while v < end {
+            builder.values().append_value(v);
+            v += step;
+        }
+        builder.append(true);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// `count` times the value, arguments by number.
+fn repeated(a: &Args, count: usize, value: usize) -> Result<ArrayRef> {
+    let counts = a.int(count)?;
+    let raw = a.raw(value);
+    let mut total: i64 = 0;
+    let mut too_long = false;
+    let out = pick(a, &raw.array, |i, out| {
+        let n = counts.at(i).filter(|n| *n >= 0)?;
+        total += n;
+        too_long |= n > LIST_VALUES_MAX || total > 64 * LIST_VALUES_MAX;
+        if too_long {
+            return None;
+        }
+        out.extend(std::iter::repeat_n(Some(if raw.one { 0 } else { i as u64 }), n as usize));
+        Some(())
+    })?;
+    if too_long {
+        return exec_err!("{}: expected at most {LIST_VALUES_MAX} values", a.name);
+    }
+    Ok(out)
+}
+
+/// The elements from the last to the first.
+pub fn reverse(a: &Args) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let values = Arc::clone(lists.array.values());
+    pick(a, &values, |i, out| {
+        out.extend(span(&lists, i)?.rev().map(|k| Some(k as u64)));
+        Some(())
+    })
+}

@@ -1,0 +1,160 @@
+//! Bits and number bases.
+
+use std::fmt::Write;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("bitand", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x & y)),
+    def("bitor", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x | y)),
+    def("bitxor", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x ^ y)),
+    def("bitnot", &[], (1, 1), Ret::Int, |a| {
+        let x = a.int(0)?;
+        a.ints(|i| x.at(i).map(|x| !x))
+    }),
+    def("bit_count", &[], (1, 1), Ret::Int, |a| {
+        let x = a.int(0)?;
+        a.ints(|i| x.at(i).map(|x| x.count_ones().into()))
+    }),
+    def("bit_shift_left", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x << n)),
+    def("bit_shift_right", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x >> n)),
+    def("bit_test", &["bit_test_all"], (2, usize::MAX), Ret::Int, bit_test),
+    def("bin", &[], (1, 1), Ret::Text, |a| in_base(a, 2)),
+    def("oct", &[], (1, 1), Ret::Text, |a| in_base(a, 8)),
+    def("hex", &[], (1, 1), Ret::Text, hex),
+    def("unhex", &[], (1, 1), Ret::Text, |a| unhex(a, true)),
+    def("unhex_null", &[], (1, 1), Ret::Text, |a| unhex(a, false)),
+    def("conv", &[], (3, 3), Ret::Text, conv),
+];
+
+fn two(a: &Args, f: impl Fn(i64, i64) -> i64) -> Result<ArrayRef> {
+    let (x, y) = (a.int(0)?, a.int(1)?);
+    a.ints(|i| Some(f(x.at(i)?, y.at(i)?)))
+}
+
+/// Shifts the 64 bits as an unsigned number; 64 places or more leave 0.
+fn shift(a: &Args, f: impl Fn(u64, u32) -> u64) -> Result<ArrayRef> {
+    two(a, |x, n| if (0..64).contains(&n) { f(x as u64, n as u32) as i64 } else { 0 })
+}
+
+fn bit_test(a: &Args) -> Result<ArrayRef> {
+    let x = a.int(0)?;
+    let places = (1..a.len()).map(|k| a.int(k)).collect::<Result<Vec<_>>>()?;
+    a.ints(|i| {
+        let x = x.at(i)?;
+        let mut all = true;
+        for place in &places {
+            let place = place.at(i)?;
+            all &= (0..64).contains(&place) && x >> place & 1 == 1;
+        }
+        Some(all.into())
+    })
+}
+
+fn in_base(a: &Args, base: u64) -> Result<ArrayRef> {
+    let x = a.int(0)?;
+    a.texts(|i, out| {
+        write_base(out, x.at(i)? as u64, base);
+        Some(())
+    })
+}
+
+/// Appends a number in a base from 2 to 36, capital letters.
+fn write_base(out: &mut String, mut v: u64, base: u64) {
+    let mut digits = [0; 64];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(v % base) as usize];
+        v /= base;
+        if v == 0 {
+            break;
+        }
+    }
+    out.extend(digits[at..].iter().map(|b| *b as char));
+}
+
+fn hex(a: &Args) -> Result<ArrayRef> {
+    let t = a.data_type(0);
+    if t.is_numeric() || *t == DataType::Boolean {
+        return in_base(a, 16);
+    }
+    if matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)) {
+        let raw = a.raw(0);
+        let bytes = super::args::lenient_cast(&raw.array, &DataType::BinaryView)?;
+        let bytes = arrow::array::AsArray::as_binary_view(&bytes);
+        let column = super::args::Col { array: bytes.clone(), one: raw.one };
+        return a.texts(|i, out| {
+            column.at(i)?.iter().for_each(|b| {
+                let _ = write!(out, "{b:02X}");
+            });
+            Some(())
+        });
+    }
+    let s = a.text(0)?;
+    a.texts(|i, out| {
+        for b in s.at(i)?.bytes() {
+            let _ = write!(out, "{b:02X}");
+        }
+        Some(())
+    })
+}
+
+/// The bytes of pairs of hexadecimal digits, None if there is a half pair or another character.
+fn unhex_bytes(s: &[u8]) -> Option<Vec<u8>> {
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    if s.len() % 2 == 1 || s.is_empty() {
+        return None;
+    }
+    s.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+/// UNHEX: for what is no hexadecimal Doris gives the empty text, `unhex_null` NULL.
+fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    a.texts(|i, out| {
+        match unhex_bytes(s.at(i)?.as_bytes()) {
+            Some(bytes) => out.push_str(std::str::from_utf8(&bytes).ok()?),
+            None if empty => {}
+            None => return None,
+        }
+        Some(())
+    })
+}
+
+/// CONV(text, from, to): a negative `from` reads, a negative `to` shows signed numbers.
+fn conv(a: &Args) -> Result<ArrayRef> {
+    let (s, from, to) = (a.text(0)?, a.int(1)?, a.int(2)?);
+    a.texts(|i, out| {
+        let (s, from, to) = (s.at(i)?.trim(), from.at(i)?, to.at(i)?);
+        let (base, target) = (from.unsigned_abs(), to.unsigned_abs());
+        if !(2..=36).contains(&base) || !(2..=36).contains(&target) || s.is_empty() {
+            return None;
+        }
+        let (negative, digits) = match s.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, s.strip_prefix('+').unwrap_or(s)),
+        };
+        // Reads as far as the digits are good; too large sticks at the greatest number.
+        let mut v: u64 = 0;
+        for c in digits.chars() {
+            let Some(d) = c.to_digit(base as u32) else { break };
+            v = v.checked_mul(base).and_then(|v| v.checked_add(d.into())).unwrap_or(u64::MAX);
+        }
+        if negative {
+            v = v.wrapping_neg();
+        }
+        if to < 0 && (v as i64) < 0 {
+            out.push('-');
+            v = (v as i64).unsigned_abs();
+        }
+        write_base(out, v, target);
+        Some(())
+    })
+}

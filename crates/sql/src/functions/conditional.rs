@@ -1,0 +1,86 @@
+//! IF, ISNULL, IFNULL, GREATEST, LEAST.
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::compute::kernels::{cmp, nullif::nullif, zip::zip};
+use arrow::compute::{is_null, or};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::logical_expr::simplify::ExprSimplifyResult;
+use datafusion::logical_expr::{Expr, ReturnFieldArgs, when};
+
+use super::args::{Args, lenient_cast};
+use super::func::{Def, MANY, Ret, common_type, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("if", &[], (3, 3), Ret::Common(1), choose).with_simplify(|mut args, info| {
+        // As CASE only the branch that is taken is worked out.
+        if info.get_data_type(&args[0])? != DataType::Boolean || args.len() != 3 {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let (no, yes, condition) = (args.remove(2), args.remove(1), args.remove(0));
+        let condition: Expr = condition.is_true();
+        Ok(ExprSimplifyResult::Simplified(when(condition, yes).otherwise(no)?))
+    }),
+    def("isnull", &[], (1, 1), Ret::Bool, |a| {
+        let x = a.raw(0);
+        // The NULL literal has a type without a validity mask.
+        let nulls = x.array.logical_nulls();
+        a.bools(|i| Some(nulls.as_ref().is_some_and(|n| n.is_null(if x.one { 0 } else { i }))))
+    })
+    .with_simplify(|mut args, _| {
+        let Some(x) = args.pop() else { return Ok(ExprSimplifyResult::Original(args)) };
+        Ok(ExprSimplifyResult::Simplified(x.is_null()))
+    }),
+    def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull),
+    def("greatest", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, |x, y| cmp::gt(x, y))),
+    def("least", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, |x, y| cmp::lt(x, y))),
+];
+
+fn choose(a: &Args) -> Result<ArrayRef> {
+    let condition = a.bool(0)?;
+    let mask: BooleanArray = (0..a.rows).map(|i| Some(condition.at(i) == Some(true))).collect();
+    Ok(zip(&mask, &a.full(1)?, &a.full(2)?)?)
+}
+
+fn ifnull(a: &Args) -> Result<ArrayRef> {
+    let x = a.full(0)?;
+    Ok(zip(&is_null(&x)?, &a.full(1)?, &x)?)
+}
+
+/// Text beside numbers is compared as numbers.
+fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let types: Vec<_> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
+    if types.iter().any(DataType::is_string) && types.iter().any(DataType::is_numeric) {
+        return Ok(DataType::Float64);
+    }
+    common_type("greatest", &types)
+}
+
+/// The value that wins against all others; NULL if one is NULL.
+fn extreme(
+    a: &Args,
+    wins: impl Fn(
+        &dyn arrow::array::Datum,
+        &dyn arrow::array::Datum,
+    ) -> std::result::Result<BooleanArray, arrow::error::ArrowError>,
+) -> Result<ArrayRef> {
+    let column = |k: usize| -> Result<ArrayRef> {
+        if a.ret != DataType::Float64 || a.data_type(k).is_numeric() {
+            return lenient_cast(&a.full(k)?, &a.ret);
+        }
+        let x = a.double(k)?;
+        a.doubles(|i| x.at(i))
+    };
+    let mut best = column(0)?;
+    let mut missing = is_null(&best)?;
+    for k in 1..a.len() {
+        let next = column(k)?;
+        missing = or(&missing, &is_null(&next)?)?;
+        let better = wins(&next, &best)?;
+        // A NULL comparison keeps the old value; such rows are blanked below.
+        let better: BooleanArray = better.iter().map(|b| Some(b == Some(true))).collect();
+        best = zip(&better, &next, &best)?;
+    }
+    Ok(nullif(&best, &missing)?)
+}

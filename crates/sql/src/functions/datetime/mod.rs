@@ -1,0 +1,179 @@
+//! Dates and times: DATE is a day number, DATETIME microseconds without a zone, TIME is text `[-]HH:MM:SS`.
+//!
+//! Everything here works on the proleptic Gregorian calendar and the years 0 to 9999; a result outside is NULL.
+
+mod arith;
+mod format;
+pub mod parse;
+mod parts;
+mod zone;
+
+use std::fmt::Write;
+
+use super::func::Def;
+
+pub use zone::Zone;
+
+/// Microseconds of a second.
+pub const SECOND_MICROS: i64 = 1_000_000;
+/// Microseconds of a day.
+pub const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
+/// Day number that MySQL gives 1970-01-01; day 1 is 0000-01-01.
+pub const EPOCH_DAY: i64 = 719_528;
+/// First and last microsecond a DATETIME can have.
+pub const MIN_MICROS: i64 = -EPOCH_DAY * DAY_MICROS;
+/// The last microsecond of the year 9999.
+pub const MAX_MICROS: i64 = 2_932_897 * DAY_MICROS - 1;
+
+/// English month names, January first.
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+/// English weekday names, Monday first.
+pub const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// The fields of a DATETIME.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// 0 to 9999.
+    pub year: i32,
+    /// 1 to 12.
+    pub month: i32,
+    /// 1 to 31.
+    pub day: i32,
+    /// 0 to 23.
+    pub hour: i32,
+    /// 0 to 59.
+    pub minute: i32,
+    /// 0 to 59.
+    pub second: i32,
+    /// 0 to 999,999.
+    pub micro: i32,
+}
+
+impl Parts {
+    /// Microseconds since 1970-01-01, None if a field is out of range or the day does not exist.
+    pub fn to_micros(self) -> Option<i64> {
+        let time_ok = (0..24).contains(&self.hour)
+            && (0..60).contains(&self.minute)
+            && (0..60).contains(&self.second)
+            && (0..1_000_000).contains(&self.micro);
+        if !time_ok {
+            return None;
+        }
+        let days = day_number(self.year, self.month, self.day)?;
+        let seconds = i64::from(self.hour * 3600 + self.minute * 60 + self.second);
+        Some(days * DAY_MICROS + seconds * SECOND_MICROS + i64::from(self.micro))
+    }
+}
+
+/// Days since 1970-01-01, None if there is no such day.
+pub fn day_number(year: i32, month: i32, day: i32) -> Option<i64> {
+    if !(0..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_days(year, month) {
+        return None;
+    }
+    Some(civil_to_days(year, month, day))
+}
+
+/// Days since 1970-01-01 of a date of the Gregorian calendar, which must exist.
+///
+/// Years start in March so that the leap day is a year's last (Howard Hinnant, "chrono-compatible low-level date
+/// algorithms").
+fn civil_to_days(year: i32, month: i32, day: i32) -> i64 {
+    let y = i64::from(if month <= 2 { year - 1 } else { year });
+    let era = y.div_euclid(400);
+    let year_of_era = y.rem_euclid(400);
+    let shifted = i64::from((month + 9) % 12);
+    let day_of_year = (153 * shifted + 2) / 5 + i64::from(day) - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// Year, month and day of a day number counted from 1970-01-01.
+pub fn civil(days: i64) -> (i32, i32, i32) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let day_of_era = z.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * shifted + 2) / 5 + 1) as i32;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as i32;
+    let year = (year_of_era + era * 400) as i32 + i32::from(month <= 2);
+    (year, month, day)
+}
+
+/// February has 29 days.
+pub fn leap(year: i32) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// Days of a month.
+pub fn month_days(year: i32, month: i32) -> i32 {
+    match month {
+        2 => 28 + i32::from(leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The fields of a DATETIME given in microseconds.
+pub fn split_micros(micros: i64) -> Parts {
+    let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
+    let rest = micros.rem_euclid(DAY_MICROS);
+    let seconds = (rest / SECOND_MICROS) as i32;
+    Parts {
+        year,
+        month,
+        day,
+        hour: seconds / 3600,
+        minute: seconds / 60 % 60,
+        second: seconds % 60,
+        micro: (rest % SECOND_MICROS) as i32,
+    }
+}
+
+/// The value if a DATETIME can hold it.
+pub fn in_range(micros: i64) -> Option<i64> {
+    (MIN_MICROS..=MAX_MICROS).contains(&micros).then_some(micros)
+}
+
+/// Appends `YYYY-MM-DD HH:MM:SS`, with six more digits if there is a fraction.
+pub fn format_datetime(out: &mut String, micros: i64) {
+    let p = split_micros(micros);
+    let _ = write!(out, "{:04}-{:02}-{:02} {:02}:{:02}:{:02}", p.year, p.month, p.day, p.hour, p.minute, p.second);
+    if p.micro != 0 {
+        let _ = write!(out, ".{:06}", p.micro);
+    }
+}
+
+/// Appends a TIME as `[-]HH:MM:SS[.ffffff]`, held within MySQL's range of 838:59:59.
+pub fn format_time(out: &mut String, micros: i64) {
+    let most = 839 * 3600 * SECOND_MICROS - SECOND_MICROS;
+    let micros = micros.clamp(-most, most);
+    if micros < 0 {
+        out.push('-');
+    }
+    let micros = micros.unsigned_abs();
+    let seconds = micros / 1_000_000;
+    let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if micros % 1_000_000 != 0 {
+        let _ = write!(out, ".{:06}", micros % 1_000_000);
+    }
+}
+
+/// The functions of this family.
+pub fn defs() -> Vec<Def> {
+    [parts::DEFS, arith::DEFS, format::DEFS, zone::DEFS].concat()
+}

@@ -1,0 +1,299 @@
+//! Text and numbers to DATETIME and TIME, by MySQL's rules for literals.
+
+use super::{DAY_MICROS, Parts, SECOND_MICROS, in_range};
+
+/// A two-digit year: 70 to 99 are of the last century.
+pub fn full_year(year: i32) -> i32 {
+    if year < 70 { 2000 + year } else { 1900 + year }
+}
+
+/// Digits at the front of `s`, at most `most`, as a number, with their count.
+fn digits(s: &[u8], most: usize) -> (i32, usize) {
+    let n = s.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
+    (s[..n].iter().fold(0, |v, b| v * 10 + i32::from(b - b'0')), n)
+}
+
+/// Up to six digits of a fraction of a second in microseconds, the seventh rounds; the rest must be digits.
+fn fraction(s: &[u8]) -> Option<i64> {
+    if !s.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let (value, n) = digits(s, 6);
+    let micros = i64::from(value) * 10_i64.pow(6 - n as u32);
+    Some(micros + i64::from(s.get(6).is_some_and(|b| *b >= b'5')))
+}
+
+/// Microseconds of a zone suffix `Z`, `+HH:MM`, `-HHMM`.
+fn offset(s: &[u8]) -> Option<i64> {
+    match s {
+        b"" | b"Z" | b"z" => Some(0),
+        [sign @ (b'+' | b'-'), rest @ ..] => {
+            let (h, n) = digits(rest, 2);
+            let rest = rest.get(n..)?;
+            let rest = rest.strip_prefix(b":").unwrap_or(rest);
+            let (m, k) = digits(rest, 2);
+            if n == 0 || k != rest.len() || h > 14 || m > 59 {
+                return None;
+            }
+            let micros = i64::from(h * 3600 + m * 60) * SECOND_MICROS;
+            Some(if *sign == b'-' { -micros } else { micros })
+        }
+        _ => None,
+    }
+}
+
+/// Reads a DATE or DATETIME: `2024-02-29`, `2024-2-9 3:4:5.25`, `20240229`, `20240229030405`, `24-02-29`, with `T`
+/// or blanks between day and time and any punctuation between fields.
+///
+/// The result is in microseconds since 1970-01-01. None if the text is something else or names no real day; zero
+/// dates are no real days. A zone suffix moves the value to UTC.
+pub fn parse_datetime(s: &[u8]) -> Option<i64> {
+    let s = s.trim_ascii();
+    if let Some(v) = parse_plain(s) {
+        return Some(v);
+    }
+    let (_, run) = digits(s, usize::MAX);
+    let separated = s.get(run).is_some_and(|b| b.is_ascii_punctuation() && *b != b'.') && run <= 4;
+    if !separated {
+        return parse_compact(s, run);
+    }
+    let (mut year, n) = digits(s, 4);
+    match n {
+        1 | 2 => year = full_year(year),
+        4 => {}
+        _ => return None,
+    }
+    let (month, m) = digits(s.get(n + 1..)?, 2);
+    let at = n + 1 + m;
+    if m == 0 || !s.get(at)?.is_ascii_punctuation() {
+        return None;
+    }
+    let (day, d) = digits(s.get(at + 1..)?, 2);
+    if d == 0 {
+        return None;
+    }
+    time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() })
+}
+
+/// The common shapes `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS` without a search for separators.
+fn parse_plain(s: &[u8]) -> Option<i64> {
+    let two = |at: usize| {
+        let (a, b) = (s[at].wrapping_sub(b'0'), s[at + 1].wrapping_sub(b'0'));
+        (a < 10 && b < 10).then_some(i32::from(a) * 10 + i32::from(b))
+    };
+    if (s.len() != 10 && s.len() != 19) || s[4] != b'-' || s[7] != b'-' {
+        return None;
+    }
+    let mut p = Parts { year: two(0)? * 100 + two(2)?, month: two(5)?, day: two(8)?, ..Parts::default() };
+    if s.len() == 19 {
+        if !matches!(s[10], b' ' | b'T') || s[13] != b':' || s[16] != b':' {
+            return None;
+        }
+        (p.hour, p.minute, p.second) = (two(11)?, two(14)?, two(17)?);
+    }
+    p.to_micros()
+}
+
+/// The part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
+fn time_of_day(rest: &[u8], mut p: Parts) -> Option<i64> {
+    let mut rest = match rest {
+        [] => return p.to_micros(),
+        [b'T' | b't', rest @ ..] => rest,
+        [b' ', rest @ ..] => rest.trim_ascii_start(),
+        _ => return None,
+    };
+    let mut fields = [0; 3];
+    for (k, field) in fields.iter_mut().enumerate() {
+        let (value, n) = digits(rest, 2);
+        if n == 0 {
+            return None;
+        }
+        *field = value;
+        rest = &rest[n..];
+        match rest {
+            [b':', after @ ..] if k < 2 => rest = after,
+            _ => break,
+        }
+    }
+    [p.hour, p.minute, p.second] = fields;
+    fraction_and_zone(p, rest)
+}
+
+/// The end of a DATETIME: `[.ffffff][zone]`.
+fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<i64> {
+    let (micros, rest) = match rest {
+        [b'.', after @ ..] => {
+            let n = after.iter().take_while(|b| b.is_ascii_digit()).count();
+            (fraction(&after[..n])?, &after[n..])
+        }
+        _ => (0, rest),
+    };
+    in_range(p.to_micros()? + micros - offset(rest)?)
+}
+
+/// Digits only: 6, 8, 12 or 14 of them, perhaps a `T` inside and a fraction behind.
+fn parse_compact(s: &[u8], run: usize) -> Option<i64> {
+    let (date, time, rest) = match s.get(run) {
+        Some(b'T' | b't') if run == 8 || run == 6 => {
+            let time = &s[run + 1..];
+            let n = time.iter().take_while(|b| b.is_ascii_digit()).count();
+            (&s[..run], &time[..n], &time[n..])
+        }
+        _ if run == 8 || run == 6 => (&s[..run], &s[..0], &s[run..]),
+        _ if run == 14 || run == 12 => (&s[..run - 6], &s[run - 6..run], &s[run..]),
+        _ => return None,
+    };
+    let (y, rest_of_date) = date.split_at(date.len() - 4);
+    let year = digits(y, 4).0;
+    let number = |at: usize, from: &[u8]| from.get(at..at + 2).map_or(0, |f| digits(f, 2).0);
+    if !matches!(time.len(), 0 | 2 | 4 | 6) || (time.is_empty() && !rest.is_empty()) {
+        return None;
+    }
+    let p = Parts {
+        year: if y.len() == 2 { full_year(year) } else { year },
+        month: number(0, rest_of_date),
+        day: number(2, rest_of_date),
+        hour: number(0, time),
+        minute: number(2, time),
+        second: number(4, time),
+        micro: 0,
+    };
+    fraction_and_zone(p, rest)
+}
+
+/// A number as DATETIME: `YYYYMMDD`, `YYMMDD`, `YYYYMMDDHHMMSS` or `YYMMDDHHMMSS`.
+pub fn datetime_from_number(v: i64) -> Option<i64> {
+    let (date, time) = match v {
+        101..=99_991_231 => (v, 0),
+        99_991_232..=99_991_231_235_959 => (v / 1_000_000, v % 1_000_000),
+        _ => return None,
+    };
+    let mut year = (date / 10_000) as i32;
+    if year < 100 {
+        year = full_year(year);
+    }
+    Parts {
+        year,
+        month: (date / 100 % 100) as i32,
+        day: (date % 100) as i32,
+        hour: (time / 10_000) as i32,
+        minute: (time / 100 % 100) as i32,
+        second: (time % 100) as i32,
+        micro: 0,
+    }
+    .to_micros()
+}
+
+/// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day. In microseconds.
+pub fn parse_time(s: &[u8]) -> Option<i64> {
+    let s = s.trim_ascii();
+    let (negative, body) = match s {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, s),
+    };
+    let (whole, micros) = match body.iter().position(|b| *b == b'.') {
+        Some(at) => (&body[..at], fraction(&body[at + 1..])?),
+        None => (body, 0),
+    };
+    let (days, clock) = match whole.iter().position(|b| *b == b' ') {
+        Some(at) if at <= 2 => (i64::from(digits(whole, 2).0), whole[at..].trim_ascii_start()),
+        _ => (0, whole),
+    };
+    let seconds = if clock.contains(&b':') {
+        let mut fields = [0_i64; 3];
+        let mut count = 0;
+        for part in clock.split(|b| *b == b':') {
+            let (value, n) = digits(part, 3);
+            if count == 3 || n == 0 || n != part.len() {
+                return parse_datetime(s).map(|v| v.rem_euclid(DAY_MICROS));
+            }
+            fields[count] = i64::from(value);
+            count += 1;
+        }
+        let [h, m, s] = fields;
+        if m > 59 || s > 59 {
+            return None;
+        }
+        h * 3600 + m * 60 + s
+    } else if !clock.is_empty() && clock.len() <= 7 && clock.iter().all(u8::is_ascii_digit) {
+        let v = i64::from(digits(clock, 7).0);
+        let (m, s) = (v / 100 % 100, v % 100);
+        if m > 59 || s > 59 {
+            return None;
+        }
+        v / 10_000 * 3600 + m * 60 + s
+    } else {
+        return parse_datetime(s).map(|v| v.rem_euclid(DAY_MICROS));
+    };
+    let value = (days * 86_400 + seconds) * SECOND_MICROS + micros;
+    Some(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format_datetime;
+    use super::*;
+
+    fn shown(s: &str) -> String {
+        let mut out = String::new();
+        match parse_datetime(s.as_bytes()) {
+            Some(v) => format_datetime(&mut out, v),
+            None => out.push_str("NULL"),
+        }
+        out
+    }
+
+    #[test]
+    fn reads_the_forms_of_literals() {
+        for (text, want) in [
+            ("2024-02-29", "2024-02-29 00:00:00"),
+            ("2023-02-29", "NULL"),
+            ("2024-2-9 3:4:5.25", "2024-02-09 03:04:05.250000"),
+            ("2024-02-29T23:59:59.9999999", "2024-03-01 00:00:00"),
+            ("20240229", "2024-02-29 00:00:00"),
+            ("20240229030405", "2024-02-29 03:04:05"),
+            ("20240229T030405", "2024-02-29 03:04:05"),
+            ("240229", "2024-02-29 00:00:00"),
+            ("70/01/02", "1970-01-02 00:00:00"),
+            ("2024-02-29 12", "2024-02-29 12:00:00"),
+            ("2024-02-29 12:30", "2024-02-29 12:30:00"),
+            ("2024-02-29 12:30:00+02:00", "2024-02-29 10:30:00"),
+            ("2024-02-29T12:30:00Z", "2024-02-29 12:30:00"),
+            ("0000-00-00", "NULL"),
+            ("2024-13-01", "NULL"),
+            ("2024-02-29 24:00:00", "NULL"),
+            ("9999-12-31 23:59:59.9999995", "NULL"),
+            ("", "NULL"),
+            ("2024", "NULL"),
+            ("nonsense", "NULL"),
+            ("2024-02-29x", "NULL"),
+            ("-12.5", "NULL"),
+            ("日本", "NULL"),
+        ] {
+            assert_eq!(shown(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_day_comes_back_from_its_fields() {
+        for day in -719_528..=2_932_896 {
+            let (y, m, d) = super::super::civil(day);
+            assert_eq!(super::super::day_number(y, m, d), Some(day));
+        }
+    }
+
+    #[test]
+    fn reads_times() {
+        for (text, want) in [
+            ("12:30:45", Some(45_045)),
+            ("-01:00:00", Some(-3_600)),
+            ("1 01:00:00", Some(90_000)),
+            ("123045", Some(45_045)),
+            ("2024-01-01 00:01:00", Some(60)),
+            ("12:60:00", None),
+            ("x", None),
+        ] {
+            assert_eq!(parse_time(text.as_bytes()), want.map(|v| v * SECOND_MICROS), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One scalar function as data: name, arity, result type and a body over whole columns.
+//!
+//! DataFusion asks for a type with a dozen methods per function; here they all share [`Fun`], and a family file lists
+//! [`Def`] values. Arguments arrive uncast: MySQL turns text into numbers and dates with NULL for what does not fit,
+//! while the planner's own casts would fail the statement, so a body converts its arguments itself through [`Args`].
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::args::Args;
+
+/// `DATETIME`: microseconds since 1970-01-01 without a zone.
+pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// How the result type follows from the arguments.
+#[derive(Clone, Copy)]
+pub enum Ret {
+    /// Text, always as views.
+    Text,
+    /// BIGINT.
+    Int,
+    /// DOUBLE.
+    Double,
+    /// BOOLEAN.
+    Bool,
+    /// DATE.
+    Date,
+    /// DATETIME with microseconds.
+    DateTime,
+    /// The type of the argument with this number, counted from 0.
+    Arg(usize),
+    /// The common type of the arguments from this number on; they are cast to it before the call.
+    Common(usize),
+    /// Worked out from types and constant arguments.
+    By(fn(&ReturnFieldArgs) -> Result<DataType>),
+}
+
+/// The rewrite a function may do while the statement is planned.
+pub type Simplify = fn(Vec<Expr>, &SimplifyContext) -> Result<ExprSimplifyResult>;
+
+/// The description of one function.
+#[derive(Clone, Copy)]
+pub struct Def {
+    /// Name in lower case.
+    pub name: &'static str,
+    /// Other names of the same function.
+    pub aliases: &'static [&'static str],
+    /// Smallest and largest number of arguments.
+    pub arity: (usize, usize),
+    /// Result type.
+    pub ret: Ret,
+    /// Body: columns in, a column of `Args::rows` values out.
+    pub eval: fn(&Args) -> Result<ArrayRef>,
+    /// Immutable unless said otherwise.
+    pub volatility: Volatility,
+    /// Rewrite at planning time.
+    pub simplify: Option<Simplify>,
+}
+
+/// No upper limit of arguments.
+pub const MANY: usize = usize::MAX;
+
+/// A function that is nothing but its body.
+pub const fn def(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    arity: (usize, usize),
+    ret: Ret,
+    eval: fn(&Args) -> Result<ArrayRef>,
+) -> Def {
+    Def { name, aliases, arity, ret, eval, volatility: Volatility::Immutable, simplify: None }
+}
+
+impl Def {
+    /// The function gives another value per row or per statement.
+    pub const fn with_volatility(self, volatility: Volatility) -> Self {
+        Def { volatility, ..self }
+    }
+
+    /// The function is replaced by another expression during planning.
+    pub const fn with_simplify(self, simplify: Simplify) -> Self {
+        Def { simplify: Some(simplify), ..self }
+    }
+
+    /// Makes the function known to the planner's registry.
+    pub fn into_udf(self) -> ScalarUDF {
+        let aliases = self.aliases.iter().map(|a| (*a).to_owned()).collect();
+        ScalarUDF::new_from_impl(Fun { def: self, aliases, signature: Signature::user_defined(self.volatility) })
+    }
+}
+
+/// A [`Def`] in the shape that DataFusion calls.
+struct Fun {
+    def: Def,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl std::fmt::Debug for Fun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fun").field("name", &self.def.name).finish()
+    }
+}
+
+// Names are unique in a registry, so the name is the identity.
+impl PartialEq for Fun {
+    fn eq(&self, other: &Self) -> bool {
+        self.def.name == other.def.name
+    }
+}
+impl Eq for Fun {}
+impl Hash for Fun {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.def.name.hash(state);
+    }
+}
+
+/// Says how many arguments a function takes, for error messages.
+fn arity_text((least, most): (usize, usize)) -> String {
+    match (least, most) {
+        (a, b) if a == b => format!("{a}"),
+        (a, MANY) => format!("at least {a}"),
+        (a, b) => format!("{a} to {b}"),
+    }
+}
+
+/// The type that all of `types` can be turned into, as in a UNION.
+pub fn common_type(name: &str, types: &[DataType]) -> Result<DataType> {
+    // Text beside another type makes text: a cast the other way could fail.
+    let text = types.iter().any(DataType::is_string);
+    if text && types.iter().any(|t| !t.is_string() && !t.is_null() && !t.is_nested()) {
+        return Ok(DataType::Utf8View);
+    }
+    match type_union_resolution(types) {
+        Some(t) => Ok(t),
+        None if types.iter().all(|t| !t.is_nested()) => Ok(DataType::Utf8View),
+        None => plan_err!("{name}: the arguments have no common type, found {types:?}; cast them to one type"),
+    }
+}
+
+impl ScalarUDFImpl for Fun {
+    fn name(&self) -> &str {
+        self.def.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let fields: Vec<FieldRef> =
+            arg_types.iter().map(|t| Arc::new(Field::new("a", t.clone(), true)) as FieldRef).collect();
+        let none = vec![None; fields.len()];
+        let field = self.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &none })?;
+        Ok(field.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let data_type = match self.def.ret {
+            Ret::Text => DataType::Utf8View,
+            Ret::Int => DataType::Int64,
+            Ret::Double => DataType::Float64,
+            Ret::Bool => DataType::Boolean,
+            Ret::Date => DataType::Date32,
+            Ret::DateTime => DATETIME,
+            Ret::Arg(i) => args.arg_fields[i].data_type().clone(),
+            Ret::Common(from) => {
+                let types: Vec<_> = args.arg_fields[from..].iter().map(|f| f.data_type().clone()).collect();
+                common_type(self.def.name, &types)?
+            }
+            Ret::By(f) => f(&args)?,
+        };
+        Ok(Arc::new(Field::new(self.def.name, data_type, true)))
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let (least, most) = self.def.arity;
+        if arg_types.len() < least || arg_types.len() > most {
+            return plan_err!(
+                "function {} takes {} arguments, found {}",
+                self.def.name,
+                arity_text(self.def.arity),
+                arg_types.len()
+            );
+        }
+        let mut types = arg_types.to_vec();
+        if let Ret::Common(from) = self.def.ret {
+            let common = common_type(self.def.name, &types[from..])?;
+            types[from..].fill(common);
+        }
+        Ok(types)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match self.def.simplify {
+            Some(f) => f(args, info),
+            None => Ok(ExprSimplifyResult::Original(args)),
+        }
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // Constants in, constant out: one row is worked out and the planner folds it. A volatile function has no
+        // constant result even with constant arguments.
+        let constant = self.def.volatility != Volatility::Volatile
+            && call.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { call.number_rows };
+        let args = Args::try_new(self.def.name, &call, rows)?;
+        let out = (self.def.eval)(&args)?;
+        if constant {
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?))
+        } else {
+            Ok(ColumnarValue::Array(out))
+        }
+    }
+}

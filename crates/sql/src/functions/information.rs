@@ -1,0 +1,116 @@
+//! What a session knows of itself: DATABASE(), USER(), VERSION(), CONNECTION_ID().
+//!
+//! The registry of functions is shared by all sessions, so the answers travel in each session's configuration as a
+//! [`SessionInfo`] extension.
+
+use std::any::Any;
+
+use arrow::array::ArrayRef;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::common::{Result, ScalarValue, config_err, exec_err};
+use datafusion::logical_expr::Volatility;
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+
+/// What the information functions answer in one session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    /// VERSION(), such as `5.7.99`.
+    pub version: String,
+    /// DATABASE(); None before `USE`.
+    pub database: Option<String>,
+    /// CURRENT_CATALOG().
+    pub catalog: String,
+    /// USER(): the name and host that the client gave, `name@host`.
+    pub user: String,
+    /// CURRENT_USER(): the account that was matched, `name@pattern`.
+    pub current_user: String,
+    /// CONNECTION_ID().
+    pub connection_id: u64,
+    /// LAST_INSERT_ID().
+    pub last_insert_id: u64,
+    /// FOUND_ROWS() of the statement before.
+    pub found_rows: u64,
+    /// ROW_COUNT() of the statement before, -1 after a query.
+    pub row_count: i64,
+}
+
+impl Default for SessionInfo {
+    fn default() -> Self {
+        SessionInfo {
+            version: "5.7.99".to_owned(),
+            database: None,
+            catalog: "internal".to_owned(),
+            user: "root@localhost".to_owned(),
+            current_user: "root@%".to_owned(),
+            connection_id: 0,
+            last_insert_id: 0,
+            found_rows: 0,
+            row_count: -1,
+        }
+    }
+}
+
+impl ExtensionOptions for SessionInfo {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _value: &str) -> Result<()> {
+        config_err!("{key} describes the session and cannot be set")
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
+
+impl ConfigExtension for SessionInfo {
+    const PREFIX: &'static str = "session";
+}
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    stable("version", &[], Ret::Text, |a| answer(a, |s| text(&s.version))),
+    stable("database", &["schema"], Ret::Text, |a| answer(a, |s| ScalarValue::Utf8View(s.database.clone()))),
+    stable("current_catalog", &[], Ret::Text, |a| answer(a, |s| text(&s.catalog))),
+    stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),
+    stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
+    stable("connection_id", &[], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
+    stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),
+    stable("found_rows", &[], Ret::Int, |a| answer(a, |s| int(s.found_rows as i64))),
+    stable("row_count", &[], Ret::Int, |a| answer(a, |s| int(s.row_count))),
+];
+
+const fn stable(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    ret: Ret,
+    eval: fn(&Args) -> Result<ArrayRef>,
+) -> Def {
+    def(name, aliases, (0, 0), ret, eval).with_volatility(Volatility::Stable)
+}
+
+fn text(s: &str) -> ScalarValue {
+    ScalarValue::Utf8View(Some(s.to_owned()))
+}
+
+fn int(v: i64) -> ScalarValue {
+    ScalarValue::Int64(Some(v))
+}
+
+fn answer(a: &Args, f: impl Fn(&SessionInfo) -> ScalarValue) -> Result<ArrayRef> {
+    match a.config.extensions.get::<SessionInfo>() {
+        Some(session) => f(session).to_array_of_size(a.rows),
+        None => exec_err!("{}: the session has no SessionInfo in its configuration", a.name),
+    }
+}

@@ -1,0 +1,430 @@
+//! JSON functions over text columns. Results are compact, as Doris prints JSON.
+
+use arrow::array::{Array, ArrayRef, StringViewArray};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_err};
+use serde_json::Value;
+
+use super::args::{Args, Col};
+use super::func::{Def, MANY, Ret, def};
+use super::json_path::{Kind, Leg, compact, document, is_many, kind, members, parse_path, select, unquote};
+use super::search::{text_list, text_lists};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("json_extract", &["jsonb_extract"], (2, MANY), Ret::Text, json_extract),
+    def("json_unquote", &[], (1, 1), Ret::Text, json_unquote),
+    def("json_quote", &[], (1, 1), Ret::Text, json_quote),
+    def("json_valid", &[], (1, 1), Ret::Int, json_valid),
+    def("json_parse", &["jsonb_parse"], (1, 1), Ret::Text, |a| json_parse(a, true)),
+    def("json_parse_error_to_null", &["jsonb_parse_error_to_null"], (1, 1), Ret::Text, |a| json_parse(a, false)),
+    def("json_length", &[], (1, 2), Ret::Int, json_length),
+    def("json_type", &["jsonb_type"], (1, 2), Ret::Text, json_type),
+    def("json_keys", &[], (1, 2), Ret::By(text_list), json_keys),
+    def("json_contains", &[], (2, 3), Ret::Bool, json_contains),
+    def("json_contains_path", &[], (3, MANY), Ret::Bool, json_contains_path),
+    def("json_exists_path", &["jsonb_exists_path"], (2, 2), Ret::Bool, |a| at_path(a).bools(|v| Some(v.is_some()))),
+    def("json_array", &[], (0, MANY), Ret::Text, json_array),
+    def("json_object", &[], (0, MANY), Ret::Text, json_object),
+    def("get_json_string", &["json_extract_string", "jsonb_extract_string"], (2, 2), Ret::Text, get_json_string),
+    def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
+        at_path(a).ints(|v| i32::try_from(integer(v?)?).ok().map(i64::from))
+    }),
+    def("get_json_bigint", &["json_extract_bigint", "jsonb_extract_bigint"], (2, 2), Ret::Int, |a| {
+        at_path(a).ints(|v| integer(v?))
+    }),
+    def("get_json_double", &["json_extract_double", "jsonb_extract_double"], (2, 2), Ret::Double, |a| {
+        at_path(a).doubles(|v| {
+            let v = v?;
+            matches!(kind(v), Kind::Integer | Kind::Double).then(|| v.parse().ok()).flatten()
+        })
+    }),
+    def("get_json_bool", &["json_extract_bool", "jsonb_extract_bool"], (2, 2), Ret::Bool, |a| {
+        at_path(a).bools(|v| match v? {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        })
+    }),
+    def("json_extract_isnull", &["jsonb_extract_isnull"], (2, 2), Ret::Bool, |a| {
+        at_path(a).bools(|v| Some(v? == "null"))
+    }),
+];
+
+/// Paths of a column, parsed again only when the text changes.
+struct Paths<'a> {
+    column: &'a Col<StringViewArray>,
+    last: Option<(String, Option<Vec<Leg>>)>,
+}
+
+impl<'a> Paths<'a> {
+    fn new(column: &'a Col<StringViewArray>) -> Self {
+        Paths { column, last: None }
+    }
+
+    /// The path of row `i`: None for NULL, an error for a text that is no path.
+    fn at(&mut self, name: &str, i: usize) -> Result<Option<&[Leg]>> {
+        let Some(text) = self.column.at(i) else {
+            return Ok(None);
+        };
+        if self.last.as_ref().is_none_or(|(last, _)| last != text) {
+            self.last = Some((text.to_owned(), parse_path(text)));
+        }
+        match &self.last {
+            Some((_, Some(legs))) => Ok(Some(legs)),
+            _ => exec_err!("{name}: expected a JSON path such as $.name[0], found '{text}'"),
+        }
+    }
+}
+
+/// First argument at the path in the second, row by row.
+struct AtPath<'a> {
+    args: &'a Args<'a>,
+    docs: Result<Col<StringViewArray>>,
+    paths: Result<Col<StringViewArray>>,
+}
+
+fn at_path<'a>(args: &'a Args<'a>) -> AtPath<'a> {
+    AtPath { args, docs: args.text(0), paths: args.text(1) }
+}
+
+impl AtPath<'_> {
+    /// Calls `f` with the first value found, or None for a missing one; NULL arguments give NULL without a call.
+    fn each(self, mut f: impl FnMut(Option<Option<&str>>)) -> Result<()> {
+        let (docs, paths) = (self.docs?, self.paths?);
+        let mut paths = Paths::new(&paths);
+        let mut found = Vec::new();
+        for i in 0..self.args.rows {
+            let legs = paths.at(self.args.name, i)?;
+            let (Some(doc), Some(legs)) = (docs.at(i).and_then(document), legs) else {
+                f(None);
+                continue;
+            };
+            found.clear();
+            select(doc, legs, &mut found);
+            f(Some(found.first().copied()));
+        }
+        Ok(())
+    }
+
+    fn collect<T>(self, mut f: impl FnMut(Option<&str>) -> Option<T>) -> Result<Vec<Option<T>>> {
+        let mut out = Vec::with_capacity(self.args.rows);
+        self.each(|v| out.push(v.and_then(&mut f)))?;
+        Ok(out)
+    }
+
+    fn ints(self, f: impl FnMut(Option<&str>) -> Option<i64>) -> Result<ArrayRef> {
+        let args = self.args;
+        let values = self.collect(f)?;
+        args.ints(|i| values[i])
+    }
+
+    fn doubles(self, f: impl FnMut(Option<&str>) -> Option<f64>) -> Result<ArrayRef> {
+        let args = self.args;
+        let values = self.collect(f)?;
+        args.doubles(|i| values[i])
+    }
+
+    fn bools(self, f: impl FnMut(Option<&str>) -> Option<bool>) -> Result<ArrayRef> {
+        let args = self.args;
+        let values = self.collect(f)?;
+        args.bools(|i| values[i])
+    }
+}
+
+/// A number without fraction.
+fn integer(v: &str) -> Option<i64> {
+    if kind(v) == Kind::Integer { v.parse().ok() } else { None }
+}
+
+/// The only path of a one-path call, or all values of several paths, as JSON.
+fn json_extract(a: &Args) -> Result<ArrayRef> {
+    let docs = a.text(0)?;
+    let columns = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    let mut paths: Vec<Paths> = columns.iter().map(Paths::new).collect();
+    let mut failure = None;
+    let out = a.texts(|i, out| {
+        let doc = document(docs.at(i)?)?;
+        let mut found = Vec::new();
+        let mut many = paths.len() > 1;
+        for path in &mut paths {
+            match path.at(a.name, i) {
+                Ok(legs) => {
+                    let legs = legs?;
+                    many |= is_many(legs);
+                    select(doc, legs, &mut found);
+                }
+                Err(e) => {
+                    failure = Some(e);
+                    return None;
+                }
+            }
+        }
+        if found.is_empty() {
+            return None;
+        }
+        if !many {
+            compact(out, found[0]);
+            return Some(());
+        }
+        write_array(out, found.iter().copied());
+        Some(())
+    })?;
+    failure.map_or(Ok(out), Err)
+}
+
+fn write_array<'a>(out: &mut String, values: impl Iterator<Item = &'a str>) {
+    out.push('[');
+    for (n, v) in values.enumerate() {
+        if n > 0 {
+            out.push(',');
+        }
+        compact(out, v);
+    }
+    out.push(']');
+}
+
+fn get_json_string(a: &Args) -> Result<ArrayRef> {
+    let values = at_path(a).collect(|v| {
+        let v = v?;
+        match kind(v) {
+            Kind::Null => None,
+            Kind::Text => unquote(v),
+            _ => {
+                let mut out = String::new();
+                compact(&mut out, v);
+                Some(out)
+            }
+        }
+    })?;
+    a.texts(|i, out| {
+        out.push_str(values[i].as_deref()?);
+        Some(())
+    })
+}
+
+fn json_unquote(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    a.texts(|i, out| {
+        let s = s.at(i)?;
+        match unquote(s) {
+            Some(text) if s.starts_with('"') => out.push_str(&text),
+            _ => out.push_str(s),
+        }
+        Some(())
+    })
+}
+
+/// Appends a text as a JSON string.
+fn write_quoted(out: &mut String, s: &str) {
+    out.push_str(&Value::from(s).to_string());
+}
+
+fn json_quote(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    a.texts(|i, out| {
+        write_quoted(out, s.at(i)?);
+        Some(())
+    })
+}
+
+fn json_valid(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    a.ints(|i| Some(document(s.at(i)?).is_some().into()))
+}
+
+fn json_parse(a: &Args, strict: bool) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    if strict {
+        for i in 0..s.array.len() {
+            if s.array.is_valid(i) && document(s.array.value(i)).is_none() {
+                let shown: String = s.array.value(i).chars().take(40).collect();
+                return exec_err!("{}: '{shown}' is not JSON; json_parse_error_to_null gives NULL for it", a.name);
+            }
+        }
+    }
+    a.texts(|i, out| {
+        compact(out, document(s.at(i)?)?);
+        Some(())
+    })
+}
+
+/// The document, or the value at the path in argument 1 if there is one, handed to `f`.
+fn values_at<T>(a: &Args, mut f: impl FnMut(&str) -> Option<T>) -> Result<Vec<Option<T>>> {
+    if a.has(1) {
+        return at_path(a).collect(|v| v.and_then(&mut f));
+    }
+    let docs = a.text(0)?;
+    Ok((0..a.rows).map(|i| f(document(docs.at(i)?)?)).collect())
+}
+
+fn json_length(a: &Args) -> Result<ArrayRef> {
+    let values = values_at(a, |v| match kind(v) {
+        Kind::Array | Kind::Object => Some(members(v).len() as i64),
+        _ => Some(1),
+    })?;
+    a.ints(|i| values[i])
+}
+
+/// With a path Doris' names, without one MySQL's.
+fn json_type(a: &Args) -> Result<ArrayRef> {
+    let doris = a.has(1);
+    let values = values_at(a, |v| {
+        Some(match (kind(v), doris) {
+            (Kind::Null, true) => "null",
+            (Kind::Bool, true) => "bool",
+            (Kind::Integer, true) if v.parse::<i32>().is_ok() => "int",
+            (Kind::Integer, true) if v.parse::<i64>().is_ok() => "bigint",
+            (Kind::Integer, true) => "largeint",
+            (Kind::Double, true) => "double",
+            (Kind::Text, true) => "string",
+            (Kind::Array, true) => "array",
+            (Kind::Object, true) => "object",
+            (Kind::Null, false) => "NULL",
+            (Kind::Bool, false) => "BOOLEAN",
+            (Kind::Integer, false) => "INTEGER",
+            (Kind::Double, false) => "DOUBLE",
+            (Kind::Text, false) => "STRING",
+            (Kind::Array, false) => "ARRAY",
+            (Kind::Object, false) => "OBJECT",
+        })
+    })?;
+    a.texts(|i, out| {
+        out.push_str(values[i]?);
+        Some(())
+    })
+}
+
+fn json_keys(a: &Args) -> Result<ArrayRef> {
+    let values = values_at(a, |v| {
+        let keys = |v| members(v).into_iter().filter_map(|(key, _)| unquote(key?)).collect::<Vec<_>>();
+        (kind(v) == Kind::Object).then(|| keys(v))
+    })?;
+    text_lists(a, |i, out| {
+        values[i].as_ref()?.iter().for_each(|key| out.append_value(key));
+        Some(())
+    })
+}
+
+/// MySQL's rule: an array contains each of the candidate's elements, an object each of its members.
+fn contains(target: &Value, candidate: &Value) -> bool {
+    match (target, candidate) {
+        (Value::Array(t), Value::Array(c)) => c.iter().all(|c| t.iter().any(|t| contains(t, c))),
+        (Value::Array(t), c) => t.iter().any(|t| contains(t, c)),
+        (Value::Object(t), Value::Object(c)) => c.iter().all(|(key, c)| t.get(key).is_some_and(|t| contains(t, c))),
+        (Value::Number(t), Value::Number(c)) => t == c || t.as_f64() == c.as_f64() && !(t.is_i64() && c.is_i64()),
+        (t, c) => t == c,
+    }
+}
+
+fn json_contains(a: &Args) -> Result<ArrayRef> {
+    let (docs, candidates) = (a.text(0)?, a.text(1)?);
+    let path_column = if a.has(2) { Some(a.text(2)?) } else { None };
+    let mut paths = path_column.as_ref().map(Paths::new);
+    let mut failure = None;
+    let out = a.bools(|i| {
+        let mut doc = document(docs.at(i)?)?;
+        if let Some(paths) = &mut paths {
+            let mut found = Vec::new();
+            match paths.at(a.name, i) {
+                Ok(legs) => select(doc, legs?, &mut found),
+                Err(e) => failure = Some(e),
+            }
+            doc = found.first()?;
+        }
+        let target = serde_json::from_str(doc).ok()?;
+        let candidate = serde_json::from_str(candidates.at(i)?).ok()?;
+        Some(contains(&target, &candidate))
+    })?;
+    failure.map_or(Ok(out), Err)
+}
+
+fn json_contains_path(a: &Args) -> Result<ArrayRef> {
+    let (docs, modes) = (a.text(0)?, a.text(1)?);
+    let columns = (2..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    let mut paths: Vec<Paths> = columns.iter().map(Paths::new).collect();
+    let mut failure = None;
+    let out = a.bools(|i| {
+        let doc = document(docs.at(i)?)?;
+        let all = modes.at(i)?.eq_ignore_ascii_case("all");
+        let mut hits = 0;
+        for path in &mut paths {
+            let mut found = Vec::new();
+            match path.at(a.name, i) {
+                Ok(legs) => select(doc, legs?, &mut found),
+                Err(e) => failure = Some(e),
+            }
+            hits += usize::from(!found.is_empty());
+        }
+        Some(if all { hits == paths.len() } else { hits > 0 })
+    })?;
+    failure.map_or(Ok(out), Err)
+}
+
+/// A column whose values can be written as JSON.
+struct Values {
+    text: Col<StringViewArray>,
+    quoted: bool,
+    boolean: bool,
+}
+
+impl Values {
+    fn of(a: &Args, k: usize) -> Result<Values> {
+        let t = a.data_type(k);
+        let boolean = *t == DataType::Boolean;
+        Ok(Values { text: a.text(k)?, quoted: !(t.is_numeric() || boolean), boolean })
+    }
+
+    fn write(&self, out: &mut String, i: usize) {
+        match self.text.at(i) {
+            None => out.push_str("null"),
+            Some("1") if self.boolean => out.push_str("true"),
+            Some(_) if self.boolean => out.push_str("false"),
+            Some(s) if self.quoted => write_quoted(out, s),
+            Some(s) => out.push_str(s),
+        }
+    }
+}
+
+fn json_array(a: &Args) -> Result<ArrayRef> {
+    let values = (0..a.len()).map(|k| Values::of(a, k)).collect::<Result<Vec<_>>>()?;
+    a.texts(|i, out| {
+        out.push('[');
+        for (n, v) in values.iter().enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            v.write(out, i);
+        }
+        out.push(']');
+        Some(())
+    })
+}
+
+fn json_object(a: &Args) -> Result<ArrayRef> {
+    if a.len() % 2 == 1 {
+        return exec_err!("json_object: expected keys and values in pairs, found {} arguments", a.len());
+    }
+    let values = (0..a.len()).map(|k| Values::of(a, k)).collect::<Result<Vec<_>>>()?;
+    let mut missing = false;
+    let out = a.texts(|i, out| {
+        out.push('{');
+        for (n, pair) in values.chunks(2).enumerate() {
+            if n > 0 {
+                out.push(',');
+            }
+            match pair[0].text.at(i) {
+                Some(key) => write_quoted(out, key),
+                None => missing = true,
+            }
+            out.push(':');
+            pair[1].write(out, i);
+        }
+        out.push('}');
+        Some(())
+    })?;
+    if missing {
+        return exec_err!("json_object: expected a key, found NULL");
+    }
+    Ok(out)
+}

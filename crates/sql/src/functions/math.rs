@@ -1,0 +1,425 @@
+//! Numbers: rounding by digits, roots, logarithms, angles. What has no finite result is NULL.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use arrow::datatypes::{DataType, Decimal128Type};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::ReturnFieldArgs;
+
+use super::args::{Args, Col, lenient_cast};
+use super::func::{Def, Ret, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("round", &["dround"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::HalfAway)),
+    def("truncate", &["trunc"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Cut)),
+    def("floor", &["dfloor"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Floor)),
+    def("ceil", &["ceiling", "dceil"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Ceil)),
+    def("abs", &[], (1, 1), Ret::By(kept_type), abs),
+    def("negative", &[], (1, 1), Ret::By(kept_type), negative),
+    def("positive", &[], (1, 1), Ret::By(kept_type), |a| match a.ret {
+        DataType::Int64 => {
+            let x = a.int(0)?;
+            a.ints(|i| x.at(i))
+        }
+        DataType::Float64 => real(a, |x| x),
+        _ => a.full(0),
+    }),
+    def("sign", &["signum"], (1, 1), Ret::Int, |a| {
+        let x = a.double(0)?;
+        a.ints(|i| x.at(i).map(|x| i64::from(x > 0.0) - i64::from(x < 0.0)))
+    }),
+    def("mod", &[], (2, 2), Ret::By(mod_type), modulo),
+    def("fmod", &[], (2, 2), Ret::Double, |a| real2(a, |x, y| x % y)),
+    def("pmod", &[], (2, 2), Ret::By(mod_type), pmod),
+    def("power", &["pow", "dpow", "fpow"], (2, 2), Ret::Double, |a| real2(a, f64::powf)),
+    def("exp", &["dexp"], (1, 1), Ret::Double, |a| real(a, f64::exp)),
+    def("ln", &["dlog1"], (1, 1), Ret::Double, |a| real(a, logarithm)),
+    def("log2", &[], (1, 1), Ret::Double, |a| real(a, |x| if x > 0.0 { x.log2() } else { f64::NAN })),
+    def("log10", &["dlog10"], (1, 1), Ret::Double, |a| real(a, |x| if x > 0.0 { x.log10() } else { f64::NAN })),
+    def("log", &[], (1, 2), Ret::Double, |a| if a.has(1) { real2(a, base_logarithm) } else { real(a, logarithm) }),
+    def("sqrt", &["dsqrt"], (1, 1), Ret::Double, |a| real(a, f64::sqrt)),
+    def("cbrt", &[], (1, 1), Ret::Double, |a| real(a, f64::cbrt)),
+    def("radians", &[], (1, 1), Ret::Double, |a| real(a, f64::to_radians)),
+    def("degrees", &[], (1, 1), Ret::Double, |a| real(a, f64::to_degrees)),
+    def("sin", &[], (1, 1), Ret::Double, |a| real(a, f64::sin)),
+    def("cos", &[], (1, 1), Ret::Double, |a| real(a, f64::cos)),
+    def("tan", &[], (1, 1), Ret::Double, |a| real(a, f64::tan)),
+    def("cot", &[], (1, 1), Ret::Double, |a| real(a, |x| 1.0 / x.tan())),
+    def("asin", &[], (1, 1), Ret::Double, |a| real(a, f64::asin)),
+    def("acos", &[], (1, 1), Ret::Double, |a| real(a, f64::acos)),
+    def("atan", &[], (1, 2), Ret::Double, |a| if a.has(1) { real2(a, f64::atan2) } else { real(a, f64::atan) }),
+    def("atan2", &[], (2, 2), Ret::Double, |a| real2(a, f64::atan2)),
+    def("sinh", &[], (1, 1), Ret::Double, |a| real(a, f64::sinh)),
+    def("cosh", &[], (1, 1), Ret::Double, |a| real(a, f64::cosh)),
+    def("tanh", &[], (1, 1), Ret::Double, |a| real(a, f64::tanh)),
+    def("pi", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::PI))),
+    def("e", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::E))),
+];
+
+fn logarithm(x: f64) -> f64 {
+    if x > 0.0 { x.ln() } else { f64::NAN }
+}
+
+/// LOG(base, x).
+fn base_logarithm(base: f64, x: f64) -> f64 {
+    if base <= 0.0 || base == 1.0 || x <= 0.0 {
+        return f64::NAN;
+    }
+    // The quotient of natural logarithms misses whole results such as log(10, 1000).
+    if base == 2.0 {
+        x.log2()
+    } else if base == 10.0 {
+        x.log10()
+    } else {
+        x.ln() / base.ln()
+    }
+}
+
+fn real(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
+    let x = a.double(0)?;
+    a.doubles(|i| x.at(i).map(&f))
+}
+
+fn real2(a: &Args, f: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
+    let (x, y) = (a.double(0)?, a.double(1)?);
+    a.doubles(|i| Some(f(x.at(i)?, y.at(i)?)))
+}
+
+/// BIGINT for integers, the decimal itself, else DOUBLE.
+fn kept(t: &DataType) -> DataType {
+    match t {
+        DataType::Boolean => DataType::Int64,
+        // The upper half of UInt64 has no place in BIGINT.
+        DataType::UInt64 => DataType::Decimal128(20, 0),
+        t if t.is_integer() => DataType::Int64,
+        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => DataType::Decimal128(*p, *s),
+        DataType::Decimal128(..) | DataType::Decimal256(..) => t.clone(),
+        _ => DataType::Float64,
+    }
+}
+
+fn kept_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(kept(args.arg_fields[0].data_type()))
+}
+
+/// Decimals keep as many digits after the point as a constant second argument asks for.
+fn rounded_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let t = kept(args.arg_fields[0].data_type());
+    let digits = match args.scalar_arguments.get(1) {
+        None => Some(0),
+        Some(Some(s)) => match s.cast_to(&DataType::Int64) {
+            Ok(datafusion::common::ScalarValue::Int64(n)) => n,
+            _ => None,
+        },
+        Some(None) => None,
+    };
+    let fit = |p: u8, s: i8, most: u8| match digits {
+        Some(d) if d < i64::from(s) => {
+            let scale = d.clamp(0, i64::from(s.max(0))) as i8;
+            // One more digit before the point: 9.99 rounds to 10.0.
+            let precision = (i64::from(p) - i64::from(s) + i64::from(scale) + 1).clamp(1, i64::from(most));
+            (precision as u8, scale)
+        }
+        _ => (p, s),
+    };
+    Ok(match t {
+        DataType::Decimal128(p, s) => {
+            let (p, s) = fit(p, s, 38);
+            DataType::Decimal128(p, s)
+        }
+        DataType::Decimal256(p, s) => {
+            let (p, s) = fit(p, s, 76);
+            DataType::Decimal256(p, s)
+        }
+        t => t,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    HalfAway,
+    Cut,
+    Floor,
+    Ceil,
+}
+
+/// `v` to a multiple of 10^`drop` under a mode, in units of that multiple.
+fn shift(v: i128, drop: u32, mode: Mode) -> i128 {
+    let Some(unit) = 10_i128.checked_pow(drop) else {
+        // Further than any digit reaches.
+        return match mode {
+            Mode::Floor if v < 0 => -1,
+            Mode::Ceil if v > 0 => 1,
+            _ => 0,
+        };
+    };
+    let (q, r) = (v / unit, v % unit);
+    match mode {
+        Mode::Cut => q,
+        Mode::Floor => q - i128::from(r < 0),
+        Mode::Ceil => q + i128::from(r > 0),
+        // unit is even unless it is 1, where the rest is 0.
+        Mode::HalfAway => q + if r.abs() >= unit - r.abs() && r != 0 { v.signum() } else { 0 },
+    }
+}
+
+/// A double at `digits` decimals, half away from zero.
+pub fn round_double(v: f64, digits: i64) -> f64 {
+    round_mode(v, digits, Mode::HalfAway)
+}
+
+fn round_mode(v: f64, digits: i64, mode: Mode) -> f64 {
+    let apply = |x: f64| match mode {
+        Mode::HalfAway => x.round(),
+        Mode::Cut => x.trunc(),
+        Mode::Floor => x.floor(),
+        Mode::Ceil => x.ceil(),
+    };
+    // Beyond 2^53 there is no fraction; below 1e-308 no digit.
+    let power = 10_f64.powi(digits.unsigned_abs().min(308) as i32);
+    if digits >= 0 {
+        let scaled = v * power;
+        if scaled.is_finite() { apply(scaled) / power } else { v }
+    } else {
+        apply(v / power) * power
+    }
+}
+
+/// A plain decimal text at `digits` decimals, half away from zero on its digits; None if it is no plain decimal.
+pub fn round_text(text: &str, digits: usize) -> Option<String> {
+    let (sign, body) = match text.strip_prefix('-') {
+        Some(body) => ("-", body),
+        None => ("", text),
+    };
+    let (whole, fraction) = body.split_once('.').unwrap_or((body, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let mut out: Vec<u8> = whole.bytes().chain(fraction.bytes().take(digits)).collect();
+    if fraction.as_bytes().get(digits).is_some_and(|b| *b >= b'5') {
+        let mut k = out.len();
+        loop {
+            if k == 0 {
+                out.insert(0, b'1');
+                break;
+            }
+            k -= 1;
+            if out[k] == b'9' {
+                out[k] = b'0';
+            } else {
+                out[k] += 1;
+                break;
+            }
+        }
+    }
+    let kept = fraction.len().min(digits);
+    let point = out.len() - kept;
+    let mut result = sign.to_owned();
+    result.extend(out[..point].iter().map(|b| *b as char));
+    if digits > 0 {
+        result.push('.');
+        result.extend(out[point..].iter().map(|b| *b as char));
+        result.extend(std::iter::repeat_n('0', digits - kept));
+    }
+    Some(result)
+}
+
+fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
+    let digits = if a.has(1) { Some(a.int(1)?) } else { None };
+    let digits_at = |i: usize| match &digits {
+        Some(d) => d.at(i).map(|d| d.clamp(-400, 400)),
+        None => Some(0),
+    };
+    match &a.ret {
+        DataType::Int64 => {
+            let x = a.int(0)?;
+            let mut overflow = false;
+            let out = a.ints(|i| {
+                let (x, d) = (x.at(i)?, digits_at(i)?);
+                if d >= 0 {
+                    return Some(x);
+                }
+                let q = shift(x.into(), d.unsigned_abs() as u32, mode);
+                let v = if q == 0 { Some(0) } else { 10_i128.checked_pow(-d as u32).and_then(|u| q.checked_mul(u)) };
+                let v = v.and_then(|v| i64::try_from(v).ok());
+                overflow |= v.is_none();
+                v
+            })?;
+            if overflow {
+                return exec_err!("{}: BIGINT value is out of range", a.name);
+            }
+            Ok(out)
+        }
+        DataType::Decimal128(precision, scale) => {
+            let raw = a.raw(0);
+            let from = match raw.array.data_type() {
+                DataType::UInt64 => 0,
+                DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => *s,
+                t => return exec_err!("{}: expected a decimal, found {t}", a.name),
+            };
+            let values = lenient_cast(&raw.array, &DataType::Decimal128(38, from))?;
+            let x = Col { array: values.as_primitive::<Decimal128Type>().clone(), one: raw.one };
+            let to = i64::from(*scale);
+            let mut overflow = false;
+            let values: Decimal128Array = (0..a.rows)
+                .map(|i| {
+                    let (x, d) = (x.at(i)?, digits_at(i)?);
+                    // Digits beyond the result's scale cannot be shown.
+                    let d = d.min(to);
+                    let drop = (i64::from(from) - d).max(0) as u32;
+                    let q = shift(x, drop, mode);
+                    let have = i64::from(from) - i64::from(drop);
+                    let v = 10_i128.checked_pow((to - have).max(0) as u32).and_then(|u| q.checked_mul(u));
+                    overflow |= v.is_none() && q != 0;
+                    v.or(Some(0))
+                })
+                .collect();
+            if overflow {
+                return exec_err!("{}: DECIMAL value is out of range", a.name);
+            }
+            Ok(Arc::new(values.with_precision_and_scale(*precision, *scale)?))
+        }
+        DataType::Decimal256(..) => {
+            if mode != Mode::HalfAway {
+                return exec_err!("{}: not available for {}; cast to DECIMAL(38, s) first", a.name, a.data_type(0));
+            }
+            let text = a.text(0)?;
+            let rounded = a.texts(|i, out| {
+                out.push_str(&round_text(text.at(i)?, digits_at(i)?.max(0) as usize)?);
+                Some(())
+            })?;
+            lenient_cast(&rounded, &a.ret)
+        }
+        _ => {
+            let x = a.double(0)?;
+            a.doubles(|i| Some(round_mode(x.at(i)?, digits_at(i)?, mode)))
+        }
+    }
+}
+
+fn abs(a: &Args) -> Result<ArrayRef> {
+    match &a.ret {
+        DataType::Int64 => {
+            let x = a.int(0)?;
+            if (0..x.array.len()).any(|i| x.array.is_valid(i) && x.array.value(i) == i64::MIN) {
+                return exec_err!("abs: BIGINT value is out of range in abs({})", i64::MIN);
+            }
+            a.ints(|i| x.at(i).map(i64::abs))
+        }
+        DataType::Decimal128(p, s) => {
+            let x = lenient_cast(&a.full(0)?, &a.ret)?;
+            let out: Decimal128Array = x.as_primitive::<Decimal128Type>().unary(i128::abs);
+            Ok(Arc::new(out.with_precision_and_scale(*p, *s)?))
+        }
+        DataType::Decimal256(p, s) => {
+            let x = a.full(0)?;
+            let out = x.as_primitive::<arrow::datatypes::Decimal256Type>();
+            let out: arrow::array::Decimal256Array = out.unary(arrow::datatypes::i256::wrapping_abs);
+            Ok(Arc::new(out.with_precision_and_scale(*p, *s)?))
+        }
+        _ => real(a, f64::abs),
+    }
+}
+
+fn negative(a: &Args) -> Result<ArrayRef> {
+    match &a.ret {
+        DataType::Int64 => {
+            let x = a.int(0)?;
+            if (0..x.array.len()).any(|i| x.array.is_valid(i) && x.array.value(i) == i64::MIN) {
+                return exec_err!("negative: BIGINT value is out of range in -({})", i64::MIN);
+            }
+            a.ints(|i| x.at(i).map(|x| -x))
+        }
+        DataType::Float64 => real(a, |x| -x),
+        _ => Ok(arrow::compute::kernels::numeric::neg(&lenient_cast(&a.full(0)?, &a.ret)?)?),
+    }
+}
+
+/// BIGINT of two integers, the finer decimal if one is a decimal, else DOUBLE.
+fn mod_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let scale = |t: &DataType| match t {
+        DataType::Decimal128(p, s) if *p <= 38 => Some(*s),
+        DataType::Int64 => Some(0),
+        _ => None,
+    };
+    let (x, y) = (kept(args.arg_fields[0].data_type()), kept(args.arg_fields[1].data_type()));
+    Ok(match (scale(&x), scale(&y)) {
+        _ if x == DataType::Int64 && y == DataType::Int64 => DataType::Int64,
+        (Some(a), Some(b)) => DataType::Decimal128(38, a.max(b)),
+        _ => DataType::Float64,
+    })
+}
+
+fn remainder(a: &Args, whole: impl Fn(i128, i128) -> i128, real: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
+    match &a.ret {
+        DataType::Int64 => {
+            let (x, y) = (a.int(0)?, a.int(1)?);
+            a.ints(|i| {
+                let (x, y) = (x.at(i)?, y.at(i)?);
+                (y != 0).then(|| whole(x.into(), y.into()) as i64)
+            })
+        }
+        DataType::Decimal128(p, s) => {
+            let column = |k: usize| -> Result<Col<Decimal128Array>> {
+                let raw = a.raw(k);
+                let values = lenient_cast(&raw.array, &a.ret)?;
+                if values.null_count() > raw.array.null_count() {
+                    return exec_err!("{}: DECIMAL value is out of range for {}", a.name, a.ret);
+                }
+                Ok(Col { array: values.as_primitive::<Decimal128Type>().clone(), one: raw.one })
+            };
+            let (x, y) = (column(0)?, column(1)?);
+            let values: Decimal128Array = (0..a.rows)
+                .map(|i| {
+                    let (x, y) = (x.at(i)?, y.at(i)?);
+                    (y != 0).then(|| whole(x, y))
+                })
+                .collect();
+            Ok(Arc::new(values.with_precision_and_scale(*p, *s)?))
+        }
+        _ => {
+            let (x, y) = (a.double(0)?, a.double(1)?);
+            a.doubles(|i| Some(real(x.at(i)?, y.at(i)?)))
+        }
+    }
+}
+
+fn modulo(a: &Args) -> Result<ArrayRef> {
+    remainder(a, |x, y| x % y, |x, y| x % y)
+}
+
+/// The remainder with the sign of the divisor.
+fn pmod(a: &Args) -> Result<ArrayRef> {
+    remainder(a, |x, y| (x % y + y) % y, |x, y| (x % y + y) % y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_rounds_on_its_decimal_digits() {
+        for (text, digits, want) in [
+            ("1.005", 2, "1.01"),
+            ("-1.005", 2, "-1.01"),
+            ("9.995", 2, "10.00"),
+            ("99", 0, "99"),
+            ("0.4", 0, "0"),
+            ("12.3", 4, "12.3000"),
+        ] {
+            assert_eq!(round_text(text, digits).as_deref(), Some(want));
+        }
+        assert_eq!(round_text("1e10", 2), None);
+    }
+
+    #[test]
+    fn shifts_follow_their_mode() {
+        assert_eq!(shift(25, 1, Mode::HalfAway), 3);
+        assert_eq!(shift(-25, 1, Mode::HalfAway), -3);
+        assert_eq!(shift(-21, 1, Mode::Floor), -3);
+        assert_eq!(shift(21, 1, Mode::Ceil), 3);
+        assert_eq!(shift(i128::MAX, 40, Mode::HalfAway), 0);
+    }
+}

@@ -1,0 +1,159 @@
+//! Regular expressions, in the syntax of the `regex` crate, which is RE2's, as in Doris.
+
+use arrow::array::{ArrayRef, StringViewArray};
+use datafusion::common::{Result, exec_err};
+use regex::Regex;
+
+use super::args::{Args, Col};
+use super::func::{Def, Ret, def};
+use super::string::char_count;
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("regexp", &["rlike", "regexp_like"], (2, 2), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        each(a, 1, |patterns| {
+            a.bools(|i| {
+                let pattern = patterns.at(i)?;
+                Some(pattern.is_match(s.at(i)?))
+            })
+        })
+    }),
+    def("regexp_extract", &[], (3, 3), Ret::Text, regexp_extract),
+    def("regexp_extract_or_null", &[], (3, 3), Ret::Text, regexp_extract),
+    def("regexp_extract_all", &[], (2, 2), Ret::Text, regexp_extract_all),
+    def("regexp_replace", &[], (3, 3), Ret::Text, |a| regexp_replace(a, 0)),
+    def("regexp_replace_one", &[], (3, 3), Ret::Text, |a| regexp_replace(a, 1)),
+    def("regexp_count", &[], (2, 2), Ret::Int, |a| {
+        let s = a.text(0)?;
+        each(a, 1, |patterns| {
+            a.ints(|i| {
+                let pattern = patterns.at(i)?;
+                Some(pattern.find_iter(s.at(i)?).count() as i64)
+            })
+        })
+    }),
+    def("regexp_substr", &[], (2, 2), Ret::Text, |a| {
+        let s = a.text(0)?;
+        each(a, 1, |patterns| {
+            a.texts(|i, out| {
+                out.push_str(patterns.at(i)?.find(s.at(i)?)?.as_str());
+                Some(())
+            })
+        })
+    }),
+    def("regexp_instr", &[], (2, 2), Ret::Int, |a| {
+        let s = a.text(0)?;
+        each(a, 1, |patterns| {
+            a.ints(|i| {
+                let s = s.at(i)?;
+                let found = patterns.at(i)?.find(s);
+                Some(found.map_or(0, |m| char_count(&s[..m.start()]) as i64 + 1))
+            })
+        })
+    }),
+];
+
+/// Compiled patterns of a column, compiled again only when the text changes.
+struct Patterns {
+    column: Col<StringViewArray>,
+    last: Option<(String, Option<Regex>)>,
+    failure: Option<String>,
+}
+
+impl Patterns {
+    /// The pattern of row `i`, None for NULL and for what does not compile, which is kept as the call's error.
+    fn at(&mut self, i: usize) -> Option<&Regex> {
+        let text = self.column.at(i)?;
+        if self.last.as_ref().is_none_or(|(last, _)| last != text) {
+            let compiled = match Regex::new(text) {
+                Ok(regex) => Some(regex),
+                Err(e) => {
+                    let reason = e.to_string();
+                    let reason = reason.lines().last().unwrap_or("").trim().to_owned();
+                    self.failure = Some(format!("'{text}' is no regular expression: {reason}"));
+                    None
+                }
+            };
+            self.last = Some((text.to_owned(), compiled));
+        }
+        self.last.as_ref()?.1.as_ref()
+    }
+}
+
+/// Runs `f` with the patterns of argument `k`; a bad pattern fails the call.
+fn each(a: &Args, k: usize, f: impl FnOnce(&mut Patterns) -> Result<ArrayRef>) -> Result<ArrayRef> {
+    let mut patterns = Patterns { column: a.text(k)?, last: None, failure: None };
+    let out = f(&mut patterns)?;
+    match patterns.failure {
+        Some(failure) => exec_err!("{}: {failure}", a.name),
+        None => Ok(out),
+    }
+}
+
+/// Group `n` of the first match; no match gives the empty text, NULL for the `_or_null` form.
+fn regexp_extract(a: &Args) -> Result<ArrayRef> {
+    let (s, group) = (a.text(0)?, a.int(2)?);
+    let or_null = a.name.ends_with("_or_null");
+    each(a, 1, |patterns| {
+        a.texts(|i, out| {
+            let (s, group, pattern) = (s.at(i)?, group.at(i)?, patterns.at(i)?);
+            let found = usize::try_from(group).ok().and_then(|g| pattern.captures(s)?.get(g));
+            match found {
+                Some(m) => out.push_str(m.as_str()),
+                None if or_null => return None,
+                None => {}
+            }
+            Some(())
+        })
+    })
+}
+
+/// First group of every match as `['a','b']`, the text that Doris returns.
+fn regexp_extract_all(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    each(a, 1, |patterns| {
+        a.texts(|i, out| {
+            let (s, pattern) = (s.at(i)?, patterns.at(i)?);
+            let groups: Vec<&str> = pattern.captures_iter(s).filter_map(|c| c.get(1)).map(|m| m.as_str()).collect();
+            if groups.is_empty() {
+                return Some(());
+            }
+            out.push_str("['");
+            out.push_str(&groups.join("','"));
+            out.push_str("']");
+            Some(())
+        })
+    })
+}
+
+/// `\1` to the crate's `${1}`; `$` has no meaning of its own.
+fn replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '$' => out.push_str("$$"),
+            '\\' => match chars.next() {
+                Some(d @ '0'..='9') => out.extend(["${", d.encode_utf8(&mut [0; 4]), "}"]),
+                Some(other) => out.push(other),
+                None => out.push('\\'),
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
+    let (s, with) = (a.text(0)?, a.text(2)?);
+    each(a, 1, |patterns| {
+        let constant = if with.one { with.at(0).map(replacement) } else { None };
+        a.texts(|i, out| {
+            let (s, text, pattern) = (s.at(i)?, with.at(i)?, patterns.at(i)?);
+            let with = constant.clone().unwrap_or_else(|| replacement(text));
+            out.push_str(&pattern.replacen(s, limit, with.as_str()));
+            Some(())
+        })
+    })
+}

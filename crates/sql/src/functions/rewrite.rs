@@ -1,0 +1,245 @@
+//! Calls with a syntax of their own, turned into plain calls before planning.
+//!
+//! `DATE_ADD(d, INTERVAL n DAY)`, `d + INTERVAL n DAY`, `TIMESTAMPDIFF(DAY, a, b)`, `EXTRACT(DAY FROM d)`,
+//! `GROUP_CONCAT(x ORDER BY y SEPARATOR ';')`, `doc->'$.a'`, `TRIM(LEADING 'x' FROM s)`, `POSITION(a IN b)`,
+//! `COUNT_IF(c)` and the like: the planner knows them not or plans them with other meanings.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
+    TrimWhereField, Value, VisitMut, visit_expressions_mut,
+};
+
+/// Doris' separator where none is given; MySQL's is a comma alone.
+const GROUP_CONCAT_SEPARATOR: &str = ", ";
+
+/// Rewrites the calls in a statement, a query or an expression, innermost first.
+pub fn rewrite_calls<V: VisitMut>(node: &mut V) {
+    let _ = visit_expressions_mut(node, |expr| {
+        rewrite(expr);
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn text(s: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(s.to_owned()).into())
+}
+
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Leaves a placeholder behind.
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// Amount and unit of an interval that names one unit.
+fn interval(i: &mut Interval) -> Option<(Expr, Expr)> {
+    if i.last_field.is_some() {
+        return None;
+    }
+    let unit = unit_name(i.leading_field.as_ref()?);
+    Some((take(&mut i.value), text(&unit)))
+}
+
+fn unit_name(field: &DateTimeField) -> String {
+    match field {
+        DateTimeField::Custom(name) => name.value.to_ascii_lowercase(),
+        other => other.to_string().to_ascii_lowercase(),
+    }
+}
+
+fn rewrite(expr: &mut Expr) {
+    let new = match expr {
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } => {
+            let name = if *op == BinaryOperator::Plus { "date_add" } else { "date_sub" };
+            let (date, span) = match (&mut **left, &mut **right) {
+                // An interval with an interval is left to the planner.
+                (Expr::Interval(_), Expr::Interval(_)) => return,
+                (date, Expr::Interval(span)) => (date, span),
+                (Expr::Interval(span), date) if name == "date_add" => (date, span),
+                _ => return,
+            };
+            let Some((amount, unit)) = interval(span) else { return };
+            call(name, vec![take(date), amount, unit])
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
+            call("json_extract", vec![take(left), take(right)])
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => {
+            call("json_unquote", vec![call("json_extract", vec![take(left), take(right)])])
+        }
+        Expr::Extract { field, expr, .. } => {
+            let unit = unit_name(field);
+            call("date_part", vec![text(&unit), take(expr)])
+        }
+        Expr::Ceil { expr, field: CeilFloorKind::Scale(scale) } => {
+            call("ceil", vec![take(expr), Expr::Value(scale.clone())])
+        }
+        Expr::Floor { expr, field: CeilFloorKind::Scale(scale) } => {
+            call("floor", vec![take(expr), Expr::Value(scale.clone())])
+        }
+        Expr::Position { expr, r#in } => call("locate", vec![take(expr), take(r#in)]),
+        Expr::Substring { expr, substring_from: Some(from), substring_for, .. } => {
+            let mut args = vec![take(expr), take(from)];
+            args.extend(substring_for.as_mut().map(|e| take(e)));
+            call("substring", args)
+        }
+        Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+            let name = match trim_where {
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+                _ => "trim",
+            };
+            let mut args = vec![take(expr)];
+            args.extend(trim_what.as_mut().map(|e| take(e)));
+            if let Some(list) = trim_characters {
+                args.append(list);
+            }
+            call(name, args)
+        }
+        Expr::Function(function) => match rewrite_function(function) {
+            Some(new) => new,
+            None => return,
+        },
+        _ => return,
+    };
+    *expr = new;
+}
+
+/// Unqualified lower-case name.
+fn name_of(function: &Function) -> Option<String> {
+    match function.name.0.as_slice() {
+        [part] => Some(part.as_ident()?.value.to_ascii_lowercase()),
+        _ => None,
+    }
+}
+
+fn arg_mut(list: &mut FunctionArgumentList, k: usize) -> Option<&mut Expr> {
+    match list.args.get_mut(k)? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e),
+        _ => None,
+    }
+}
+
+fn push(list: &mut FunctionArgumentList, e: Expr) {
+    list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(e)));
+}
+
+/// GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the distinct
+/// values are collected as they are and joined afterwards.
+fn ordered_distinct(function: &mut Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let ordered = list.clauses.iter().any(|c| matches!(c, FunctionArgumentClause::OrderBy(_)));
+    let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+    if !ordered || !distinct || list.args.len() != 2 || function.over.is_some() {
+        return None;
+    }
+    let separator = take(arg_mut(list, 1)?);
+    list.args.truncate(1);
+    let present = Expr::IsNotNull(Box::new(arg_mut(list, 0)?.clone()));
+    function.filter = Some(Box::new(match function.filter.take() {
+        Some(filter) => Expr::BinaryOp { left: filter, op: BinaryOperator::And, right: Box::new(present) },
+        None => present,
+    }));
+    function.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    Some(call("array_to_string", vec![Expr::Function(function.clone()), separator]))
+}
+
+/// Changes a call in place, or gives the expression that takes its place.
+fn rewrite_function(function: &mut Function) -> Option<Expr> {
+    let name = name_of(function)?;
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let rename = |function: &mut Function, name: &str| function.name = ObjectName::from(vec![Ident::new(name)]);
+    match name.as_str() {
+        "date_add" | "adddate" | "date_sub" | "subdate" if list.args.len() == 2 => {
+            let Expr::Interval(span) = arg_mut(list, 1)? else { return None };
+            let (amount, unit) = interval(span)?;
+            *arg_mut(list, 1)? = amount;
+            push(list, unit);
+        }
+        "timestampdiff" | "timestampadd" if list.args.len() == 3 => {
+            let unit = arg_mut(list, 0)?;
+            if let Expr::Identifier(ident) = unit {
+                *unit = text(&ident.value.to_ascii_lowercase());
+            }
+        }
+        "group_concat" => {
+            let separator = list.clauses.iter().position(|c| matches!(c, FunctionArgumentClause::Separator(_)));
+            let separator = match separator.map(|at| list.clauses.remove(at)) {
+                Some(FunctionArgumentClause::Separator(value)) => Some(Expr::Value(value)),
+                _ => None,
+            };
+            match separator {
+                // MySQL: with SEPARATOR all arguments are joined. Doris: the second argument is the separator.
+                Some(separator) => {
+                    if list.args.len() > 1 {
+                        let parts = std::mem::take(&mut list.args);
+                        let parts = parts.into_iter().filter_map(|a| match a {
+                            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e),
+                            _ => None,
+                        });
+                        let joined = call("concat", parts.collect());
+                        push(list, joined);
+                    }
+                    push(list, separator);
+                }
+                None if list.args.len() == 1 => push(list, text(GROUP_CONCAT_SEPARATOR)),
+                None => {}
+            }
+            return ordered_distinct(function);
+        }
+        "multi_distinct_count" | "multi_distinct_sum" => {
+            list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            rename(function, name.trim_start_matches("multi_distinct_"));
+        }
+        "collect_list" | "collect_set" if list.args.len() == 1 && function.filter.is_none() => {
+            if name == "collect_set" {
+                list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            }
+            let argument = arg_mut(list, 0)?.clone();
+            function.filter = Some(Box::new(Expr::IsNotNull(Box::new(argument))));
+            rename(function, "array_agg");
+        }
+        "count_if" if list.args.len() == 1 => {
+            let condition = take(arg_mut(list, 0)?);
+            // COUNT skips the NULL of a condition that does not hold.
+            let counted = Expr::Case {
+                case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
+                operand: None,
+                conditions: vec![CaseWhen { condition, result: Expr::Value(Value::Number("1".into(), false).into()) }],
+                else_result: None,
+            };
+            *arg_mut(list, 0)? = counted;
+            rename(function, "count");
+        }
+        "sum0" if list.args.len() == 1 => {
+            rename(function, "sum");
+            let sum = Expr::Function(function.clone());
+            return Some(call("coalesce", vec![sum, Expr::Value(Value::Number("0".into(), false).into())]));
+        }
+        _ => {}
+    }
+    None
+}

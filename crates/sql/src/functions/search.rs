@@ -1,0 +1,137 @@
+//! Finding text in text, and splitting it into arrays.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::Result;
+
+use super::args::Args;
+use super::func::{Def, MANY, Ret, def};
+use super::string::{char_at, char_count};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("locate", &["position"], (2, 3), Ret::Int, |a| find(a, 1, 0)),
+    def("instr", &["strpos"], (2, 2), Ret::Int, |a| find(a, 0, 1)),
+    def("field", &[], (2, MANY), Ret::Int, field),
+    def("find_in_set", &[], (2, 2), Ret::Int, find_in_set),
+    def("starts_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.starts_with(t))),
+    def("ends_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.ends_with(t))),
+    def("null_or_empty", &[], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| Some(s.at(i).is_none_or(str::is_empty)))
+    }),
+    def("not_null_or_empty", &[], (1, 1), Ret::Bool, |a| {
+        let s = a.text(0)?;
+        a.bools(|i| Some(s.at(i).is_some_and(|s| !s.is_empty())))
+    }),
+    def("split_by_string", &[], (1, 3), Ret::By(text_list), split_by_string),
+    def("split_by_char", &[], (2, 2), Ret::By(text_list), split_by_string),
+    def("count_substrings", &[], (2, 2), Ret::Int, count_substrings),
+];
+
+fn pair(a: &Args, f: impl Fn(&str, &str) -> bool) -> Result<ArrayRef> {
+    let (s, t) = (a.text(0)?, a.text(1)?);
+    a.bools(|i| Some(f(s.at(i)?, t.at(i)?)))
+}
+
+/// Position of a text in another, counted in characters from 1, 0 if it is not there.
+fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
+    let (hay, needle) = (a.text(hay)?, a.text(needle)?);
+    let from = if a.has(2) { Some(a.int(2)?) } else { None };
+    a.ints(|i| {
+        let (hay, needle) = (hay.at(i)?, needle.at(i)?);
+        let from = match &from {
+            Some(from) => from.at(i)?,
+            None => 1,
+        };
+        let Ok(skip) = usize::try_from(from - 1) else {
+            return Some(0);
+        };
+        if skip > char_count(hay) {
+            return Some(0);
+        }
+        let start = char_at(hay, skip);
+        Some(hay[start..].find(needle).map_or(0, |at| char_count(&hay[..start + at]) as i64 + 1))
+    })
+}
+
+/// FIELD: as numbers if all arguments are numbers, else as text; NULL is found nowhere.
+fn field(a: &Args) -> Result<ArrayRef> {
+    if (0..a.len()).all(|k| a.data_type(k).is_numeric()) {
+        let columns = (0..a.len()).map(|k| a.double(k)).collect::<Result<Vec<_>>>()?;
+        return a.ints(|i| {
+            let Some(wanted) = columns[0].at(i) else { return Some(0) };
+            Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))
+        });
+    }
+    let columns = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    a.ints(|i| {
+        let Some(wanted) = columns[0].at(i) else { return Some(0) };
+        Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))
+    })
+}
+
+fn find_in_set(a: &Args) -> Result<ArrayRef> {
+    let (s, set) = (a.text(0)?, a.text(1)?);
+    a.ints(|i| {
+        let (s, set) = (s.at(i)?, set.at(i)?);
+        if s.contains(',') || set.is_empty() {
+            return Some(0);
+        }
+        Some(set.split(',').position(|part| part == s).map_or(0, |k| k as i64 + 1))
+    })
+}
+
+fn count_substrings(a: &Args) -> Result<ArrayRef> {
+    let (s, part) = (a.text(0)?, a.text(1)?);
+    a.ints(|i| {
+        let (s, part) = (s.at(i)?, part.at(i)?);
+        Some(if part.is_empty() { 0 } else { s.matches(part).count() as i64 })
+    })
+}
+
+/// ARRAY of text.
+pub fn text_list(_: &datafusion::logical_expr::ReturnFieldArgs) -> Result<DataType> {
+    Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))))
+}
+
+/// A column of text lists; `f` appends the row's values and says whether there is a list.
+pub fn text_lists(a: &Args, mut f: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>) -> Result<ArrayRef> {
+    let mut builder = ListBuilder::new(StringViewBuilder::new());
+    for i in 0..a.rows {
+        let valid = f(i, builder.values()).is_some();
+        builder.append(valid);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Parts of a text; without a delimiter its characters.
+fn split_by_string(a: &Args) -> Result<ArrayRef> {
+    let s = a.text(0)?;
+    let delimiter = if a.has(1) { Some(a.text(1)?) } else { None };
+    let limit = if a.has(2) { Some(a.int(2)?) } else { None };
+    text_lists(a, |i, out| {
+        let s = s.at(i)?;
+        let delimiter = match &delimiter {
+            Some(d) => d.at(i)?,
+            None => "",
+        };
+        let limit = match &limit {
+            Some(limit) => limit.at(i)?,
+            None => -1,
+        };
+        if delimiter.is_empty() {
+            let mut buffer = [0; 4];
+            s.chars().for_each(|c| out.append_value(c.encode_utf8(&mut buffer)));
+        } else if s.is_empty() {
+            // Doris: nothing splits into nothing.
+        } else if limit > 0 {
+            s.splitn(limit as usize, delimiter).for_each(|p| out.append_value(p));
+        } else {
+            s.split(delimiter).for_each(|p| out.append_value(p));
+        }
+        Some(())
+    })
+}
