@@ -311,3 +311,32 @@ async fn result_types() {
         assert_eq!(batches[0].schema().field(0).data_type(), &expected, "{expr}");
     }
 }
+
+/// The deepest statement that the parser lets through must be planned or refused, not overflow. The engine plans on
+/// its own big stacks; 16 MiB is what this needs at most.
+#[test]
+fn the_deepest_statements_plan() {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let session = Session::new();
+        for sql in [
+            format!("select 1{}", "+1".repeat(390)),
+            format!("select a{} from (select 1 as a) t", "+a".repeat(390)),
+            format!("select 1{}", " or 0".repeat(2_900)),
+            format!("select count(*) from (select 1 as a) t where a = 0{}", " or a = 1".repeat(2_500)),
+            format!("select {}1{}", "(".repeat(390), ")".repeat(390)),
+            format!("select a{} from (select 1e0 as a) t", "+a".repeat(390)),
+            format!("select a{} from (select 1 as a) t", "+a-a".repeat(60)),
+            format!("select {}1", "not ".repeat(390)),
+            format!("select {}1{}", "abs(".repeat(190), ")".repeat(190)),
+        ] {
+            let parsed = parse(&sql, &session.options).unwrap().remove(0);
+            let Statement::Query(query) = parsed.statement else { panic!() };
+            let start = std::time::Instant::now();
+            let result = runtime.block_on(session.run_query(&query));
+            assert!(start.elapsed().as_secs() < 30, "{}: {:?}", &sql[..40], start.elapsed());
+            assert!(result.is_ok(), "{}: {}", &sql[..30], result.unwrap_err());
+        }
+    };
+    std::thread::Builder::new().stack_size(16 << 20).spawn(run).unwrap().join().unwrap();
+}

@@ -19,7 +19,9 @@ pub enum CheckedOp {
     Multiply,
 }
 
-/// `BIGINT op BIGINT` as BIGINT; out of range is an error (MySQL's 1690).
+/// `BIGINT op BIGINT op ...` as BIGINT, from left to right; out of range is an error (MySQL's 1690).
+///
+/// A chain is one call with many arguments: planning nested calls takes time with the cube of their depth.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Checked {
     op: CheckedOp,
@@ -29,7 +31,7 @@ pub struct Checked {
 impl Checked {
     /// The function of one operation.
     pub fn new(op: CheckedOp) -> Checked {
-        Checked { op, signature: Signature::exact(vec![DataType::Int64, DataType::Int64], Volatility::Immutable) }
+        Checked { op, signature: Signature::variadic(vec![DataType::Int64], Volatility::Immutable) }
     }
 
     fn symbol(&self) -> char {
@@ -71,27 +73,34 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [left, right] = args.args.as_slice() else {
-            return Err(DataFusionError::Internal("checked arithmetic takes two arguments".into()));
-        };
         let datum = |value: &ColumnarValue| -> Result<Box<dyn Datum>> {
             Ok(match value {
                 ColumnarValue::Array(array) => Box::new(array.clone()),
                 ColumnarValue::Scalar(scalar) => Box::new(scalar.to_scalar()?),
             })
         };
-        let both_scalars = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
-        let result = self.apply(datum(left)?.as_ref(), datum(right)?.as_ref()).map_err(|e| match e {
-            ArrowError::ArithmeticOverflow(detail) => DataFusionError::Execution(format!(
-                "{OUT_OF_RANGE} in '{}' ({detail}); cast an operand to LARGEINT, DECIMAL or DOUBLE",
-                self.symbol()
-            )),
-            other => other.into(),
-        })?;
-        debug_assert_eq!(result.data_type(), &DataType::Int64);
-        if both_scalars {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        let all_scalars = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let mut result: Option<ColumnarValue> = None;
+        for argument in &args.args {
+            let Some(left) = result.take() else {
+                result = Some(argument.clone());
+                continue;
+            };
+            let value = self.apply(datum(&left)?.as_ref(), datum(argument)?.as_ref()).map_err(|e| match e {
+                ArrowError::ArithmeticOverflow(detail) => DataFusionError::Execution(format!(
+                    "{OUT_OF_RANGE} in '{}' ({detail}); cast an operand to LARGEINT, DECIMAL or DOUBLE",
+                    self.symbol()
+                )),
+                other => other.into(),
+            })?;
+            debug_assert_eq!(value.data_type(), &DataType::Int64);
+            let one = matches!((&left, argument), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+            result = Some(if one || all_scalars {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?)
+            } else {
+                ColumnarValue::Array(value)
+            });
         }
-        Ok(ColumnarValue::Array(result))
+        result.ok_or_else(|| DataFusionError::Internal("checked arithmetic takes arguments".into()))
     }
 }

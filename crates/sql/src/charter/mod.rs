@@ -144,7 +144,7 @@ fn is_dual(table: &TableRef) -> bool {
 /// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210).
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     let mut ast = query.ast.clone();
-    rewrite::drop_dual(&mut ast);
+    rewrite::simplify(&mut ast);
     let without_dual = QueryText { ast, ..query.clone() };
     let (names, found) = names::gather(&without_dual, context)?;
     let mut ast = without_dual.ast;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{BinaryExpr, Cast, TryCast};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, lit};
 use sqlparser::ast::BinaryOperator;
@@ -234,6 +234,17 @@ impl CharterPlanner {
             BinaryOperator::Minus => (Operator::Minus, &self.subtract),
             _ => (Operator::Multiply, &self.multiply),
         };
+        // Literals are added up here: a long sum of them would be a deep tree for nothing.
+        if let (Some(a), Some(b)) = (int_literal(&left), int_literal(&right)) {
+            let value = match op {
+                BinaryOperator::Plus => a.checked_add(b),
+                BinaryOperator::Minus => a.checked_sub(b),
+                _ => a.checked_mul(b),
+            };
+            if let Some(value) = value {
+                return lit(value);
+            }
+        }
         match (l, r) {
             (Class::Int(a), Class::Int(b)) => {
                 let wide = bits(&left, a).max(bits(&right, b));
@@ -244,7 +255,14 @@ impl CharterPlanner {
                     let t = int_type(wide * 2);
                     return binary(widen(left, &t, schema), native, widen(right, &t, schema));
                 };
-                checked.call(vec![left, right])
+                match left {
+                    // `(a + b) + c` is one call.
+                    Expr::ScalarFunction(mut chain) if Arc::ptr_eq(&chain.func, checked) => {
+                        chain.args.push(right);
+                        Expr::ScalarFunction(chain)
+                    }
+                    left => Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(checked), vec![left, right])),
+                }
             }
             (Class::Float, _) | (_, Class::Float) => {
                 let (left, right) = both(left, right, &DataType::Float64, schema);

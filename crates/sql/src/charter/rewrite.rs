@@ -537,10 +537,11 @@ pub(super) fn units(query: &mut Query) {
     let _ = walk::change(query, &mut Units);
 }
 
-/// `FROM DUAL` is no table.
-pub(super) fn drop_dual(query: &mut Query) {
-    struct Dual;
-    impl Change for Dual {
+/// First of all: `FROM DUAL` is no table, and long chains of AND or OR become balanced trees, because every later walk
+/// takes time with the square of the depth.
+pub(super) fn simplify(query: &mut Query) {
+    struct Simplify;
+    impl Change for Simplify {
         fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
             if let [from] = select.from.as_slice()
                 && from.joins.is_empty()
@@ -552,6 +553,62 @@ pub(super) fn drop_dual(query: &mut Query) {
             }
             Ok(())
         }
+
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+            if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
+                let op = op.clone();
+                balance(expr, &op);
+            }
+            Ok(())
+        }
     }
-    let _ = walk::change(query, &mut Dual);
+    // Neither can fail.
+    let _ = walk::change(query, &mut Simplify);
+}
+
+/// Chains shorter than this stay as they are.
+const CHAIN_MIN: usize = 16;
+
+/// Balances the left spine of one operator.
+fn balance(expr: &mut Expr, op: &BinaryOperator) {
+    let mut length = 1;
+    let mut at = &*expr;
+    while let Expr::BinaryOp { left, op: o, .. } = at
+        && o == op
+    {
+        length += 1;
+        at = left;
+    }
+    if length < CHAIN_MIN {
+        return;
+    }
+    let mut operands = Vec::with_capacity(length);
+    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
+    loop {
+        match rest {
+            Expr::BinaryOp { left, op: o, right } if o == *op => {
+                operands.push(*right);
+                rest = *left;
+            }
+            first => {
+                operands.push(first);
+                break;
+            }
+        }
+    }
+    operands.reverse();
+    while operands.len() > 1 {
+        let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
+        let mut from = operands.into_iter();
+        while let Some(left) = from.next() {
+            pairs.push(match from.next() {
+                Some(right) => binary(left, op.clone(), right),
+                None => left,
+            });
+        }
+        operands = pairs;
+    }
+    if let Some(whole) = operands.pop() {
+        *expr = whole;
+    }
 }

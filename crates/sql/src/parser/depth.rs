@@ -9,8 +9,12 @@ use sqlparser::tokenizer::{Token, Word};
 use super::cursor::{Source, Tokens};
 use crate::error::{Position, SqlError};
 
-/// Deepest tree. Doris's `expr_depth_limit` has the same default.
+/// Deepest tree, chains of AND and OR included. Doris's `expr_depth_limit` has the same default.
 pub const DEPTH_MAX: usize = 3_000;
+
+/// Deepest tree without those chains: they are balanced before planning, everything else stays as deep as it is, and
+/// planning takes time with the square of that. (`sqlparser` by itself allows 50.)
+pub const OPERATOR_DEPTH_MAX: usize = 400;
 
 /// Words that put one more level on the tree, and do not end at a comma.
 const OPERATOR_WORDS: &[&str] =
@@ -24,7 +28,8 @@ pub(super) fn too_deep(position: Option<Position>) -> SqlError {
         code: 1436,
         sqlstate: "HY000",
         message: format!(
-            "the statement is nested deeper than {DEPTH_MAX} levels; split it, or use IN (...) instead of OR chains"
+            "the statement is nested too deep: more than {OPERATOR_DEPTH_MAX} levels of operators, or {DEPTH_MAX} with AND \
+             and OR; split it, or use IN (...)"
         ),
         position,
     }
@@ -45,15 +50,19 @@ struct Level {
 
 impl Level {
     fn depth(&self) -> usize {
-        1 + self.logic + self.operand_max + self.chained
+        self.logic + self.operator_depth()
+    }
+
+    fn operator_depth(&self) -> usize {
+        1 + self.operand_max + self.chained
     }
 }
 
 /// Error if the statement's tree would be deeper than [`DEPTH_MAX`].
 pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError> {
     let mut open = vec![Level::default()];
-    // Depth of the levels below the innermost.
-    let mut below = 0;
+    // Depths of the levels below the innermost.
+    let (mut below, mut operators_below) = (0, 0);
     for (i, token) in tokens.tokens.iter().enumerate() {
         let Some(level) = open.last_mut() else { break };
         let mut opens = false;
@@ -93,15 +102,17 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
             _ => level.operand += 1,
         }
         level.operand_max = level.operand_max.max(level.operand);
-        if below + level.depth() > DEPTH_MAX {
+        if below + level.depth() > DEPTH_MAX || operators_below + level.operator_depth() > OPERATOR_DEPTH_MAX {
             return Err(too_deep(Some(source.position(tokens.ranges[i].clone()))));
         }
         if opens {
             below += level.depth();
+            operators_below += level.operator_depth();
             open.push(Level::default());
         } else if closes && open.len() > 1 {
             open.pop();
             below -= open.last().map_or(0, Level::depth);
+            operators_below -= open.last().map_or(0, Level::operator_depth);
         }
     }
     Ok(())
@@ -143,9 +154,11 @@ mod tests {
     #[test]
     fn the_deepest_allowed_statement_parses_on_a_small_stack() {
         let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(|| {
-            let deep = format!("select 1{}", "+1".repeat(2_990));
+            let deep = format!("select 1{}", "+1".repeat(390));
             assert!(parse(&deep, &ParseOptions::default()).is_ok());
-            let deep = format!("select {}1{}", "(".repeat(1_400), ")".repeat(1_400));
+            let deep = format!("select {}1{}", "(".repeat(390), ")".repeat(390));
+            assert!(parse(&deep, &ParseOptions::default()).is_ok());
+            let deep = format!("select 1{}", " or 1".repeat(2_990));
             assert!(parse(&deep, &ParseOptions::default()).is_ok());
         });
         assert!(thread.unwrap().join().is_ok());

@@ -18,7 +18,7 @@ mod words;
 
 use sqlparser::tokenizer::{Token, Tokenizer};
 
-pub use depth::DEPTH_MAX;
+pub use depth::{DEPTH_MAX, OPERATOR_DEPTH_MAX};
 pub use dialect::TYPE_NAME;
 pub use words::near_match;
 
