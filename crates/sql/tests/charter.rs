@@ -61,7 +61,9 @@ impl Session {
         let builder = SessionStateBuilder::new()
             .with_config(configure(SessionConfig::new().with_target_partitions(2)))
             .with_default_features();
-        let context = SessionContext::new_with_state(install(builder).build());
+        let mut state = install(builder).build();
+        dipper_sql::functions::register_all(&mut state).unwrap();
+        let context = SessionContext::new_with_state(state);
         Session {
             context,
             views: HashMap::new(),

@@ -21,7 +21,7 @@ pub mod datetime;
 pub mod interval;
 mod names;
 pub mod operators;
-pub(crate) mod rewrite;
+mod rewrite;
 pub mod session;
 mod tables;
 pub mod text;
@@ -150,7 +150,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     let mut ast = without_dual.ast;
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
-    rewrite::units(&mut ast);
+    rewrite::calls(&mut ast);
     names::resolve(&mut ast, &names, &found, query.ansi_quotes);
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     Ok(Prepared { query: ast, warnings, headers })

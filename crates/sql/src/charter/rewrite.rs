@@ -63,7 +63,7 @@ fn string(text: impl Into<String>) -> Expr {
 }
 
 /// A call `name(args)`.
-pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(ast::Function {
         name: ast::ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
@@ -355,7 +355,7 @@ impl Rewriter<'_> {
         }
     }
 
-    fn function(&self, mut function: ast::Function) -> Expr {
+    fn function(&self, function: ast::Function) -> Expr {
         let Some(name) = function_name(&function) else { return Expr::Function(function) };
         if function.over.is_none()
             && let Some(args) = plain_args(&function)
@@ -378,29 +378,7 @@ impl Rewriter<'_> {
                 _ => {}
             }
         }
-        if let FunctionArguments::List(list) = &mut function.args
-            && name == "group_concat"
-        {
-            group_concat(list);
-        }
         Expr::Function(function)
-    }
-}
-
-/// `GROUP_CONCAT(x, ', ')` of Doris is `GROUP_CONCAT(x SEPARATOR ', ')` of MySQL; both become an argument.
-fn group_concat(list: &mut ast::FunctionArgumentList) {
-    let mut separator = None;
-    list.clauses.retain(|clause| match clause {
-        ast::FunctionArgumentClause::Separator(value) => {
-            separator = Some(value.clone());
-            false
-        }
-        _ => true,
-    });
-    if let Some(separator) = separator
-        && let Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) = separator.value
-    {
-        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(string(s))));
     }
 }
 
@@ -517,11 +495,12 @@ fn select_clauses(select: &mut Select) {
     select.select_modifiers = None;
 }
 
-/// Units are names to the parser (`TIMESTAMPDIFF(DAY, ..)`): they become strings before names are resolved.
-pub(super) fn units(query: &mut Query) {
-    struct Units;
-    impl Change for Units {
-        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+/// Calls with a syntax of their own become plain calls ([`crate::functions`] knows them), before names are resolved:
+/// the units in `TIMESTAMPDIFF(DAY, ..)` are names to the parser.
+pub(super) fn calls(query: &mut Query) {
+    struct Calls;
+    impl Change for Calls {
+        fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
             if let Expr::Function(function) = expr
                 && function_name(function).is_some_and(|n| UNIT_FIRST.contains(&n.as_str()))
                 && let FunctionArguments::List(list) = &mut function.args
@@ -531,10 +510,12 @@ pub(super) fn units(query: &mut Query) {
             {
                 *first = string(unit.value.to_ascii_lowercase());
             }
+            crate::functions::rewrite_call(expr);
             Ok(())
         }
     }
-    let _ = walk::change(query, &mut Units);
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Calls);
 }
 
 /// First of all: `FROM DUAL` is no table, and long chains of AND or OR become balanced trees, because every later walk

@@ -34,7 +34,7 @@ use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 
 pub use information::SessionInfo;
-pub use rewrite::rewrite_calls;
+pub use rewrite::{rewrite_call, rewrite_calls};
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {

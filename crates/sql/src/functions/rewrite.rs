@@ -18,7 +18,7 @@ const GROUP_CONCAT_SEPARATOR: &str = ", ";
 /// Rewrites the calls in a statement, a query or an expression, innermost first.
 pub fn rewrite_calls<V: VisitMut>(node: &mut V) {
     let _ = visit_expressions_mut(node, |expr| {
-        rewrite(expr);
+        rewrite_call(expr);
         ControlFlow::<()>::Continue(())
     });
 }
@@ -65,7 +65,8 @@ fn unit_name(field: &DateTimeField) -> String {
     }
 }
 
-fn rewrite(expr: &mut Expr) {
+/// Rewrites one call whose arguments are rewritten already.
+pub fn rewrite_call(expr: &mut Expr) {
     let new = match expr {
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } => {
             let name = if *op == BinaryOperator::Plus { "date_add" } else { "date_sub" };

@@ -4,9 +4,7 @@
 
 use std::any::TypeId;
 
-use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, Value,
-};
+use sqlparser::ast::{BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -14,7 +12,6 @@ use sqlparser::tokenizer::{Span, Token, Word};
 
 use super::ParseOptions;
 use super::types::parse_type;
-use crate::charter::rewrite::call;
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
 /// type's text, which [`crate::types::SqlType::parse`] reads back.
@@ -200,8 +197,7 @@ pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> 
     Ok(DataType::Custom(name, vec![parsed.to_string()]))
 }
 
-/// `INTERVAL value unit`. The units that Arrow's intervals know stay an interval; the others (QUARTER, MICROSECOND,
-/// HOUR_MINUTE and so on) become a call of our own function.
+/// `INTERVAL value unit`, with MySQL's units that `sqlparser` does not know (QUARTER, HOUR_MINUTE and so on).
 fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
     let value = parser.parse_expr()?;
@@ -218,11 +214,7 @@ fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
         "hour" => DateTimeField::Hour,
         "minute" => DateTimeField::Minute,
         "second" => DateTimeField::Second,
-        _ if UNITS.contains(&unit.as_str()) => {
-            parser.advance_token();
-            let unit = Expr::value(Value::SingleQuotedString(unit));
-            return Ok(call(crate::charter::interval::NAME, vec![value, unit]));
-        }
+        _ if UNITS.contains(&unit.as_str()) => DateTimeField::Custom(Ident::new(unit)),
         _ => return parser.expected("a unit such as DAY behind the value of INTERVAL", token),
     };
     parser.advance_token();
