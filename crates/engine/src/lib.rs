@@ -1,1 +1,37 @@
-//! Sessions, catalogs, plans, scans: where DataFusion meets files and tables.
+//! Sessions, catalogs, plans and scans: the only crate that knows both DataFusion and dipper's own storage.
+//!
+//! ```text
+//! Engine ── shared by all sessions: catalog, memory pool, function registry, CPU threads, running statements
+//!   └─ Session ── one client: database, variables, transaction state, warnings
+//!        └─ execute(statement) ── Outcome::Rows (a stream of batches) or Outcome::Done
+//! ```
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`files`] | which files does a path mean, and may they be read? |
+//! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
+//! | [`scan`] | how are text files scanned inside a DataFusion plan? |
+//! | [`statements`] | what does each statement that is not a query do? |
+//! | [`variables`] | which session variables exist and which act? |
+//! | [`process`] | what is running, and how is it killed? |
+
+pub mod engine;
+pub mod error;
+pub mod files;
+pub mod info_schema;
+mod near;
+pub mod process;
+mod query;
+pub mod result;
+pub mod scan;
+pub mod session;
+mod sink;
+pub mod statements;
+pub mod tables;
+pub mod variables;
+
+pub use engine::{Engine, EngineOptions};
+pub use error::{EngineError, Result};
+pub use files::FileAccess;
+pub use result::{Column, Done, Outcome, Rows};
+pub use session::{ClientInfo, Session};

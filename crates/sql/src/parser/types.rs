@@ -222,7 +222,9 @@ impl TypeReader<'_, '_> {
                     let name = self.parser.parse_identifier()?.value;
                     let _ = self.parser.consume_token(&Token::Colon);
                     let t = self.read(depth + 1)?;
-                    let comment = if self.accept("COMMENT") { Some(self.parser.parse_literal_string()?) } else { None };
+                    // After `>>` this struct is closed too, and a comment is the column's.
+                    let has_comment = !self.pending_close && self.accept("COMMENT");
+                    let comment = if has_comment { Some(self.parser.parse_literal_string()?) } else { None };
                     fields.push((name, t, comment));
                     if self.pending_close || !self.parser.consume_token(&Token::Comma) {
                         break;

@@ -1,0 +1,205 @@
+//! What all sessions of a process share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionConfig;
+use dipper_store::catalog::Catalog;
+use object_store::ObjectStore;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::{FileAccess, cannot};
+use crate::process::Processes;
+use crate::query::CATALOG;
+use crate::session::{ClientInfo, Session};
+use crate::variables::Globals;
+
+/// How an [`Engine`] is set up.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// The data directory; created when it is not there. `None`: nothing outlives the process.
+    pub data: Option<PathBuf>,
+    /// Which local files statements may read and write.
+    pub access: FileAccess,
+    /// Bytes that statements may use together; `None`: 80% of what the machine (or its cgroup) has.
+    pub memory_bytes: Option<u64>,
+    /// Threads for queries; `None`: one per core.
+    pub threads: Option<usize>,
+    /// Where sorts and aggregations spill; `None`: the system's temporary directory.
+    pub spill_dir: Option<PathBuf>,
+    /// Niceness of the query threads: above 0 they give way to the threads that talk to clients.
+    pub nice: i32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            data: None,
+            access: FileAccess::Any,
+            memory_bytes: None,
+            threads: None,
+            spill_dir: None,
+            nice: 0,
+        }
+    }
+}
+
+/// Stack of the query threads. Planning recurses over expression trees; `recursive_protection` grows stacks where
+/// DataFusion recurses itself, this is for everything else. Only touched pages cost memory.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Shared by all sessions: catalog, memory pool, function registry, query threads.
+pub struct Engine {
+    pub(crate) options: EngineOptions,
+    pub(crate) catalog: Catalog,
+    pub(crate) globals: Arc<Globals>,
+    pub(crate) processes: Arc<Processes>,
+    /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
+    pub(crate) template: SessionState,
+    pub(crate) threads: usize,
+    next_connection: AtomicU32,
+    cpu: Option<tokio::runtime::Runtime>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens the data directory and starts the query threads.
+    ///
+    /// # Errors
+    /// The data directory cannot be used, or holds something that this version does not read.
+    pub async fn open(options: EngineOptions) -> Result<Arc<Engine>> {
+        let store: Arc<dyn ObjectStore> = match &options.data {
+            None => Arc::new(object_store::memory::InMemory::new()),
+            Some(dir) => Arc::new(dipper_store::local::LocalStore::open(dir).map_err(|e| {
+                EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", dir.display()))
+            })?),
+        };
+        let catalog = Catalog::open(store).await?;
+        let threads = options
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+            .max(1);
+        let nice = options.nice;
+        let cpu = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
+            .on_thread_start(move || lower_priority(nice))
+            .enable_all()
+            .build()
+            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the query threads: {e}")))?;
+        let runtime = runtime_env(&options)?;
+        let template = template(runtime)?;
+        Ok(Arc::new(Engine {
+            options,
+            catalog,
+            globals: Arc::new(Globals::default()),
+            processes: Arc::new(Processes::default()),
+            template,
+            threads,
+            next_connection: AtomicU32::new(1),
+            cpu: Some(cpu),
+        }))
+    }
+
+    /// A new session.
+    pub fn session(self: &Arc<Self>, client: ClientInfo) -> Session {
+        Session::new(Arc::clone(self), client)
+    }
+
+    /// A connection number that no session of this process has.
+    pub fn next_connection_id(&self) -> u32 {
+        self.next_connection.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The sessions of this process.
+    pub fn processes(&self) -> &Arc<Processes> {
+        &self.processes
+    }
+
+    /// Variables of GLOBAL scope.
+    pub fn globals(&self) -> &Arc<Globals> {
+        &self.globals
+    }
+
+    /// The query threads.
+    pub(crate) fn cpu(&self) -> &tokio::runtime::Handle {
+        self.cpu.as_ref().expect("only taken in drop").handle()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // A runtime must not block in an asynchronous context, where the last session may end.
+        if let Some(cpu) = self.cpu.take() {
+            cpu.shutdown_background();
+        }
+    }
+}
+
+/// The state that sessions copy: settings, functions and rules that do not depend on a session.
+fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+    let mut config = dipper_sql::charter::configure(SessionConfig::new());
+    let options = config.options_mut();
+    options.catalog.create_default_catalog_and_schema = false;
+    options.catalog.information_schema = false;
+    options.catalog.default_catalog = CATALOG.into();
+    options.execution.collect_statistics = true;
+    // Filters run inside the Parquet decoder, which then skips the other columns of rows that fail.
+    options.execution.parquet.pushdown_filters = true;
+    options.execution.parquet.reorder_filters = true;
+    let builder = SessionStateBuilder::new_with_default_features().with_config(config).with_runtime_env(runtime);
+    let mut state = dipper_sql::charter::install(builder).build();
+    dipper_sql::functions::register_all(&mut state)?;
+    Ok(state)
+}
+
+fn runtime_env(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
+    let memory = options.memory_bytes.unwrap_or_else(|| machine_memory_bytes() / 10 * 8) as usize;
+    let pool = TrackConsumersPool::new(FairSpillPool::new(memory), std::num::NonZero::new(3).expect("3 is not 0"));
+    let mut builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
+    if let Some(dir) = &options.spill_dir {
+        std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create the spill directory", &e))?;
+        builder = builder.with_disk_manager_builder(
+            DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![dir.clone()])),
+        );
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+/// Memory of the machine, or of the cgroup that confines this process, whichever is less.
+fn machine_memory_bytes() -> u64 {
+    let cgroup = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|s| s.trim().parse::<u64>().ok());
+    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|s| {
+        let line = s.lines().find(|l| l.starts_with("MemTotal:"))?.to_string();
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    // Without /proc: small enough for any machine that this runs on.
+    total.map_or(2 << 30, |kib| kib * 1024).min(cgroup.unwrap_or(u64::MAX))
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn lower_priority(nice: i32) {
+    if nice != 0 {
+        // SAFETY: setpriority takes three integers; PRIO_PROCESS with 0 is the calling thread on Linux. A refusal
+        // leaves the priority as it is, which is not an error.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority(_nice: i32) {}

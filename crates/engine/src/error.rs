@@ -1,0 +1,298 @@
+//! The errors that clients see: MySQL codes with a message that names the object and the way out.
+
+use std::fmt;
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use dipper_sql::error::SqlError;
+use dipper_store::catalog::CatalogError;
+use dipper_text::error::{ErrorKind as TextKind, TextError};
+
+/// Result with an [`EngineError`].
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// What went wrong, in the kinds that differ in what the client should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The statement does not parse.
+    Syntax,
+    /// The statement parses and makes no sense: wrong types, wrong number of arguments.
+    Invalid,
+    /// Understood, but dipper cannot do it.
+    Unsupported,
+    /// No such database.
+    NoDatabase,
+    /// A name without database, and no database is selected.
+    NoDatabaseSelected,
+    /// The database is there already.
+    DatabaseExists,
+    /// No such table or view.
+    NoTable,
+    /// The table or view is there already.
+    TableExists,
+    /// It is a view where a table is wanted, or the other way round.
+    WrongObject,
+    /// No such column.
+    NoColumn,
+    /// The column name is ambiguous.
+    AmbiguousColumn,
+    /// No such function.
+    NoFunction,
+    /// No such variable.
+    NoVariable,
+    /// The variable cannot be set to this.
+    BadVariable,
+    /// No such file, or it cannot be read.
+    File,
+    /// Not allowed.
+    Denied,
+    /// A value in the data does not fit its type.
+    BadValue,
+    /// A computed value is out of range.
+    OutOfRange,
+    /// The memory or disk budget is used up.
+    Resources,
+    /// The statement ran longer than query_timeout.
+    Timeout,
+    /// The statement was killed.
+    Killed,
+    /// No such connection.
+    NoThread,
+    /// No such prepared statement.
+    NoStatement,
+    /// The catalog cannot be read or written.
+    Storage,
+    /// A bug.
+    Internal,
+}
+
+impl ErrorKind {
+    /// MySQL error number and SQLSTATE.
+    pub fn code(self) -> (u16, &'static str) {
+        match self {
+            ErrorKind::Syntax => (1064, "42000"),
+            ErrorKind::Invalid => (1105, "HY000"),
+            ErrorKind::Unsupported => (1235, "42000"),
+            ErrorKind::NoDatabase => (1049, "42000"),
+            ErrorKind::NoDatabaseSelected => (1046, "3D000"),
+            ErrorKind::DatabaseExists => (1007, "HY000"),
+            ErrorKind::NoTable => (1146, "42S02"),
+            ErrorKind::TableExists => (1050, "42S01"),
+            ErrorKind::WrongObject => (1347, "HY000"),
+            ErrorKind::NoColumn => (1054, "42S22"),
+            ErrorKind::AmbiguousColumn => (1052, "23000"),
+            ErrorKind::NoFunction => (1305, "42000"),
+            ErrorKind::NoVariable => (1193, "HY000"),
+            ErrorKind::BadVariable => (1231, "42000"),
+            ErrorKind::File => (29, "HY000"),
+            ErrorKind::Denied => (1227, "42000"),
+            ErrorKind::BadValue => (1366, "22007"),
+            ErrorKind::OutOfRange => (1690, "22003"),
+            ErrorKind::Resources => (1041, "HY000"),
+            ErrorKind::Timeout => (3024, "HY000"),
+            ErrorKind::Killed => (1317, "70100"),
+            ErrorKind::NoThread => (1094, "HY000"),
+            ErrorKind::NoStatement => (1243, "HY000"),
+            ErrorKind::Storage => (1030, "HY000"),
+            ErrorKind::Internal => (1815, "HY000"),
+        }
+    }
+}
+
+/// An error for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineError {
+    /// What kind.
+    pub kind: ErrorKind,
+    /// MySQL error number.
+    pub code: u16,
+    /// SQLSTATE, five characters.
+    pub sqlstate: &'static str,
+    /// Object, expected, found, position, way out.
+    pub message: String,
+    /// The line of the statement and a caret, two lines, for syntax errors.
+    pub caret: Option<String>,
+}
+
+impl EngineError {
+    /// An error of `kind`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let (code, sqlstate) = kind.code();
+        EngineError { kind, code, sqlstate, message: message.into(), caret: None }
+    }
+
+    /// Understood, but dipper cannot do it.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Parses and makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Carries this error through DataFusion, from where [`From<DataFusionError>`] takes it out again.
+    pub fn into_datafusion(self) -> DataFusionError {
+        DataFusionError::External(Box::new(self))
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<SqlError> for EngineError {
+    fn from(e: SqlError) -> Self {
+        let kind = match e.code {
+            1054 => ErrorKind::NoColumn,
+            1052 => ErrorKind::AmbiguousColumn,
+            1235 => ErrorKind::Unsupported,
+            1064 => ErrorKind::Syntax,
+            _ => ErrorKind::Invalid,
+        };
+        let caret = Some(e.caret()).filter(|c| !c.is_empty());
+        EngineError { kind, code: e.code, sqlstate: e.sqlstate, message: e.to_string(), caret }
+    }
+}
+
+impl From<TextError> for EngineError {
+    fn from(e: TextError) -> Self {
+        let kind = match e.kind {
+            TextKind::Options => ErrorKind::Invalid,
+            TextKind::Io | TextKind::Changed | TextKind::Compression => ErrorKind::File,
+            TextKind::BadValue | TextKind::BadRecord | TextKind::InvalidUtf8 => ErrorKind::BadValue,
+            TextKind::Limit => ErrorKind::Resources,
+            TextKind::Cancelled => ErrorKind::Killed,
+            _ => ErrorKind::Invalid,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<CatalogError> for EngineError {
+    fn from(e: CatalogError) -> Self {
+        let kind = match &e {
+            CatalogError::DatabaseExists { .. } => ErrorKind::DatabaseExists,
+            CatalogError::DatabaseNotFound { .. } => ErrorKind::NoDatabase,
+            CatalogError::TableExists { .. } => ErrorKind::TableExists,
+            CatalogError::TableNotFound { .. } => ErrorKind::NoTable,
+            CatalogError::WrongKind { .. } => ErrorKind::WrongObject,
+            CatalogError::Chain(_) => ErrorKind::Storage,
+            _ => ErrorKind::Invalid,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<DataFusionError> for EngineError {
+    fn from(e: DataFusionError) -> Self {
+        from_datafusion(&e)
+    }
+}
+
+/// Finds our own errors inside DataFusion's, and gives its own ones their MySQL code.
+fn from_datafusion(e: &DataFusionError) -> EngineError {
+    match e {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => from_datafusion(inner),
+        DataFusionError::Shared(inner) => from_datafusion(inner),
+        DataFusionError::Collection(all) if !all.is_empty() => from_datafusion(&all[0]),
+        DataFusionError::External(inner) => from_boxed(inner.as_ref()),
+        DataFusionError::ArrowError(inner, _) => from_arrow(inner, e),
+        DataFusionError::SQL(inner, _) => EngineError::new(ErrorKind::Syntax, inner.to_string()),
+        DataFusionError::NotImplemented(m) => EngineError::unsupported(m),
+        DataFusionError::SchemaError(inner, _) => from_schema(inner),
+        DataFusionError::ResourcesExhausted(m) => EngineError::new(
+            ErrorKind::Resources,
+            format!(
+                "the statement needs more memory than its budget: {m}; raise --memory or select fewer rows or columns"
+            ),
+        ),
+        DataFusionError::Plan(m) => EngineError::new(plan_kind(m), m),
+        DataFusionError::Execution(m) => EngineError::new(ErrorKind::Invalid, m),
+        DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
+        DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
+        DataFusionError::ParquetError(inner) => {
+            EngineError::new(ErrorKind::File, format!("cannot read Parquet file: {inner}"))
+        }
+        DataFusionError::IoError(inner) => EngineError::new(io_kind(inner), inner.to_string()),
+        other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
+    }
+}
+
+fn plan_kind(message: &str) -> ErrorKind {
+    if message.starts_with("Invalid function") {
+        ErrorKind::NoFunction
+    } else if message.starts_with("table '") && message.ends_with("not found") {
+        ErrorKind::NoTable
+    } else {
+        ErrorKind::Invalid
+    }
+}
+
+fn from_boxed(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> EngineError {
+    if let Some(e) = inner.downcast_ref::<EngineError>() {
+        e.clone()
+    } else if let Some(e) = inner.downcast_ref::<DataFusionError>() {
+        from_datafusion(e)
+    } else if let Some(e) = inner.downcast_ref::<SqlError>() {
+        e.clone().into()
+    } else if let Some(e) = inner.downcast_ref::<arrow::error::ArrowError>() {
+        EngineError::invalid(e.to_string())
+    } else {
+        EngineError::invalid(inner.to_string())
+    }
+}
+
+fn from_arrow(inner: &arrow::error::ArrowError, whole: &DataFusionError) -> EngineError {
+    use arrow::error::ArrowError;
+    match inner {
+        ArrowError::ExternalError(e) => from_boxed(e.as_ref()),
+        ArrowError::ArithmeticOverflow(m) => EngineError::new(
+            ErrorKind::OutOfRange,
+            format!("value is out of range: {m}; cast an operand to a wider type"),
+        ),
+        ArrowError::IoError(_, e) => EngineError::new(io_kind(e), e.to_string()),
+        ArrowError::CastError(m) | ArrowError::ParseError(m) => EngineError::new(ErrorKind::BadValue, m),
+        _ => EngineError::invalid(whole.strip_backtrace()),
+    }
+}
+
+fn io_kind(e: &std::io::Error) -> ErrorKind {
+    match e.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Resources,
+        _ => ErrorKind::File,
+    }
+}
+
+fn from_schema(e: &SchemaError) -> EngineError {
+    match e {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let near = crate::near::closest(&field.name, valid_fields.iter().map(|c| c.name.as_str()));
+            let hint = match near {
+                Some(name) => format!("; did you mean {name}?"),
+                None if valid_fields.is_empty() => String::new(),
+                None => {
+                    let mut names: Vec<_> = valid_fields.iter().take(12).map(|c| c.name.as_str()).collect();
+                    if valid_fields.len() > 12 {
+                        names.push("...");
+                    }
+                    format!("; columns are: {}", names.join(", "))
+                }
+            };
+            EngineError::new(
+                ErrorKind::NoColumn,
+                format!("Unknown column '{}' in 'field list'{hint}", field.flat_name()),
+            )
+        }
+        SchemaError::AmbiguousReference { field } => EngineError::new(
+            ErrorKind::AmbiguousColumn,
+            format!("Column '{}' in field list is ambiguous; write table.{}", field.flat_name(), field.name),
+        ),
+        other => EngineError::invalid(other.to_string()),
+    }
+}

@@ -1,0 +1,334 @@
+//! Which files a path means, and whether they may be read.
+//!
+//! A path is a file, a directory (every file below it whose name does not start with `_` or `.`, as Hive and Spark
+//! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). Local only; `file://` in front is accepted.
+
+pub mod partitions;
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Which local files statements may read and write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileAccess {
+    /// Whatever the process may: `dipper sql` runs with its user's own rights.
+    Any,
+    /// Only below these directories (canonical), symbolic links resolved. Empty: none at all.
+    Below(Vec<PathBuf>),
+}
+
+impl FileAccess {
+    /// Access below `dirs`, each made canonical.
+    ///
+    /// # Errors
+    /// A directory does not exist or cannot be read.
+    pub fn below<P: AsRef<Path>>(dirs: impl IntoIterator<Item = P>) -> Result<Self> {
+        let mut all = Vec::new();
+        for dir in dirs {
+            let dir = dir.as_ref();
+            all.push(dir.canonicalize().map_err(|e| cannot(dir, "use as an allowed directory", &e))?);
+        }
+        Ok(FileAccess::Below(all))
+    }
+
+    /// Passes when `path`, with links resolved, lies below an allowed directory. What does not exist yet is judged by
+    /// the nearest existing directory above it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Denied`], naming the path and the flag that allows it.
+    pub fn check(&self, path: &Path) -> Result<()> {
+        let FileAccess::Below(dirs) = self else { return Ok(()) };
+        if path.components().any(|c| matches!(c, std::path::Component::ParentDir)) && path.canonicalize().is_err() {
+            return Err(self.denied(path));
+        }
+        let mut existing = path;
+        let real = loop {
+            match existing.canonicalize() {
+                Ok(real) => break real,
+                Err(_) => match existing.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => existing = parent,
+                    _ => break std::env::current_dir().unwrap_or_default(),
+                },
+            }
+        };
+        if dirs.iter().any(|d| real.starts_with(d)) { Ok(()) } else { Err(self.denied(path)) }
+    }
+
+    fn denied(&self, path: &Path) -> EngineError {
+        let allowed = match self {
+            FileAccess::Below(dirs) if !dirs.is_empty() => {
+                let dirs: Vec<_> = dirs.iter().map(|d| d.display().to_string()).collect();
+                format!("allowed are files below {}", dirs.join(", "))
+            }
+            _ => "no directory is allowed".to_string(),
+        };
+        EngineError::new(
+            ErrorKind::Denied,
+            format!(
+                "access to '{}' denied: {allowed}; start the server with --allow-dir DIR to allow more",
+                path.display()
+            ),
+        )
+    }
+}
+
+/// A file as it was listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub len: u64,
+    /// Last change.
+    pub modified: SystemTime,
+}
+
+impl FileEntry {
+    /// The file at `path`, links followed.
+    ///
+    /// # Errors
+    /// It is not there or may not be looked at.
+    pub fn of(path: PathBuf) -> Result<Self> {
+        let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
+        Ok(FileEntry { len: meta.len(), modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path })
+    }
+
+    /// The path for messages.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// The local path that a location in a statement means: `file:///x`, `file:/x` or a plain path.
+///
+/// # Errors
+/// Another scheme.
+pub fn local_path(location: &str) -> Result<PathBuf> {
+    let rest = match location.split_once("://") {
+        Some(("file", rest)) => rest.strip_prefix("localhost").unwrap_or(rest),
+        Some((scheme, _)) => {
+            return Err(EngineError::unsupported(format!(
+                "'{location}': the scheme {scheme}:// is not supported yet; use a local path or file://"
+            )));
+        }
+        None => location.strip_prefix("file:").unwrap_or(location),
+    };
+    if rest.is_empty() {
+        return Err(EngineError::new(ErrorKind::File, format!("'{location}' names no file")));
+    }
+    if rest.contains('\0') {
+        return Err(EngineError::new(ErrorKind::File, "a path holds a NUL byte".to_string()));
+    }
+    Ok(PathBuf::from(rest))
+}
+
+/// Whether the path has glob characters and no file of exactly that name.
+pub fn is_glob(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists()
+}
+
+/// Lists the files that `location` means, by name. Never empty.
+///
+/// # Errors
+/// Nothing matches (near names are given), a directory cannot be read, or access is denied.
+pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
+    let path = local_path(location)?;
+    let mut found = Vec::new();
+    if is_glob(&path) {
+        for pattern in braces(&path.to_string_lossy()) {
+            expand_glob(&pattern, access, &mut found)?;
+        }
+    } else {
+        access.check(&path)?;
+        let meta = std::fs::metadata(&path).map_err(|e| cannot_with_near(&path, &e))?;
+        if meta.is_dir() {
+            walk(&path, access, &mut found)?;
+        } else {
+            found.push(FileEntry::of(path.clone())?);
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.dedup_by(|a, b| a.path == b.path);
+    if found.is_empty() {
+        return Err(EngineError::new(ErrorKind::File, format!("no files match '{location}'")));
+    }
+    Ok(found)
+}
+
+fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -> Result<()> {
+    let bad = |e: glob::PatternError| EngineError::invalid(format!("'{pattern}' is not a glob pattern: {}", e.msg));
+    let options =
+        glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+    for entry in glob::glob_with(pattern, options).map_err(bad)? {
+        let path = entry.map_err(|e| cannot(&e.path().to_path_buf(), "list", e.error()))?;
+        access.check(&path)?;
+        let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
+        if meta.is_dir() {
+            // `dir/**` also yields directories; their files are matched by themselves.
+            if !pattern.ends_with("**") {
+                walk(&path, access, found)?;
+            }
+        } else if !hidden(&path) {
+            found.push(FileEntry::of(path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Every visible file below `dir`, links followed and checked.
+pub(crate) fn walk(dir: &Path, access: &FileAccess, found: &mut Vec<FileEntry>) -> Result<()> {
+    walk_to(dir, access, found, 0)
+}
+
+/// Deeper than any real layout; a cycle of symbolic links ends here.
+const DEPTH_MAX: usize = 64;
+
+fn walk_to(dir: &Path, access: &FileAccess, found: &mut Vec<FileEntry>, depth: usize) -> Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(EngineError::new(
+            ErrorKind::File,
+            format!("'{}' is nested more than {DEPTH_MAX} deep", dir.display()),
+        ));
+    }
+    access.check(dir)?;
+    for path in children(dir)? {
+        let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
+        if meta.is_dir() {
+            walk_to(&path, access, found, depth + 1)?;
+        } else {
+            access.check(&path)?;
+            found.push(FileEntry::of(path)?);
+        }
+    }
+    Ok(())
+}
+
+/// The visible entries of a directory, by name.
+pub(crate) fn children(dir: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e: &std::io::Error| cannot(dir, "list", e);
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|e| failed(&e))? {
+        let path = entry.map_err(|e| failed(&e))?.path();
+        if !hidden(&path) {
+            all.push(path);
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"_") || n.as_encoded_bytes().starts_with(b"."))
+}
+
+/// `a{b,c}d` to `abd`, `acd`; the glob crate has no braces.
+fn braces(pattern: &str) -> Vec<String> {
+    let Some(open) = pattern.find('{') else { return vec![pattern.to_string()] };
+    let mut depth = 0;
+    let mut parts = vec![open + 1];
+    for (i, c) in pattern.char_indices().skip_while(|(i, _)| *i < open) {
+        match c {
+            '{' => depth += 1,
+            ',' if depth == 1 => parts.push(i + 1),
+            '}' => {
+                depth -= 1;
+                if depth == 0 {
+                    parts.push(i + 1);
+                    let tail = &pattern[i + 1..];
+                    return parts
+                        .windows(2)
+                        .flat_map(|w| braces(&format!("{}{}{tail}", &pattern[..open], &pattern[w[0]..w[1] - 1])))
+                        .collect();
+                }
+            }
+            _ => {}
+        }
+    }
+    vec![pattern.to_string()]
+}
+
+/// `cannot read 'x': No such file or directory`, in the house shape.
+pub(crate) fn cannot(path: &Path, what: &str, e: &std::io::Error) -> EngineError {
+    let reason = match e.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        _ => e.to_string(),
+    };
+    EngineError::new(ErrorKind::File, format!("cannot {what} '{}': {reason}", path.display()))
+}
+
+fn cannot_with_near(path: &Path, e: &std::io::Error) -> EngineError {
+    let mut error = cannot(path, "read", e);
+    if e.kind() == std::io::ErrorKind::NotFound
+        && let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        if let Ok(others) = children(dir) {
+            let names: Vec<_> = others.iter().filter_map(|p| p.file_name()?.to_str()).collect();
+            if let Some(near) = crate::near::closest(name, names.iter().copied()) {
+                error.message.push_str(&format!("; did you mean '{near}'?"));
+            }
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(dir: &Path, name: &str) {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+
+    fn names(dir: &Path, pattern: &str) -> Vec<String> {
+        let location = dir.join(pattern).display().to_string();
+        list(&location, &FileAccess::Any)
+            .unwrap()
+            .into_iter()
+            .map(|f| f.path.strip_prefix(dir).unwrap().display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn a_path_is_a_file_a_directory_or_a_glob() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.csv", "b.csv", "b.txt", "sub/c.csv", "sub/_tmp", ".hidden", "x[1].csv"] {
+            touch(dir.path(), name);
+        }
+        assert_eq!(names(dir.path(), "a.csv"), ["a.csv"]);
+        assert_eq!(names(dir.path(), "*.csv"), ["a.csv", "b.csv", "x[1].csv"]);
+        assert_eq!(names(dir.path(), "**/*.csv"), ["a.csv", "b.csv", "sub/c.csv", "x[1].csv"]);
+        assert_eq!(names(dir.path(), "b.{csv,txt}"), ["b.csv", "b.txt"]);
+        assert_eq!(names(dir.path(), "sub"), ["sub/c.csv"]);
+        assert_eq!(names(dir.path(), "x[1].csv"), ["x[1].csv"]);
+    }
+
+    #[test]
+    fn nothing_there_names_the_near_one() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), "orders.csv");
+        let e = list(&dir.path().join("order.csv").display().to_string(), &FileAccess::Any).unwrap_err();
+        assert!(e.message.contains("did you mean 'orders.csv'"), "{e}");
+    }
+
+    #[test]
+    fn links_out_of_an_allowed_directory_are_refused() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        touch(outside.path(), "secret.csv");
+        touch(inside.path(), "ok.csv");
+        std::os::unix::fs::symlink(outside.path(), inside.path().join("link")).unwrap();
+        let access = FileAccess::below([inside.path()]).unwrap();
+        let at = |p: &Path| list(&p.display().to_string(), &access);
+        assert!(at(&inside.path().join("ok.csv")).is_ok());
+        assert_eq!(at(&inside.path().join("link/secret.csv")).unwrap_err().kind, ErrorKind::Denied);
+        assert_eq!(at(inside.path()).unwrap_err().kind, ErrorKind::Denied);
+        assert_eq!(at(&outside.path().join("secret.csv")).unwrap_err().kind, ErrorKind::Denied);
+        assert!(access.check(&inside.path().join("new/dir/file")).is_ok());
+        assert!(access.check(&inside.path().join("new/../../x")).is_err());
+    }
+}

@@ -1,0 +1,250 @@
+//! The virtual databases `information_schema` and `mysql`: MySQL's column names over what the catalog, the session and
+//! the registry of processes say.
+//!
+//! A virtual table makes its rows when it is scanned. It is handed the filters of the query only to leave out work: a
+//! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
+
+pub(crate) mod columns;
+mod heads;
+mod objects;
+mod server;
+pub(crate) mod sheet;
+pub(crate) mod types;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::future::BoxFuture;
+
+use crate::error::{EngineError, Result};
+use crate::query::QueryContext;
+use sheet::{Head, Sheet};
+
+pub(crate) use objects::{FILES_ENGINE, databases};
+pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, processes, status};
+
+/// The catalog's name in information_schema, as in Doris.
+pub(crate) const CATALOG_NAME: &str = crate::query::CATALOG;
+
+/// Name of the standard's virtual database.
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+/// Name of MySQL's database of users.
+pub(crate) const MYSQL: &str = "mysql";
+
+/// How a virtual table gets its rows.
+enum Fill {
+    /// It never has any: dipper has no such objects.
+    Empty,
+    /// At once.
+    Now(fn(&QueryContext, &Wanted, &mut Sheet) -> Result<()>),
+    /// Definitions of tables have to be read or planned.
+    Later(for<'a> fn(&'a Arc<QueryContext>, &'a Wanted, &'a mut Sheet) -> BoxFuture<'a, Result<()>>),
+}
+
+/// A virtual table.
+struct Virtual {
+    database: &'static str,
+    /// As in MySQL: lower case.
+    name: &'static str,
+    head: &'static Head,
+    fill: Fill,
+}
+
+/// Whether a database of this name is virtual.
+pub(crate) fn is_virtual(name: &str) -> bool {
+    canonical_database(name).is_some()
+}
+
+/// The virtual database that `name` means, in any case.
+pub(crate) fn canonical_database(name: &str) -> Option<&'static str> {
+    [INFORMATION_SCHEMA, MYSQL].into_iter().find(|d| d.eq_ignore_ascii_case(name))
+}
+
+/// Names of the tables of a virtual database.
+pub(crate) fn tables(database: &str) -> Vec<&'static str> {
+    let mut names: Vec<_> =
+        heads::TABLES.iter().filter(|t| t.database.eq_ignore_ascii_case(database)).map(|t| t.name).collect();
+    names.sort_unstable();
+    names
+}
+
+fn find(database: &str, table: &str) -> Option<&'static Virtual> {
+    heads::TABLES.iter().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
+}
+
+/// A table of a virtual database; `None` when it has none of this name.
+///
+/// # Errors
+/// None today: the rows are made when the table is scanned.
+pub(crate) fn table(
+    context: &Arc<QueryContext>,
+    database: &str,
+    table: &str,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    Ok(find(database, table).map(|definition| {
+        let schema = sheet::schema(definition.head.iter().copied());
+        Arc::new(InfoTable { context: Arc::clone(context), definition, schema }) as Arc<dyn TableProvider>
+    }))
+}
+
+/// The rows of a virtual table that a query can want.
+async fn rows(context: &Arc<QueryContext>, definition: &Virtual, wanted: &Wanted) -> Result<Sheet> {
+    let mut sheet = Sheet::new(definition.head);
+    match definition.fill {
+        Fill::Empty => {}
+        Fill::Now(fill) => fill(context, wanted, &mut sheet)?,
+        Fill::Later(fill) => fill(context, wanted, &mut sheet).await?,
+    }
+    Ok(sheet)
+}
+
+/// Names that a query asks for; `None` = any. A row of another name may be left out, and does no harm.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    databases: Option<BTreeSet<String>>,
+    tables: Option<BTreeSet<String>>,
+}
+
+impl Wanted {
+    fn from_filters(filters: &[Expr]) -> Wanted {
+        let mut wanted = Wanted::default();
+        for filter in filters {
+            wanted.narrow(filter);
+        }
+        wanted
+    }
+
+    fn narrow(&mut self, filter: &Expr) {
+        let (column, values) = match filter {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+                self.narrow(left);
+                self.narrow(right);
+                return;
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                let pair = column_name(left).zip(text(right)).or_else(|| column_name(right).zip(text(left)));
+                let Some((column, value)) = pair else { return };
+                (column, BTreeSet::from([value]))
+            }
+            Expr::InList(list) if !list.negated => {
+                let values: Option<BTreeSet<String>> = list.list.iter().map(text).collect();
+                match column_name(&list.expr).zip(values) {
+                    Some(pair) => pair,
+                    None => return,
+                }
+            }
+            _ => return,
+        };
+        let narrowed = match column {
+            "TABLE_SCHEMA" | "SCHEMA_NAME" => &mut self.databases,
+            "TABLE_NAME" => &mut self.tables,
+            _ => return,
+        };
+        *narrowed = Some(match narrowed.take() {
+            Some(before) => before.intersection(&values).cloned().collect(),
+            None => values,
+        });
+    }
+
+    fn database(&self, name: &str) -> bool {
+        self.databases.as_ref().is_none_or(|d| d.contains(name))
+    }
+
+    fn table(&self, name: &str) -> bool {
+        self.tables.as_ref().is_none_or(|t| t.contains(name))
+    }
+}
+
+/// The column's name if the expression is one, whatever strings it is compared as.
+fn column_name(e: &Expr) -> Option<&str> {
+    match e {
+        Expr::Column(c) => Some(&c.name),
+        Expr::Cast(c) if c.field.data_type().is_string() => column_name(&c.expr),
+        Expr::TryCast(c) if c.field.data_type().is_string() => column_name(&c.expr),
+        _ => None,
+    }
+}
+
+fn text(e: &Expr) -> Option<String> {
+    match e {
+        Expr::Literal(ScalarValue::Utf8(s) | ScalarValue::Utf8View(s) | ScalarValue::LargeUtf8(s), _) => s.clone(),
+        _ => None,
+    }
+}
+
+struct InfoTable {
+    context: Arc<QueryContext>,
+    definition: &'static Virtual,
+    schema: SchemaRef,
+}
+
+impl std::fmt::Debug for InfoTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.definition.database, self.definition.name)
+    }
+}
+
+#[async_trait]
+impl TableProvider for InfoTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let wanted = Wanted::from_filters(filters);
+        let sheet = rows(&self.context, self.definition, &wanted).await.map_err(EngineError::into_datafusion)?;
+        let batch = sheet.into_batch().map_err(EngineError::into_datafusion)?;
+        Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], Arc::clone(&self.schema), projection.cloned())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::prelude::{col, lit};
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert!(is_virtual("INFORMATION_SCHEMA") && is_virtual("mysql") && !is_virtual("default"));
+        assert!(find("Information_Schema", "COLUMNS").is_some());
+        assert!(find("mysql", "columns").is_none());
+        let names = tables("information_schema");
+        assert!(names.contains(&"tables") && names.is_sorted());
+    }
+
+    #[test]
+    fn filters_narrow_only_where_they_are_sure() {
+        let schema = || Expr::Column(datafusion::common::Column::from_name("TABLE_SCHEMA"));
+        let name = || Expr::Column(datafusion::common::Column::from_name("TABLE_NAME"));
+        let w = Wanted::from_filters(&[schema().eq(lit("a")).and(name().in_list(vec![lit("x"), lit("y")], false))]);
+        assert!(w.database("a") && !w.database("b") && w.table("y") && !w.table("z"));
+        let w = Wanted::from_filters(&[schema().eq(lit("a")).or(name().eq(lit("x")))]);
+        assert_eq!(w, Wanted::default());
+        let w = Wanted::from_filters(&[name().in_list(vec![lit("x")], true), schema().eq(col("other"))]);
+        assert_eq!(w, Wanted::default());
+        let w = Wanted::from_filters(&[schema().eq(lit("a")), schema().eq(lit("b"))]);
+        assert!(!w.database("a") && !w.database("b"));
+    }
+}

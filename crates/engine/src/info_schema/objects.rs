@@ -1,0 +1,199 @@
+//! Databases, tables, columns, views and partitions in information_schema.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dipper_store::catalog::{CatalogState, Table, TableDef};
+
+use super::sheet::{Cell, Sheet, wall_clock_us};
+use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe, types};
+use crate::error::Result;
+use crate::files::partitions::directory_name;
+use crate::query::QueryContext;
+use crate::session::DEFAULT_DATABASE;
+use crate::tables::define;
+
+/// Names of all databases: those of the catalog, `default`, and the virtual ones.
+pub(crate) fn databases(catalog: &CatalogState) -> BTreeSet<String> {
+    let virtual_ones = [DEFAULT_DATABASE, INFORMATION_SCHEMA, MYSQL].into_iter().map(str::to_string);
+    catalog.databases.keys().cloned().chain(virtual_ones).collect()
+}
+
+pub(super) fn schemata(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for name in databases(&context.catalog).into_iter().filter(|d| wanted.database(d)) {
+        sheet.push([
+            CATALOG_NAME.into(),
+            name.into(),
+            "utf8mb4".into(),
+            "utf8mb4_0900_bin".into(),
+            Cell::Null,
+            "NO".into(),
+        ]);
+    }
+    Ok(())
+}
+
+/// Virtual tables that the query can want, as (database, table).
+fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
+    [INFORMATION_SCHEMA, MYSQL]
+        .into_iter()
+        .filter(|d| wanted.database(d))
+        .flat_map(|d| super::tables(d).into_iter().map(move |t| (d, t)))
+        .filter(|(_, t)| wanted.table(t))
+}
+
+/// Tables and views of the catalog that the query can want, with their database's name.
+fn catalog_tables<'a>(
+    context: &'a QueryContext,
+    wanted: &'a Wanted,
+) -> impl Iterator<Item = (&'a str, &'a Arc<Table>)> {
+    context
+        .catalog
+        .tables()
+        .map(|(database, table)| (database.name.as_str(), table))
+        .filter(|(database, table)| wanted.database(database) && wanted.table(&table.name))
+}
+
+/// ENGINE of tables over files.
+pub(crate) const FILES_ENGINE: &str = "FILES";
+
+pub(super) fn tables(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let zone = context.variables.time_zone();
+    let mut push =
+        |database: &str, name: &str, kind: &str, engine: Cell, format: Cell, created: Cell, comment: Cell| {
+            let mut row = vec![CATALOG_NAME.into(), database.into(), name.into(), kind.into(), engine];
+            row.extend([Cell::Null, format]);
+            // Rows, lengths and the next generated key: nobody counts the rows of files that others write.
+            row.extend(std::iter::repeat_n(Cell::Null, 7));
+            row.extend([created, Cell::Null, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
+            sheet.push_row(row);
+        };
+    for (database, table) in catalog_tables(context, wanted) {
+        let created = wall_clock_us(table.created_ms, &zone);
+        match &table.def {
+            TableDef::External(t) => {
+                let comment = t.comment.clone().unwrap_or_default();
+                let format = t.format.as_str().into();
+                push(database, &table.name, "BASE TABLE", FILES_ENGINE.into(), format, created, comment.into());
+            }
+            TableDef::View(_) => push(database, &table.name, "VIEW", Cell::Null, Cell::Null, created, "VIEW".into()),
+        }
+    }
+    for (database, table) in virtual_tables(wanted) {
+        push(database, table, "SYSTEM VIEW", "MEMORY".into(), Cell::Null, Cell::Null, "".into());
+    }
+    Ok(())
+}
+
+pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let in_catalog = catalog_tables(context, wanted).map(|(d, t)| (d.to_string(), t.name.clone()));
+    let all: Vec<(String, String)> =
+        in_catalog.chain(virtual_tables(wanted).map(|(d, t)| (d.to_string(), t.to_string()))).collect();
+    for (database, table) in all {
+        let described = match describe::columns(context, &database, &table).await {
+            Ok(described) => described.unwrap_or_default(),
+            // One broken view must not hide the columns of all other tables.
+            Err(e) => {
+                tracing::debug!(%database, %table, error = %e, "left out of information_schema.columns");
+                continue;
+            }
+        };
+        for (at, column) in described.into_iter().enumerate() {
+            let facts = types::facts(&column.type_text);
+            let text = |value: &str| if facts.is_text { Cell::from(value) } else { Cell::Null };
+            sheet.push([
+                CATALOG_NAME.into(),
+                (&database).into(),
+                (&table).into(),
+                column.name.into(),
+                Cell::Int(at as i64 + 1),
+                Cell::Null,
+                if column.nullable { "YES" } else { "NO" }.into(),
+                facts.data_type.into(),
+                facts.characters.into(),
+                facts.characters.into(),
+                facts.precision.into(),
+                facts.scale.into(),
+                facts.datetime_precision.into(),
+                text("utf8mb4"),
+                text("utf8mb4_0900_bin"),
+                column.type_text.into(),
+                "".into(),
+                "".into(),
+                "select,insert,update,references".into(),
+                column.comment.into(),
+                "".into(),
+                Cell::Null,
+            ]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (database, table) in catalog_tables(context, wanted) {
+        if let Some(view) = table.as_view() {
+            sheet.push([
+                CATALOG_NAME.into(),
+                database.into(),
+                (&table.name).into(),
+                (&view.sql).into(),
+                "NONE".into(),
+                "NO".into(),
+                "root@%".into(),
+                "INVOKER".into(),
+                "utf8mb4".into(),
+                "utf8mb4_0900_bin".into(),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn partitions(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let zone = context.variables.time_zone();
+    for (database, table) in catalog_tables(context, wanted) {
+        let Some(external) = table.as_external() else { continue };
+        let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
+        let created = wall_clock_us(table.created_ms, &zone);
+        let mut push = |name: Cell, position: Cell, method: Cell, expression: Cell, description: Cell| {
+            let mut row: Vec<Cell> = vec![CATALOG_NAME.into(), database.into(), (&table.name).into()];
+            row.extend([
+                name,
+                Cell::Null,
+                position,
+                Cell::Null,
+                method,
+                Cell::Null,
+                expression,
+                Cell::Null,
+                description,
+            ]);
+            row.extend(std::iter::repeat_n(Cell::Null, 6));
+            row.extend([created.clone(), Cell::Null, Cell::Null, Cell::Null, "".into(), "".into(), Cell::Null]);
+            sheet.push_row(row);
+        };
+        if names.is_empty() {
+            push(Cell::Null, Cell::Null, Cell::Null, Cell::Null, Cell::Null);
+            continue;
+        }
+        let found = match define::partitions(context, external) {
+            Ok(found) => found,
+            Err(e) => {
+                tracing::debug!(%database, table = %table.name, error = %e, "left out of information_schema.partitions");
+                continue;
+            }
+        };
+        for (at, values) in found.iter().enumerate() {
+            let described: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
+            push(
+                directory_name(&names, values).into(),
+                Cell::Int(at as i64 + 1),
+                "LIST".into(),
+                names.join(",").into(),
+                described.join(",").into(),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What the server says about itself in information_schema and mysql: engines, character sets, variables, sessions,
+//! users and privileges.
+
+use dipper_sql::statement::Scope;
+
+use super::sheet::{Cell, Sheet};
+use super::{CATALOG_NAME, Wanted};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::query::QueryContext;
+use crate::variables::Variables;
+use crate::variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
+
+/// Engine, support, comment, transactions, XA, savepoints.
+pub(crate) fn engines() -> [[&'static str; 6]; 2] {
+    [
+        [super::objects::FILES_ENGINE, "DEFAULT", "Tables over delimited text and Parquet files", "NO", "NO", "NO"],
+        ["MEMORY", "YES", "Virtual tables of information_schema and mysql", "NO", "NO", "NO"],
+    ]
+}
+
+pub(super) fn fill_engines(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for row in engines() {
+        sheet.push(row.map(Cell::from));
+    }
+    Ok(())
+}
+
+pub(super) fn character_sets(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for c in CHARACTER_SETS {
+        sheet.push([c.name.into(), c.default_collation.into(), c.description.into(), c.bytes_max.into()]);
+    }
+    Ok(())
+}
+
+/// Whether the collation is its character set's default.
+pub(crate) fn is_default(collation: &str, charset: &str) -> bool {
+    character_set(charset).is_some_and(|c| c.default_collation == collation)
+}
+
+pub(super) fn collations(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for c in COLLATIONS {
+        sheet.push([
+            c.name.into(),
+            c.charset.into(),
+            c.id.into(),
+            if is_default(c.name, c.charset) { "Yes" } else { "" }.into(),
+            "Yes".into(),
+            Cell::Int(1),
+            "NO PAD".into(),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn applicability(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for c in COLLATIONS {
+        sheet.push([c.name.into(), c.charset.into()]);
+    }
+    Ok(())
+}
+
+fn variables(variables: &Variables, scope: Scope, sheet: &mut Sheet) {
+    for (name, value) in variables.list(scope) {
+        sheet.push([name.into(), value.into()]);
+    }
+}
+
+pub(super) fn session_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    variables(&context.variables, Scope::Session, sheet);
+    Ok(())
+}
+
+pub(super) fn global_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    variables(&context.variables, Scope::Global, sheet);
+    Ok(())
+}
+
+/// What is counted of this process, by name.
+pub(crate) fn status(engine: &Engine) -> Vec<(&'static str, String)> {
+    let sessions = engine.processes().list();
+    let running = sessions.iter().filter(|p| p.activity().command == "Query").count();
+    vec![
+        ("Threads_connected", sessions.len().to_string()),
+        ("Threads_running", running.to_string()),
+        ("Uptime", engine.globals().uptime().as_secs().to_string()),
+    ]
+}
+
+pub(super) fn fill_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in status(&context.engine) {
+        sheet.push([name.into(), value.into()]);
+    }
+    Ok(())
+}
+
+/// The sessions of this process in MySQL's columns Id, User, Host, db, Command, Time, State, Info.
+pub(crate) fn processes(engine: &Engine) -> Vec<[Cell; 8]> {
+    let row = |p: std::sync::Arc<crate::process::Process>| {
+        let activity = p.activity();
+        let state = if activity.info.is_some() { "executing" } else { "" };
+        [
+            Cell::Int(i64::from(p.id)),
+            (&p.user).into(),
+            (&p.host).into(),
+            activity.database.into(),
+            activity.command.into(),
+            Cell::Int(activity.since.elapsed().as_secs() as i64),
+            state.into(),
+            activity.info.into(),
+        ]
+    };
+    engine.processes().list().into_iter().map(row).collect()
+}
+
+pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for row in processes(&context.engine) {
+        sheet.push(row);
+    }
+    Ok(())
+}
+
+/// Privileges with where they apply and what they allow, in MySQL's words.
+pub(crate) const PRIVILEGES: &[(&str, &str, &str)] = &[
+    ("Alter", "Tables", "To alter the table"),
+    ("Create", "Databases,Tables", "To create new databases and tables"),
+    ("Create view", "Tables", "To create new views"),
+    ("Delete", "Tables", "To delete existing rows"),
+    ("Drop", "Databases,Tables", "To drop databases, tables, and views"),
+    ("File", "File access on server", "To read and write files on the server"),
+    ("Grant option", "Databases,Tables", "To give to other users those privileges you possess"),
+    ("Insert", "Tables", "To insert data into tables"),
+    ("Process", "Server Admin", "To view the plain text of currently executing queries"),
+    ("Select", "Tables", "To retrieve rows from table"),
+    ("Show databases", "Server Admin", "To see all databases with SHOW DATABASES"),
+    ("Show view", "Tables", "To see views with SHOW CREATE VIEW"),
+    ("Super", "Server Admin", "To use KILL thread and SET GLOBAL"),
+    ("Usage", "Server Admin", "No privileges - allow connect only"),
+];
+
+pub(super) fn user_privileges(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (privilege, ..) in PRIVILEGES.iter().filter(|(name, ..)| !matches!(*name, "Usage" | "Grant option")) {
+        sheet.push(["'root'@'%'".into(), CATALOG_NAME.into(), privilege.to_uppercase().into(), "YES".into()]);
+    }
+    Ok(())
+}
+
+/// The one user, who may do everything that there is to do.
+pub(super) fn mysql_user(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    // The columns of privileges, Select_priv to Create_tablespace_priv.
+    const PRIVILEGE_COLUMNS: usize = 29;
+    let mut row: Vec<Cell> = vec!["%".into(), "root".into()];
+    row.extend(std::iter::repeat_n(Cell::from("Y"), PRIVILEGE_COLUMNS));
+    row.push("".into());
+    row.extend(std::iter::repeat_n(Cell::Int(0), 4));
+    // The verifier is a secret, so its column is empty.
+    row.extend(["caching_sha2_password", "", "N", "N"].map(Cell::from));
+    sheet.push_row(row);
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What columns are called in SQL: `int`, `varchar(10)`, `array<string>`.
+
+use arrow::datatypes::{DataType, Field};
+use dipper_text::hive::TYPE_KEY;
+
+/// The SQL type of a field as text. The field's own `dipper.type` counts first.
+pub(crate) fn type_text(field: &Field) -> String {
+    match field.metadata().get(TYPE_KEY) {
+        Some(text) => text.to_lowercase(),
+        None => arrow_type_text(field.data_type()),
+    }
+}
+
+fn arrow_type_text(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "boolean".into(),
+        DataType::Int8 => "tinyint".into(),
+        DataType::Int16 => "smallint".into(),
+        DataType::Int32 => "int".into(),
+        DataType::Int64 => "bigint".into(),
+        DataType::UInt8 => "tinyint unsigned".into(),
+        DataType::UInt16 => "smallint unsigned".into(),
+        DataType::UInt32 => "int unsigned".into(),
+        DataType::UInt64 => "bigint unsigned".into(),
+        DataType::Float16 | DataType::Float32 => "float".into(),
+        DataType::Float64 => "double".into(),
+        DataType::Decimal256(39, 0) => "largeint".into(),
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => format!("decimal({p},{s})"),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => "string".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            "binary".into()
+        }
+        DataType::Date32 | DataType::Date64 => "date".into(),
+        // Parquet files say the precision; tables that declare their columns have microseconds and say it in metadata.
+        DataType::Timestamp(unit, _) => match unit {
+            arrow::datatypes::TimeUnit::Second => "datetime".into(),
+            arrow::datatypes::TimeUnit::Millisecond => "datetime(3)".into(),
+            _ => "datetime(6)".into(),
+        },
+        DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) => "time".into(),
+        DataType::Interval(_) => "interval".into(),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => format!("array<{}>", type_text(item)),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => {
+                format!("map<{},{}>", type_text(&fields[0]), type_text(&fields[1]))
+            }
+            _ => "map".into(),
+        },
+        DataType::Struct(fields) => {
+            let fields: Vec<_> = fields.iter().map(|f| format!("{}:{}", f.name(), type_text(f))).collect();
+            format!("struct<{}>", fields.join(","))
+        }
+        DataType::Dictionary(_, value) => arrow_type_text(value),
+        DataType::RunEndEncoded(_, values) => type_text(values),
+        DataType::Union(..) => "union".into(),
+    }
+}
+
+/// What a type's text says in numbers, for the columns of information_schema that repeat it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// The text without arguments: `varchar`, `decimal`, `array`.
+    pub(super) data_type: String,
+    /// Characters that fit; `None` for other types.
+    pub(super) characters: Option<i64>,
+    /// Decimal digits of numbers.
+    pub(super) precision: Option<i64>,
+    /// Digits behind the point.
+    pub(super) scale: Option<i64>,
+    /// Digits of fractions of a second.
+    pub(super) datetime_precision: Option<i64>,
+    pub(super) is_text: bool,
+}
+
+/// Longest string in bytes, as Doris shows it.
+const STRING_BYTES_MAX: i64 = 2_147_483_643;
+
+/// What `column_type`, a text of [`type_text`], says.
+pub(super) fn facts(column_type: &str) -> Facts {
+    let end = column_type.find(['(', '<', ' ']).unwrap_or(column_type.len());
+    let data_type = column_type[..end].to_string();
+    let arguments: Vec<i64> = column_type[end..]
+        .strip_prefix('(')
+        .and_then(|rest| rest.split(')').next())
+        .map(|inside| inside.split(',').filter_map(|n| n.trim().parse().ok()).collect())
+        .unwrap_or_default();
+    let mut facts = Facts { data_type, ..Facts::default() };
+    let digits = match facts.data_type.as_str() {
+        "boolean" => Some((1, 0)),
+        "tinyint" => Some((3, 0)),
+        "smallint" => Some((5, 0)),
+        "int" => Some((10, 0)),
+        "bigint" if column_type.ends_with("unsigned") => Some((20, 0)),
+        "bigint" => Some((19, 0)),
+        "largeint" => Some((39, 0)),
+        "decimal" => Some((arguments.first().copied().unwrap_or(10), arguments.get(1).copied().unwrap_or(0))),
+        _ => None,
+    };
+    match facts.data_type.as_str() {
+        "float" => facts.precision = Some(12),
+        "double" => facts.precision = Some(22),
+        "datetime" | "timestamp" => facts.datetime_precision = Some(arguments.first().copied().unwrap_or(0)),
+        "time" => facts.datetime_precision = Some(arguments.first().copied().unwrap_or(6)),
+        "string" | "text" | "json" => (facts.is_text, facts.characters) = (true, Some(STRING_BYTES_MAX)),
+        "char" | "varchar" => (facts.is_text, facts.characters) = (true, arguments.first().copied()),
+        _ => {}
+    }
+    if let Some((precision, scale)) = digits {
+        (facts.precision, facts.scale) = (Some(precision), Some(scale));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dipper_text::hive::parse_type;
+
+    #[test]
+    fn types_come_back_as_they_were_written() {
+        for text in [
+            "tinyint",
+            "bigint",
+            "double",
+            "boolean",
+            "date",
+            "binary",
+            "string",
+            "decimal(12,3)",
+            "varchar(10)",
+            "char(3)",
+            "array<string>",
+            "map<string,array<int>>",
+            "struct<a:int,b:varchar(5)>",
+        ] {
+            assert_eq!(type_text(&parse_type("c", text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_taken_from_the_text() {
+        let f = facts("decimal(12,3)");
+        assert_eq!((f.data_type.as_str(), f.precision, f.scale), ("decimal", Some(12), Some(3)));
+        let f = facts("varchar(10)");
+        assert_eq!((f.data_type.as_str(), f.characters, f.is_text), ("varchar", Some(10), true));
+        assert_eq!(facts("array<decimal(3,1)>").data_type, "array");
+        assert_eq!(facts("array<decimal(3,1)>").precision, None);
+        assert_eq!(facts("bigint unsigned").precision, Some(20));
+        assert_eq!(facts("datetime(3)").datetime_precision, Some(3));
+    }
+}

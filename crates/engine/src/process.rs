@@ -1,0 +1,187 @@
+//! What is running: the sessions of this process, what each of them does, and how to stop it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Why a statement or connection was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// KILL QUERY: this statement.
+    Query,
+    /// KILL: the connection.
+    Connection,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    /// `Sleep` or `Query`.
+    pub command: &'static str,
+    /// Text of the statement, if one runs.
+    pub info: Option<String>,
+    /// Since when.
+    pub since: Instant,
+    /// Current database.
+    pub database: Option<String>,
+}
+
+type StopHook = Box<dyn Fn(Stop) + Send + Sync>;
+
+/// One session in the registry.
+pub struct Process {
+    /// Connection number.
+    pub id: u32,
+    /// User name.
+    pub user: String,
+    /// Where the client is, `host:port`.
+    pub host: String,
+    /// When the session began.
+    pub started: SystemTime,
+    activity: Mutex<Activity>,
+    stop: watch::Sender<Option<Stop>>,
+    on_stop: Mutex<Option<StopHook>>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("id", &self.id).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Process {
+    /// What it is doing now.
+    pub fn activity(&self) -> Activity {
+        self.activity.lock().clone()
+    }
+
+    /// Records the start of a statement and forgets earlier KILL QUERYs.
+    pub(crate) fn begin(&self, text: &str) {
+        self.stop.send_if_modified(|s| {
+            let old = *s == Some(Stop::Query);
+            if old {
+                *s = None;
+            }
+            old
+        });
+        let mut activity = self.activity.lock();
+        activity.command = "Query";
+        activity.info = Some(text.to_string());
+        activity.since = Instant::now();
+    }
+
+    /// Records the end of a statement.
+    pub(crate) fn end(&self) {
+        let mut activity = self.activity.lock();
+        activity.command = "Sleep";
+        activity.info = None;
+        activity.since = Instant::now();
+    }
+
+    pub(crate) fn set_database(&self, database: Option<String>) {
+        self.activity.lock().database = database;
+    }
+
+    /// Asks the session to stop.
+    pub fn stop(&self, what: Stop) {
+        self.stop.send_if_modified(|s| {
+            let new = Some(what).max(*s);
+            let changed = new != *s;
+            *s = new;
+            changed
+        });
+        if let Some(hook) = &*self.on_stop.lock() {
+            hook(what);
+        }
+    }
+
+    /// Calls `hook` whenever somebody asks the session to stop; it replaces an earlier one.
+    pub fn on_stop(&self, hook: impl Fn(Stop) + Send + Sync + 'static) {
+        *self.on_stop.lock() = Some(Box::new(hook));
+    }
+
+    /// Waits until somebody asks the session to stop.
+    pub async fn stopped(&self) -> Stop {
+        let mut seen = self.stop.subscribe();
+        // The sender is in this entry, so the channel is open as long as anybody waits here.
+        let stop = seen.wait_for(Option::is_some).await.ok().and_then(|stop| *stop);
+        match stop {
+            Some(stop) => stop,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether the connection was killed.
+    pub fn is_killed(&self) -> bool {
+        *self.stop.borrow() == Some(Stop::Connection)
+    }
+}
+
+/// All sessions of this process.
+#[derive(Debug, Default)]
+pub struct Processes {
+    all: RwLock<BTreeMap<u32, Arc<Process>>>,
+}
+
+impl Processes {
+    /// Adds a session; the entry is gone when the returned guard is dropped.
+    pub(crate) fn register(self: &Arc<Self>, id: u32, user: &str, host: &str) -> ProcessGuard {
+        let process = Arc::new(Process {
+            id,
+            user: user.to_string(),
+            host: host.to_string(),
+            started: SystemTime::now(),
+            activity: Mutex::new(Activity { command: "Sleep", info: None, since: Instant::now(), database: None }),
+            stop: watch::Sender::new(None),
+            on_stop: Mutex::new(None),
+        });
+        self.all.write().insert(id, Arc::clone(&process));
+        ProcessGuard { process, processes: Arc::clone(self) }
+    }
+
+    /// All sessions by number.
+    pub fn list(&self) -> Vec<Arc<Process>> {
+        self.all.read().values().cloned().collect()
+    }
+
+    /// Stops a session or its statement.
+    ///
+    /// # Errors
+    /// No such session.
+    pub fn kill(&self, id: u32, what: Stop) -> Result<()> {
+        let process = self.all.read().get(&id).cloned();
+        let process = process.ok_or_else(|| {
+            EngineError::new(ErrorKind::NoThread, format!("Unknown thread id: {id}; SHOW PROCESSLIST lists the ids"))
+        })?;
+        process.stop(what);
+        Ok(())
+    }
+}
+
+/// Keeps a session in the registry.
+#[derive(Debug)]
+pub(crate) struct ProcessGuard {
+    process: Arc<Process>,
+    processes: Arc<Processes>,
+}
+
+impl ProcessGuard {
+    pub(crate) fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+}
+
+impl Drop for ProcessGuard {
+    fn drop(&mut self) {
+        let mut all = self.processes.all.write();
+        if all.get(&self.process.id).is_some_and(|p| Arc::ptr_eq(p, &self.process)) {
+            all.remove(&self.process.id);
+        }
+    }
+}

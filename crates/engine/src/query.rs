@@ -1,0 +1,289 @@
+//! From a query's tree to batches: tables, plan, run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as DfStatement;
+use dipper_sql::charter::prepare_query;
+use dipper_sql::charter::session::{Context, VarValue, Variables};
+use dipper_sql::functions::SessionInfo;
+use dipper_sql::statement::{QueryText, Scope};
+use dipper_store::catalog::{CatalogState, View};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::result::{Column, Rows};
+use crate::session::Session;
+use crate::tables::TableSet;
+use crate::variables::Variables as SessionVariables;
+
+/// Batches of a running query.
+pub(crate) type QueryStream = BoxStream<'static, Result<RecordBatch>>;
+
+/// Batches that wait between the query threads and the client: enough that neither waits for the other's wake-up, few
+/// enough that a slow client holds little.
+const BATCHES_WAITING: usize = 4;
+
+/// What a query needs to know of its session, frozen when the statement begins.
+#[derive(Debug)]
+pub(crate) struct QueryContext {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) catalog: Arc<CatalogState>,
+    pub(crate) database: Option<String>,
+    pub(crate) variables: SessionVariables,
+    pub(crate) user_variables: HashMap<String, ScalarValue>,
+    pub(crate) user: String,
+    pub(crate) host: String,
+    pub(crate) connection_id: u32,
+    /// Views that are being expanded around this query.
+    pub(crate) view_depth: usize,
+}
+
+impl QueryContext {
+    pub(crate) fn new(session: &Session, catalog: Arc<CatalogState>) -> Self {
+        QueryContext {
+            engine: Arc::clone(&session.engine),
+            catalog,
+            database: session.database.clone(),
+            variables: session.variables.clone(),
+            user_variables: session.user_variables.clone(),
+            user: session.client.user.clone(),
+            host: session.client.host.clone(),
+            connection_id: session.client.connection_id,
+            view_depth: 0,
+        }
+    }
+
+    /// The same for the query of a view: its database and sql_mode.
+    pub(crate) fn for_view(&self, view: &View) -> Result<Self> {
+        let mut variables = self.variables.clone();
+        variables.set("sql_mode", &view.sql_mode)?;
+        Ok(QueryContext {
+            engine: Arc::clone(&self.engine),
+            catalog: Arc::clone(&self.catalog),
+            database: Some(view.database.clone()).filter(|d| !d.is_empty()),
+            variables,
+            user_variables: self.user_variables.clone(),
+            user: self.user.clone(),
+            host: self.host.clone(),
+            connection_id: self.connection_id,
+            view_depth: self.view_depth + 1,
+        })
+    }
+}
+
+/// A query that can be run.
+pub(crate) struct Planned {
+    pub(crate) state: SessionState,
+    pub(crate) logical: LogicalPlan,
+    /// Result headers, the text as written.
+    pub(crate) headers: Vec<String>,
+    /// What the user should be told.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Planned {
+    /// The columns of the result.
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        let schema = self.logical.schema();
+        schema
+            .iter()
+            .zip(&self.headers)
+            .map(|((table, field), header)| Column {
+                name: header.clone(),
+                field: Arc::clone(field),
+                org_name: table.map(|_| field.name().clone()).unwrap_or_default(),
+                table: table.map(|t| t.table().to_string()).unwrap_or_default(),
+                database: table.and_then(|t| t.schema()).unwrap_or_default().to_string(),
+            })
+            .collect()
+    }
+
+    /// The optimised plan, ready to run.
+    pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.state.create_physical_plan(&self.logical).await?)
+    }
+}
+
+/// Starts a query on the query threads. Gives its rows, and what the user should be told.
+pub(crate) async fn run(
+    context: Arc<QueryContext>,
+    query: QueryText,
+    params: Vec<VarValue>,
+) -> Result<(Rows, Vec<String>)> {
+    let cpu = context.engine.cpu().clone();
+    on_cpu(&cpu, async move {
+        let planned = plan(&context, &query, Some(&params)).await?;
+        let columns = planned.columns();
+        let physical = planned.physical().await?;
+        let batches = start(&context, &planned.state, physical)?;
+        Ok((Rows { columns, batches }, planned.warnings))
+    })
+    .await
+}
+
+/// Runs `work` on the query threads; it is cancelled when the returned future is dropped. A panic is an error of this
+/// statement only.
+pub(crate) async fn on_cpu<T: Send + 'static>(
+    cpu: &tokio::runtime::Handle,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+    impl<T> Drop for AbortOnDrop<T> {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    let mut task = AbortOnDrop(cpu.spawn(work));
+    match (&mut task.0).await {
+        Ok(result) => result,
+        Err(e) if e.is_panic() => Err(panicked(&*e.into_panic())),
+        Err(_) => Err(EngineError::new(ErrorKind::Killed, "the server is shutting down")),
+    }
+}
+
+fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
+    let what = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    tracing::error!(what, "a statement panicked");
+    EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
+}
+
+/// Runs a physical plan on the query threads and hands its batches over through a bounded channel.
+pub(crate) fn start(
+    context: &QueryContext,
+    state: &SessionState,
+    physical: Arc<dyn ExecutionPlan>,
+) -> Result<QueryStream> {
+    let mut stream = execute_stream(physical, state.task_ctx())?;
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
+    let cpu = context.engine.cpu().clone();
+    let forward = cpu.spawn(async move {
+        loop {
+            // Ends when the client is gone, also in the middle of a long wait for the first batch.
+            let next = tokio::select! {
+                biased;
+                () = sender.closed() => return,
+                next = stream.next() => next,
+            };
+            let Some(next) = next else { return };
+            let failed = next.is_err();
+            if sender.send(next.map_err(EngineError::from)).await.is_err() || failed {
+                return;
+            }
+        }
+    });
+    // The channel ends when the task does; a panic in it would look like the end of the rows.
+    let state = (receiver, Some(forward));
+    Ok(futures::stream::unfold(state, |(mut receiver, mut forward)| async move {
+        if let Some(next) = receiver.recv().await {
+            return Some((next, (receiver, forward)));
+        }
+        match forward.take()?.await {
+            Err(e) if e.is_panic() => Some((Err(panicked(&*e.into_panic())), (receiver, None))),
+            _ => None,
+        }
+    })
+    .boxed())
+}
+
+/// Takes all rows and forgets them.
+pub(crate) async fn drain(mut rows: Rows) -> Result<()> {
+    while let Some(batch) = rows.batches.next().await {
+        batch?;
+    }
+    Ok(())
+}
+
+/// Plans a query: finds its tables, lets the charter resolve its names, and DataFusion make a logical plan.
+/// `params` stand for its `?`; `None` leaves them open.
+pub(crate) async fn plan(
+    context: &Arc<QueryContext>,
+    query: &QueryText,
+    params: Option<&[VarValue]>,
+) -> Result<Planned> {
+    let tables = TableSet::load(context, query).await?;
+    let prepared =
+        prepare_query(query, &Context { schemas: &tables, variables: context.as_ref(), parameters: params })?;
+    let state = session_state(context, &tables);
+    let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
+    let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+    let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
+    Ok(Planned { state, logical, headers, warnings: prepared.warnings })
+}
+
+/// A name that DataFusion sees as `internal.database.table`.
+pub(crate) const CATALOG: &str = "internal";
+
+/// Settings of this session, and the tables of this query, over the shared functions and rules.
+pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> SessionState {
+    let engine = &context.engine;
+    let partitions = context.variables.parallelism().unwrap_or(engine.threads);
+    let mut config = engine.template.config().clone().with_target_partitions(partitions);
+    let options = config.options_mut();
+    options.catalog.default_schema = context.database.clone().unwrap_or_default();
+    options.execution.parquet.schema_force_view_types = context.variables.string_view();
+    options.execution.time_zone = Some(context.variables.time_zone());
+    options.extensions.insert(SessionInfo {
+        database: context.database.clone(),
+        user: format!("{}@{}", context.user, context.host.split(':').next().unwrap_or_default()),
+        connection_id: context.connection_id.into(),
+        ..SessionInfo::default()
+    });
+    SessionStateBuilder::new_from_existing(engine.template.clone())
+        .with_config(config)
+        .with_catalog_list(tables.catalog_list())
+        .build()
+}
+
+impl Variables for QueryContext {
+    fn user(&self, name: &str) -> Option<VarValue> {
+        self.user_variables.get(&name.to_lowercase()).map(var_value)
+    }
+
+    fn system(&self, scope: Option<Scope>, name: &str) -> Option<VarValue> {
+        let value = match scope {
+            Some(Scope::Global) => self.variables.get_global(name),
+            _ => self.variables.get(name),
+        }?;
+        // As MySQL: numbers are numbers, everything else is text.
+        Some(match value.parse::<i64>() {
+            Ok(number) if number.to_string() == value => VarValue::Int(number),
+            _ => VarValue::String(value),
+        })
+    }
+}
+
+/// A user variable as the charter puts it into a query.
+pub(crate) fn var_value(value: &ScalarValue) -> VarValue {
+    match value {
+        v if v.is_null() => VarValue::Null,
+        ScalarValue::Boolean(Some(v)) => VarValue::Int((*v).into()),
+        ScalarValue::Int8(Some(v)) => VarValue::Int((*v).into()),
+        ScalarValue::Int16(Some(v)) => VarValue::Int((*v).into()),
+        ScalarValue::Int32(Some(v)) => VarValue::Int((*v).into()),
+        ScalarValue::Int64(Some(v)) => VarValue::Int(*v),
+        ScalarValue::UInt64(Some(v)) => VarValue::UInt(*v),
+        ScalarValue::Float32(Some(v)) => VarValue::Double((*v).into()),
+        ScalarValue::Float64(Some(v)) => VarValue::Double(*v),
+        v @ (ScalarValue::Decimal128(..) | ScalarValue::Decimal256(..)) => {
+            let text = v.to_array().ok().and_then(|a| array_value_to_string(&a, 0).ok());
+            text.map_or(VarValue::Null, VarValue::Decimal)
+        }
+        ScalarValue::Binary(Some(v)) | ScalarValue::BinaryView(Some(v)) | ScalarValue::LargeBinary(Some(v)) => {
+            VarValue::Bytes(v.clone())
+        }
+        v => VarValue::String(v.to_string()),
+    }
+}

@@ -1,0 +1,93 @@
+//! DataFusion predicates evaluated inside the text reader, before the other columns of a row are built.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::{DataType, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use dipper_text::scan::RowFilter;
+
+/// A conjunction of predicates over the columns of a text file. Dynamic filters (a TopK's threshold, a join's key range)
+/// are evaluated as they stand at each batch.
+#[derive(Debug)]
+pub(super) struct TextFilter {
+    predicates: Vec<Arc<dyn PhysicalExpr>>,
+    columns: Vec<usize>,
+}
+
+impl TextFilter {
+    /// `predicates` are over the scan's output; `file_columns[i]` is the file column behind output column `i`, `None`
+    /// for partition columns, which no predicate may use.
+    ///
+    /// Returns `None` when there is nothing to test.
+    pub(super) fn try_new(
+        predicates: &[Arc<dyn PhysicalExpr>],
+        file_columns: &[Option<usize>],
+    ) -> datafusion::error::Result<Option<Self>> {
+        if predicates.is_empty() {
+            return Ok(None);
+        }
+        let mut columns: Vec<usize> =
+            predicates.iter().flat_map(collect_columns).filter_map(|c| file_columns[c.index()]).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let predicates = predicates
+            .iter()
+            .map(|p| {
+                let moved = Arc::clone(p).transform_up(|e| {
+                    let Some(column) = e.downcast_ref::<Column>() else { return Ok(Transformed::no(e)) };
+                    let at = file_columns[column.index()].and_then(|c| columns.binary_search(&c).ok());
+                    let at = at.expect("predicates on partition columns are not accepted by the scan");
+                    Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as _))
+                })?;
+                Ok(moved.data)
+            })
+            .collect::<datafusion::error::Result<Vec<_>>>()?;
+        Ok(Some(TextFilter { predicates, columns }))
+    }
+}
+
+impl RowFilter for TextFilter {
+    fn columns(&self) -> Vec<usize> {
+        self.columns.clone()
+    }
+
+    fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>> {
+        let mut keep: Option<BooleanArray> = None;
+        for predicate in &self.predicates {
+            let value = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
+            let value = as_bools(&value)?;
+            keep = Some(match keep {
+                None => value,
+                Some(before) => arrow::compute::and_kleene(&before, &value)?,
+            });
+            if keep.as_ref().is_some_and(|k| k.true_count() == 0) {
+                break;
+            }
+        }
+        Ok(keep.unwrap_or_else(|| BooleanArray::from(vec![true; batch.num_rows()])))
+    }
+}
+
+fn as_bools(value: &ArrayRef) -> Result<BooleanArray, Box<dyn Error + Send + Sync>> {
+    match value.data_type() {
+        DataType::Boolean => Ok(value.as_boolean().clone()),
+        other => Err(format!("a filter gives {other} where a boolean is expected").into()),
+    }
+}
+
+/// Whether the scan can evaluate the predicate: it uses only columns that stand in the file.
+pub(super) fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
+    let columns = collect_columns(predicate);
+    !columns.is_empty()
+        && columns.iter().all(|c| {
+            c.index() < file_columns.len()
+                && output.field(c.index()).name() == c.name()
+                && file_columns[c.index()].is_some()
+        })
+}

@@ -1,0 +1,7 @@
+//! How text files are scanned inside a DataFusion plan.
+
+mod exec;
+mod filter;
+
+pub(crate) use exec::table_schema;
+pub use exec::{TextScanExec, TextScanFile, TextScanSpec};

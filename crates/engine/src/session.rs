@@ -1,0 +1,327 @@
+//! One client's session: what it has selected and set, and the running of its statements.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Parsed, Statement};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::process::{Process, ProcessGuard, Stop};
+use crate::query::{QueryContext, QueryStream};
+use crate::result::{Column, Outcome, Rows};
+use crate::statements;
+use crate::variables::Variables;
+
+/// Database of sessions that have selected none in `dipper sql`; always there.
+pub const DEFAULT_DATABASE: &str = "default";
+
+/// Who a session is for.
+#[derive(Debug, Clone)]
+pub struct ClientInfo {
+    /// From [`Engine::next_connection_id`].
+    pub connection_id: u32,
+    /// User name.
+    pub user: String,
+    /// `host:port` of the client, or `localhost` in process.
+    pub host: String,
+    /// Database selected at the start.
+    pub database: Option<String>,
+}
+
+impl ClientInfo {
+    /// The user of this process itself, as in `dipper sql`.
+    pub fn local(engine: &Engine) -> Self {
+        ClientInfo {
+            connection_id: engine.next_connection_id(),
+            user: "root".into(),
+            host: "localhost".into(),
+            database: Some(DEFAULT_DATABASE.into()),
+        }
+    }
+}
+
+/// How serious a [`Warning`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Worth knowing.
+    Note,
+    /// Something was not done as asked.
+    Warning,
+    /// The statement failed.
+    Error,
+}
+
+/// What SHOW WARNINGS tells about the last statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// How serious.
+    pub level: Level,
+    /// MySQL code.
+    pub code: u16,
+    /// What.
+    pub message: String,
+}
+
+/// A statement prepared by text (`PREPARE name FROM ...`).
+#[derive(Debug, Clone)]
+pub(crate) struct TextPrepared {
+    pub(crate) source: Arc<str>,
+    pub(crate) parsed: Arc<Parsed>,
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) client: ClientInfo,
+    pub(crate) database: Option<String>,
+    pub(crate) variables: Variables,
+    pub(crate) user_variables: HashMap<String, ScalarValue>,
+    pub(crate) prepared: HashMap<String, TextPrepared>,
+    pub(crate) in_transaction: bool,
+    /// Rows were written since the transaction began; they stay when it is rolled back.
+    pub(crate) wrote_in_transaction: bool,
+    pub(crate) warnings: Vec<Warning>,
+    process: ProcessGuard,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<Engine>, client: ClientInfo) -> Self {
+        let process = engine.processes.register(client.connection_id, &client.user, &client.host);
+        process.process().set_database(client.database.clone());
+        Session {
+            variables: Variables::new(Arc::clone(&engine.globals)),
+            database: client.database.clone(),
+            engine,
+            client,
+            user_variables: HashMap::new(),
+            prepared: HashMap::new(),
+            in_transaction: false,
+            wrote_in_transaction: false,
+            warnings: Vec::new(),
+            process,
+        }
+    }
+
+    /// What all sessions share.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// This session in the registry; kill it there.
+    pub fn process(&self) -> &Arc<Process> {
+        self.process.process()
+    }
+
+    /// The selected database.
+    pub fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
+    /// Whether each statement is its own transaction.
+    pub fn autocommit(&self) -> bool {
+        self.variables.autocommit()
+    }
+
+    /// Whether BEGIN was said and neither COMMIT nor ROLLBACK since.
+    pub fn in_transaction(&self) -> bool {
+        self.in_transaction
+    }
+
+    /// The session's variables.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// What SHOW WARNINGS tells.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    pub(crate) fn warn(&mut self, code: u16, message: impl Into<String>) {
+        self.warnings.push(Warning { level: Level::Warning, code, message: message.into() });
+    }
+
+    /// Cuts `sql` into statements under this session's sql_mode.
+    ///
+    /// # Errors
+    /// It does not parse.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
+        Ok(dipper_sql::parser::parse(sql, &self.variables.parse_options())?)
+    }
+
+    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements and
+    /// the transaction are gone; the database stays.
+    pub fn reset(&mut self) {
+        self.variables = Variables::new(Arc::clone(&self.engine.globals));
+        self.user_variables.clear();
+        self.prepared.clear();
+        self.in_transaction = false;
+        self.wrote_in_transaction = false;
+        self.warnings.clear();
+    }
+
+    /// Selects a database.
+    ///
+    /// # Errors
+    /// No such database.
+    pub async fn use_database(&mut self, name: &str) -> Result<()> {
+        let state = self.engine.catalog.refresh().await?;
+        if !crate::tables::database_exists(&state, name) {
+            return Err(state.no_database(name).into());
+        }
+        self.database = Some(name.to_string());
+        self.process().set_database(self.database.clone());
+        Ok(())
+    }
+
+    /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.
+    ///
+    /// # Errors
+    /// The statement fails; the session can go on.
+    pub async fn execute(&mut self, source: &str, parsed: &Parsed, params: Vec<VarValue>) -> Result<Outcome> {
+        if self.process().is_killed() {
+            return Err(killed(Stop::Connection));
+        }
+        if !keeps_warnings(&parsed.statement) {
+            self.warnings.clear();
+        }
+        let text = source.get(parsed.text.clone()).unwrap_or(source);
+        let process = Arc::clone(self.process());
+        process.begin(text);
+        let limit = self.time_limit(parsed)?;
+        let run = statements::run(self, source, parsed, params);
+        let result = tokio::select! {
+            biased;
+            result = run => result,
+            stop = process.stopped() => Err(killed(stop)),
+            () = limit.wait() => Err(limit.error()),
+        };
+        match result {
+            Ok(Outcome::Rows(rows)) => Ok(Outcome::Rows(guarded(rows, process, limit))),
+            Ok(done) => {
+                process.end();
+                Ok(done)
+            }
+            Err(e) => {
+                process.end();
+                self.warnings.push(Warning { level: Level::Error, code: e.code, message: e.message.clone() });
+                Err(e)
+            }
+        }
+    }
+
+    /// The columns a statement will return, without running it; `None` when it returns no rows.
+    ///
+    /// # Errors
+    /// The statement cannot be planned.
+    pub async fn describe(&mut self, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
+        statements::describe(self, source, parsed).await
+    }
+
+    /// What a query needs to know of this session, as it is now.
+    pub(crate) async fn query_context(&self) -> Result<Arc<QueryContext>> {
+        let catalog = self.engine.catalog.refresh().await?;
+        Ok(Arc::new(QueryContext::new(self, catalog)))
+    }
+
+    pub(crate) fn query_context_on(&self, catalog: Arc<dipper_store::catalog::CatalogState>) -> Arc<QueryContext> {
+        Arc::new(QueryContext::new(self, catalog))
+    }
+
+    fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
+        let mut limit = self.variables.query_timeout();
+        for (name, value) in &parsed.hints {
+            if name.eq_ignore_ascii_case("query_timeout") {
+                let seconds: u64 = value.parse().map_err(|_| {
+                    EngineError::new(
+                        ErrorKind::BadVariable,
+                        format!("query_timeout in SET_VAR: '{value}' is not a number"),
+                    )
+                })?;
+                limit = (seconds > 0).then(|| Duration::from_secs(seconds));
+            }
+        }
+        Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
+    }
+}
+
+/// Statements that show the warnings of the one before.
+fn keeps_warnings(statement: &Statement) -> bool {
+    use dipper_sql::statement::ShowKind;
+    matches!(statement, Statement::Show(s) if matches!(s.kind, ShowKind::Warnings { .. } | ShowKind::Errors { .. }))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    limit: Option<Duration>,
+    end: Option<Instant>,
+}
+
+impl TimeLimit {
+    async fn wait(&self) {
+        match self.end {
+            Some(end) => tokio::time::sleep_until(end.into()).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn error(&self) -> EngineError {
+        let seconds = self.limit.unwrap_or_default().as_secs();
+        EngineError::new(
+            ErrorKind::Timeout,
+            format!(
+                "query execution was interrupted: it ran longer than query_timeout ({seconds} s); set query_timeout higher, or 0 for no limit"
+            ),
+        )
+    }
+}
+
+fn killed(stop: Stop) -> EngineError {
+    let what = match stop {
+        Stop::Query => "query execution was interrupted: KILL QUERY",
+        Stop::Connection => "the connection was killed",
+    };
+    EngineError::new(ErrorKind::Killed, what)
+}
+
+/// Rows that end with an error when the statement is killed or runs out of time, and that tell the registry when they
+/// end or are dropped.
+fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
+    struct Ended(Arc<Process>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.end();
+        }
+    }
+    let ended = Ended(Arc::clone(&process));
+    let stopped = Box::pin(async move {
+        tokio::select! {
+            stop = process.stopped() => killed(stop),
+            () = limit.wait() => limit.error(),
+        }
+    });
+    let inner: QueryStream = rows.batches;
+    let state = (inner, Some(stopped), ended);
+    let batches: BoxStream<'static, Result<RecordBatch>> =
+        futures::stream::unfold(state, |(mut inner, stopped, ended)| async move {
+            let mut waiting = stopped?;
+            tokio::select! {
+                biased;
+                error = &mut waiting => Some((Err(error), (inner, None, ended))),
+                next = inner.next() => match next? {
+                    Ok(batch) => Some((Ok(batch), (inner, Some(waiting), ended))),
+                    Err(error) => Some((Err(error), (inner, None, ended))),
+                },
+            }
+        })
+        .boxed();
+    Rows { columns: rows.columns, batches }
+}

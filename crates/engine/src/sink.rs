@@ -1,0 +1,314 @@
+//! Rows out to files: CSV, Hive text, JSON lines, Parquet.
+//!
+//! A file is written under a hidden name beside its target, synced, and renamed when everything is written. What was
+//! not published is removed when its [`NewFile`] is dropped, so a statement that fails leaves nothing behind.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use arrow::json::LineDelimitedWriter;
+use arrow::record_batch::RecordBatch;
+use dipper_text::compress::{Encoder, encoder};
+use dipper_text::dialect::{CsvDialect, HiveDialect};
+use dipper_text::source::Compression;
+use dipper_text::write::{CsvWriter, HiveTextWriter};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression as ParquetCodec, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::cannot;
+
+/// How rows are written.
+#[derive(Debug, Clone)]
+pub(crate) enum OutputFormat {
+    /// CSV, compressed as a whole or not.
+    Csv(CsvDialect, Compression),
+    /// Hive text.
+    HiveText(HiveDialect, Compression),
+    /// One JSON object a line.
+    Json(Compression),
+    /// Parquet with this codec.
+    Parquet(ParquetCodec),
+}
+
+impl OutputFormat {
+    /// Extension of file names, without a dot in front.
+    pub(crate) fn extension(&self) -> String {
+        let (name, compression) = match self {
+            OutputFormat::Csv(_, c) => ("csv", c),
+            OutputFormat::HiveText(_, c) => ("txt", c),
+            OutputFormat::Json(c) => ("json", c),
+            OutputFormat::Parquet(_) => return "parquet".into(),
+        };
+        match compression_extension(*compression) {
+            Some(extension) => format!("{name}.{extension}"),
+            None => name.into(),
+        }
+    }
+}
+
+fn compression_extension(compression: Compression) -> Option<&'static str> {
+    match compression {
+        Compression::None => None,
+        Compression::Gzip => Some("gz"),
+        Compression::Bzip2 => Some("bz2"),
+        Compression::Zstd => Some("zst"),
+        Compression::Lz4 => Some("lz4"),
+        Compression::Snappy => Some("snappy"),
+        _ => Some("deflate"),
+    }
+}
+
+/// A codec for text output by its name in statements.
+pub(crate) fn text_compression(name: &str) -> Result<Compression> {
+    Ok(match name.to_lowercase().as_str() {
+        "" | "none" | "plain" | "uncompressed" => Compression::None,
+        "gz" | "gzip" => Compression::Gzip,
+        "bz2" | "bzip2" => Compression::Bzip2,
+        "zst" | "zstd" => Compression::Zstd,
+        "lz4" | "lz4frame" | "lz4_frame" => Compression::Lz4,
+        "snappy" | "snappyblock" => Compression::Snappy,
+        "deflate" => Compression::Deflate,
+        other => {
+            return Err(EngineError::invalid(format!(
+                "compression '{other}' is not known; choose none, gzip, bzip2, zstd, lz4, snappy or deflate"
+            )));
+        }
+    })
+}
+
+/// A codec for Parquet output by its name in statements.
+pub(crate) fn parquet_codec(name: &str) -> Result<ParquetCodec> {
+    Ok(match name.to_lowercase().as_str() {
+        "none" | "plain" | "uncompressed" => ParquetCodec::UNCOMPRESSED,
+        "snappy" => ParquetCodec::SNAPPY,
+        "gz" | "gzip" => ParquetCodec::GZIP(Default::default()),
+        "lz4" | "lz4_raw" => ParquetCodec::LZ4_RAW,
+        "brotli" => ParquetCodec::BROTLI(Default::default()),
+        "" | "zst" | "zstd" => ParquetCodec::ZSTD(ZstdLevel::default()),
+        other => {
+            return Err(EngineError::invalid(format!(
+                "compression '{other}' is not known for Parquet; choose zstd, snappy, lz4, gzip, brotli or none"
+            )));
+        }
+    })
+}
+
+/// Counts what goes to disk.
+#[derive(Debug)]
+struct Counted {
+    file: File,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.file.write(buf)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+type Target = BufWriter<Counted>;
+
+enum Writer {
+    Csv(CsvWriter<Encoder<Target>>),
+    HiveText(HiveTextWriter<Encoder<Target>>),
+    Json(LineDelimitedWriter<Encoder<Target>>),
+    Parquet(Box<ArrowWriter<Target>>),
+}
+
+/// A file that is being written.
+pub(crate) struct NewFile {
+    target: PathBuf,
+    hidden: PathBuf,
+    writer: Option<Writer>,
+    rows: u64,
+    bytes: Arc<AtomicU64>,
+    published: bool,
+}
+
+/// Buffer between a writer and the file: one system call for this much.
+const BUFFER_BYTES: usize = 1 << 20;
+
+impl NewFile {
+    /// Starts `target`, whose directory is made when it is not there.
+    ///
+    /// # Errors
+    /// The directory or the hidden file cannot be made.
+    pub(crate) fn create(target: &Path, format: &OutputFormat, schema: &SchemaRef) -> Result<Self> {
+        let dir = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create", &e))?;
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let hidden = dir.join(format!(".{name}.{}.tmp", unique_suffix()));
+        let file =
+            File::options().write(true).create_new(true).open(&hidden).map_err(|e| cannot(&hidden, "create", &e))?;
+        let bytes = Arc::new(AtomicU64::new(0));
+        let mut new = NewFile {
+            target: target.to_path_buf(),
+            hidden,
+            writer: None,
+            rows: 0,
+            bytes: Arc::clone(&bytes),
+            published: false,
+        };
+        let out = BufWriter::with_capacity(BUFFER_BYTES, Counted { file, bytes });
+        new.writer = Some(writer(out, format, schema).map_err(|e| new.failed(&e.to_string(), None))?);
+        Ok(new)
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// The disk is full or fails, or the format cannot hold a value.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows() as u64;
+        let written = match self.writer.as_mut().expect("open until finished") {
+            Writer::Csv(w) => w.write(batch).map_err(boxed),
+            Writer::HiveText(w) => w.write(batch).map_err(boxed),
+            Writer::Json(w) => w.write(batch).map_err(boxed),
+            Writer::Parquet(w) => w.write(batch).map_err(boxed),
+        };
+        written.map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))
+    }
+
+    /// Ends the format and syncs; the file is still hidden.
+    ///
+    /// # Errors
+    /// The disk is full or fails.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let end = |writer: Writer| -> std::result::Result<(), Boxed> {
+            let out = match writer {
+                Writer::Csv(w) => w.finish().map_err(boxed)?.finish().map_err(boxed)?,
+                Writer::HiveText(w) => w.finish().map_err(boxed)?.finish().map_err(boxed)?,
+                Writer::Json(mut w) => {
+                    w.finish().map_err(boxed)?;
+                    w.into_inner().finish().map_err(boxed)?
+                }
+                Writer::Parquet(w) => w.into_inner().map_err(boxed)?,
+            };
+            let file = out.into_inner().map_err(|e| boxed(e.into_error()))?.file;
+            file.sync_all().map_err(boxed)
+        };
+        end(writer).map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))
+    }
+
+    /// Gives the finished file its name. `replace`: an existing file of that name is replaced, else it is an error.
+    ///
+    /// # Errors
+    /// There is such a file, or the file system refuses.
+    pub(crate) fn publish(&mut self, replace: bool) -> Result<()> {
+        self.finish()?;
+        let named = match replace {
+            true => std::fs::rename(&self.hidden, &self.target),
+            // A hard link is the only way to name a file without replacing another.
+            false => std::fs::hard_link(&self.hidden, &self.target).and_then(|()| std::fs::remove_file(&self.hidden)),
+        };
+        named.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => EngineError {
+                code: 1086,
+                ..EngineError::new(ErrorKind::File, format!("File '{}' already exists", self.target.display()))
+            },
+            _ => cannot(&self.target, "write", &e),
+        })?;
+        self.published = true;
+        let dir = self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(dir).and_then(|d| d.sync_all()).map_err(|e| cannot(dir, "sync", &e))
+    }
+
+    /// Takes a published file back, because another of the same statement could not be published.
+    pub(crate) fn withdraw(&mut self) {
+        if self.published {
+            let _ = std::fs::remove_file(&self.target);
+        }
+    }
+
+    /// Rows written so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes written to disk so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Where it will be.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
+    }
+
+    fn failed(&self, reason: &str, kind: Option<io::ErrorKind>) -> EngineError {
+        let kind = match kind {
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => ErrorKind::Resources,
+            _ => ErrorKind::File,
+        };
+        EngineError::new(kind, format!("cannot write '{}': {reason}", self.target.display()))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.published {
+            self.writer = None;
+            let _ = std::fs::remove_file(&self.hidden);
+        }
+    }
+}
+
+type Boxed = Box<dyn std::error::Error + Send + Sync>;
+
+fn boxed(e: impl std::error::Error + Send + Sync + 'static) -> Boxed {
+    Box::new(e)
+}
+
+/// The I/O error kind at the bottom of an error, if there is one.
+fn io_kind(e: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
+    let mut at = Some(e);
+    while let Some(e) = at {
+        if let Some(io) = e.downcast_ref::<io::Error>() {
+            return Some(io.kind());
+        }
+        at = e.source();
+    }
+    None
+}
+
+fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef) -> std::result::Result<Writer, Boxed> {
+    Ok(match format {
+        OutputFormat::Csv(dialect, c) => Writer::Csv(
+            CsvWriter::try_new(encoder(*c, out).map_err(boxed)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?,
+        ),
+        OutputFormat::HiveText(dialect, c) => Writer::HiveText(
+            HiveTextWriter::try_new(encoder(*c, out).map_err(boxed)?, dialect.clone(), Arc::clone(schema))
+                .map_err(boxed)?,
+        ),
+        OutputFormat::Json(c) => Writer::Json(LineDelimitedWriter::new(encoder(*c, out).map_err(boxed)?)),
+        OutputFormat::Parquet(codec) => {
+            // The row groups that dipper's own segments have; readers split between them.
+            let properties = WriterProperties::builder()
+                .set_compression(*codec)
+                .set_max_row_group_row_count(Some(128 * 1024))
+                .build();
+            Writer::Parquet(Box::new(ArrowWriter::try_new(out, Arc::clone(schema), Some(properties)).map_err(boxed)?))
+        }
+    })
+}
+
+/// Part of a file name that no other statement of this or another process makes.
+pub(crate) fn unique_suffix() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!("{:x}-{:x}-{count:x}", now.as_micros(), std::process::id())
+}

@@ -1,0 +1,459 @@
+//! CREATE, ALTER and DROP of databases, external tables and views.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dipper_sql::statement::{
+    ColumnDef, CreateExternalTable, CreateView, Literal, Name, ObjectKind, Properties, QueryText, RowFormat, StoredAs,
+    TableChange,
+};
+use dipper_store::catalog::{
+    CatalogChange, Column, ExternalTable, OnExists, Table, TableDef, TableKind, View, ViewColumn,
+};
+use dipper_text::hive::hive_type;
+
+use super::{partitions, qualified};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::local_path;
+use crate::query;
+use crate::result::{Done, Outcome};
+use crate::session::{DEFAULT_DATABASE, Session};
+use crate::tables::define::{self, FORMAT_PARQUET, FORMAT_TEXT, LAZY_SIMPLE_SERDE, hive_spelling};
+
+/// Commits changes of one statement. The database `default` is made with its first table.
+pub(super) async fn commit(session: &Session, database: &str, mut changes: Vec<CatalogChange>) -> Result<()> {
+    refuse_virtual(database)?;
+    if database == DEFAULT_DATABASE {
+        changes.insert(0, CatalogChange::create_database(DEFAULT_DATABASE, true));
+    }
+    session.engine.catalog.commit(changes).await?;
+    Ok(())
+}
+
+fn refuse_virtual(database: &str) -> Result<()> {
+    if crate::info_schema::is_virtual(database) {
+        return Err(EngineError::new(ErrorKind::Denied, format!("database '{database}' is read only")));
+    }
+    Ok(())
+}
+
+pub(super) async fn create_database(
+    session: &mut Session,
+    name: &Name,
+    if_not_exists: bool,
+    properties: &Properties,
+) -> Result<Outcome> {
+    let database = name.object();
+    refuse_virtual(database)?;
+    let mut change = CatalogChange::create_database(database, if_not_exists || database == DEFAULT_DATABASE);
+    if let CatalogChange::CreateDatabase { properties: kept, comment, .. } = &mut change {
+        for (key, value) in properties {
+            if key.eq_ignore_ascii_case("comment") {
+                *comment = Some(value.clone());
+            } else {
+                kept.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    session.engine.catalog.commit(vec![change]).await?;
+    Ok(Outcome::Done(Done { affected_rows: 1, ..Done::default() }))
+}
+
+pub(super) async fn create_table(session: &mut Session, create: &CreateExternalTable, ddl: &str) -> Result<Outcome> {
+    let (database, name) = qualified(session, &create.name)?;
+    let mut table = definition(create, ddl)?;
+    if let Some(query) = &create.query {
+        if !create.columns.is_empty() {
+            return Err(EngineError::invalid(
+                "CREATE TABLE ... AS SELECT takes its columns from the query; leave them out",
+            ));
+        }
+        table.columns = columns_of_query(session, query, &table).await?;
+    }
+    if table.columns.is_empty() && table.format == FORMAT_TEXT {
+        return Err(EngineError::invalid(format!(
+            "table '{database}.{name}' has no columns; text files do not name theirs"
+        )));
+    }
+    check(session, &table)?;
+    let on_exists = if create.if_not_exists { OnExists::Keep } else { OnExists::Fail };
+    let before = session.engine.catalog.refresh().await?;
+    if create.query.is_some() && before.table(&database, &name).is_some() {
+        if create.if_not_exists {
+            return Ok(Outcome::ok());
+        }
+        return Err(EngineError::new(ErrorKind::TableExists, format!("Table '{database}.{name}' already exists")));
+    }
+    let change = CatalogChange::create(&database, &name, TableDef::External(table), on_exists);
+    commit(session, &database, vec![change]).await?;
+    if let Some(query) = &create.query {
+        let insert = dipper_sql::statement::Insert {
+            table: Name(vec![database.clone(), name.clone()]),
+            overwrite: false,
+            partition: Vec::new(),
+            columns: Vec::new(),
+            label: None,
+            ignore: false,
+            source: query.clone(),
+            on_duplicate: Vec::new(),
+        };
+        let filled = super::insert::insert(session, &insert, Vec::new()).await;
+        if filled.is_err() {
+            let drop = CatalogChange::Drop { db: database.clone(), name, kind: TableKind::Table, if_exists: true };
+            commit(session, &database, vec![drop]).await?;
+        }
+        return filled;
+    }
+    Ok(Outcome::ok())
+}
+
+/// The columns that a query gives, without the partition columns at its end.
+async fn columns_of_query(session: &Session, query: &QueryText, table: &ExternalTable) -> Result<Vec<Column>> {
+    let context = session.query_context().await?;
+    let planned = query::plan(&context, query, None).await?;
+    let mut columns = planned
+        .columns()
+        .into_iter()
+        .map(|c| Ok(Column::new(c.name, hive_type(&c.field)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let own = columns.len().saturating_sub(table.partition_columns.len());
+    columns.truncate(own);
+    Ok(columns)
+}
+
+/// Reads the definition back as a scan would, so that a table that cannot work is refused when it is made.
+fn check(session: &Session, table: &ExternalTable) -> Result<()> {
+    session.engine.options.access.check(&local_path(&table.location)?)?;
+    define::fields(&table.partition_columns)?;
+    let mut seen = std::collections::HashSet::new();
+    for column in table.columns.iter().chain(&table.partition_columns) {
+        if !seen.insert(column.name.to_lowercase()) {
+            return Err(EngineError {
+                code: 1060,
+                sqlstate: "42S21",
+                ..EngineError::invalid(format!("Duplicate column name '{}'", column.name))
+            });
+        }
+    }
+    match table.format.as_str() {
+        FORMAT_TEXT => define::hive_text(table).map(|_| ()),
+        _ => define::fields(&table.columns).map(|_| ()),
+    }
+}
+
+fn columns(list: &[ColumnDef]) -> Result<Vec<Column>> {
+    list.iter()
+        .map(|c| {
+            let mut column = Column::new(&c.name, hive_spelling(&c.data_type)?);
+            column.comment.clone_from(&c.comment);
+            column.nullable = !c.not_null;
+            Ok(column)
+        })
+        .collect()
+}
+
+fn definition(create: &CreateExternalTable, ddl: &str) -> Result<ExternalTable> {
+    let (format, format_serde) = format_of(create.stored_as.as_ref())?;
+    let (serde, serde_properties) = match &create.row_format {
+        None => (format_serde, BTreeMap::new()),
+        Some(RowFormat::Serde { class, properties }) => {
+            (Some(class.clone()), properties.iter().cloned().collect::<BTreeMap<_, _>>())
+        }
+        Some(RowFormat::Delimited { field, escape, collection, map_key, line, null }) => {
+            let clauses = [
+                ("field.delim", field),
+                ("escape.delim", escape),
+                ("collection.delim", collection),
+                ("mapkey.delim", map_key),
+                ("line.delim", line),
+                ("serialization.null.format", null),
+            ];
+            let mut properties: BTreeMap<String, String> =
+                clauses.into_iter().filter_map(|(key, value)| Some((key.to_string(), value.clone()?))).collect();
+            // As Hive's parser does: the old name of field.delim is set beside it.
+            if let Some(field) = field {
+                properties.insert("serialization.format".into(), field.clone());
+            }
+            (Some(LAZY_SIMPLE_SERDE.to_string()), properties)
+        }
+    };
+    let location = create.location.as_deref().ok_or_else(|| {
+        EngineError::unsupported(format!("table '{}' needs LOCATION 'directory': where its files are", create.name))
+    })?;
+    if serde.as_deref().is_some_and(|s| s.to_lowercase().contains("parquet")) && format != FORMAT_PARQUET {
+        return Err(EngineError::invalid("a Parquet SerDe needs STORED AS PARQUET"));
+    }
+    Ok(ExternalTable {
+        columns: columns(&create.columns)?,
+        partition_columns: columns(&create.partition_columns)?,
+        format: format.to_string(),
+        serde: if format == FORMAT_TEXT { serde } else { None },
+        serde_properties,
+        location: absolute(location)?,
+        properties: create.properties.iter().cloned().collect(),
+        comment: create.comment.clone(),
+        ddl: ddl.to_string(),
+        partitions: BTreeMap::new(),
+    })
+}
+
+/// A location that means the same wherever the server is started next time.
+fn absolute(location: &str) -> Result<String> {
+    let path = local_path(location)?;
+    let absolute = std::path::absolute(&path).map_err(|e| crate::files::cannot(&path, "resolve", &e))?;
+    Ok(absolute.display().to_string())
+}
+
+fn format_of(stored_as: Option<&StoredAs>) -> Result<(&'static str, Option<String>)> {
+    let unknown = |what: &str| {
+        Err(EngineError::unsupported(format!("STORED AS {what} is not supported; TEXTFILE and PARQUET are")))
+    };
+    match stored_as {
+        None => Ok((FORMAT_TEXT, Some(LAZY_SIMPLE_SERDE.to_string()))),
+        Some(StoredAs::Format(name)) => match name.as_str() {
+            "TEXTFILE" => Ok((FORMAT_TEXT, Some(LAZY_SIMPLE_SERDE.to_string()))),
+            "PARQUET" => Ok((FORMAT_PARQUET, None)),
+            other => unknown(other),
+        },
+        Some(StoredAs::Classes { input, .. }) => match input.rsplit('.').next().unwrap_or_default() {
+            "TextInputFormat" => Ok((FORMAT_TEXT, Some(LAZY_SIMPLE_SERDE.to_string()))),
+            "MapredParquetInputFormat" => Ok((FORMAT_PARQUET, None)),
+            other => unknown(other),
+        },
+    }
+}
+
+pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl: &str) -> Result<Outcome> {
+    let (database, name) = qualified(session, &create.name)?;
+    let view = View {
+        columns: create
+            .columns
+            .iter()
+            .map(|(name, comment)| ViewColumn { name: name.clone(), comment: comment.clone() })
+            .collect(),
+        comment: create.comment.clone(),
+        ..view_of(session, &create.query, ddl)
+    };
+    check_view(session, &create.query, view.columns.len()).await?;
+    let on_exists = match (create.or_replace, create.if_not_exists) {
+        (true, _) => OnExists::Replace,
+        (_, true) => OnExists::Keep,
+        _ => OnExists::Fail,
+    };
+    let change = CatalogChange::create(&database, &name, TableDef::View(view), on_exists);
+    commit(session, &database, vec![change]).await?;
+    Ok(Outcome::ok())
+}
+
+fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
+    View {
+        columns: Vec::new(),
+        sql: query.text.clone(),
+        sql_mode: session.variables.get("sql_mode").unwrap_or_default(),
+        database: session.database().unwrap_or_default().to_string(),
+        comment: None,
+        ddl: ddl.to_string(),
+    }
+}
+
+/// A view that cannot be read is not created.
+async fn check_view(session: &Session, query: &QueryText, names: usize) -> Result<()> {
+    let context = session.query_context().await?;
+    let planned = query::plan(&context, query, None).await?;
+    let has = planned.columns().len();
+    if names != 0 && names != has {
+        return Err(EngineError {
+            code: 1353,
+            ..EngineError::invalid(format!("the view names {names} columns, its query gives {has}"))
+        });
+    }
+    Ok(())
+}
+
+pub(super) async fn alter_view(session: &mut Session, name: &Name, query: &QueryText, ddl: &str) -> Result<Outcome> {
+    let (database, view) = qualified(session, name)?;
+    let state = session.engine.catalog.refresh().await?;
+    let found = state.table(&database, &view).ok_or_else(|| state.no_table(&database, &view))?;
+    let Some(before) = found.as_view() else {
+        return Err(EngineError::new(
+            ErrorKind::WrongObject,
+            format!("'{database}.{view}' is a table, expected a view"),
+        ));
+    };
+    check_view(session, query, before.columns.len()).await?;
+    let def = View { columns: before.columns.clone(), comment: before.comment.clone(), ..view_of(session, query, ddl) };
+    commit(session, &database, vec![redefine(&database, found, TableDef::View(def))]).await?;
+    Ok(Outcome::ok())
+}
+
+fn redefine(database: &str, table: &Table, def: TableDef) -> CatalogChange {
+    CatalogChange::Redefine {
+        db: database.to_string(),
+        name: table.name.clone(),
+        id: table.id,
+        revision: table.revision,
+        def,
+    }
+}
+
+pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name], if_exists: bool) -> Result<Outcome> {
+    if kind == ObjectKind::Database {
+        for name in names {
+            let db = name.object().to_string();
+            refuse_virtual(&db)?;
+            // MySQL and Doris drop what is in it; tables here are over files that stay where they are.
+            let change = CatalogChange::DropDatabase { db: db.clone(), if_exists, cascade: true };
+            session.engine.catalog.commit(vec![change]).await?;
+            if session.database() == Some(db.as_str()) {
+                session.database = None;
+                session.process().set_database(None);
+            }
+        }
+        return Ok(Outcome::ok());
+    }
+    let kind = if kind == ObjectKind::View { TableKind::View } else { TableKind::Table };
+    let mut changes = Vec::new();
+    for name in names {
+        let (db, name) = qualified(session, name)?;
+        refuse_virtual(&db)?;
+        changes.push(CatalogChange::Drop { db, name, kind, if_exists });
+    }
+    session.engine.catalog.commit(changes).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn alter_table(
+    session: &mut Session,
+    name: &Name,
+    if_exists: bool,
+    changes: &[TableChange],
+) -> Result<Outcome> {
+    let (database, table) = qualified(session, name)?;
+    for change in changes {
+        let state = session.engine.catalog.refresh().await?;
+        let Some(found) = state.table(&database, &table).cloned() else {
+            if if_exists {
+                return Ok(Outcome::ok());
+            }
+            return Err(state.no_table(&database, &table).into());
+        };
+        if let TableChange::Rename(to) = change {
+            let (to_db, to_name) = match to.database() {
+                Some(_) => qualified(session, to)?,
+                None => (database.clone(), to.object().to_string()),
+            };
+            let rename = CatalogChange::Rename { db: database.clone(), name: table.clone(), to_db, to_name };
+            commit(session, &database, vec![rename]).await?;
+            continue;
+        }
+        let Some(before) = found.as_external() else {
+            return Err(EngineError::new(
+                ErrorKind::WrongObject,
+                format!("'{database}.{table}' is a view, expected a table"),
+            ));
+        };
+        match change {
+            TableChange::AddPartition { if_not_exists, spec, location } => {
+                partitions::add(session, &database, &found, spec, location.as_deref(), *if_not_exists).await?;
+            }
+            TableChange::DropPartition { if_exists, spec } => {
+                partitions::drop(session, &database, &found, spec, *if_exists).await?;
+            }
+            TableChange::RecoverPartitions => {
+                partitions::repair(session, name, true, false).await?;
+            }
+            other => {
+                let mut after = before.clone();
+                apply(&mut after, other)?;
+                check(session, &after)?;
+                commit(session, &database, vec![redefine(&database, &found, TableDef::External(after))]).await?;
+            }
+        }
+    }
+    Ok(Outcome::ok())
+}
+
+/// A change of the definition alone: the files stay as they are.
+fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
+    let position = |columns: &[Column], name: &str| {
+        columns.iter().position(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let near = crate::near::closest(name, columns.iter().map(|c| c.name.as_str()));
+            let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+            EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}'{hint}"))
+        })
+    };
+    match change {
+        TableChange::AddColumns(list) => table.columns.extend(columns(list)?),
+        TableChange::ReplaceColumns(list) => table.columns = columns(list)?,
+        TableChange::DropColumn(name) => {
+            if table.format == FORMAT_TEXT {
+                return Err(EngineError::unsupported(format!(
+                    "DROP COLUMN {name}: text files have their columns by position; use REPLACE COLUMNS with those that remain"
+                )));
+            }
+            let at = position(&table.columns, name)?;
+            table.columns.remove(at);
+        }
+        TableChange::RenameColumn { from, to, definition } => {
+            let at = position(&table.columns, from)?;
+            match definition {
+                Some(definition) => table.columns[at] = columns(std::slice::from_ref(definition))?.remove(0),
+                None => table.columns[at].name.clone_from(to),
+            }
+        }
+        TableChange::SetLocation(location) => table.location = absolute(location)?,
+        TableChange::SetProperties(list) => table.properties.extend(list.iter().cloned()),
+        TableChange::UnsetProperties(names) => table.properties.retain(|k, _| !names.contains(k)),
+        TableChange::SetSerdeProperties(list) => table.serde_properties.extend(list.iter().cloned()),
+        TableChange::Comment(comment) => table.comment = Some(comment.clone()),
+        other => {
+            return Err(EngineError::unsupported(format!(
+                "this ALTER TABLE is not supported for tables over files: {other:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Partition values in the order of the table's partition columns, from `k=v` pairs in any order.
+pub(super) fn partition_values(table: &ExternalTable, spec: &[(String, Literal)]) -> Result<Vec<Option<String>>> {
+    let names: Vec<&str> = table.partition_columns.iter().map(|c| c.name.as_str()).collect();
+    if names.is_empty() {
+        return Err(EngineError::invalid("the table is not partitioned"));
+    }
+    for (key, _) in spec {
+        if !names.iter().any(|n| n.eq_ignore_ascii_case(key)) {
+            return Err(EngineError::new(
+                ErrorKind::NoColumn,
+                format!("'{key}' is no partition column; they are: {}", names.join(", ")),
+            ));
+        }
+    }
+    names
+        .iter()
+        .map(|name| {
+            let found = spec.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+            let (_, value) = found.ok_or_else(|| {
+                EngineError::invalid(format!("the partition needs a value for each of: {}", names.join(", ")))
+            })?;
+            Ok(value.text().filter(|v| v != crate::files::partitions::NULL_PARTITION))
+        })
+        .collect()
+}
+
+/// The table that a statement names, which must not be a view.
+pub(super) async fn external(session: &Session, name: &Name) -> Result<(String, Arc<Table>, ExternalTable)> {
+    let (database, table) = qualified(session, name)?;
+    refuse_virtual(&database)?;
+    let state = session.engine.catalog.refresh().await?;
+    let found = state
+        .table(&database, &table)
+        .cloned()
+        .ok_or_else(|| EngineError::new(ErrorKind::NoTable, state.no_table(&database, &table).to_string()))?;
+    match found.as_external().cloned() {
+        Some(external) => Ok((database, found, external)),
+        None => {
+            Err(EngineError::new(ErrorKind::WrongObject, format!("'{database}.{table}' is a view, expected a table")))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! DESCRIBE, and SHOW COLUMNS, which says the same in MySQL's words.
+
+use dipper_sql::statement::{DescribeTarget, Name};
+
+use super::qualified;
+use super::show::like;
+use crate::error::Result;
+use crate::info_schema::columns::{self, ColumnInfo};
+use crate::info_schema::sheet::{Cell, Sheet};
+use crate::info_schema::types::type_text;
+use crate::query;
+use crate::result::Outcome;
+use crate::session::Session;
+use crate::tables;
+
+/// Runs DESCRIBE: Doris's columns; with `extended` the comments too.
+pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, extended: bool) -> Result<Outcome> {
+    let (described, pattern) = match target {
+        DescribeTarget::Table { name, column } => (of_table(session, name).await?, column.as_deref()),
+        DescribeTarget::Query(query) => (of_query(session, query).await?, None),
+    };
+    let mut heads = vec!["Field", "Type", "Null", "Key", "Default", "Extra"];
+    if extended {
+        heads.push("Comment");
+    }
+    let mut sheet = Sheet::texts(&heads);
+    for column in described {
+        let mut row: Vec<Cell> = vec![
+            column.name.into(),
+            column.type_text.into(),
+            if column.nullable { "Yes" } else { "No" }.into(),
+            "false".into(),
+            Cell::Null,
+            extra(column.partition).into(),
+        ];
+        if extended {
+            row.push(column.comment.into());
+        }
+        sheet.push_row(row);
+    }
+    if let Some(pattern) = pattern {
+        sheet.retain_first(|name| like(pattern, name));
+    }
+    sheet.into_outcome()
+}
+
+/// What Extra says of a column.
+fn extra(partition: bool) -> &'static str {
+    if partition { "PARTITION" } else { "" }
+}
+
+/// The rows of SHOW [FULL] COLUMNS.
+pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Result<Sheet> {
+    let mut sheet = match full {
+        true => {
+            Sheet::texts(&["Field", "Type", "Collation", "Null", "Key", "Default", "Extra", "Privileges", "Comment"])
+        }
+        false => Sheet::texts(&["Field", "Type", "Null", "Key", "Default", "Extra"]),
+    };
+    for column in of_table(session, table).await? {
+        let is_text = ["string", "char", "varchar"].iter().any(|t| column.type_text.starts_with(t));
+        let null = if column.nullable { "YES" } else { "NO" };
+        let mut row: Vec<Cell> = vec![column.name.into(), column.type_text.into()];
+        if full {
+            row.push(is_text.then_some("utf8mb4_0900_bin").into());
+        }
+        row.extend([null.into(), "".into(), Cell::Null, extra(column.partition).into()]);
+        if full {
+            row.extend(["select,insert,update,references".into(), column.comment.into()]);
+        }
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
+
+async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
+    let (database, object) = qualified(session, name)?;
+    let context = session.query_context().await?;
+    let cpu = session.engine.cpu().clone();
+    query::on_cpu(&cpu, async move {
+        let described = columns::columns(&context, &database, &object).await?;
+        described.ok_or_else(|| tables::no_such_table(&context, Some(&database), &object))
+    })
+    .await
+}
+
+async fn of_query(session: &Session, query: &dipper_sql::statement::QueryText) -> Result<Vec<ColumnInfo>> {
+    let context = session.query_context().await?;
+    let cpu = session.engine.cpu().clone();
+    let query = query.clone();
+    query::on_cpu(&cpu, async move {
+        let planned = query::plan(&context, &query, Some(&[])).await?;
+        let info = |c: crate::result::Column| ColumnInfo {
+            type_text: type_text(&c.field),
+            nullable: c.field.is_nullable(),
+            name: c.name,
+            comment: String::new(),
+            partition: false,
+        };
+        Ok(planned.columns().into_iter().map(info).collect())
+    })
+    .await
+}

@@ -1,0 +1,108 @@
+//! EXPLAIN and EXPLAIN ANALYZE.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::StringArray;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Insert, QueryText, Statement};
+use futures::StreamExt;
+
+use crate::error::{EngineError, Result};
+use crate::query::{self, QueryContext};
+use crate::result::{Column, Outcome, Rows};
+use crate::session::Session;
+
+/// Doris's header.
+const HEADER: &str = "Explain String";
+
+/// The one column of the result.
+pub(super) fn column() -> Column {
+    Column::computed(Arc::new(Field::new(HEADER, DataType::Utf8, false)))
+}
+
+/// What EXPLAIN shows: one line of the plan a row.
+pub(super) async fn explain(
+    session: &mut Session,
+    statement: &Statement,
+    analyze: bool,
+    verbose: bool,
+    format: Option<&str>,
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    let query: QueryText = match statement {
+        Statement::Query(q) => q.clone(),
+        Statement::Insert(Insert { source, .. })
+        | Statement::InsertIntoFiles { source, .. }
+        | Statement::CopyTo { source, .. }
+            if !analyze =>
+        {
+            source.clone()
+        }
+        Statement::SelectIntoOutfile(outfile) if !analyze => outfile.source.clone(),
+        _ if analyze => return Err(EngineError::unsupported("EXPLAIN ANALYZE runs queries only")),
+        _ => return Err(EngineError::unsupported("EXPLAIN explains queries and statements that contain one")),
+    };
+    let logical_only = match format.map(str::to_uppercase).as_deref() {
+        None
+        | Some("PHYSICAL" | "DISTRIBUTED" | "OPTIMIZED" | "SHAPE" | "TRADITIONAL" | "PROCESS" | "TREE" | "INDENT") => {
+            false
+        }
+        Some("LOGICAL" | "ANALYZED" | "PARSED" | "REWRITTEN") => true,
+        Some(other) => {
+            return Err(EngineError::unsupported(format!(
+                "EXPLAIN FORMAT={other}; LOGICAL and PHYSICAL are supported"
+            )));
+        }
+    };
+    let context = session.query_context().await?;
+    let cpu = session.engine.cpu().clone();
+    let lines =
+        query::on_cpu(&cpu, async move { text(&context, &query, params, analyze, verbose, logical_only).await })
+            .await?;
+    let column = column();
+    let schema = Arc::new(Schema::new(vec![Arc::clone(&column.field)]));
+    let lines: Vec<&str> = lines.lines().collect();
+    let batch = RecordBatch::try_new(schema, vec![Arc::new(StringArray::from(lines))])
+        .map_err(|e| EngineError::invalid(e.to_string()))?;
+    Ok(Outcome::Rows(Rows { columns: vec![column], batches: futures::stream::iter([Ok(batch)]).boxed() }))
+}
+
+async fn text(
+    context: &Arc<QueryContext>,
+    query: &QueryText,
+    params: Vec<VarValue>,
+    analyze: bool,
+    verbose: bool,
+    logical_only: bool,
+) -> Result<String> {
+    let begun = Instant::now();
+    let planned = query::plan(context, query, Some(&params)).await?;
+    if logical_only {
+        return Ok(planned.state.optimize(&planned.logical)?.display_indent().to_string());
+    }
+    let physical = planned.physical().await?;
+    if !analyze {
+        return Ok(DisplayableExecutionPlan::new(physical.as_ref()).indent(verbose).to_string());
+    }
+    let planning = begun.elapsed();
+    let begun = Instant::now();
+    let mut batches = query::start(context, &planned.state, Arc::clone(&physical))?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        rows += batch?.num_rows();
+    }
+    let running = begun.elapsed();
+    let plan = match verbose {
+        true => DisplayableExecutionPlan::with_full_metrics(physical.as_ref()).indent(true).to_string(),
+        false => DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false).to_string(),
+    };
+    Ok(format!(
+        "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{plan}",
+        planning.as_secs_f64() * 1e3,
+        running.as_secs_f64() * 1e3
+    ))
+}

@@ -1,0 +1,380 @@
+//! INSERT INTO and INSERT OVERWRITE for external tables: new files below the table's directory.
+//!
+//! Each thread of the query writes files of its own. They get their names when all of them are written and synced, so a
+//! statement that fails leaves nothing behind, and one that reads the table it writes to (`INSERT INTO t SELECT * FROM t`)
+//! does not see its own rows.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::execute_stream_partitioned;
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::Insert;
+use dipper_store::catalog::ExternalTable;
+use dipper_text::source::Compression;
+use futures::StreamExt;
+
+use super::ddl::external;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::partitions::directory_name;
+use crate::files::{FileAccess, walk};
+use crate::query::{self, QueryContext};
+use crate::result::{Done, Outcome};
+use crate::session::Session;
+use crate::sink::{NewFile, OutputFormat, parquet_codec, unique_suffix};
+use crate::tables::define::{self, FORMAT_TEXT};
+
+/// Most partitions that one thread of a statement has open files in.
+const PARTITIONS_MAX: usize = 1_000;
+
+pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<VarValue>) -> Result<Outcome> {
+    if !insert.on_duplicate.is_empty() {
+        return Err(EngineError::unsupported("ON DUPLICATE KEY UPDATE: tables over files have no keys"));
+    }
+    if insert.label.is_some() {
+        return Err(EngineError::unsupported("WITH LABEL: tables over files keep no labels"));
+    }
+    let (_, _, table) = external(session, &insert.table).await?;
+    let context = session.query_context().await?;
+    let strict = !insert.ignore
+        && session
+            .variables
+            .get("enable_insert_strict")
+            .is_none_or(|v| v != "0" && !v.eq_ignore_ascii_case("false") && !v.eq_ignore_ascii_case("off"));
+    let target = Arc::new(Target::try_new(&context, &table, insert, strict)?);
+    let source = insert.source.clone();
+    let overwrite = insert.overwrite;
+    let cpu = session.engine.cpu().clone();
+    let rows = query::on_cpu(&cpu, async move { write(&context, &source, params, target, overwrite).await }).await?;
+    if session.in_transaction || !session.autocommit() {
+        session.wrote_in_transaction = true;
+    }
+    Ok(Outcome::Done(Done { affected_rows: rows, info: String::new() }))
+}
+
+/// Where rows go and in which shape.
+#[derive(Debug)]
+struct Target {
+    root: PathBuf,
+    format: OutputFormat,
+    /// Columns in the files.
+    file_schema: SchemaRef,
+    partition_columns: Vec<FieldRef>,
+    /// For each column of the table (file columns, then partition columns) where its value comes from.
+    sources: Vec<Source>,
+    /// Columns that the query has to give.
+    wanted: usize,
+    /// Values that do not fit are errors; else NULL.
+    strict: bool,
+    access: FileAccess,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    /// Column of the query.
+    Query(usize),
+    /// The same for all rows: a partition value of the statement.
+    Constant(Option<String>),
+    /// Not named in the statement.
+    Null,
+}
+
+impl Target {
+    fn try_new(context: &QueryContext, table: &ExternalTable, insert: &Insert, strict: bool) -> Result<Self> {
+        let root = define::writable_root(context, table)?;
+        let (format, file_schema) = if table.format == FORMAT_TEXT {
+            let (dialect, schema) = define::hive_text(table)?;
+            (OutputFormat::HiveText(dialect, Compression::None), schema)
+        } else {
+            let codec = table.properties.get("parquet.compression").map_or("zstd", String::as_str);
+            let fields = define::fields(&table.columns)?;
+            if fields.is_empty() {
+                return Err(EngineError::unsupported("INSERT into a table whose columns are inferred; declare them"));
+            }
+            (OutputFormat::Parquet(parquet_codec(codec)?), Arc::new(Schema::new(fields)))
+        };
+        let partition_columns = define::file_set(table)?.partition_columns().to_vec();
+        let names: Vec<&str> =
+            file_schema.fields().iter().chain(partition_columns.iter()).map(|f| f.name().as_str()).collect();
+        let mut sources = vec![Source::Null; names.len()];
+        let at = |name: &str| {
+            names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
+                let near = crate::near::closest(name, names.iter().copied());
+                let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
+            })
+        };
+        for (name, value) in &insert.partition {
+            let i = at(name)?;
+            if i < file_schema.fields().len() {
+                return Err(EngineError::invalid(format!("'{name}' in PARTITION (...) is no partition column")));
+            }
+            if let Some(value) = value {
+                sources[i] = Source::Constant(value.text());
+            }
+        }
+        let mut wanted = 0;
+        let mut next = || {
+            wanted += 1;
+            Source::Query(wanted - 1)
+        };
+        if insert.columns.is_empty() {
+            for source in sources.iter_mut().filter(|s| !matches!(s, Source::Constant(_))) {
+                *source = next();
+            }
+        } else {
+            for name in &insert.columns {
+                let i = at(name)?;
+                if !matches!(sources[i], Source::Null) {
+                    return Err(EngineError {
+                        code: 1110,
+                        ..EngineError::invalid(format!("Column '{name}' specified twice"))
+                    });
+                }
+                sources[i] = next();
+            }
+            // Hive: dynamic partition columns follow the listed ones.
+            for (name, value) in &insert.partition {
+                let i = at(name)?;
+                if value.is_none() && matches!(sources[i], Source::Null) {
+                    sources[i] = next();
+                }
+            }
+        }
+        Ok(Target {
+            root,
+            format,
+            file_schema,
+            partition_columns,
+            sources,
+            wanted,
+            strict,
+            access: context.engine.options.access.clone(),
+        })
+    }
+
+    /// A batch of the query as a batch of the files, and the partition columns' values as text.
+    fn shape(&self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<ArrayRef>)> {
+        let rows = batch.num_rows();
+        let own = self.file_schema.fields().len();
+        let mut columns = Vec::with_capacity(own);
+        let mut partition = Vec::new();
+        for (i, source) in self.sources.iter().enumerate() {
+            let field = if i < own { &self.file_schema.fields()[i] } else { &self.partition_columns[i - own] };
+            let array = match source {
+                Source::Query(at) => self.cast(batch.column(*at), field)?,
+                Source::Constant(text) => {
+                    let typed =
+                        crate::tables::typed(std::slice::from_ref(field), std::slice::from_ref(text))?.remove(0);
+                    if text.is_some() && typed.is_null() && self.strict {
+                        return Err(misfit(field, text.as_deref().unwrap_or_default()));
+                    }
+                    typed.to_array_of_size(rows)?
+                }
+                Source::Null => new_null_array(field.data_type(), rows),
+            };
+            if i < own {
+                columns.push(array);
+            } else {
+                let text = cast_with_options(&array, &DataType::Utf8, &CastOptions::default());
+                partition.push(text.map_err(|e| EngineError::invalid(e.to_string()))?);
+            }
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.file_schema), columns)
+            .map_err(|e| EngineError::invalid(e.to_string()))?;
+        Ok((batch, partition))
+    }
+
+    fn cast(&self, array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+        let options = CastOptions { safe: true, ..Default::default() };
+        let cast = cast_with_options(array, field.data_type(), &options).map_err(|_| {
+            EngineError::invalid(format!(
+                "column {}: a value of type {} cannot be stored as {}; cast it",
+                field.name(),
+                array.data_type(),
+                field.data_type()
+            ))
+        })?;
+        if self.strict && cast.null_count() > array.logical_null_count() {
+            let row = (0..array.len()).find(|&i| cast.is_null(i) && array.is_valid(i)).unwrap_or_default();
+            let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
+            return Err(misfit(field, &value));
+        }
+        Ok(cast)
+    }
+}
+
+fn misfit(field: &FieldRef, value: &str) -> EngineError {
+    EngineError::new(
+        ErrorKind::BadValue,
+        format!(
+            "Incorrect {} value: '{value}' for column '{}'; cast or correct it, or SET enable_insert_strict = false to store NULL",
+            field.data_type(),
+            field.name()
+        ),
+    )
+}
+
+async fn write(
+    context: &Arc<QueryContext>,
+    source: &dipper_sql::statement::QueryText,
+    params: Vec<VarValue>,
+    target: Arc<Target>,
+    overwrite: bool,
+) -> Result<u64> {
+    let planned = query::plan(context, source, Some(&params)).await?;
+    let given = planned.logical.schema().fields().len();
+    if given != target.wanted {
+        return Err(EngineError {
+            code: 1136,
+            sqlstate: "21S01",
+            ..EngineError::invalid(format!(
+                "Column count doesn't match value count: {} columns to fill, the query gives {given}",
+                target.wanted
+            ))
+        });
+    }
+    let physical = planned.physical().await?;
+    let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for mut stream in streams {
+        let target = Arc::clone(&target);
+        tasks.spawn(async move {
+            let mut files = Files { target, open: HashMap::new() };
+            while let Some(batch) = stream.next().await {
+                files.write(&batch.map_err(EngineError::from)?)?;
+            }
+            files.finish()
+        });
+    }
+    let mut files: Vec<NewFile> = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(written) => files.extend(written?),
+            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            Err(_) => return Err(EngineError::new(ErrorKind::Killed, "the statement was cancelled")),
+        }
+    }
+    let old = if overwrite { replaced(&target, &files)? } else { Vec::new() };
+    let rows = files.iter().map(NewFile::rows).sum();
+    publish(&mut files)?;
+    for path in old {
+        std::fs::remove_file(&path).map_err(|e| crate::files::cannot(&path, "remove the replaced file", &e))?;
+    }
+    Ok(rows)
+}
+
+/// All files get their names, or none keeps one.
+fn publish(files: &mut [NewFile]) -> Result<()> {
+    for i in 0..files.len() {
+        if let Err(e) = files[i].publish(false) {
+            files[..i].iter_mut().for_each(NewFile::withdraw);
+            return Err(e);
+        }
+    }
+    Ok(())
+}
+
+/// The files that INSERT OVERWRITE replaces: those of the partitions it writes, or of the whole table when it has none.
+fn replaced(target: &Target, files: &[NewFile]) -> Result<Vec<PathBuf>> {
+    let mut dirs: Vec<&Path> = files.iter().filter_map(|f| f.target().parent()).collect();
+    let fixed;
+    if target.partition_columns.is_empty() {
+        dirs = vec![&target.root];
+    } else if let Some(values) = constant_partition(target) {
+        let names: Vec<_> = target.partition_columns.iter().map(|c| c.name().clone()).collect();
+        fixed = target.root.join(directory_name(&names, &values));
+        dirs = vec![&fixed];
+    }
+    dirs.sort();
+    dirs.dedup();
+    let mut old = Vec::new();
+    for dir in dirs.into_iter().filter(|d| d.exists()) {
+        walk(dir, &target.access, &mut old)?;
+    }
+    Ok(old.into_iter().map(|f| f.path).collect())
+}
+
+/// The one partition that the statement writes to, if every partition column has a value in it.
+fn constant_partition(target: &Target) -> Option<Vec<Option<String>>> {
+    target.sources[target.file_schema.fields().len()..]
+        .iter()
+        .map(|s| match s {
+            Source::Constant(value) => Some(value.clone()),
+            Source::Null => Some(None),
+            Source::Query(_) => None,
+        })
+        .collect()
+}
+
+/// The files that one thread writes, by partition.
+struct Files {
+    target: Arc<Target>,
+    open: HashMap<Vec<Option<String>>, NewFile>,
+}
+
+impl Files {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let (rows, partition) = self.target.shape(batch)?;
+        if partition.is_empty() {
+            return self.file(Vec::new())?.write(&rows);
+        }
+        for (values, indices) in groups(&partition, rows.num_rows()) {
+            let part = match indices.len() == rows.num_rows() {
+                true => rows.clone(),
+                false => take_record_batch(&rows, &UInt32Array::from(indices))
+                    .map_err(|e| EngineError::invalid(e.to_string()))?,
+            };
+            self.file(values)?.write(&part)?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, values: Vec<Option<String>>) -> Result<&mut NewFile> {
+        if self.open.len() >= PARTITIONS_MAX && !self.open.contains_key(&values) {
+            return Err(EngineError::new(
+                ErrorKind::Resources,
+                format!("one statement writes at most {PARTITIONS_MAX} partitions; insert fewer at a time"),
+            ));
+        }
+        let target = &self.target;
+        match self.open.entry(values) {
+            std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                let names: Vec<_> = target.partition_columns.iter().map(|c| c.name().clone()).collect();
+                let dir = target.root.join(directory_name(&names, new.key()));
+                let path = dir.join(format!("part-{}.{}", unique_suffix(), target.format.extension()));
+                target.access.check(&path)?;
+                Ok(new.insert(NewFile::create(&path, &target.format, &target.file_schema)?))
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Vec<NewFile>> {
+        self.open.drain().map(|(_, mut file)| file.finish().map(|()| file)).collect()
+    }
+}
+
+/// Row numbers by partition values, partitions in order of their first row.
+fn groups(partition: &[ArrayRef], rows: usize) -> Vec<(Vec<Option<String>>, Vec<u32>)> {
+    let columns: Vec<_> = partition.iter().map(|a| a.as_string::<i32>()).collect();
+    let mut order: Vec<(Vec<Option<String>>, Vec<u32>)> = Vec::new();
+    let mut by_values: HashMap<Vec<Option<&str>>, usize> = HashMap::new();
+    for row in 0..rows {
+        let values: Vec<Option<&str>> = columns.iter().map(|c| c.is_valid(row).then(|| c.value(row))).collect();
+        let at = *by_values.entry(values).or_insert_with_key(|values| {
+            order.push((values.iter().map(|v| v.map(str::to_string)).collect(), Vec::new()));
+            order.len() - 1
+        });
+        order[at].1.push(row as u32);
+    }
+    order
+}

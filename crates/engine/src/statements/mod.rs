@@ -1,0 +1,229 @@
+//! What each statement does.
+
+mod ddl;
+mod describe;
+mod explain;
+mod export;
+mod insert;
+mod partitions;
+mod prepare;
+mod set;
+mod show;
+mod transaction;
+
+pub(crate) use export::unescape;
+
+use std::sync::Arc;
+
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Name, Parsed, Statement};
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::process::Stop;
+use crate::query;
+use crate::result::{Column, Done, Outcome};
+use crate::session::Session;
+
+/// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
+const WARNING: u16 = 1105;
+
+/// Runs a statement.
+pub(crate) async fn run(
+    session: &mut Session,
+    source: &str,
+    parsed: &Parsed,
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    let with_hints = apply_hints(session, parsed)?;
+    let text = source.get(parsed.text.clone()).unwrap_or(source);
+    let result = run_statement(session, text, &parsed.statement, params).await;
+    if let Some(before) = with_hints {
+        session.variables = before;
+    }
+    result
+}
+
+/// `/*+ SET_VAR(...) */`: variables for this statement only. Returns what to restore.
+fn apply_hints(session: &mut Session, parsed: &Parsed) -> Result<Option<crate::variables::Variables>> {
+    if parsed.hints.is_empty() {
+        return Ok(None);
+    }
+    let before = session.variables.clone();
+    for (name, value) in &parsed.hints {
+        match session.variables.set(name, value) {
+            Ok(warning) => session.warnings.extend(warning),
+            Err(e) => {
+                session.variables = before;
+                return Err(e);
+            }
+        }
+    }
+    Ok(Some(before))
+}
+
+async fn run_statement(
+    session: &mut Session,
+    text: &str,
+    statement: &Statement,
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    if !params.is_empty()
+        && !matches!(statement, Statement::Query(_) | Statement::Insert(_) | Statement::Explain { .. })
+    {
+        return Err(EngineError::unsupported("this kind of statement takes no parameters (?)"));
+    }
+    match statement {
+        Statement::Query(q) => {
+            let context = session.query_context().await?;
+            let (rows, warnings) = query::run(context, q.clone(), params).await?;
+            for warning in warnings {
+                session.warn(WARNING, warning);
+            }
+            Ok(Outcome::Rows(rows))
+        }
+        Statement::Do(q) => {
+            let context = session.query_context().await?;
+            query::drain(query::run(context, q.clone(), Vec::new()).await?.0).await?;
+            Ok(Outcome::ok())
+        }
+        Statement::Explain { analyze, verbose, format, statement } => {
+            explain::explain(session, statement, *analyze, *verbose, format.as_deref(), params).await
+        }
+        Statement::Insert(insert) => insert::insert(session, insert, params).await,
+        Statement::InsertIntoFiles { properties, source } => {
+            export::insert_into_files(session, properties, source).await
+        }
+        Statement::SelectIntoOutfile(outfile) => export::into_outfile(session, outfile).await,
+        Statement::CopyTo { source, path, options } => export::copy_to(session, source, path, options).await,
+        Statement::CreateExternalTable(create) => ddl::create_table(session, create, text).await,
+        Statement::CreateTableLike { like, .. } => Err(EngineError::unsupported(format!(
+            "CREATE TABLE LIKE '{like}' would make two tables over the same files; SHOW CREATE TABLE prints a definition to copy"
+        ))),
+        Statement::CreateView(create) => ddl::create_view(session, create, text).await,
+        Statement::AlterView { name, query } => ddl::alter_view(session, name, query, text).await,
+        Statement::CreateDatabase { name, if_not_exists, properties } => {
+            ddl::create_database(session, name, *if_not_exists, properties).await
+        }
+        // FORCE and PURGE ask not to keep the table in a recycle bin, which there is not.
+        Statement::Drop { kind, names, if_exists, force: _ } => ddl::drop(session, *kind, names, *if_exists).await,
+        Statement::AlterTable { name, if_exists, changes } => {
+            ddl::alter_table(session, name, *if_exists, changes).await
+        }
+        Statement::MsckRepair { name, add, drop } => partitions::repair(session, name, *add, *drop).await,
+        Statement::Refresh { .. } => {
+            // Nothing about a file is kept between statements, and the catalog is read anew by each.
+            session.engine.catalog.refresh().await?;
+            Ok(Outcome::ok())
+        }
+        Statement::Show(show) => show::show(session, show).await,
+        Statement::Describe { target, extended } => describe::describe(session, target, *extended).await,
+        Statement::Use(name) => {
+            if let Some(catalog) = name.database().filter(|c| *c != query::CATALOG) {
+                return Err(no_catalog(catalog));
+            }
+            session.use_database(name.object()).await?;
+            Ok(Outcome::ok())
+        }
+        Statement::SwitchCatalog(name) if name == query::CATALOG => Ok(Outcome::ok()),
+        Statement::SwitchCatalog(name) => Err(no_catalog(name)),
+        Statement::Set(assignments) => set::set(session, assignments).await,
+        Statement::Begin { .. } => transaction::begin(session),
+        Statement::Commit { chain, .. } => transaction::commit(session, *chain),
+        Statement::Rollback { chain, .. } => transaction::rollback(session, *chain),
+        Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::ReleaseSavepoint(_) => {
+            Err(EngineError::unsupported("savepoints are not supported: each statement takes effect by itself"))
+        }
+        Statement::Kill { query, id } => kill(session, *query, id),
+        // Statements never see half of another's change, so there is nothing that a lock would add.
+        Statement::LockTables(_) | Statement::UnlockTables => Ok(Outcome::ok()),
+        Statement::Flush(_) => Ok(Outcome::ok()),
+        Statement::Sync => {
+            session.engine.catalog.refresh().await?;
+            Ok(Outcome::ok())
+        }
+        Statement::Prepare { name, source } => prepare::prepare(session, name, source),
+        Statement::Execute { name, using } => prepare::execute(session, name, using).await,
+        Statement::Deallocate(name) => prepare::deallocate(session, name),
+        Statement::Truncate { name, .. } => Err(EngineError::unsupported(format!(
+            "TRUNCATE of '{name}': tables over files are not truncated; INSERT OVERWRITE replaces their rows"
+        ))),
+        Statement::Analyze { .. } => Err(EngineError::unsupported(
+            "ANALYZE TABLE: statistics are kept for native tables only, which this version does not have yet",
+        )),
+        Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
+        other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
+    }
+}
+
+/// The columns a statement will return, without running it.
+pub(crate) async fn describe(session: &mut Session, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
+    match &parsed.statement {
+        Statement::Query(q) => {
+            let context = session.query_context().await?;
+            let query = q.clone();
+            let cpu = session.engine.cpu().clone();
+            let placeholders = parsed.placeholders;
+            let columns = query::on_cpu(&cpu, async move {
+                let planned = match query::plan(&context, &query, None).await {
+                    // A `?` whose type does not follow from what is around it: NULL has every type.
+                    Err(_) if placeholders > 0 => {
+                        query::plan(&context, &query, Some(&vec![VarValue::Null; placeholders])).await
+                    }
+                    planned => planned,
+                };
+                Ok(planned?.columns())
+            });
+            Ok(Some(columns.await?))
+        }
+        // These only look: running them is the surest way to know their columns.
+        Statement::Show(_) | Statement::Describe { .. } => {
+            match Box::pin(run(session, source, parsed, Vec::new())).await? {
+                Outcome::Rows(rows) => Ok(Some(rows.columns)),
+                Outcome::Done(_) => Ok(None),
+            }
+        }
+        Statement::Explain { .. } => Ok(Some(vec![explain::column()])),
+        _ => Ok(None),
+    }
+}
+
+fn kind_of(statement: &Statement) -> String {
+    let debug = format!("{statement:?}");
+    debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_string()
+}
+
+fn no_catalog(name: &str) -> EngineError {
+    EngineError::new(
+        ErrorKind::NoDatabase,
+        format!(
+            "no catalog '{name}': this version has only '{}'; external catalogs are not supported yet",
+            query::CATALOG
+        ),
+    )
+}
+
+/// Database and object of a name, the selected database where none is written.
+pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, String)> {
+    if let Some(catalog) = name.catalog().filter(|c| *c != query::CATALOG) {
+        return Err(no_catalog(catalog));
+    }
+    let database = match name.database().or(session.database()) {
+        Some(database) => database.to_string(),
+        None => {
+            return Err(EngineError::new(
+                ErrorKind::NoDatabaseSelected,
+                format!("no database selected for '{name}'; say USE database, or write database.{name}"),
+            ));
+        }
+    };
+    Ok((database, name.object().to_string()))
+}
+
+fn kill(session: &mut Session, query_only: bool, id: &str) -> Result<Outcome> {
+    let number: u32 = id.parse().map_err(|_| {
+        EngineError::new(ErrorKind::NoThread, format!("Unknown thread id: {id}; SHOW PROCESSLIST lists the ids"))
+    })?;
+    let what = if query_only { Stop::Query } else { Stop::Connection };
+    Arc::clone(&session.engine.processes).kill(number, what)?;
+    Ok(Outcome::Done(Done::default()))
+}

@@ -1,0 +1,58 @@
+//! PREPARE, EXECUTE and DEALLOCATE in text form.
+
+use std::sync::Arc;
+
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{PrepareSource, Statement};
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::var_value;
+use crate::result::Outcome;
+use crate::session::{Session, TextPrepared};
+
+pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource) -> Result<Outcome> {
+    let text = match source {
+        PrepareSource::Text(text) => text.clone(),
+        PrepareSource::Variable(variable) => match session.user_variables.get(&variable.to_lowercase()) {
+            Some(value) if !value.is_null() => value.to_string(),
+            _ => return Err(EngineError::new(ErrorKind::Syntax, format!("PREPARE: @{variable} is NULL"))),
+        },
+    };
+    let mut statements = session.parse(&text)?;
+    if statements.len() != 1 {
+        return Err(EngineError::invalid(format!("PREPARE takes one statement, found {}", statements.len())));
+    }
+    let parsed = statements.remove(0);
+    if matches!(parsed.statement, Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)) {
+        return Err(EngineError::unsupported("PREPARE of PREPARE, EXECUTE or DEALLOCATE"));
+    }
+    let prepared = TextPrepared { source: text.into(), parsed: Arc::new(parsed) };
+    session.prepared.insert(name.to_lowercase(), prepared);
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn execute(session: &mut Session, name: &str, using: &[String]) -> Result<Outcome> {
+    let prepared = session.prepared.get(&name.to_lowercase()).cloned().ok_or_else(|| unknown(name, "EXECUTE"))?;
+    if prepared.parsed.placeholders != using.len() {
+        return Err(EngineError::invalid(format!(
+            "EXECUTE {name}: the statement has {} placeholders, {} values are given",
+            prepared.parsed.placeholders,
+            using.len()
+        )));
+    }
+    let params =
+        using.iter().map(|v| session.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
+    Box::pin(super::run(session, &prepared.source, &prepared.parsed, params)).await
+}
+
+pub(super) fn deallocate(session: &mut Session, name: &str) -> Result<Outcome> {
+    session.prepared.remove(&name.to_lowercase()).ok_or_else(|| unknown(name, "DEALLOCATE PREPARE"))?;
+    Ok(Outcome::ok())
+}
+
+fn unknown(name: &str, statement: &str) -> EngineError {
+    EngineError::new(
+        ErrorKind::NoStatement,
+        format!("Unknown prepared statement handler ({name}) given to {statement}; PREPARE it first"),
+    )
+}

@@ -1,0 +1,239 @@
+//! SET: values are computed and checked first, then all of them take effect, or none does.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use dipper_sql::parser::ParseOptions;
+use dipper_sql::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
+use futures::StreamExt;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::{self, QueryContext};
+use crate::result::Outcome;
+use crate::session::Session;
+use crate::variables::charset;
+use crate::variables::{Checked, Variables};
+
+/// Changes that were checked and not made yet.
+struct Pending {
+    /// The session's variables as they will be.
+    variables: Variables,
+    globals: Vec<Checked>,
+    user: Vec<(String, ScalarValue)>,
+    warnings: Vec<crate::session::Warning>,
+    /// Made by the first value that needs it; all values see the session as it was before.
+    context: Option<Arc<QueryContext>>,
+}
+
+/// Runs SET.
+pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Result<Outcome> {
+    let mut pending = Pending {
+        variables: session.variables.clone(),
+        globals: Vec::new(),
+        user: Vec::new(),
+        warnings: Vec::new(),
+        context: None,
+    };
+    for assignment in assignments {
+        pending.add(session, assignment).await?;
+    }
+    let Pending { variables, globals, user, warnings, .. } = pending;
+    for change in globals {
+        variables.apply_global(change);
+    }
+    // As in MySQL, turning autocommit on commits.
+    if variables.autocommit() && !session.variables.autocommit() {
+        session.in_transaction = false;
+        session.wrote_in_transaction = false;
+    }
+    session.variables = variables;
+    session.user_variables.extend(user);
+    session.warnings.extend(warnings);
+    Ok(Outcome::ok())
+}
+
+/// User variables that one session may have: a client cannot fill memory with them.
+const USER_VARIABLES_MAX: usize = 10_000;
+
+impl Pending {
+    async fn add(&mut self, session: &Session, assignment: &Assignment) -> Result<()> {
+        match assignment {
+            Assignment::Variable { scope, name, value } => {
+                let value = match value {
+                    SetValue::Default => None,
+                    SetValue::Word(word) => Some(word.clone()),
+                    SetValue::Literal(literal) => Some(literal.text().unwrap_or_else(|| "NULL".into())),
+                    SetValue::Query(query) => Some(self.compute(session, query).await?.to_string()),
+                };
+                self.variable(*scope, name, value.as_deref())
+            }
+            Assignment::User { name, value } => {
+                let name = name.to_lowercase();
+                let value = match value {
+                    SetValue::Default => ScalarValue::Null,
+                    SetValue::Literal(value) => literal(value),
+                    SetValue::Query(query) => self.compute(session, query).await?,
+                    // CURRENT_DATE and its like; anything else is an unknown column.
+                    SetValue::Word(word) => {
+                        let query = select(word, &session.variables.parse_options())?;
+                        self.compute(session, &query).await?
+                    }
+                };
+                let known = session.user_variables.contains_key(&name);
+                if !known && session.user_variables.len() + self.user.len() >= USER_VARIABLES_MAX {
+                    return Err(EngineError::new(
+                        ErrorKind::Resources,
+                        format!("@{name}: a session may have {USER_VARIABLES_MAX} user variables"),
+                    ));
+                }
+                self.user.push((name, value));
+                Ok(())
+            }
+            Assignment::Names { charset, collation } => self.names(charset.as_deref(), collation.as_deref()),
+            Assignment::CharacterSet(charset) => {
+                for name in ["character_set_client", "character_set_results"] {
+                    self.variable(Scope::Session, name, charset.as_deref())?;
+                }
+                // As in MySQL, literals then have the database's character set and order.
+                self.variable(Scope::Session, "character_set_connection", None)?;
+                self.variable(Scope::Session, "collation_connection", None)
+            }
+            Assignment::Transaction { scope, isolation, read_only } => {
+                // For the next transaction only: each statement is one, and reads one snapshot at any level.
+                let Some(scope) = scope else { return Ok(()) };
+                if let Some(isolation) = isolation {
+                    self.variable(*scope, "transaction_isolation", Some(isolation))?;
+                }
+                if let Some(read_only) = read_only {
+                    self.variable(*scope, "transaction_read_only", Some(if *read_only { "ON" } else { "OFF" }))?;
+                }
+                Ok(())
+            }
+            Assignment::Password { .. } => Err(EngineError::unsupported(
+                "SET PASSWORD is not supported: the password of root is given to the server when it starts",
+            )),
+            other => Err(EngineError::unsupported(format!("SET is not supported for {other:?}"))),
+        }
+    }
+
+    fn variable(&mut self, scope: Scope, name: &str, value: Option<&str>) -> Result<()> {
+        let mut checked = self.variables.check(scope, name, value)?;
+        self.warnings.extend(checked.warning.take());
+        match scope {
+            Scope::Session => self.variables.apply(checked),
+            _ => self.globals.push(checked),
+        }
+        Ok(())
+    }
+
+    fn names(&mut self, charset: Option<&str>, collation: Option<&str>) -> Result<()> {
+        for name in ["character_set_client", "character_set_connection", "character_set_results"] {
+            let before = self.warnings.len();
+            self.variable(Scope::Session, name, charset)?;
+            // One warning says it for all three.
+            if name != "character_set_client" {
+                self.warnings.truncate(before);
+            }
+        }
+        let set = charset.and_then(charset::character_set);
+        let Some(collation) = collation else {
+            return self.variable(Scope::Session, "collation_connection", set.map(|s| s.default_collation));
+        };
+        self.variable(Scope::Session, "collation_connection", Some(collation))?;
+        let of = charset::collation_named(collation).map(|c| c.charset);
+        match set {
+            Some(set) if of != Some(set.name) => Err(EngineError {
+                code: 1253,
+                ..EngineError::new(
+                    ErrorKind::BadVariable,
+                    format!("COLLATION '{collation}' is not valid for CHARACTER SET '{}'", set.name),
+                )
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The one value of a query of one row and one column; no row is NULL.
+    async fn compute(&mut self, session: &Session, query: &QueryText) -> Result<ScalarValue> {
+        let context = match &self.context {
+            Some(context) => Arc::clone(context),
+            None => Arc::clone(self.context.insert(session.query_context().await?)),
+        };
+        let (mut rows, _) = query::run(context, query.clone(), Vec::new()).await?;
+        if rows.columns.len() != 1 {
+            return Err(EngineError {
+                code: 1241,
+                sqlstate: "21000",
+                ..EngineError::invalid(format!("Operand should contain 1 column(s), found {}", rows.columns.len()))
+            });
+        }
+        let mut value = None;
+        while let Some(batch) = rows.batches.next().await {
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            if value.is_some() || batch.num_rows() > 1 {
+                let e = EngineError::invalid("Subquery returns more than 1 row; add LIMIT 1");
+                return Err(EngineError { code: 1242, sqlstate: "21000", ..e });
+            }
+            value = Some(ScalarValue::try_from_array(batch.column(0), 0)?);
+        }
+        Ok(value.unwrap_or(ScalarValue::Null))
+    }
+}
+
+/// `SELECT word`.
+fn select(word: &str, options: &ParseOptions) -> Result<QueryText> {
+    match dipper_sql::parser::parse(&format!("SELECT {word}"), options)?.into_iter().next().map(|p| p.statement) {
+        Some(Statement::Query(query)) => Ok(query),
+        _ => Err(EngineError::invalid(format!("'{word}' is not a value"))),
+    }
+}
+
+/// A literal as SELECT types it: whole numbers are BIGINT, others DECIMAL, with an exponent DOUBLE.
+fn literal(literal: &Literal) -> ScalarValue {
+    match literal {
+        Literal::Null => ScalarValue::Null,
+        Literal::Boolean(b) => ScalarValue::Int64(Some(i64::from(*b))),
+        Literal::String(s) => ScalarValue::Utf8(Some(s.clone())),
+        Literal::Number(n) => number(n),
+    }
+}
+
+fn number(text: &str) -> ScalarValue {
+    if let Ok(n) = text.parse::<i64>() {
+        return ScalarValue::Int64(Some(n));
+    }
+    if let Ok(n) = text.parse::<u64>() {
+        return ScalarValue::UInt64(Some(n));
+    }
+    decimal(text).unwrap_or_else(|| ScalarValue::Float64(text.parse().ok()))
+}
+
+/// `1.50` as DECIMAL(3, 2); `None` when it has an exponent or more than 38 digits.
+fn decimal(text: &str) -> Option<ScalarValue> {
+    let (whole, fraction) = text.split_once('.')?;
+    let digits: String = [whole, fraction].concat();
+    let unscaled: i128 = digits.parse().ok()?;
+    let scale = i8::try_from(fraction.len()).ok()?;
+    let count = digits.trim_start_matches(['-', '+']).trim_start_matches('0').len().max(fraction.len()).max(1);
+    let precision = u8::try_from(count).ok().filter(|p| *p <= 38)?;
+    Some(ScalarValue::Decimal128(Some(unscaled), precision, scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_have_types() {
+        assert_eq!(number("7"), ScalarValue::Int64(Some(7)));
+        assert_eq!(number("18446744073709551615"), ScalarValue::UInt64(Some(u64::MAX)));
+        assert_eq!(number("1.50"), ScalarValue::Decimal128(Some(150), 3, 2));
+        assert_eq!(number("-0.5"), ScalarValue::Decimal128(Some(-5), 1, 1));
+        assert_eq!(number("1e3"), ScalarValue::Float64(Some(1000.0)));
+        assert_eq!(number("1.5e1"), ScalarValue::Float64(Some(15.0)));
+        assert_eq!(literal(&Literal::Boolean(true)), ScalarValue::Int64(Some(1)));
+    }
+}

@@ -1,0 +1,253 @@
+//! SHOW about databases, tables, views and partitions.
+
+use std::sync::Arc;
+
+use dipper_sql::statement::{Literal, Name};
+use dipper_store::catalog::{ExternalTable, PartitionValues, Table, TableDef};
+
+use super::ddl;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::local_path;
+use crate::files::partitions::directory_name;
+use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_us};
+use crate::info_schema::{self, columns};
+use crate::query::{self, QueryContext};
+use crate::session::Session;
+use crate::statements::qualified;
+use crate::tables::{self, define};
+
+/// The database that FROM names, or the selected one.
+///
+/// # Errors
+/// There is no such database, no such catalog, or none is selected.
+pub(super) async fn database(session: &Session, from: Option<&Name>) -> Result<String> {
+    if let Some(name) = from
+        && let Some(catalog) = name.database().filter(|c| *c != query::CATALOG)
+    {
+        return Err(no_catalog(catalog));
+    }
+    let Some(name) = from.map(Name::object).or(session.database()) else {
+        return Err(EngineError::new(
+            ErrorKind::NoDatabaseSelected,
+            "No database selected; say USE database, or FROM database",
+        ));
+    };
+    let state = session.engine.catalog.refresh().await?;
+    if !tables::database_exists(&state, name) {
+        return Err(state.no_database(name).into());
+    }
+    Ok(name.to_string())
+}
+
+fn no_catalog(name: &str) -> EngineError {
+    EngineError::new(ErrorKind::NoDatabase, format!("no catalog '{name}': this version has only '{}'", query::CATALOG))
+}
+
+pub(super) async fn databases(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    if let Some(catalog) = from.map(Name::object).filter(|c| *c != query::CATALOG) {
+        return Err(no_catalog(catalog));
+    }
+    let state = session.engine.catalog.refresh().await?;
+    let mut sheet = Sheet::texts(&["Database"]);
+    for name in info_schema::databases(&state) {
+        sheet.push([name.into()]);
+    }
+    Ok(sheet)
+}
+
+/// Tables and views of a database, in the order of names.
+async fn in_database(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
+    let state = session.engine.catalog.refresh().await?;
+    Ok(state.database(database).map(|d| d.tables.values().cloned().collect()).unwrap_or_default())
+}
+
+pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -> Result<Sheet> {
+    let database = database(session, from).await?;
+    let sheet = if full { Sheet::texts(&["", "Table_type"]) } else { Sheet::texts(&[""]) };
+    let mut sheet = sheet.rename(0, format!("Tables_in_{database}"));
+    let mut push = |name: &str, kind: &str| match full {
+        true => sheet.push([name.into(), kind.into()]),
+        false => sheet.push([name.into()]),
+    };
+    for name in info_schema::tables(&database) {
+        push(name, "SYSTEM VIEW");
+    }
+    for table in in_database(session, &database).await? {
+        push(&table.name, if table.as_view().is_some() { "VIEW" } else { "BASE TABLE" });
+    }
+    Ok(sheet)
+}
+
+pub(super) async fn views(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let database = database(session, from).await?;
+    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Tables_in_{database}"));
+    for table in in_database(session, &database).await?.iter().filter(|t| t.as_view().is_some()) {
+        sheet.push([(&table.name).into()]);
+    }
+    Ok(sheet)
+}
+
+pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let database = database(session, from).await?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::new(&[
+        ("Name", Kind::Text),
+        ("Engine", Kind::Text),
+        ("Version", Kind::Int),
+        ("Row_format", Kind::Text),
+        ("Rows", Kind::Int),
+        ("Avg_row_length", Kind::Int),
+        ("Data_length", Kind::Int),
+        ("Max_data_length", Kind::Int),
+        ("Index_length", Kind::Int),
+        ("Data_free", Kind::Int),
+        ("Auto_increment", Kind::Int),
+        ("Create_time", Kind::Time),
+        ("Update_time", Kind::Time),
+        ("Check_time", Kind::Time),
+        ("Collation", Kind::Text),
+        ("Checksum", Kind::Int),
+        ("Create_options", Kind::Text),
+        ("Comment", Kind::Text),
+    ]);
+    let mut push = |name: &str, engine: Cell, format: Cell, created: Cell, comment: Cell| {
+        let mut row = vec![name.into(), engine, Cell::Null, format];
+        // Nobody counts the rows of files that others write.
+        row.extend(std::iter::repeat_n(Cell::Null, 7));
+        row.extend([created, Cell::Null, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
+        sheet.push_row(row);
+    };
+    for name in info_schema::tables(&database) {
+        push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into());
+    }
+    for table in in_database(session, &database).await? {
+        let created = wall_clock_us(table.created_ms, &zone);
+        match &table.def {
+            TableDef::External(t) => {
+                let comment = t.comment.clone().unwrap_or_default();
+                push(&table.name, info_schema::FILES_ENGINE.into(), t.format.as_str().into(), created, comment.into());
+            }
+            TableDef::View(_) => push(&table.name, Cell::Null, Cell::Null, created, "VIEW".into()),
+        }
+    }
+    Ok(sheet)
+}
+
+/// A table or view of the catalog.
+async fn table(session: &Session, name: &Name) -> Result<(Arc<QueryContext>, String, Option<Arc<Table>>)> {
+    let (database, object) = qualified(session, name)?;
+    let context = session.query_context().await?;
+    let found = context.catalog.table(&database, &object).cloned();
+    let is_virtual = info_schema::table(&context, &database, &object)?.is_some();
+    if found.is_none() && !is_virtual {
+        return Err(tables::no_such_table(&context, Some(&database), &object));
+    }
+    Ok((context, database, found))
+}
+
+pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet> {
+    let (context, database, found) = table(session, name).await?;
+    let statement = match found.as_deref() {
+        Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
+        Some(Table { def: TableDef::External(external), name, .. }) => ddl::table(name, external),
+        None => {
+            let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
+            let columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.type_text)).collect();
+            ddl::virtual_table(name.object(), &columns)
+        }
+    };
+    let mut sheet = Sheet::texts(&["Table", "Create Table"]);
+    sheet.push([name.object().into(), statement.into()]);
+    Ok(sheet)
+}
+
+pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet> {
+    let (_, database, found) = table(session, name).await?;
+    let Some(view) = found.as_deref().and_then(Table::as_view) else {
+        return Err(EngineError::new(
+            ErrorKind::WrongObject,
+            format!("'{database}.{}' is a table, expected a view; SHOW CREATE TABLE shows it", name.object()),
+        ));
+    };
+    let mut sheet = Sheet::texts(&["View", "Create View", "character_set_client", "collation_connection"]);
+    sheet.push([
+        name.object().into(),
+        ddl::view(name.object(), view).into(),
+        "utf8mb4".into(),
+        "utf8mb4_0900_bin".into(),
+    ]);
+    Ok(sheet)
+}
+
+pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sheet> {
+    let database = database(session, Some(name)).await?;
+    let state = session.engine.catalog.refresh().await?;
+    let mut sheet = Sheet::texts(&["Database", "Create Database"]);
+    sheet.push([(&database).into(), ddl::database(&database, state.database(&database).map(|d| &**d)).into()]);
+    Ok(sheet)
+}
+
+/// Tables over files have no indexes.
+pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
+    table(session, name).await?;
+    Ok(Sheet::new(&[
+        ("Table", Kind::Text),
+        ("Non_unique", Kind::Int),
+        ("Key_name", Kind::Text),
+        ("Seq_in_index", Kind::Int),
+        ("Column_name", Kind::Text),
+        ("Collation", Kind::Text),
+        ("Cardinality", Kind::Int),
+        ("Sub_part", Kind::Int),
+        ("Packed", Kind::Text),
+        ("Null", Kind::Text),
+        ("Index_type", Kind::Text),
+        ("Comment", Kind::Text),
+        ("Index_comment", Kind::Text),
+    ]))
+}
+
+pub(super) async fn partitions(session: &Session, name: &Name, spec: &[(String, Literal)]) -> Result<Sheet> {
+    let (context, database, found) = table(session, name).await?;
+    let external = found.as_deref().and_then(Table::as_external).filter(|t| !t.partition_columns.is_empty());
+    let Some(external) = external.cloned() else {
+        return Err(EngineError {
+            code: 1505,
+            ..EngineError::invalid(format!("'{database}.{}' is not a partitioned table", name.object()))
+        });
+    };
+    let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
+    let mut wanted: Vec<(usize, Option<String>)> = Vec::new();
+    for (column, value) in spec {
+        let at = names.iter().position(|n| n.eq_ignore_ascii_case(column)).ok_or_else(|| {
+            EngineError::new(
+                ErrorKind::NoColumn,
+                format!(
+                    "'{column}' is not a partition column of '{database}.{}'; they are {}",
+                    name.object(),
+                    names.join(", ")
+                ),
+            )
+        })?;
+        wanted.push((at, value.text()));
+    }
+    let cpu = session.engine.cpu().clone();
+    query::on_cpu(&cpu, async move {
+        let mut sheet = Sheet::texts(&["Partition", "Location"]);
+        for values in define::partitions(&context, &external)? {
+            if wanted.iter().all(|(at, value)| &values[*at] == value) {
+                sheet.push([directory_name(&names, &values).into(), location(&external, &names, &values)?.into()]);
+            }
+        }
+        Ok(sheet)
+    })
+    .await
+}
+
+/// Where the files of a partition are.
+fn location(table: &ExternalTable, names: &[String], values: &PartitionValues) -> Result<String> {
+    if let Some(own) = table.partitions.get(values).and_then(|p| p.location.clone()) {
+        return Ok(own);
+    }
+    Ok(local_path(&table.location)?.join(directory_name(names, values)).display().to_string())
+}

@@ -1,0 +1,301 @@
+//! SHOW in all its forms: rows under MySQL's (or Doris's) column names, then LIKE or WHERE, then LIMIT.
+
+mod catalog;
+mod ddl;
+mod server;
+
+use std::sync::Arc;
+
+use arrow::compute::concat_batches;
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList, MemorySchemaProvider,
+    SchemaProvider,
+};
+use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_plan::collect;
+use datafusion::sql::parser::Statement as DfStatement;
+use dipper_sql::charter::prepare_query;
+use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef};
+use dipper_sql::error::SqlError;
+use dipper_sql::functions::rewrite_calls;
+use dipper_sql::parser::ParseOptions;
+use dipper_sql::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
+use sqlparser::ast;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::info_schema::sheet::{self, Sheet};
+use crate::info_schema::{INFORMATION_SCHEMA, sheet::Kind};
+use crate::query;
+use crate::result::Outcome;
+use crate::session::Session;
+use crate::tables::TableSet;
+
+/// Runs SHOW.
+pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> {
+    let mut rows = rows(session, &show.kind).await?;
+    let (offset, count) = show.limit.unwrap_or((0, u64::MAX));
+    match &show.filter {
+        None => {}
+        // As in MySQL, LIKE is about the first column, whatever else there is.
+        Some(ShowFilter::Like(pattern)) => rows.retain_first(|text| like(pattern, text)),
+        Some(ShowFilter::Where(condition)) => {
+            let batch = filter(session, rows.into_batch()?, condition).await?;
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(batch.num_rows());
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(batch.num_rows() - offset);
+            return Ok(sheet::outcome(batch.slice(offset, count)));
+        }
+    }
+    rows.limit(offset, count);
+    rows.into_outcome()
+}
+
+async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
+    match kind {
+        ShowKind::Databases { from } => catalog::databases(session, from.as_ref()).await,
+        ShowKind::Tables { full, from } => catalog::tables(session, from.as_ref(), *full).await,
+        ShowKind::Views { from } => catalog::views(session, from.as_ref()).await,
+        ShowKind::TableStatus { from } => catalog::table_status(session, from.as_ref()).await,
+        ShowKind::CreateTable(name) => catalog::create_table(session, name).await,
+        ShowKind::CreateView(name) => catalog::create_view(session, name).await,
+        ShowKind::CreateDatabase(name) => catalog::create_database(session, name).await,
+        ShowKind::Columns { full, table } => super::describe::columns(session, table, *full).await,
+        ShowKind::Index(table) => catalog::index(session, table).await,
+        ShowKind::Partitions { table, spec } => catalog::partitions(session, table, spec).await,
+        ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
+        ShowKind::Status(_) => Ok(server::status(session)),
+        ShowKind::Processlist { full } => Ok(server::processlist(session, *full)),
+        ShowKind::Warnings { count } => Ok(server::warnings(session, *count, false)),
+        ShowKind::Errors { count } => Ok(server::warnings(session, *count, true)),
+        ShowKind::Engines => Ok(server::engines()),
+        ShowKind::Charset => Ok(server::charset()),
+        ShowKind::Collation => Ok(server::collation()),
+        ShowKind::Plugins => Ok(server::plugins()),
+        ShowKind::Privileges => Ok(server::privileges()),
+        ShowKind::Grants { user, all } => server::grants(session, user.as_deref(), *all),
+        ShowKind::Functions { full, from } => {
+            if let Some(from) = from {
+                catalog::database(session, Some(from)).await?;
+            }
+            Ok(server::functions(session, *full))
+        }
+        ShowKind::Triggers => Ok(Sheet::texts(&[
+            "Trigger",
+            "Event",
+            "Table",
+            "Statement",
+            "Timing",
+            "Created",
+            "sql_mode",
+            "Definer",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ])),
+        ShowKind::Events => Ok(Sheet::texts(&[
+            "Db",
+            "Name",
+            "Definer",
+            "Time zone",
+            "Type",
+            "Execute at",
+            "Interval value",
+            "Interval field",
+            "Starts",
+            "Ends",
+            "Status",
+            "Originator",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ])),
+        ShowKind::ProcedureStatus => Ok(Sheet::texts(&[
+            "Db",
+            "Name",
+            "Type",
+            "Definer",
+            "Modified",
+            "Created",
+            "Security_type",
+            "Comment",
+            "character_set_client",
+            "collation_connection",
+            "Database Collation",
+        ])),
+        ShowKind::OpenTables => Ok(Sheet::new(&[
+            ("Database", Kind::Text),
+            ("Table", Kind::Text),
+            ("In_use", Kind::Int),
+            ("Name_locked", Kind::Int),
+        ])),
+        ShowKind::Catalogs => Ok(server::catalogs()),
+        ShowKind::Backends => Ok(server::backends(session)),
+        ShowKind::Frontends => Ok(server::frontends(session)),
+        ShowKind::Profile { list: true, .. } => {
+            Ok(Sheet::new(&[("Query_ID", Kind::Int), ("Duration", Kind::Text), ("Query", Kind::Text)]))
+        }
+        ShowKind::Profile { .. } => Err(EngineError::unsupported(
+            "SHOW PROFILE: profiles of past statements are not kept; EXPLAIN ANALYZE runs a statement and shows its profile",
+        )),
+        ShowKind::Other(words) => server::other(words),
+        // The enumeration may grow; what is not listed above has no rows to show yet.
+        other => Err(EngineError::unsupported(format!("SHOW is not supported for {other:?}"))),
+    }
+}
+
+/// The rows that `condition` is true for, by the rules of queries.
+async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) -> Result<RecordBatch> {
+    let context = session.query_context().await?;
+    let options = session.variables.parse_options();
+    let query = with_condition(&format!("SELECT * FROM `{RESULT}`"), &options, condition)?;
+    let cpu = session.engine.cpu().clone();
+    query::on_cpu(&cpu, async move {
+        let schema = batch.schema();
+        let columns = schema.fields().iter().map(|f| f.name().clone()).collect();
+        let prepared = {
+            let schemas = OneResult { columns };
+            let charter = Context { schemas: &schemas, variables: context.as_ref(), parameters: None };
+            prepare_query(&query, &charter)?
+        };
+        let table = MemTable::try_new(Arc::clone(&schema), vec![vec![batch]])?;
+        let database = MemorySchemaProvider::new();
+        database.register_table(RESULT.into(), Arc::new(table))?;
+        let catalog = MemoryCatalogProvider::new();
+        catalog.register_schema(INFORMATION_SCHEMA, Arc::new(database))?;
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(query::CATALOG.into(), Arc::new(catalog));
+        let state = query::session_state(&context, &TableSet::default());
+        let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
+        let mut statement = ast::Statement::Query(prepared.query.clone());
+        rewrite_calls(&mut statement);
+        let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+        let physical = state.create_physical_plan(&logical).await?;
+        let batches = collect(physical, state.task_ctx()).await?;
+        let batches = batches.iter().map(|b| rebind(&schema, b)).collect::<Result<Vec<_>>>()?;
+        concat_batches(&schema, &batches).map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
+    })
+    .await
+}
+
+/// Name of the result while its rows are chosen.
+const RESULT: &str = "show";
+
+/// Knows the one table that a condition of SHOW is about.
+struct OneResult {
+    columns: Vec<String>,
+}
+
+impl Schemas for OneResult {
+    fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
+        let is_result = matches!(table, TableRef::Named { name, .. } if name.0 == [RESULT]);
+        Ok(is_result.then(|| ResolvedTable {
+            columns: self.columns.clone(),
+            reference: Some([query::CATALOG, INFORMATION_SCHEMA, RESULT].map(String::from).to_vec()),
+        }))
+    }
+}
+
+/// The batch under the names that SHOW gives its columns; the plan has its own.
+fn rebind(schema: &arrow::datatypes::SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())
+        .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
+}
+
+/// `sql`, a plain SELECT of ours, with a WHERE clause.
+fn with_condition(sql: &str, options: &ParseOptions, condition: &ast::Expr) -> Result<QueryText> {
+    let parsed = dipper_sql::parser::parse(sql, options)?;
+    let Some(Statement::Query(mut query)) = parsed.into_iter().next().map(|p| p.statement) else {
+        return Err(EngineError::new(ErrorKind::Internal, format!("'{sql}' is not a query")));
+    };
+    match query.ast.body.as_mut() {
+        ast::SetExpr::Select(select) => select.selection = Some(condition.clone()),
+        _ => return Err(EngineError::new(ErrorKind::Internal, format!("'{sql}' is not a SELECT"))),
+    }
+    Ok(query)
+}
+
+/// MySQL's LIKE without regard to case: `%` any characters, `_` one, `\` takes the next as it is.
+pub(super) fn like(pattern: &str, text: &str) -> bool {
+    enum Piece {
+        Any,
+        One,
+        Exactly(char),
+    }
+    let mut pieces = Vec::new();
+    let lower: Vec<char> = pattern.to_lowercase().chars().collect();
+    let mut at = 0;
+    while at < lower.len() {
+        pieces.push(match lower[at] {
+            '%' => Piece::Any,
+            '_' => Piece::One,
+            '\\' if at + 1 < lower.len() => {
+                at += 1;
+                Piece::Exactly(lower[at])
+            }
+            c => Piece::Exactly(c),
+        });
+        at += 1;
+    }
+    let text: Vec<char> = text.to_lowercase().chars().collect();
+    // Where to try again: the last `%`, and how much of the text it has taken.
+    let mut again: Option<(usize, usize)> = None;
+    let (mut p, mut t) = (0, 0);
+    while t < text.len() {
+        match pieces.get(p) {
+            Some(Piece::Any) => {
+                again = Some((p, t));
+                p += 1;
+                continue;
+            }
+            Some(Piece::One) => {
+                (p, t) = (p + 1, t + 1);
+                continue;
+            }
+            Some(Piece::Exactly(c)) if *c == text[t] => {
+                (p, t) = (p + 1, t + 1);
+                continue;
+            }
+            _ => {}
+        }
+        let Some((any, taken)) = again else { return false };
+        again = Some((any, taken + 1));
+        (p, t) = (any + 1, taken + 1);
+    }
+    pieces[p..].iter().all(|piece| matches!(piece, Piece::Any))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn patterns_match_as_in_mysql() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("%", "", true),
+            ("_", "", false),
+            ("abc", "ABC", true),
+            ("a%", "abc", true),
+            ("%c", "abc", true),
+            ("a%b%c", "aXXbYbZc", true),
+            ("a%b%c", "aXXbYbZ", false),
+            ("a_c", "abc", true),
+            ("a\\_c", "abc", false),
+            ("a\\_c", "a_c", true),
+            ("%sql\\_mode%", "sql_mode", true),
+            ("100\\%", "100%", true),
+            ("ü_", "Üx", true),
+            ("a\\", "a\\", true),
+            ("%%%x", "yyyx", true),
+        ] {
+            assert_eq!(like(pattern, text), expected, "{text} LIKE {pattern}");
+        }
+    }
+
+    #[test]
+    fn many_wildcards_take_linear_steps() {
+        let text = "a".repeat(20_000);
+        assert!(!like(&"%a".repeat(500).replace('a', "ab"), &text));
+    }
+}

@@ -1,0 +1,315 @@
+//! SHOW about the server: variables, sessions, warnings, character sets, functions, privileges.
+
+use dipper_sql::statement::Scope;
+
+use crate::error::{EngineError, Result};
+use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use crate::info_schema::{self, PRIVILEGES};
+use crate::query;
+use crate::session::{Level, Session};
+use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
+
+pub(super) fn variables(session: &Session, scope: Scope) -> Sheet {
+    let mut sheet = Sheet::texts(&["Variable_name", "Value"]);
+    for (name, value) in session.variables.list(scope) {
+        sheet.push([name.into(), value.into()]);
+    }
+    sheet
+}
+
+pub(super) fn status(session: &Session) -> Sheet {
+    let mut sheet = Sheet::texts(&["Variable_name", "Value"]);
+    for (name, value) in info_schema::status(&session.engine) {
+        sheet.push([name.into(), value.into()]);
+    }
+    sheet
+}
+
+/// Characters of a statement that SHOW PROCESSLIST shows without FULL.
+const INFO_CHARS: usize = 100;
+
+pub(super) fn processlist(session: &Session, full: bool) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("Id", Kind::Int),
+        ("User", Kind::Text),
+        ("Host", Kind::Text),
+        ("db", Kind::Text),
+        ("Command", Kind::Text),
+        ("Time", Kind::Int),
+        ("State", Kind::Text),
+        ("Info", Kind::Text),
+    ]);
+    for mut row in info_schema::processes(&session.engine) {
+        if let (false, Some(Cell::Text(info))) = (full, row.last_mut()) {
+            *info = info.chars().take(INFO_CHARS).collect();
+        }
+        sheet.push(row);
+    }
+    sheet
+}
+
+pub(super) fn warnings(session: &Session, count: bool, errors_only: bool) -> Sheet {
+    let kept: Vec<_> = session.warnings.iter().filter(|w| !errors_only || w.level == Level::Error).collect();
+    if count {
+        let name = if errors_only { "@@session.error_count" } else { "@@session.warning_count" };
+        let mut sheet = Sheet::new(&[(name, Kind::Int)]);
+        sheet.push([Cell::Int(kept.len() as i64)]);
+        return sheet;
+    }
+    let mut sheet = Sheet::new(&[("Level", Kind::Text), ("Code", Kind::Int), ("Message", Kind::Text)]);
+    for warning in kept {
+        let level = match warning.level {
+            Level::Note => "Note",
+            Level::Warning => "Warning",
+            Level::Error => "Error",
+        };
+        sheet.push([level.into(), Cell::Int(i64::from(warning.code)), (&warning.message).into()]);
+    }
+    sheet
+}
+
+pub(super) fn engines() -> Sheet {
+    let mut sheet = Sheet::texts(&["Engine", "Support", "Comment", "Transactions", "XA", "Savepoints"]);
+    for row in info_schema::engines() {
+        sheet.push(row.map(Cell::from));
+    }
+    sheet
+}
+
+pub(super) fn charset() -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("Charset", Kind::Text),
+        ("Description", Kind::Text),
+        ("Default collation", Kind::Text),
+        ("Maxlen", Kind::Int),
+    ]);
+    for c in CHARACTER_SETS {
+        sheet.push([c.name.into(), c.description.into(), c.default_collation.into(), c.bytes_max.into()]);
+    }
+    sheet
+}
+
+pub(super) fn collation() -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("Collation", Kind::Text),
+        ("Charset", Kind::Text),
+        ("Id", Kind::Int),
+        ("Default", Kind::Text),
+        ("Compiled", Kind::Text),
+        ("Sortlen", Kind::Int),
+    ]);
+    for c in COLLATIONS {
+        let default = if info_schema::is_default_collation(c.name, c.charset) { "Yes" } else { "" };
+        sheet.push([c.name.into(), c.charset.into(), c.id.into(), default.into(), "Yes".into(), Cell::Int(1)]);
+    }
+    sheet
+}
+
+pub(super) fn plugins() -> Sheet {
+    let mut sheet = Sheet::texts(&["Name", "Status", "Type", "Library", "License"]);
+    for name in ["caching_sha2_password", "mysql_native_password"] {
+        sheet.push([name.into(), "ACTIVE".into(), "AUTHENTICATION".into(), Cell::Null, "Apache-2.0".into()]);
+    }
+    sheet
+}
+
+pub(super) fn privileges() -> Sheet {
+    let mut sheet = Sheet::texts(&["Privilege", "Context", "Comment"]);
+    for (privilege, context, comment) in PRIVILEGES {
+        sheet.push([(*privilege).into(), (*context).into(), (*comment).into()]);
+    }
+    sheet
+}
+
+pub(super) fn grants(session: &Session, user: Option<&str>, all: bool) -> Result<Sheet> {
+    let name = match user {
+        None | Some("CURRENT_USER") => session.client.user.clone(),
+        Some(written) => {
+            let name = written.split('@').next().unwrap_or_default();
+            name.trim_matches(['\'', '"', '`', ' ']).to_string()
+        }
+    };
+    if name != session.client.user && name != "root" && !all {
+        return Err(EngineError {
+            code: 1141,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!("There is no such grant defined for user '{name}' on host '%'"))
+        });
+    }
+    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Grants for {name}@%"));
+    sheet.push([format!("GRANT ALL PRIVILEGES ON *.* TO '{name}'@'%' WITH GRANT OPTION").into()]);
+    Ok(sheet)
+}
+
+pub(super) fn functions(session: &Session, full: bool) -> Sheet {
+    let state = &session.engine.template;
+    let mut all: Vec<(String, &str)> = Vec::new();
+    all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
+    all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
+    all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
+    all.sort_unstable();
+    let mut sheet = match full {
+        true => Sheet::texts(&["Function Name", "Function Type"]),
+        false => Sheet::texts(&["Function Name"]),
+    };
+    for (name, kind) in all {
+        match full {
+            true => sheet.push([name.into(), kind.into()]),
+            false => sheet.push([name.into()]),
+        }
+    }
+    sheet
+}
+
+pub(super) fn catalogs() -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("CatalogId", Kind::Int),
+        ("CatalogName", Kind::Text),
+        ("Type", Kind::Text),
+        ("IsCurrent", Kind::Text),
+        ("CreateTime", Kind::Text),
+        ("LastUpdateTime", Kind::Text),
+        ("Comment", Kind::Text),
+    ]);
+    let name = query::CATALOG;
+    sheet.push([Cell::Int(0), name.into(), name.into(), "Yes".into(), Cell::Null, Cell::Null, "".into()]);
+    sheet
+}
+
+/// Facts of this process under the names that Doris has for a node; NULL for what this node does not have.
+fn node(session: &Session, columns: &[&str]) -> Sheet {
+    let now_ms = chrono::Utc::now().timestamp_millis();
+    let uptime_ms = i64::try_from(session.engine.globals().uptime().as_millis()).unwrap_or(i64::MAX);
+    let started = wall_clock_text(now_ms.saturating_sub(uptime_ms), &session.variables.time_zone());
+    let now = wall_clock_text(now_ms, &session.variables.time_zone());
+    let fact = |name: &str| Cell::from(session.variables.get(name));
+    let mut sheet = Sheet::texts(columns);
+    let row = columns.iter().map(|column| match *column {
+        "BackendId" => "0".into(),
+        "Name" | "Host" => fact("hostname"),
+        "QueryPort" => fact("port"),
+        "HttpPort" => fact("http_port"),
+        "LastStartTime" => started.clone(),
+        "LastHeartbeat" => now.clone(),
+        "Alive" | "IsMaster" | "Join" | "IsHelper" => "true".into(),
+        "SystemDecommissioned" => "false".into(),
+        "Role" => "FOLLOWER".into(),
+        "NodeRole" => "mix".into(),
+        "CurrentConnected" => "Yes".into(),
+        "CpuCores" => session.engine.threads.to_string().into(),
+        "Version" => concat!("dipper-", env!("CARGO_PKG_VERSION")).into(),
+        "ErrMsg" => "".into(),
+        _ => Cell::Null,
+    });
+    let row = row.collect();
+    sheet.push_row(row);
+    sheet
+}
+
+pub(super) fn backends(session: &Session) -> Sheet {
+    node(
+        session,
+        &[
+            "BackendId",
+            "Host",
+            "HeartbeatPort",
+            "BePort",
+            "HttpPort",
+            "BrpcPort",
+            "ArrowFlightSqlPort",
+            "LastStartTime",
+            "LastHeartbeat",
+            "Alive",
+            "SystemDecommissioned",
+            "TabletNum",
+            "DataUsedCapacity",
+            "TrashUsedCapacity",
+            "AvailCapacity",
+            "TotalCapacity",
+            "UsedPct",
+            "MaxDiskUsedPct",
+            "RemoteUsedCapacity",
+            "Tag",
+            "ErrMsg",
+            "Version",
+            "Status",
+            "HeartbeatFailureCounter",
+            "NodeRole",
+            "CpuCores",
+            "Memory",
+        ],
+    )
+}
+
+pub(super) fn frontends(session: &Session) -> Sheet {
+    node(
+        session,
+        &[
+            "Name",
+            "Host",
+            "EditLogPort",
+            "HttpPort",
+            "QueryPort",
+            "RpcPort",
+            "ArrowFlightSqlPort",
+            "Role",
+            "IsMaster",
+            "ClusterId",
+            "Join",
+            "Alive",
+            "ReplayedJournalId",
+            "LastStartTime",
+            "LastHeartbeat",
+            "IsHelper",
+            "ErrMsg",
+            "Version",
+            "CurrentConnected",
+        ],
+    )
+}
+
+/// Forms of Doris and MySQL that scripts poll until nothing is pending: nothing ever is. Everything else is refused.
+pub(super) fn other(words: &str) -> Result<Sheet> {
+    let first = |prefix: &str| words == prefix || words.starts_with(&format!("{prefix} "));
+    if first("ALTER TABLE") {
+        return Ok(Sheet::texts(&[
+            "JobId",
+            "TableName",
+            "CreateTime",
+            "FinishTime",
+            "IndexName",
+            "IndexId",
+            "OriginIndexId",
+            "SchemaVersion",
+            "TransactionId",
+            "State",
+            "Msg",
+            "Progress",
+            "Timeout",
+        ]));
+    }
+    if first("LOAD") {
+        return Ok(Sheet::texts(&[
+            "JobId",
+            "Label",
+            "State",
+            "Progress",
+            "Type",
+            "EtlInfo",
+            "TaskInfo",
+            "ErrorMsg",
+            "CreateTime",
+            "EtlStartTime",
+            "EtlFinishTime",
+            "LoadStartTime",
+            "LoadFinishTime",
+            "URL",
+            "JobDetails",
+            "TransactionId",
+            "ErrorTablets",
+            "User",
+            "Comment",
+        ]));
+    }
+    Err(EngineError::unsupported(format!("SHOW {words} is not supported: dipper has nothing of that kind")))
+}

@@ -1,0 +1,195 @@
+//! From a definition in the catalog to a table that can be scanned or written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use dipper_sql::types::SqlType;
+use dipper_store::catalog::{Column, ExternalTable};
+use dipper_text::dialect::{Dialect, HiveDialect};
+use dipper_text::hive::{HiveError, parse_type};
+use dipper_text::scan::{BadValue, InvalidUtf8, Strings};
+
+use super::file_set::FileSet;
+use super::parquet::ParquetTable;
+use super::text::TextTable;
+use crate::error::{EngineError, Result};
+use crate::files::{self, local_path};
+use crate::query::{QueryContext, session_state};
+use crate::variables::Variables;
+
+/// SerDe of `ROW FORMAT DELIMITED` and of tables without a row format.
+pub const LAZY_SIMPLE_SERDE: &str = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe";
+
+/// `format` of a table over Hive text.
+pub const FORMAT_TEXT: &str = "textfile";
+/// `format` of a table over Parquet.
+pub const FORMAT_PARQUET: &str = "parquet";
+
+impl From<HiveError> for EngineError {
+    fn from(e: HiveError) -> Self {
+        EngineError::invalid(e.to_string())
+    }
+}
+
+/// The spelling under which the catalog keeps a column's type: Hive's.
+///
+/// # Errors
+/// A type that files of Hive cannot hold.
+pub fn hive_spelling(data_type: &SqlType) -> Result<String> {
+    Ok(match data_type {
+        SqlType::DateTime(_) => "timestamp".into(),
+        SqlType::Json | SqlType::Varchar(None) => "string".into(),
+        SqlType::Char(None) => "char(1)".into(),
+        SqlType::Array(item) => format!("array<{}>", hive_spelling(item)?),
+        SqlType::Map(key, value) => format!("map<{},{}>", hive_spelling(key)?, hive_spelling(value)?),
+        SqlType::Struct(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(name, t, _)| Ok(format!("{name}:{}", hive_spelling(t)?)))
+                .collect::<Result<Vec<_>>>()?;
+            format!("struct<{}>", fields.join(","))
+        }
+        SqlType::LargeInt | SqlType::UnsignedBigInt | SqlType::Time(_) => {
+            return Err(EngineError::unsupported(format!(
+                "a table over files cannot have a column of type {data_type}; use decimal(38,0) or string"
+            )));
+        }
+        other => other.to_string(),
+    })
+}
+
+/// The Arrow fields of columns of the catalog.
+///
+/// # Errors
+/// A type that this version does not know.
+pub fn fields(columns: &[Column]) -> Result<Vec<FieldRef>> {
+    columns.iter().map(|c| Ok(FieldRef::new(parse_type(&c.name, &c.data_type)?))).collect()
+}
+
+/// Where the table's files are.
+///
+/// # Errors
+/// The location is not local, or a partition column has a nested type.
+pub fn file_set(table: &ExternalTable) -> Result<FileSet> {
+    let root = local_path(&table.location)?;
+    if table.partition_columns.is_empty() {
+        if root.is_file() || files::is_glob(&root) {
+            return Ok(FileSet::Listed(files::list(&table.location, &files::FileAccess::Any)?.into()));
+        }
+        return Ok(FileSet::Below(root));
+    }
+    let columns = fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect::<Result<_>>()?;
+    let registered: BTreeMap<_, _> =
+        table.partitions.iter().map(|(values, p)| (values.clone(), p.location.clone())).collect();
+    Ok(FileSet::Partitioned { root, columns, registered })
+}
+
+/// Partition values are strings in directory names: `Utf8View` buys nothing for one value repeated, and DataFusion's
+/// Parquet scan makes these columns from scalars of the plain type.
+fn plain_partition_column(field: FieldRef) -> Result<FieldRef> {
+    let plain = match field.data_type() {
+        DataType::Utf8View => DataType::Utf8,
+        t if t.is_nested() || matches!(t, DataType::BinaryView | DataType::Binary) => {
+            return Err(EngineError::invalid(format!("partition column {} cannot be of type {t}", field.name())));
+        }
+        t => t.clone(),
+    };
+    Ok(Arc::new(Field::new(field.name(), plain, true).with_metadata(field.metadata().clone())))
+}
+
+/// The dialect of a table over Hive text, and the columns that its SerDe delivers.
+///
+/// # Errors
+/// Properties that contradict each other, or columns that the SerDe cannot hold.
+pub fn hive_text(table: &ExternalTable) -> Result<(HiveDialect, SchemaRef)> {
+    let pairs = |m: &BTreeMap<String, String>| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>();
+    let serde = table.serde.as_deref().unwrap_or(LAZY_SIMPLE_SERDE);
+    let dialect = HiveDialect::from_properties(serde, &pairs(&table.serde_properties), &pairs(&table.properties), &[])?;
+    let fields = dialect.file_fields(&fields(&table.columns)?);
+    dialect.check_fields(&fields)?;
+    Ok((dialect, Arc::new(Schema::new(fields))))
+}
+
+/// The table as DataFusion scans it.
+///
+/// # Errors
+/// The definition does not hold together, access is denied, or a file cannot be read.
+pub(crate) async fn provider(
+    context: &Arc<QueryContext>,
+    name: &str,
+    table: &ExternalTable,
+) -> Result<Arc<dyn TableProvider>> {
+    let access = context.engine.options.access.clone();
+    access.check(&local_path(&table.location)?)?;
+    let files = file_set(table)?;
+    match table.format.as_str() {
+        FORMAT_TEXT => {
+            let (dialect, file_schema) = hive_text(table)?;
+            let text = TextTable {
+                dialect: Dialect::Hive(dialect),
+                file_schema,
+                files,
+                access,
+                bad_value: BadValue::Null,
+                invalid_utf8: InvalidUtf8::Replace,
+                strings: strings(&context.variables),
+                compression: None,
+            };
+            Ok(text.into_provider())
+        }
+        FORMAT_PARQUET => {
+            let declared = match table.columns.is_empty() {
+                true => None,
+                false => Some(parquet_schema(table, context.variables.string_view())?),
+            };
+            let state = session_state(context, &super::TableSet::default());
+            ParquetTable::try_new(&state, files, access, declared).await
+        }
+        other => Err(EngineError::unsupported(format!("table '{name}' is stored as {other}, which is not read yet"))),
+    }
+}
+
+/// Views into the blocks, or copies with `schema_force_string_view=false`, for comparison.
+pub(crate) fn strings(variables: &Variables) -> Strings {
+    if variables.string_view() { Strings::View } else { Strings::Copy }
+}
+
+/// The declared columns as Parquet's reader shall build them: string views, or plain strings with
+/// `schema_force_string_view=false`.
+fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
+    let plain = |f: FieldRef| match f.data_type() {
+        DataType::Utf8View if !views => Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8)),
+        DataType::BinaryView if !views => Arc::new(f.as_ref().clone().with_data_type(DataType::Binary)),
+        _ => f,
+    };
+    Ok(Arc::new(Schema::new(fields(&table.columns)?.into_iter().map(plain).collect::<Vec<_>>())))
+}
+
+/// The values of the table's partitions, those of its directories and those added by statement.
+///
+/// # Errors
+/// A directory cannot be read.
+pub(crate) fn partitions(context: &QueryContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
+    let files = file_set(table)?;
+    let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
+    Ok(found.into_iter().map(|(dir, _)| dir.values).collect())
+}
+
+/// The root directory of a table that INSERT writes below.
+///
+/// # Errors
+/// The location is a single file or a glob, or access is denied.
+pub(crate) fn writable_root(context: &QueryContext, table: &ExternalTable) -> Result<PathBuf> {
+    let root = local_path(&table.location)?;
+    context.engine.options.access.check(&root)?;
+    if root.is_file() || files::is_glob(&root) {
+        return Err(EngineError::unsupported(format!(
+            "cannot insert: the table's location '{}' is not a directory",
+            table.location
+        )));
+    }
+    Ok(root)
+}

@@ -1,0 +1,219 @@
+//! From names, paths and table functions in a query to tables that DataFusion can scan.
+
+pub mod define;
+mod file_set;
+mod parquet;
+mod path;
+mod text;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::error::Result as DfResult;
+use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef};
+use dipper_sql::charter::table_refs;
+use dipper_sql::error::SqlError;
+use dipper_sql::statement::{Name, QueryText};
+use dipper_store::catalog::{CatalogState, TableDef};
+
+pub use file_set::FileSet;
+pub(crate) use file_set::typed;
+pub use path::PATH_FUNCTIONS;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::{CATALOG, QueryContext};
+use crate::session::DEFAULT_DATABASE;
+
+/// Whether a database of this name is there: one of the catalog, `default`, or one of the virtual ones.
+pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
+    state.database(name).is_some() || name == DEFAULT_DATABASE || crate::info_schema::is_virtual(name)
+}
+
+/// Schema under which the planner knows tables that are paths or calls of table functions.
+const FILES_SCHEMA: &str = "files";
+
+/// One table of a query.
+#[derive(Debug)]
+enum Found {
+    Table { database: String, table: String, provider: Arc<dyn TableProvider> },
+    Missing(EngineError),
+}
+
+/// The tables that one query names.
+#[derive(Debug, Default)]
+pub(crate) struct TableSet {
+    found: Vec<(TableRef, Found)>,
+}
+
+impl TableSet {
+    /// Finds every table of the query. A name that is nobody's is kept as an error, which counts only where the name is
+    /// no common table expression.
+    pub(crate) async fn load(context: &Arc<QueryContext>, query: &QueryText) -> Result<Self> {
+        let mut set = TableSet::default();
+        for (i, reference) in table_refs(query).into_iter().enumerate() {
+            let found = match &reference {
+                TableRef::Named { name, .. } => named(context, name).await?,
+                TableRef::Path(path) => Found::Table {
+                    database: FILES_SCHEMA.into(),
+                    table: path.clone(),
+                    provider: path::from_path(context, path).await?,
+                },
+                TableRef::Function { name, properties, arguments } if PATH_FUNCTIONS.contains(&name.as_str()) => {
+                    if let Some(argument) = arguments.first() {
+                        return Err(EngineError::invalid(format!(
+                            "{name}(...): '{argument}': expected 'key' = 'value'"
+                        )));
+                    }
+                    let provider = path::from_function(context, name, properties).await?;
+                    Found::Table { database: FILES_SCHEMA.into(), table: format!("{name}#{i}"), provider }
+                }
+                // DataFusion's own, such as generate_series: the planner finds them by itself.
+                TableRef::Function { .. } => continue,
+            };
+            set.found.push((reference, found));
+        }
+        Ok(set)
+    }
+
+    /// The set in the shape that DataFusion resolves names in.
+    pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
+        let mut databases: HashMap<String, HashMap<String, Arc<dyn TableProvider>>> = HashMap::new();
+        for (_, found) in &self.found {
+            if let Found::Table { database, table, provider } = found {
+                databases.entry(database.clone()).or_default().insert(table.clone(), Arc::clone(provider));
+            }
+        }
+        let databases = databases.into_iter().map(|(name, tables)| (name, Arc::new(OneDatabase { tables }))).collect();
+        Arc::new(OneCatalog { databases: Arc::new(Databases { databases }) })
+    }
+}
+
+impl Schemas for TableSet {
+    fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
+        match self.found.iter().find(|(reference, _)| reference == table).map(|(_, found)| found) {
+            None => Ok(None),
+            Some(Found::Table { database, table, provider }) => Ok(Some(ResolvedTable {
+                columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
+                reference: Some(vec![CATALOG.to_string(), database.clone(), table.clone()]),
+            })),
+            Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
+            Some(Found::Missing(e)) => {
+                Err(SqlError { code: e.code, sqlstate: e.sqlstate, message: e.message.clone(), position: None })
+            }
+        }
+    }
+}
+
+async fn named(context: &Arc<QueryContext>, name: &Name) -> Result<Found> {
+    if let Some(catalog) = name.catalog().filter(|c| *c != CATALOG) {
+        let message = format!("no catalog '{catalog}': this version has only '{CATALOG}'");
+        return Ok(Found::Missing(EngineError::new(ErrorKind::NoDatabase, message)));
+    }
+    let database = name.database().or(context.database.as_deref());
+    let provider = match database {
+        Some(database) => find(context, database, name.object()).await?,
+        None => None,
+    };
+    Ok(match (database, provider) {
+        (Some(database), Some(provider)) => {
+            Found::Table { database: database.to_string(), table: name.object().to_string(), provider }
+        }
+        _ => Found::Missing(no_such_table(context, database, name.object())),
+    })
+}
+
+/// The provider of a table or view of the catalog, or of a virtual table; `None` when there is no such name.
+pub(crate) async fn find(
+    context: &Arc<QueryContext>,
+    database: &str,
+    table: &str,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    if crate::info_schema::is_virtual(database) {
+        return crate::info_schema::table(context, database, table);
+    }
+    let Some(found) = context.catalog.table(database, table).cloned() else { return Ok(None) };
+    match &found.def {
+        TableDef::External(external) => Ok(Some(define::provider(context, &found.name, external).await?)),
+        TableDef::View(definition) => Ok(Some(view::provider(context, database, &found.name, definition).await?)),
+        other => Err(EngineError::unsupported(format!(
+            "'{database}.{table}' is of a kind that this version does not read: {:?}",
+            other.kind()
+        ))),
+    }
+}
+
+/// No such table, with the near name if there is one.
+pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, table: &str) -> EngineError {
+    let Some(database) = database.or(context.database.as_deref()) else {
+        return EngineError::new(
+            ErrorKind::NoDatabaseSelected,
+            format!("no database selected for table '{table}'; say USE database, or write database.{table}"),
+        );
+    };
+    if !database_exists(&context.catalog, database) {
+        return context.catalog.no_database(database).into();
+    }
+    let mut message = format!("Table '{database}.{table}' doesn't exist");
+    let names = context.catalog.database(database).map(|d| d.tables.keys().cloned().collect::<Vec<_>>());
+    if let Some(near) = crate::near::closest(table, names.unwrap_or_default().iter().map(String::as_str)) {
+        message.push_str(&format!("; did you mean '{near}'?"));
+    }
+    EngineError::new(ErrorKind::NoTable, message)
+}
+
+#[derive(Debug)]
+struct OneDatabase {
+    tables: HashMap<String, Arc<dyn TableProvider>>,
+}
+
+#[async_trait]
+impl SchemaProvider for OneDatabase {
+    fn table_names(&self) -> Vec<String> {
+        self.tables.keys().cloned().collect()
+    }
+
+    async fn table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        Ok(self.tables.get(name).cloned())
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+    }
+}
+
+#[derive(Debug)]
+struct Databases {
+    databases: HashMap<String, Arc<OneDatabase>>,
+}
+
+impl CatalogProvider for Databases {
+    fn schema_names(&self) -> Vec<String> {
+        self.databases.keys().cloned().collect()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        self.databases.get(name).map(|d| Arc::clone(d) as _)
+    }
+}
+
+#[derive(Debug)]
+struct OneCatalog {
+    databases: Arc<Databases>,
+}
+
+impl CatalogProviderList for OneCatalog {
+    fn register_catalog(&self, _name: String, _catalog: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_string()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        (name == CATALOG).then(|| Arc::clone(&self.databases) as _)
+    }
+}

@@ -1,0 +1,191 @@
+//! Tables over Parquet files.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Statistics;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::file_set::FileSet;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::{FileAccess, FileEntry};
+use crate::scan::table_schema;
+
+/// A table over Parquet files.
+#[derive(Debug)]
+pub(crate) struct ParquetTable {
+    files: FileSet,
+    access: FileAccess,
+    /// Columns read from the files; declared ones have been matched to the files' spelling.
+    file_schema: SchemaRef,
+    schema: SchemaRef,
+}
+
+impl ParquetTable {
+    /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
+    /// case; what a file lacks is NULL); else those that the files have, by name.
+    pub(crate) async fn try_new(
+        state: &SessionState,
+        files: FileSet,
+        access: FileAccess,
+        declared: Option<SchemaRef>,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let listed = files.files(&access, state, &[])?;
+        let file_schema = match declared {
+            Some(declared) => match listed.first() {
+                Some((first, _)) => spelled_as_in(&declared, infer(state, std::slice::from_ref(first)).await?.as_ref()),
+                None => declared,
+            },
+            None => {
+                let all: Vec<_> = listed.into_iter().map(|(f, _)| f).collect();
+                infer(state, &all).await?
+            }
+        };
+        let schema = table_schema(&file_schema, files.partition_columns());
+        Ok(Arc::new(ParquetTable { files, access, file_schema, schema }))
+    }
+}
+
+/// `declared` with each name as the file spells it, where the file has it.
+fn spelled_as_in(declared: &Schema, file: &Schema) -> SchemaRef {
+    let fields: Vec<_> = declared
+        .fields()
+        .iter()
+        .map(|f| match file.fields().iter().find(|x| x.name().eq_ignore_ascii_case(f.name())) {
+            Some(found) => Arc::new(f.as_ref().clone().with_name(found.name())),
+            None => Arc::clone(f),
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn store(state: &dyn Session) -> DfResult<Arc<dyn ObjectStore>> {
+    state.runtime_env().object_store(ObjectStoreUrl::local_filesystem())
+}
+
+fn format(state: &dyn Session) -> ParquetFormat {
+    ParquetFormat::default().with_options(state.table_options().parquet.clone()).with_options({
+        let mut options = state.table_options().parquet.clone();
+        options.global = state.config_options().execution.parquet.clone();
+        options
+    })
+}
+
+fn object(entry: &FileEntry) -> Result<ObjectMeta> {
+    let path = entry.path.canonicalize().map_err(|e| crate::files::cannot(&entry.path, "read", &e))?;
+    let location = ObjectPath::from_absolute_path(&path)
+        .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.path.display())))?;
+    Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
+}
+
+async fn infer(state: &SessionState, files: &[FileEntry]) -> Result<SchemaRef> {
+    let store = store(state)?;
+    let mut merged: Option<SchemaRef> = None;
+    for file in files {
+        let schema =
+            format(state).infer_schema(state, &store, &[object(file)?]).await.map_err(|e| not_parquet(file, e))?;
+        merged = Some(match merged {
+            None => schema,
+            Some(before) => {
+                Arc::new(Schema::try_merge([before.as_ref().clone(), schema.as_ref().clone()]).map_err(|e| {
+                    EngineError::new(
+                        ErrorKind::File,
+                        format!("'{}' does not fit the files before it: {e}", file.name()),
+                    )
+                })?)
+            }
+        });
+    }
+    merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
+}
+
+fn not_parquet(file: &FileEntry, e: datafusion::error::DataFusionError) -> EngineError {
+    let inner = EngineError::from(e);
+    EngineError::new(ErrorKind::File, format!("'{}' cannot be read as Parquet: {}", file.name(), inner.message))
+}
+
+#[async_trait]
+impl TableProvider for ParquetTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        // Other filters reach ParquetSource as physical expressions and prune row groups and pages there.
+        Ok(filters
+            .iter()
+            .map(|f| match self.files.covers(f) {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let listed = self.files.files(&self.access, state, filters).map_err(EngineError::into_datafusion)?;
+        if listed.is_empty() {
+            let schema = match projection {
+                Some(p) => Arc::new(self.schema.project(p)?),
+                None => Arc::clone(&self.schema),
+            };
+            return Ok(Arc::new(EmptyExec::new(schema)));
+        }
+        let format = format(state);
+        let store = store(state)?;
+        let mut files = Vec::with_capacity(listed.len());
+        let mut total: Option<Statistics> = None;
+        for (entry, values) in &listed {
+            let object = object(entry).map_err(EngineError::into_datafusion)?;
+            let statistics = format
+                .infer_stats(state, &store, Arc::clone(&self.file_schema), &object)
+                .await
+                .map_err(|e| not_parquet(entry, e).into_datafusion())?;
+            total = Some(match total {
+                None => statistics.clone(),
+                Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
+            });
+            let mut file = PartitionedFile::new_from_meta(object).with_statistics(Arc::new(statistics));
+            file.partition_values = values.to_vec();
+            files.push(file);
+        }
+        let mut statistics = total.expect("there is at least one file");
+        let unknown = Statistics::unknown_column(&self.schema);
+        statistics.column_statistics.extend(unknown.into_iter().skip(self.file_schema.fields().len()));
+        let partition_columns = self.files.partition_columns().to_vec();
+        let source = ParquetSource::new(
+            TableSchema::builder(Arc::clone(&self.file_schema)).with_table_partition_cols(partition_columns).build(),
+        );
+        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
+        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        format.create_physical_plan(state, config).await
+    }
+}

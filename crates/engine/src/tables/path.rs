@@ -1,0 +1,392 @@
+//! A path as a table: `FROM 'logs/*.csv.gz'`, `files('path'='...', ...)`, `local('file_path'='...', ...)`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use dipper_sql::statement::Properties;
+use dipper_text::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd, Ragged};
+use dipper_text::hive::parse_type;
+use dipper_text::infer::{Guess, Hints, infer, union_by_name};
+use dipper_text::scan::{BadValue, FileInput, InvalidUtf8};
+use dipper_text::source::{Compression, FileSource};
+
+use super::define::{LAZY_SIMPLE_SERDE, strings};
+use super::file_set::FileSet;
+use super::parquet::ParquetTable;
+use super::text::TextTable;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::{FileEntry, cannot, list, local_path};
+use crate::query::{QueryContext, session_state};
+use crate::sink::text_compression;
+use crate::statements::unescape;
+
+/// Table functions that read files.
+pub const PATH_FUNCTIONS: [&str; 3] = ["files", "local", "file"];
+
+/// Files whose dialect and types are guessed: enough to meet a file that differs, few enough to be quick.
+const FILES_SAMPLED: usize = 8;
+
+/// A quoted path in FROM; the format follows from the name, or from the first bytes.
+pub(super) async fn from_path(context: &Arc<QueryContext>, path: &str) -> Result<Arc<dyn TableProvider>> {
+    let mut options = BTreeMap::new();
+    options.insert("path".to_string(), path.to_string());
+    provider(context, options, "path").await
+}
+
+/// A call of a table function.
+pub(super) async fn from_function(
+    context: &Arc<QueryContext>,
+    function: &str,
+    properties: &Properties,
+) -> Result<Arc<dyn TableProvider>> {
+    let mut options = BTreeMap::new();
+    for (key, value) in properties {
+        let key = key.to_lowercase();
+        if options.insert(key.clone(), value.clone()).is_some() {
+            return Err(EngineError::invalid(format!("{function}(...): '{key}' is given twice")));
+        }
+    }
+    if let Some(path) = options.remove("file_path").or_else(|| options.remove("uri")) {
+        options.insert("path".into(), path);
+    }
+    // Doris: which backend has the file, and whether all of them share it. There is one.
+    options.remove("backend_id");
+    options.remove("shared_storage");
+    provider(context, options, function).await
+}
+
+/// Options of a path, each of which is used or refused.
+struct Options {
+    function: String,
+    left: BTreeMap<String, String>,
+}
+
+impl Options {
+    fn take(&mut self, keys: &[&str]) -> Option<String> {
+        let mut found = None;
+        for key in keys {
+            found = self.left.remove(*key).or(found);
+        }
+        found
+    }
+
+    fn flag(&mut self, keys: &[&str]) -> Result<Option<bool>> {
+        match self.take(keys).map(|v| v.to_lowercase()).as_deref() {
+            None => Ok(None),
+            Some("true" | "1" | "on" | "yes") => Ok(Some(true)),
+            Some("false" | "0" | "off" | "no") => Ok(Some(false)),
+            Some(other) => Err(EngineError::invalid(format!("{} = '{other}': expected true or false", keys[0]))),
+        }
+    }
+
+    fn number(&mut self, keys: &[&str]) -> Result<Option<u64>> {
+        self.take(keys)
+            .map(|v| {
+                v.parse().map_err(|_| EngineError::invalid(format!("{} = '{v}': expected a number of lines", keys[0])))
+            })
+            .transpose()
+    }
+
+    /// A character, or none with an empty value.
+    fn byte(&mut self, keys: &[&str]) -> Result<Option<Option<u8>>> {
+        self.take(keys)
+            .map(|v| match unescape(&v)[..] {
+                [] => Ok(None),
+                [byte] => Ok(Some(byte)),
+                _ => Err(EngineError::invalid(format!("{} = '{v}': expected one byte", keys[0]))),
+            })
+            .transpose()
+    }
+
+    fn finish(self) -> Result<()> {
+        match self.left.keys().next() {
+            None => Ok(()),
+            Some(key) => Err(EngineError::unsupported(format!("{}(...): option '{key}' is not known", self.function))),
+        }
+    }
+}
+
+async fn provider(
+    context: &Arc<QueryContext>,
+    options: BTreeMap<String, String>,
+    function: &str,
+) -> Result<Arc<dyn TableProvider>> {
+    let mut options = Options { function: function.to_string(), left: options };
+    let path =
+        options.take(&["path"]).ok_or_else(|| EngineError::invalid(format!("{function}(...) needs 'path' = '...'")))?;
+    let access = context.engine.options.access.clone();
+    let files = list(&path, &access)?;
+    let format = match options.take(&["format"]) {
+        Some(format) => format.to_lowercase(),
+        None => guess_format(&files[0])?.to_string(),
+    };
+    match format.as_str() {
+        "parquet" => {
+            options.finish()?;
+            let state = session_state(context, &super::TableSet::default());
+            ParquetTable::try_new(&state, FileSet::Listed(files.into()), access, None).await
+        }
+        "json" | "jsonl" | "ndjson" => {
+            options.take(&["read_json_by_line"]);
+            options.finish()?;
+            json(context, &files).await
+        }
+        "csv" | "csv_with_names" | "tsv" | "tsv_with_names" => csv(context, options, &files, &format),
+        "hive_text" | "text" | "textfile" => hive_text(context, options, &path, &files),
+        other => Err(EngineError::unsupported(format!(
+            "{function}(...): format '{other}' is not supported; choose csv, hive_text, parquet or json"
+        ))),
+    }
+}
+
+fn guess_format(file: &FileEntry) -> Result<&'static str> {
+    let name = file.name().to_lowercase();
+    let stem = match Compression::from_path(&name) {
+        Compression::None => name.as_str(),
+        _ => name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem),
+    };
+    Ok(match Path::new(stem).extension().and_then(|e| e.to_str()) {
+        Some("parquet" | "pq" | "parq") => "parquet",
+        Some("json" | "jsonl" | "ndjson") => "json",
+        _ => {
+            let mut magic = [0; 4];
+            let mut opened = std::fs::File::open(&file.path).map_err(|e| cannot(&file.path, "read", &e))?;
+            let n = std::io::Read::read(&mut opened, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
+            if magic[..n] == *b"PAR1" { "parquet" } else { "csv" }
+        }
+    })
+}
+
+async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
+    let state = session_state(context, &super::TableSet::default());
+    let mut urls = Vec::with_capacity(files.len());
+    for file in files {
+        if Compression::from_path(&file.name()) != Compression::None {
+            return Err(EngineError::unsupported(format!("'{}': compressed JSON is not read yet", file.name())));
+        }
+        let path = file.path.canonicalize().map_err(|e| cannot(&file.path, "read", &e))?;
+        let url = url_of(&path);
+        urls.push(ListingTableUrl::parse(&url)?);
+    }
+    let extension = files[0].path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
+    let listing = ListingOptions::new(Arc::new(JsonFormat::default())).with_file_extension(extension);
+    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing);
+    let config = config.infer_schema(&state).await.map_err(|e| {
+        let inner = EngineError::from(e);
+        EngineError::new(
+            ErrorKind::File,
+            format!("'{}' cannot be read as JSON lines: {}", files[0].name(), inner.message),
+        )
+    })?;
+    Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// `file://` URL of an absolute path; percent signs and glob characters are escaped so that they mean themselves.
+fn url_of(path: &Path) -> String {
+    const KEEP: &percent_encoding::AsciiSet =
+        &percent_encoding::NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+    format!("file://{}", percent_encoding::utf8_percent_encode(&path.display().to_string(), KEEP))
+}
+
+fn bad_value(options: &mut Options, default: BadValue) -> Result<BadValue> {
+    match options.take(&["on_error", "bad_values"]).map(|v| v.to_lowercase()).as_deref() {
+        None => Ok(default),
+        Some("null") => Ok(BadValue::Null),
+        Some("error") => Ok(BadValue::Error),
+        Some("skip" | "reject") => Ok(BadValue::Reject { max: u64::MAX }),
+        Some(other) => Err(EngineError::invalid(format!("on_error = '{other}': expected error, null or skip"))),
+    }
+}
+
+fn csv(
+    context: &Arc<QueryContext>,
+    mut options: Options,
+    files: &[FileEntry],
+    format: &str,
+) -> Result<Arc<dyn TableProvider>> {
+    let mut hints = Hints {
+        delimiter: options
+            .take(&["column_separator", "csv.column_separator", "delimiter", "delim", "sep"])
+            .map(|v| unescape(&v))
+            .or_else(|| format.starts_with("tsv").then(|| b"\t".to_vec())),
+        quote: options.byte(&["enclose", "csv.enclose", "quote"])?,
+        escape: options.byte(&["escape", "csv.escape"])?,
+        comment: options.byte(&["comment"])?,
+        header: options.flag(&["header"])?.or_else(|| format.ends_with("with_names").then_some(true)),
+        skip_lines: options.number(&["skip_lines", "csv.skip_header", "skip_header", "skip"])?,
+        line_end: options.take(&["line_delimiter", "csv.row_delimiter", "row_delimiter"]).map(|v| {
+            match &unescape(&v)[..] {
+                b"\n" | b"\r\n" => LineEnd::Newline,
+                other => LineEnd::Bytes(other.to_vec()),
+            }
+        }),
+        trim: options.flag(&["trim_space", "csv.trim_space", "trim"])?,
+        null_values: options.take(&["null_format", "nullstr"]).map(|v| vec![v.into_bytes()]),
+        ragged: options
+            .flag(&["fill_missing_columns", "null_padding"])?
+            .map(|fill| if fill { Ragged::Fill } else { Ragged::Error }),
+        names: Vec::new(),
+        types: Vec::new(),
+        all_strings: options.flag(&["all_varchar"])?.unwrap_or(false),
+    };
+    if hints.delimiter.as_ref().is_some_and(Vec::is_empty) {
+        return Err(EngineError::invalid("column_separator must not be empty"));
+    }
+    let declared = options.take(&["csv_schema", "columns"]).map(|text| schema_option(&text)).transpose()?;
+    if let Some(columns) = &declared {
+        let bare: Vec<_> = columns.iter().map(|f| (f.name().clone(), f.data_type().clone())).collect();
+        // With a header the list gives types by name; without one it names the columns.
+        if hints.header != Some(true) && hints.header.is_some() {
+            hints.names = bare.iter().map(|(name, _)| name.clone()).collect();
+        }
+        hints.types = bare;
+    }
+    let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
+    let bad_value = bad_value(&mut options, BadValue::Error)?;
+    options.finish()?;
+    let guesses = sample(files, &hints, compression)?;
+    let (dialect, file_schema) = one_shape(&guesses)?;
+    tracing::debug!(guess = %guesses[0], "inferred");
+    let table = TextTable {
+        dialect: Dialect::Csv(dialect),
+        file_schema,
+        files: FileSet::Listed(files.into()),
+        access: context.engine.options.access.clone(),
+        bad_value,
+        invalid_utf8: InvalidUtf8::Error,
+        strings: strings(&context.variables),
+        compression,
+    };
+    Ok(table.into_provider())
+}
+
+/// Guesses for up to [`FILES_SAMPLED`] files, spread over all of them.
+fn sample(files: &[FileEntry], hints: &Hints, compression: Option<Compression>) -> Result<Vec<Guess>> {
+    let step = files.len().div_ceil(FILES_SAMPLED).max(1);
+    files
+        .iter()
+        .step_by(step)
+        .map(|file| {
+            let source = FileSource::open(&file.path).map_err(|e| cannot(&file.path, "read", &e))?;
+            let name = file.name();
+            let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
+            Ok(infer(&FileInput { name, source: Arc::new(source), compression }, hints)?)
+        })
+        .collect()
+}
+
+/// The dialect and columns that all files share.
+fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, SchemaRef)> {
+    let first = &guesses[0];
+    let names = |g: &Guess| g.schema.fields().iter().map(|f| f.name().to_lowercase()).collect::<Vec<_>>();
+    for other in &guesses[1..] {
+        if names(other) != names(first) || other.dialect != first.dialect {
+            return Err(EngineError::new(
+                ErrorKind::File,
+                format!(
+                    "'{}' and '{}' are not written alike:\n{first}\n{other}\nread them apart and unite them with UNION ALL, or give format options",
+                    first.file, other.file
+                ),
+            ));
+        }
+    }
+    Ok((first.dialect.clone(), union_by_name(guesses).schema))
+}
+
+/// `name:type;name:type` (Doris's csv_schema) or `name type, name type`.
+fn schema_option(text: &str) -> Result<Vec<FieldRef>> {
+    let mut columns = Vec::new();
+    let mut depth = 0;
+    let mut part = String::new();
+    for c in text.chars().chain([';']) {
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 && (c == ';' || c == ',') {
+            let column = part.trim();
+            if !column.is_empty() {
+                let (name, data_type) = column
+                    .split_once([':', ' '])
+                    .ok_or_else(|| EngineError::invalid(format!("column '{column}': expected name:type")))?;
+                columns.push(Arc::new(csv_field(name.trim().trim_matches('`'), data_type.trim())?));
+            }
+            part.clear();
+        } else {
+            part.push(c);
+        }
+    }
+    match columns.is_empty() {
+        true => Err(EngineError::invalid("the list of columns is empty; write 'name:type;name:type'")),
+        false => Ok(columns),
+    }
+}
+
+fn csv_field(name: &str, data_type: &str) -> Result<Field> {
+    let sql = dipper_sql::parser::parse_type(data_type)?;
+    match super::define::hive_spelling(&sql) {
+        Ok(spelling) => Ok(parse_type(name, &spelling)?),
+        // LARGEINT and the like: no Hive type, but CSV holds them.
+        Err(_) => Ok(Field::new(name, sql.to_arrow(), true)),
+    }
+}
+
+fn hive_text(
+    context: &Arc<QueryContext>,
+    mut options: Options,
+    path: &str,
+    files: &[FileEntry],
+) -> Result<Arc<dyn TableProvider>> {
+    let columns = options.take(&["csv_schema", "columns"]).ok_or_else(|| {
+        EngineError::invalid("format hive_text needs 'columns' = 'name:type;...': the files do not name theirs")
+    })?;
+    let columns = schema_option(&columns)?;
+    let mut serde_properties = Vec::new();
+    let spellings: [(&str, &[&str]); 5] = [
+        ("field.delim", &["column_separator", "field.delim"]),
+        ("collection.delim", &["collection_delimiter", "collection.delim"]),
+        ("mapkey.delim", &["map_kv_delimiter", "mapkey.delim"]),
+        ("escape.delim", &["escape", "escape.delim"]),
+        ("serialization.null.format", &["null_format", "serialization.null.format"]),
+    ];
+    for (property, keys) in spellings {
+        if let Some(value) = options.take(keys) {
+            let value = String::from_utf8_lossy(&unescape(&value)).into_owned();
+            serde_properties.push((property.to_string(), value));
+        }
+    }
+    if let Some(lines) = options.number(&["skip_lines", "skip.header.line.count"])? {
+        serde_properties.push(("skip.header.line.count".into(), lines.to_string()));
+    }
+    let partition_keys = options.take(&["path_partition_keys", "columns_from_path"]);
+    let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
+    let bad_value = bad_value(&mut options, BadValue::Null)?;
+    options.finish()?;
+    let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &serde_properties, &[])?;
+    dialect.check_fields(&columns)?;
+    let files = match partition_keys {
+        None => FileSet::Listed(files.into()),
+        Some(keys) => FileSet::Partitioned {
+            root: local_path(path)?,
+            columns: keys.split(',').map(|k| Arc::new(Field::new(k.trim(), DataType::Utf8, true))).collect(),
+            registered: BTreeMap::new(),
+        },
+    };
+    let table = TextTable {
+        dialect: Dialect::Hive(dialect),
+        file_schema: Arc::new(Schema::new(columns)),
+        files,
+        access: context.engine.options.access.clone(),
+        bad_value,
+        invalid_utf8: InvalidUtf8::Replace,
+        strings: strings(&context.variables),
+        compression,
+    };
+    Ok(table.into_provider())
+}

@@ -1,0 +1,95 @@
+//! Tables over delimited text.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use dipper_text::dialect::Dialect;
+use dipper_text::scan::{BadValue, InvalidUtf8, Strings};
+use dipper_text::source::Compression;
+
+use super::file_set::FileSet;
+use crate::error::EngineError;
+use crate::files::FileAccess;
+use crate::scan::{TextScanExec, TextScanFile, TextScanSpec, table_schema};
+
+/// What distinguishes one table over text from another.
+#[derive(Debug, Clone)]
+pub(crate) struct TextTable {
+    pub(crate) dialect: Dialect,
+    /// Columns in the files, in file order.
+    pub(crate) file_schema: SchemaRef,
+    pub(crate) files: FileSet,
+    pub(crate) access: FileAccess,
+    pub(crate) bad_value: BadValue,
+    pub(crate) invalid_utf8: InvalidUtf8,
+    pub(crate) strings: Strings,
+    pub(crate) compression: Option<Compression>,
+}
+
+impl TextTable {
+    pub(crate) fn into_provider(self) -> Arc<dyn TableProvider> {
+        let schema = table_schema(&self.file_schema, self.files.partition_columns());
+        Arc::new(TextProvider { table: self, schema })
+    }
+}
+
+#[derive(Debug)]
+struct TextProvider {
+    table: TextTable,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for TextProvider {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        // Other filters reach the scan as physical expressions, later and exactly; see TextScanExec.
+        Ok(filters
+            .iter()
+            .map(|f| match self.table.files.covers(f) {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let table = &self.table;
+        let files = table.files.files(&table.access, state, filters).map_err(EngineError::into_datafusion)?;
+        let files = files.into_iter().map(|(entry, partition)| TextScanFile { entry, partition }).collect();
+        let spec = TextScanSpec {
+            dialect: table.dialect.clone(),
+            file_schema: Arc::clone(&table.file_schema),
+            table_schema: Arc::clone(&self.schema),
+            bad_value: table.bad_value,
+            invalid_utf8: table.invalid_utf8,
+            strings: table.strings,
+            files,
+            compression: table.compression,
+        };
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        // A small limit is met by the first block or two: more workers would only read what nobody wants.
+        let workers = if limit.is_some_and(|n| n <= SMALL_LIMIT_ROWS) { 1 } else { state.config().target_partitions() };
+        Ok(Arc::new(TextScanExec::new(Arc::new(spec), projection, limit, workers)))
+    }
+}
+
+const SMALL_LIMIT_ROWS: usize = 8192;

@@ -1,0 +1,58 @@
+//! Views: stored queries.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::catalog::view::ViewTable;
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use dipper_sql::statement::Statement;
+use dipper_store::catalog::View;
+
+use crate::error::{EngineError, Result};
+use crate::query::{QueryContext, plan};
+
+/// Views over views deeper than this are taken for a cycle.
+const DEPTH_MAX: usize = 32;
+
+/// The view as a table: its query is planned under the sql_mode and database that it was created with.
+pub(super) async fn provider(
+    context: &Arc<QueryContext>,
+    database: &str,
+    name: &str,
+    view: &View,
+) -> Result<Arc<dyn TableProvider>> {
+    if context.view_depth >= DEPTH_MAX {
+        return Err(EngineError::invalid(format!(
+            "view '{database}.{name}' refers to itself, or views are nested more than {DEPTH_MAX} deep"
+        )));
+    }
+    let inner = Arc::new(context.for_view(view)?);
+    let parsed = dipper_sql::parser::parse(&view.sql, &inner.variables.parse_options())?;
+    let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else {
+        return Err(EngineError::invalid(format!("view '{database}.{name}' holds no query: {}", view.sql)));
+    };
+    let planned = Box::pin(plan(&inner, &query, None))
+        .await
+        .map_err(|e| EngineError { message: format!("view '{database}.{name}' cannot be read: {}", e.message), ..e })?;
+    let names: Vec<String> = match view.columns.is_empty() {
+        true => planned.headers.clone(),
+        false => view.columns.iter().map(|c| c.name.clone()).collect(),
+    };
+    let schema = planned.logical.schema();
+    if names.len() != schema.fields().len() {
+        return Err(EngineError::invalid(format!(
+            "view '{database}.{name}' names {} columns, its query gives {}",
+            names.len(),
+            schema.fields().len()
+        )));
+    }
+    let columns: Vec<Expr> = schema
+        .columns()
+        .into_iter()
+        .zip(&names)
+        .map(|(column, name): (Column, _)| Expr::Column(column).alias(name))
+        .collect();
+    let logical = LogicalPlanBuilder::from(planned.logical).project(columns)?.build()?;
+    Ok(Arc::new(ViewTable::new(logical, Some(view.sql.clone()))))
+}

@@ -1,0 +1,562 @@
+//! Every variable that dipper knows: one table, from which SET checks, SHOW VARIABLES lists and reads answer.
+//!
+//! Names and defaults are those of MySQL 5.7/8.0, of Doris 3 and of StarRocks, as clients read them; where the three
+//! disagree, Doris's counts.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What values a variable takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// MySQL's boolean, shown as ON and OFF.
+    OnOff,
+    /// Doris's boolean, shown as true and false.
+    TrueFalse,
+    /// An integer, both ends included.
+    Int(i64, i64),
+    /// One of these words, in any case.
+    OneOf(&'static [&'static str]),
+    /// Any text.
+    Text,
+    /// Flags of `sql_mode`.
+    SqlMode,
+    /// `SYSTEM`, an offset, or an IANA name.
+    TimeZone,
+    /// A character set; NULL where the flag is true.
+    Charset(bool),
+    /// A collation.
+    Collation,
+}
+
+/// Who may set a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settable {
+    /// SESSION and GLOBAL.
+    Both,
+    /// GLOBAL only.
+    Global,
+    /// SESSION only.
+    Session,
+    /// Nobody.
+    Never,
+}
+
+/// What setting a variable does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It changes what dipper does.
+    Acts,
+    /// Clients set it and read it back; there is nothing else to do, or what it asks for is so anyway.
+    Echo,
+    /// It steers something that dipper does not have; SET says so in a note.
+    Inert,
+}
+
+/// One variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Definition {
+    /// Lower case.
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) settable: Settable,
+    pub(crate) effect: Effect,
+    /// One line: what it means here.
+    pub(crate) doc: &'static str,
+}
+
+const fn define(
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    settable: Settable,
+    effect: Effect,
+    doc: &'static str,
+) -> Definition {
+    Definition { name, default, kind, settable, effect, doc }
+}
+
+/// Changes what dipper does; both scopes.
+const fn acts(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
+    define(name, default, kind, Settable::Both, Effect::Acts, doc)
+}
+
+/// Set by clients and read back; both scopes.
+const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
+    define(name, default, kind, Settable::Both, Effect::Echo, doc)
+}
+
+/// Stored without effect; both scopes.
+const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
+    define(name, default, kind, Settable::Both, Effect::Inert, "stored and shown, without effect here")
+}
+
+/// A fact about this server.
+const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
+    define(name, value, kind, Settable::Never, Effect::Echo, doc)
+}
+
+use Kind::{Charset, Collation, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueFalse};
+
+const SECONDS: Kind = Int(1, 31_536_000);
+const ANY: Kind = Int(i64::MIN, i64::MAX);
+const COUNT: Kind = Int(0, i64::MAX);
+const ISOLATION: Kind = OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]);
+
+/// Version that drivers choose their ways by; the greeting of the MySQL port says the same.
+pub const SERVER_VERSION: &str = "5.7.99";
+
+/// Names that stand for another variable: a value set under one is read under both.
+pub(crate) const ALIASES: &[(&str, &str)] = &[
+    ("schema_force_view_types", "schema_force_string_view"),
+    ("tx_isolation", "transaction_isolation"),
+    ("tx_read_only", "transaction_read_only"),
+    ("storage_engine", "default_storage_engine"),
+    ("identity", "last_insert_id"),
+    ("pipeline_dop", "parallel_pipeline_task_num"),
+    ("parallel_fragment_exec_instance_num", "parallel_pipeline_task_num"),
+];
+
+/// The variables that act.
+const ACTING: &[Definition] = &[
+    acts("autocommit", "ON", OnOff, "each statement is its own transaction"),
+    acts(
+        "sql_mode",
+        "ONLY_FULL_GROUP_BY",
+        SqlMode,
+        "ANSI_QUOTES, PIPES_AS_CONCAT and NO_BACKSLASH_ESCAPES change how text reads",
+    ),
+    acts("query_timeout", "900", Int(0, 2_147_483), "seconds that a statement may run; 0 = no limit"),
+    acts(
+        "max_execution_time",
+        "0",
+        Int(0, 2_147_483_647),
+        "milliseconds that a statement may run; above 0 it takes the place of query_timeout",
+    ),
+    acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
+    acts(
+        "schema_force_string_view",
+        "true",
+        TrueFalse,
+        "strings are read as views into the file's bytes; false = as copies",
+    ),
+    acts("time_zone", "SYSTEM", TimeZone, "zone of now(), from_unixtime() and the like"),
+];
+
+/// Variables of connections and transactions.
+const CONNECTION: &[Definition] = &[
+    echo("auto_increment_increment", "1", Int(1, 65535), "step of generated keys"),
+    echo("auto_increment_offset", "1", Int(1, 65535), "start of generated keys"),
+    echo("big_tables", "OFF", OnOff, "temporary tables on disk; spilling needs no setting here"),
+    echo("character_set_client", "utf8mb4", Charset(false), "how the client writes statements; always UTF-8"),
+    echo("character_set_connection", "utf8mb4", Charset(false), "how literals are taken; always UTF-8"),
+    echo("character_set_database", "utf8mb4", Charset(false), "how text is stored; always UTF-8"),
+    echo("character_set_filesystem", "binary", Charset(false), "how file names are taken: as bytes"),
+    echo("character_set_results", "utf8mb4", Charset(true), "how results are sent; always UTF-8"),
+    echo("character_set_server", "utf8mb4", Charset(false), "how text is stored; always UTF-8"),
+    fact("character_set_system", "utf8mb4", Text, "how names are stored"),
+    fact("character_sets_dir", "", Text, "character sets are built in"),
+    echo("collation_connection", "utf8mb4_0900_bin", Collation, "order of literals; always binary"),
+    echo("collation_database", "utf8mb4_0900_bin", Collation, "order of stored text; always binary"),
+    echo("collation_server", "utf8mb4_0900_bin", Collation, "order of stored text; always binary"),
+    echo("completion_type", "NO_CHAIN", OneOf(&["NO_CHAIN", "CHAIN", "RELEASE"]), "what COMMIT does after itself"),
+    define("connect_timeout", "10", SECONDS, Settable::Global, Effect::Inert, "seconds that a login may take"),
+    echo("default_storage_engine", "OLAP", Text, "ENGINE of tables that name none"),
+    echo("default_tmp_storage_engine", "OLAP", Text, "ENGINE of temporary tables that name none"),
+    echo("default_week_format", "0", Int(0, 7), "mode of WEEK() without one"),
+    fact("default_authentication_plugin", "caching_sha2_password", Text, "how clients log in"),
+    echo("foreign_key_checks", "ON", OnOff, "there are no foreign keys to check"),
+    inert("group_concat_max_len", "1024", Int(4, i64::MAX)),
+    fact("have_compress", "YES", Text, "compressed connections"),
+    fact("have_dynamic_loading", "NO", Text, "plugins"),
+    fact("have_profiling", "NO", Text, "SET profiling"),
+    fact("have_query_cache", "NO", Text, "query cache"),
+    fact("have_rtree_keys", "NO", Text, "spatial keys"),
+    fact("have_symlink", "NO", Text, "symbolic links to tables"),
+    fact("hostname", "", Text, "name of this machine"),
+    define("init_connect", "", Text, Settable::Global, Effect::Inert, "statements that run at login"),
+    fact("init_file", "", Text, "statements that run at start"),
+    echo("innodb_lock_wait_timeout", "50", Int(1, 1_073_741_824), "nothing waits for row locks"),
+    fact("innodb_version", "", Text, "there is no InnoDB"),
+    echo("interactive_timeout", "28800", SECONDS, "seconds that an interactive connection may idle"),
+    define("last_insert_id", "0", COUNT, Settable::Session, Effect::Echo, "last generated key"),
+    echo("lc_messages", "en_US", Text, "language of messages"),
+    echo("lc_time_names", "en_US", Text, "language of month names"),
+    fact("license", "Apache-2.0", Text, "licence of this server"),
+    define("local_infile", "OFF", OnOff, Settable::Global, Effect::Inert, "LOAD DATA LOCAL"),
+    echo("lock_wait_timeout", "31536000", SECONDS, "nothing waits for metadata locks"),
+    define("log_bin", "OFF", OnOff, Settable::Never, Effect::Echo, "there is no binary log"),
+    fact("lower_case_file_system", "OFF", OnOff, "file names are case-sensitive"),
+    fact("lower_case_table_names", "0", ANY, "table names are case-sensitive"),
+    echo("max_allowed_packet", "67108864", Int(1024, 1_073_741_824), "bytes of the longest statement or row"),
+    inert("max_error_count", "1024", Int(0, 65535)),
+    inert("max_heap_table_size", "16777216", COUNT),
+    inert("max_join_size", "9223372036854775807", COUNT),
+    inert("max_sort_length", "1024", COUNT),
+    inert("max_user_connections", "0", COUNT),
+    echo("net_buffer_length", "16384", Int(1024, 1_048_576), "bytes of a connection's buffer at first"),
+    echo("net_read_timeout", "60", SECONDS, "seconds to wait for the rest of a packet"),
+    echo("net_write_timeout", "600", SECONDS, "seconds to wait for a client that takes no rows"),
+    echo("optimizer_switch", "", Text, "MySQL's optimiser"),
+    inert("optimizer_search_depth", "62", COUNT),
+    fact("performance_schema", "OFF", OnOff, "there is no performance_schema"),
+    fact("pid_file", "", Text, "no file tells the process's number"),
+    fact("plugin_dir", "", Text, "there are no plugins"),
+    inert("profiling", "OFF", OnOff),
+    inert("profiling_history_size", "15", COUNT),
+    fact("protocol_version", "10", ANY, "version of the MySQL protocol"),
+    echo("query_cache_limit", "0", COUNT, "there is no query cache"),
+    echo("query_cache_min_res_unit", "0", COUNT, "there is no query cache"),
+    echo("query_cache_size", "0", COUNT, "there is no query cache"),
+    echo("query_cache_type", "OFF", OneOf(&["OFF", "ON", "DEMAND", "0", "1", "2"]), "there is no query cache"),
+    define("read_only", "OFF", OnOff, Settable::Never, Effect::Echo, "whether writes are refused"),
+    fact("secure_file_priv", "NULL", Text, "see --allow-dir"),
+    fact("server_id", "1", COUNT, "number of this server among its replicas"),
+    inert("session_track_gtids", "OFF", Text),
+    inert("session_track_schema", "ON", OnOff),
+    inert("session_track_state_change", "OFF", OnOff),
+    inert("session_track_system_variables", "", Text),
+    inert("session_track_transaction_info", "OFF", Text),
+    define("skip_networking", "OFF", OnOff, Settable::Never, Effect::Echo, "whether only local sockets are served"),
+    define("slow_query_log", "OFF", OnOff, Settable::Global, Effect::Inert, "log of slow statements"),
+    echo("sql_auto_is_null", "OFF", OnOff, "IS NULL never stands for the last key"),
+    inert("sql_big_selects", "ON", OnOff),
+    inert("sql_buffer_result", "OFF", OnOff),
+    inert("sql_log_bin", "ON", OnOff),
+    echo("sql_notes", "ON", OnOff, "whether notes are kept"),
+    echo("sql_quote_show_create", "ON", OnOff, "names in SHOW CREATE are quoted where they need it"),
+    inert("sql_safe_updates", "OFF", OnOff),
+    inert("sql_select_limit", "9223372036854775807", COUNT),
+    echo("sql_warnings", "OFF", OnOff, "whether single-row inserts count warnings"),
+    fact("ssl_ca", "", Text, "see the server's TLS flags"),
+    fact("system_time_zone", "", Text, "zone of this process"),
+    inert("table_open_cache", "2000", COUNT),
+    inert("thread_cache_size", "0", COUNT),
+    inert("tmp_table_size", "16777216", COUNT),
+    echo("transaction_isolation", "REPEATABLE-READ", ISOLATION, "each statement reads one snapshot, whatever is set"),
+    inert("transaction_read_only", "OFF", OnOff),
+    echo("unique_checks", "ON", OnOff, "there are no secondary unique keys to check"),
+    inert("updatable_views_with_limit", "YES", Text),
+    fact("version", SERVER_VERSION, Text, "version that clients choose their ways by"),
+    fact("version_comment", concat!("dipper version ", env!("CARGO_PKG_VERSION")), Text, "which server this is"),
+    fact("version_compile_machine", std::env::consts::ARCH, Text, "processor"),
+    fact("version_compile_os", std::env::consts::OS, Text, "operating system"),
+    echo("wait_timeout", "28800", SECONDS, "seconds that a connection may idle"),
+    echo("event_scheduler", "OFF", OneOf(&["OFF", "ON", "DISABLED", "0", "1"]), "there are no events"),
+    echo("explicit_defaults_for_timestamp", "ON", OnOff, "TIMESTAMP columns have no hidden defaults"),
+    inert("div_precision_increment", "4", Int(0, 30)),
+    echo("windowing_use_high_precision", "ON", OnOff, "window functions are exact"),
+];
+
+/// Session variables of Doris and StarRocks that scripts set and that steer what dipper does not have.
+const FOREIGN: &[Definition] = &[
+    inert("analyze_timeout", "43200", COUNT),
+    inert("auto_broadcast_join_threshold", "0.8", Text),
+    inert("auto_profile_threshold_ms", "-1", ANY),
+    inert("batch_size", "8192", COUNT),
+    inert("big_query_profile_threshold", "30s", Text),
+    inert("broadcast_row_count_limit", "30000000", COUNT),
+    inert("catalog", "internal", Text),
+    inert("cbo_enable_low_cardinality_optimize", "true", TrueFalse),
+    inert("check_overflow_for_decimal", "true", TrueFalse),
+    inert("codegen_level", "0", COUNT),
+    inert("cpu_resource_limit", "-1", ANY),
+    inert("debug_skip_fold_constant", "false", TrueFalse),
+    inert("default_order_by_limit", "-1", ANY),
+    inert("default_rowset_type", "beta", Text),
+    inert("default_table_compression", "zstd", Text),
+    inert("delete_without_partition", "true", TrueFalse),
+    inert("disable_colocate_join", "false", TrueFalse),
+    inert("disable_colocate_plan", "false", TrueFalse),
+    inert("disable_file_cache", "false", TrueFalse),
+    inert("disable_join_reorder", "false", TrueFalse),
+    inert("disable_nereids_rules", "", Text),
+    inert("disable_streaming_preaggregations", "false", TrueFalse),
+    inert("drop_table_if_ctas_failed", "true", TrueFalse),
+    inert("dry_run_query", "false", TrueFalse),
+    inert("enable_adaptive_pipeline_task_serial_read_on_limit", "true", TrueFalse),
+    inert("enable_adaptive_sink_dop", "true", TrueFalse),
+    inert("enable_agg_state", "false", TrueFalse),
+    inert("enable_bucket_shuffle_join", "true", TrueFalse),
+    inert("enable_bushy_tree", "false", TrueFalse),
+    inert("enable_cbo_statistics", "true", TrueFalse),
+    inert("enable_common_expr_pushdown", "true", TrueFalse),
+    inert("enable_cost_based_join_reorder", "false", TrueFalse),
+    inert("enable_count_on_index_pushdown", "true", TrueFalse),
+    inert("enable_decimal256", "true", TrueFalse),
+    inert("enable_distinct_streaming_aggregation", "true", TrueFalse),
+    inert("enable_dml_materialized_view_rewrite", "true", TrueFalse),
+    inert("enable_exchange_node_parallel_merge", "false", TrueFalse),
+    inert("enable_fallback_to_original_planner", "false", TrueFalse),
+    inert("enable_file_cache", "false", TrueFalse),
+    inert("enable_filter_unused_columns_in_scan_stage", "true", TrueFalse),
+    inert("enable_fold_constant_by_be", "true", TrueFalse),
+    inert("enable_function_pushdown", "false", TrueFalse),
+    inert("enable_group_execution", "true", TrueFalse),
+    inert("enable_hyperscan_vec", "true", TrueFalse),
+    inert("enable_infer_predicate", "true", TrueFalse),
+    inert("enable_insert_strict", "true", TrueFalse),
+    inert("enable_inverted_index_query", "true", TrueFalse),
+    inert("enable_local_exchange", "true", TrueFalse),
+    inert("enable_local_shuffle", "true", TrueFalse),
+    inert("enable_local_shuffle_agg", "true", TrueFalse),
+    inert("enable_materialized_view_rewrite", "true", TrueFalse),
+    inert("enable_memtable_on_sink_node", "true", TrueFalse),
+    inert("enable_multilane", "true", TrueFalse),
+    inert("enable_nereids_dml", "true", TrueFalse),
+    inert("enable_nereids_planner", "true", TrueFalse),
+    inert("enable_nereids_timeout", "true", TrueFalse),
+    inert("enable_no_need_read_data_opt", "true", TrueFalse),
+    inert("enable_odbc_transcation", "false", TrueFalse),
+    inert("enable_page_cache", "true", TrueFalse),
+    inert("enable_parallel_outfile", "false", TrueFalse),
+    inert("enable_parallel_result_sink", "false", TrueFalse),
+    inert("enable_parallel_scan", "true", TrueFalse),
+    inert("enable_partition_cache", "false", TrueFalse),
+    inert("enable_partition_topn", "true", TrueFalse),
+    inert("enable_pipeline_engine", "true", TrueFalse),
+    inert("enable_pipeline_x_engine", "true", TrueFalse),
+    inert("enable_populate_block_cache", "true", TrueFalse),
+    inert("enable_profile", "false", TrueFalse),
+    inert("enable_projection", "true", TrueFalse),
+    inert("enable_prune_complex_types", "true", TrueFalse),
+    inert("enable_push_down_no_group_agg", "true", TrueFalse),
+    inert("enable_pushdown_minmax_on_unique", "false", TrueFalse),
+    inert("enable_query_cache", "false", TrueFalse),
+    inert("enable_query_memory_overcommit", "true", TrueFalse),
+    inert("enable_query_queue", "true", TrueFalse),
+    inert("enable_query_queue_select", "false", TrueFalse),
+    inert("enable_rbo_table_prune", "false", TrueFalse),
+    inert("enable_reserve_memory", "true", TrueFalse),
+    inert("enable_rewrite_groupingsets_to_union_all", "false", TrueFalse),
+    inert("enable_rewrite_sum_by_associative_rule", "true", TrueFalse),
+    inert("enable_runtime_filter_partition_prune", "true", TrueFalse),
+    inert("enable_runtime_filter_prune", "true", TrueFalse),
+    inert("enable_scan_datacache", "true", TrueFalse),
+    inert("enable_segment_cache", "true", TrueFalse),
+    inert("enable_server_side_prepared_statement", "true", TrueFalse),
+    inert("enable_share_hash_table_for_broadcast_join", "true", TrueFalse),
+    inert("enable_shared_scan", "false", TrueFalse),
+    inert("enable_short_circuit", "false", TrueFalse),
+    inert("enable_short_circuit_query", "true", TrueFalse),
+    inert("enable_single_distinct_column_opt", "false", TrueFalse),
+    inert("enable_single_replica_insert", "false", TrueFalse),
+    inert("enable_sort_aggregate", "false", TrueFalse),
+    inert("enable_spill", "true", TrueFalse),
+    inert("enable_sql_cache", "false", TrueFalse),
+    inert("enable_stats", "true", TrueFalse),
+    inert("enable_strict_cast", "false", TrueFalse),
+    inert("enable_strict_consistency_dml", "true", TrueFalse),
+    inert("enable_strong_consistency_read", "true", TrueFalse),
+    inert("enable_sync_runtime_filter_size", "true", TrueFalse),
+    inert("enable_topn_lazy_materialization", "true", TrueFalse),
+    inert("enable_two_phase_read_opt", "true", TrueFalse),
+    inert("enable_unicode_name_support", "true", TrueFalse),
+    inert("enable_unified_load", "false", TrueFalse),
+    inert("enable_unique_key_partial_update", "false", TrueFalse),
+    inert("enable_vectorized_engine", "true", TrueFalse),
+    inert("enable_view_based_mv_rewrite", "false", TrueFalse),
+    inert("enable_wildcard_path_rewrite", "true", TrueFalse),
+    inert("exec_mem_limit", "0", COUNT),
+    inert("experimental_enable_nereids_planner", "true", TrueFalse),
+    inert("experimental_enable_pipeline_engine", "true", TrueFalse),
+    inert("experimental_enable_pipeline_x_engine", "true", TrueFalse),
+    inert("external_agg_bytes_threshold", "0", COUNT),
+    inert("external_sort_bytes_threshold", "0", COUNT),
+    inert("external_table_analyze_part_num", "0", ANY),
+    inert("external_table_auto_analyze", "true", TrueFalse),
+    inert("fetch_splits_max_wait_time_ms", "1000", COUNT),
+    inert("fe_process_uuid", "0", ANY),
+    inert("file_cache_base_path", "random", Text),
+    inert("file_split_size", "0", COUNT),
+    inert("fold_constant_by_be_level", "0", COUNT),
+    inert("force_jni_scanner", "false", TrueFalse),
+    inert("forward_to_master", "true", TrueFalse),
+    inert("fragment_transmission_compression_codec", "none", Text),
+    inert("full_auto_analyze_start_time", "00:00:00", Text),
+    inert("full_auto_analyze_end_time", "23:59:59", Text),
+    inert("global_partition_topn_threshold", "100", Text),
+    inert("group_by_and_having_use_alias_first", "false", TrueFalse),
+    inert("group_commit", "off_mode", Text),
+    inert("group_concurrency_limit", "-1", ANY),
+    inert("hive_orc_use_column_names", "true", TrueFalse),
+    inert("hive_parquet_use_column_names", "true", TrueFalse),
+    inert("hive_text_compression", "uncompressed", Text),
+    inert("huge_table_auto_analyze_interval_in_millis", "0", COUNT),
+    inert("ignore_storage_data_distribution", "true", TrueFalse),
+    inert("inline_cte_referenced_threshold", "1", COUNT),
+    inert("insert_max_filter_ratio", "1.0", Text),
+    inert("insert_timeout", "14400", COUNT),
+    inert("insert_visible_timeout_ms", "60000", COUNT),
+    inert("inverted_index_conjunction_opt_threshold", "1000", COUNT),
+    inert("inverted_index_max_expansions", "50", COUNT),
+    inert("inverted_index_skip_threshold", "50", COUNT),
+    inert("io_task_executor_max_concurrency", "0", COUNT),
+    inert("jdbc_clickhouse_query_final", "false", TrueFalse),
+    inert("keep_carriage_return", "false", TrueFalse),
+    inert("limit_rows_for_single_instance", "10000", COUNT),
+    inert("load_mem_limit", "0", COUNT),
+    inert("load_stream_per_node", "2", COUNT),
+    inert("load_to_single_tablet", "false", TrueFalse),
+    inert("loading_parallelism", "1", ANY),
+    inert("materialized_view_rewrite_duration_threshold_ms", "0", COUNT),
+    inert("materialized_view_rewrite_enable_contain_external_table", "false", TrueFalse),
+    inert("max_fetch_remote_schema_tablet_count", "512", COUNT),
+    inert("max_file_scanners_concurrency", "16", ANY),
+    inert("max_filter_ratio", "0", Text),
+    inert("max_instance_num", "64", COUNT),
+    inert("max_join_number_bushy_tree", "8", COUNT),
+    inert("max_join_number_of_reorder", "63", COUNT),
+    inert("max_prepared_stmt_count", "100000", COUNT),
+    inert("max_pushdown_conditions_per_column", "1024", ANY),
+    inert("max_scan_key_num", "48", ANY),
+    inert("max_scanners_concurrency", "0", ANY),
+    inert("max_table_count_use_cascades_join_reorder", "10", COUNT),
+    inert("mem_limit", "80%", Text),
+    inert("memo_max_group_expression_size", "10000", COUNT),
+    inert("min_scan_scheduler_concurrency", "0", ANY),
+    inert("minimum_operator_memory_required_kb", "1000", COUNT),
+    inert("mysql_row_binary_format", "false", TrueFalse),
+    inert("need_connect_send_query_id", "false", TrueFalse),
+    inert("nereids_cbo_penalty_factor", "0.7", Text),
+    inert("nereids_star_schema_support", "true", TrueFalse),
+    inert("nereids_timeout_second", "30", COUNT),
+    inert("nereids_trace_event_mode", "all", Text),
+    inert("new_planner_agg_stage", "0", COUNT),
+    inert("new_planner_optimize_timeout", "3000", COUNT),
+    inert("new_version", "", Text),
+    inert("num_nodes_threshold", "0", ANY),
+    inert("num_partitions_in_batch_mode", "1024", ANY),
+    inert("num_scanner_threads", "0", COUNT),
+    inert("orc_once_max_read_bytes", "8388608", COUNT),
+    inert("parallel_exchange_instance_num", "100", ANY),
+    inert("parallel_prepare_threshold", "32", COUNT),
+    inert("parallel_scan_max_scanners_count", "0", ANY),
+    inert("parallel_scan_min_rows_per_scanner", "16384", ANY),
+    inert("parallel_sync_analyze_task_num", "2", COUNT),
+    inert("partial_update_new_key_behavior", "APPEND", Text),
+    inert("partition_pruning_expand_threshold", "10", COUNT),
+    inert("partitioned_hash_agg_rows_threshold", "1048576", COUNT),
+    inert("partitioned_hash_join_rows_threshold", "1048576", COUNT),
+    inert("plan_nereids_dump", "false", TrueFalse),
+    inert("prefer_join_method", "broadcast", Text),
+    inert("prefer_udf_over_builtin", "false", TrueFalse),
+    inert("preferred_block_size_bytes", "8388608", COUNT),
+    inert("profile_level", "1", COUNT),
+    inert("query_cache_entry_max_bytes", "5242880", COUNT),
+    inert("query_cache_entry_max_rows", "500000", COUNT),
+    inert("query_cache_force_refresh", "false", TrueFalse),
+    inert("query_delivery_timeout", "300", COUNT),
+    inert("query_freshness_tolerance_ms", "-1", ANY),
+    inert("query_mem_limit", "0", COUNT),
+    inert("query_queue_pending_timeout_second", "300", COUNT),
+    inert("query_slot_count", "0", COUNT),
+    inert("read_csv_empty_line_as_null", "false", TrueFalse),
+    inert("repeat_max_num", "10000", COUNT),
+    inert("require_sequence_in_insert", "true", TrueFalse),
+    inert("resource_group", "", Text),
+    inert("resource_variable", "", Text),
+    inert("return_object_data_as_binary", "false", TrueFalse),
+    inert("rewrite_count_distinct_to_bitmap_hll", "true", TrueFalse),
+    inert("rewrite_or_to_in_predicate_threshold", "2", COUNT),
+    inert("round_precise_decimalv2_value", "false", TrueFalse),
+    inert("runtime_adaptive_dop_max_block_rows_per_driver_seq", "0", COUNT),
+    inert("runtime_bloom_filter_max_size", "16777216", COUNT),
+    inert("runtime_bloom_filter_min_size", "2048", COUNT),
+    inert("runtime_bloom_filter_size", "2097152", COUNT),
+    inert("runtime_filter_max_in_num", "1024", COUNT),
+    inert("runtime_filter_mode", "GLOBAL", Text),
+    inert("runtime_filter_prune_for_external", "true", TrueFalse),
+    inert("runtime_filter_type", "IN_OR_BLOOM_FILTER,MIN_MAX", Text),
+    inert("runtime_filter_wait_infinitely", "false", TrueFalse),
+    inert("runtime_filter_wait_time_ms", "1000", COUNT),
+    inert("runtime_profile_report_interval", "10", COUNT),
+    inert("scan_queue_mem_limit", "0", COUNT),
+    inert("send_batch_parallelism", "1", COUNT),
+    inert("short_circuit_evaluation", "false", TrueFalse),
+    inert("show_all_fe_connection", "false", TrueFalse),
+    inert("show_column_comment_in_describe", "false", TrueFalse),
+    inert("show_hidden_columns", "false", TrueFalse),
+    inert("show_user_default_role", "false", TrueFalse),
+    inert("single_node_exec_plan", "false", TrueFalse),
+    inert("skip_bad_tablet", "false", TrueFalse),
+    inert("skip_delete_bitmap", "false", TrueFalse),
+    inert("skip_delete_predicate", "false", TrueFalse),
+    inert("skip_delete_sign", "false", TrueFalse),
+    inert("skip_missing_version", "false", TrueFalse),
+    inert("skip_storage_engine_merge", "false", TrueFalse),
+    inert("sort_phase_num", "0", COUNT),
+    inert("spill_mode", "auto", Text),
+    inert("spill_min_revocable_mem", "33554432", COUNT),
+    inert("sql_dialect", "doris", OneOf(&["doris"])),
+    inert("statistic_collect_parallel", "1", COUNT),
+    inert("streaming_preaggregation_mode", "auto", Text),
+    inert("table_stats_health_threshold", "90", COUNT),
+    inert("topn_filter_ratio", "0.5", Text),
+    inert("topn_lazy_materialization_threshold", "1024", COUNT),
+    inert("topn_opt_limit_threshold", "1024", COUNT),
+    inert("transaction_visible_wait_timeout", "10", COUNT),
+    inert("trim_tailing_spaces_for_external_table_query", "false", TrueFalse),
+    inert("truncate_char_or_varchar_columns", "false", TrueFalse),
+    inert("use_compute_nodes", "-1", ANY),
+    inert("use_fix_replica", "-1", ANY),
+    inert("use_rf_default", "false", TrueFalse),
+    inert("use_serial_exchange", "false", TrueFalse),
+    inert("use_v2_rollup", "false", TrueFalse),
+    inert("use_v3_storage_format", "false", TrueFalse),
+    inert("variant_max_subcolumns_count", "0", COUNT),
+    inert("wait_full_block_schedule_times", "2", COUNT),
+    inert("workload_group", "", Text),
+    inert("workload_policy_id", "-1", ANY),
+];
+
+/// Every definition by its name; aliases are not in it.
+static BY_NAME: LazyLock<HashMap<&'static str, &'static Definition>> =
+    LazyLock::new(|| ACTING.iter().chain(CONNECTION).chain(FOREIGN).map(|d| (d.name, d)).collect());
+
+/// The variable of that lower-case name, aliases followed.
+pub(crate) fn find(name: &str) -> Option<&'static Definition> {
+    BY_NAME.get(followed(name)).copied()
+}
+
+/// The name that an alias stands for, or `name` itself.
+pub(crate) fn followed(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, real)| real)
+}
+
+/// Every name, aliases included, with what it stands for.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Definition)> {
+    let aliases = ALIASES.iter().filter_map(|(alias, real)| Some((*alias, *BY_NAME.get(real)?)));
+    BY_NAME.iter().map(|(name, d)| (*name, *d)).chain(aliases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_lower_case_and_said_once() {
+        let mut seen = std::collections::HashSet::new();
+        let all = ACTING.iter().chain(CONNECTION).chain(FOREIGN).map(|d| d.name);
+        for name in all.chain(ALIASES.iter().map(|(alias, _)| *alias)) {
+            assert_eq!(name, name.to_lowercase());
+            assert!(seen.insert(name), "{name} is defined twice");
+        }
+    }
+
+    #[test]
+    fn aliases_lead_to_definitions() {
+        for (alias, real) in ALIASES {
+            assert!(find(real).is_some(), "{alias} stands for {real}, which is not defined");
+            assert_eq!(find(alias).map(|d| d.name), Some(*real));
+        }
+    }
+
+    #[test]
+    fn every_doc_line_is_one_line() {
+        for (name, d) in all() {
+            assert!(!d.doc.is_empty() && !d.doc.contains('\n'), "{name}");
+        }
+    }
+}

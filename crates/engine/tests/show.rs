@@ -1,0 +1,420 @@
+//! SHOW, SET, DESCRIBE and the virtual databases, statement in, rows out.
+
+use std::sync::Arc;
+
+use arrow::util::display::array_value_to_string;
+use dipper_engine::{ClientInfo, Engine, EngineOptions, Outcome, Session};
+use futures::StreamExt;
+
+/// A session over an engine of its own, and a directory for files.
+struct Bench {
+    session: Session,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn new() -> Bench {
+        let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();
+        Bench { session: session(&engine), dir: tempfile::tempdir().unwrap() }
+    }
+
+    /// Runs all statements; the rows of the last one, cells joined by `|`, or the error as `code: message`.
+    /// `$DIR` is the directory.
+    async fn run(&mut self, sql: &str) -> String {
+        let sql = sql.replace("$DIR", &self.dir.path().display().to_string());
+        let out = run(&mut self.session, &sql).await;
+        out.replace(&self.dir.path().display().to_string(), "$DIR")
+    }
+
+    /// A partitioned table `t` of Hive text, a table `p` whose columns nobody declared and whose files are missing, and
+    /// a view `v`.
+    async fn with_tables() -> Bench {
+        let mut bench = Bench::new().await;
+        for (partition, rows) in [("dt=2024-01-01/c=a%3Ab", "1,x\n2,y\n"), ("dt=2024-01-02/c=b", "3,z\n")] {
+            let dir = bench.dir.path().join("t").join(partition);
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("0"), rows).unwrap();
+        }
+        let made = bench
+            .run(
+                "create external table t (id bigint comment 'the key', name varchar(10), tags array<string>) \
+                 comment 'it''s a table' partitioned by (dt date, c string) \
+                 row format delimited fields terminated by ',' escaped by '\\\\' null defined as 'NULL' \
+                 stored as textfile location '$DIR/t' tblproperties ('skip.header.line.count'='0'); \
+                 create view v (n, label) comment 'a view' as select id + 1, name from t where id > 1;",
+            )
+            .await;
+        assert_eq!(made, "ok");
+        bench
+    }
+}
+
+fn session(engine: &Arc<Engine>) -> Session {
+    engine.session(ClientInfo::local(engine))
+}
+
+async fn run(session: &mut Session, sql: &str) -> String {
+    let mut last = String::new();
+    let parsed = match session.parse(sql) {
+        Ok(parsed) => parsed,
+        Err(e) => return format!("{}: {e}", e.code),
+    };
+    for statement in parsed {
+        last = match session.execute(sql, &statement, Vec::new()).await {
+            Err(e) => return format!("{}: {e}", e.code),
+            Ok(Outcome::Done(_)) => "ok".into(),
+            Ok(Outcome::Rows(mut rows)) => {
+                let mut lines = vec![rows.columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>().join("|")];
+                while let Some(batch) = rows.batches.next().await {
+                    let batch = match batch {
+                        Ok(batch) => batch,
+                        Err(e) => return format!("{}: {e}", e.code),
+                    };
+                    for row in 0..batch.num_rows() {
+                        let cells = batch.columns().iter().map(|c| {
+                            match c.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
+                                true => "NULL".to_string(),
+                                false => array_value_to_string(c, row).unwrap(),
+                            }
+                        });
+                        lines.push(cells.collect::<Vec<_>>().join("|"));
+                    }
+                }
+                lines.join("\n")
+            }
+        };
+    }
+    last
+}
+
+#[tokio::test]
+async fn sessions_are_set_up_as_clients_do() {
+    let mut b = Bench::new().await;
+    let connector_j = "SELECT @@session.auto_increment_increment AS auto_increment_increment, @@character_set_client AS \
+        character_set_client, @@character_set_connection AS character_set_connection, @@character_set_results AS \
+        character_set_results, @@character_set_server AS character_set_server, @@collation_server AS collation_server, \
+        @@collation_connection AS collation_connection, @@init_connect AS init_connect, @@interactive_timeout AS \
+        interactive_timeout, @@license AS license, @@lower_case_table_names AS lower_case_table_names, \
+        @@max_allowed_packet AS max_allowed_packet, @@net_write_timeout AS net_write_timeout, @@performance_schema AS \
+        performance_schema, @@query_cache_size AS query_cache_size, @@query_cache_type AS query_cache_type, @@sql_mode AS \
+        sql_mode, @@system_time_zone AS system_time_zone, @@time_zone AS time_zone, @@transaction_isolation AS \
+        transaction_isolation, @@wait_timeout AS wait_timeout";
+    let row = b.run(connector_j).await;
+    let values: Vec<&str> = row.lines().nth(1).unwrap_or(&row).split('|').collect();
+    assert_eq!(values.len(), 21, "{row}");
+    assert_eq!((values[0], values[1], values[8], values[10]), ("1", "utf8mb4", "28800", "0"));
+    let set_up = "SET character_set_results = NULL; SET autocommit=1; SET sql_mode='STRICT_TRANS_TABLES'; SET NAMES utf8mb4; \
+        set session transaction read write; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+        SET net_write_timeout=600; SET SQL_SELECT_LIMIT=DEFAULT; select @@session.autocommit, @@sql_mode, \
+        @@global.sql_mode, @@tx_isolation, @@session.transaction_read_only";
+    assert_eq!(b.run(set_up).await.lines().nth(1), Some("1|STRICT_TRANS_TABLES|ONLY_FULL_GROUP_BY|READ-COMMITTED|0"));
+}
+
+#[tokio::test]
+async fn set_is_all_or_nothing() {
+    let mut b = Bench::new().await;
+    let error = b.run("set query_timeout = 5, autocommit = 0, time_zone = 'Mars'").await;
+    assert!(error.starts_with("1298: "), "{error}");
+    assert_eq!(b.run("select @@query_timeout, @@autocommit").await.lines().nth(1), Some("900|1"));
+    assert_eq!(b.run("set @a = 1, @b = 'x', @c = 2 + 3, @d = null, query_timeout = 7").await, "ok");
+    assert_eq!(b.run("select @a, @b, @c, @d, @@query_timeout").await.lines().nth(1), Some("1|x|5|NULL|7"));
+    assert_eq!(
+        b.run("set @@session.query_timeout = @@global.query_timeout; select @@query_timeout").await.lines().nth(1),
+        Some("900")
+    );
+    assert_eq!(b.run("set @A = @a + 1; select @a").await.lines().nth(1), Some("2"));
+    assert_eq!(b.run("set global query_timeout = 11").await, "ok");
+    assert_eq!(b.run("set query_timeout = default; select @@query_timeout").await.lines().nth(1), Some("11"));
+    for (sql, code) in [
+        ("set version = 'x'", "1238"),
+        ("set persist query_timeout = 5", "1235"),
+        ("set query_timeout = 'soon'", "1231"),
+        ("set names klingon", "1115"),
+        ("set names utf8mb4 collate latin1_bin", "1253"),
+        ("set password = 'x'", "1235"),
+        ("set @a = (select 1 union all select 2)", "1242"),
+    ] {
+        let got = b.run(sql).await;
+        assert!(got.starts_with(code), "{sql}: {got}");
+    }
+}
+
+#[tokio::test]
+async fn warnings_of_the_last_statement_are_shown() {
+    let mut b = Bench::new().await;
+    assert_eq!(b.run("set no_such_variable = 1; select @@no_such_variable").await.lines().nth(1), Some("1"));
+    let shown = b.run("set query_timeuot = 1; show warnings").await;
+    assert!(shown.starts_with("Level|Code|Message\nWarning|1193|") && shown.contains("query_timeout"), "{shown}");
+    assert_eq!(b.run("show count(*) warnings").await, "@@session.warning_count\n1");
+    assert_eq!(b.run("show count(*) errors").await, "@@session.error_count\n0");
+    let _ = b.run("select * from nowhere").await;
+    assert!(b.run("show errors").await.contains("\nError|1146|"));
+    assert_eq!(b.run("set query_timeout = 5; show warnings").await, "Level|Code|Message");
+    assert!(b.run("set names latin1; show warnings").await.contains("Warning|1105|character_set_client=latin1"));
+}
+
+#[tokio::test]
+async fn databases_tables_and_definitions() {
+    let mut b = Bench::with_tables().await;
+    assert_eq!(b.run("show databases").await, "Database\ndefault\ninformation_schema\nmysql");
+    assert_eq!(b.run("show databases like 'INFO%'").await, "Database\ninformation_schema");
+    assert_eq!(b.run("show tables").await, "Tables_in_default\nt\nv");
+    assert_eq!(b.run("show full tables").await, "Tables_in_default|Table_type\nt|BASE TABLE\nv|VIEW");
+    assert_eq!(b.run("show full tables where Table_type = 'VIEW'").await, "Tables_in_default|Table_type\nv|VIEW");
+    assert_eq!(
+        b.run("show full tables where table_type != \"VIEW\" limit 1").await.lines().nth(1),
+        Some("t|BASE TABLE")
+    );
+    assert_eq!(b.run("show views").await, "Tables_in_default\nv");
+    assert_eq!(b.run("show tables from mysql like 'u%'").await, "Tables_in_mysql\nuser");
+    assert!(b.run("show tables from nope").await.starts_with("1049: "));
+    assert!(b.run("show create table nope").await.starts_with("1146: "));
+    assert!(b.run("show create view t").await.starts_with("1347: "));
+    let status = b.run("show table status like 't'").await;
+    assert!(status.contains("\nt|FILES|NULL|textfile|NULL|") && status.ends_with("|it's a table"), "{status}");
+    assert_eq!(
+        b.run("show create database `default`").await,
+        "Database|Create Database\ndefault|CREATE DATABASE `default`"
+    );
+    assert_eq!(
+        b.run("show create view v").await.lines().nth(1),
+        Some(
+            "v|CREATE VIEW `v` (`n`, `label`) COMMENT 'a view' AS select id + 1, name from t where id > 1|utf8mb4|\
+             utf8mb4_0900_bin"
+        )
+    );
+    assert!(b.run("show index from t").await.starts_with("Table|Non_unique|Key_name|Seq_in_index|Column_name|"));
+}
+
+#[tokio::test]
+async fn what_show_create_prints_makes_the_same_again() {
+    let mut b = Bench::with_tables().await;
+    let printed = b.run("show create table t").await;
+    let ddl = printed.strip_prefix("Table|Create Table\nt|").unwrap_or_else(|| panic!("{printed}")).to_string();
+    assert_eq!(
+        ddl,
+        "CREATE EXTERNAL TABLE `t` (\n  `id` bigint COMMENT 'the key',\n  `name` varchar(10),\n  `tags` array<string>\n)\n\
+         COMMENT 'it''s a table'\nPARTITIONED BY (\n  `dt` date,\n  `c` string\n)\nROW FORMAT DELIMITED\n  \
+         FIELDS TERMINATED BY ','\n  ESCAPED BY '\\\\'\n  NULL DEFINED AS 'NULL'\nSTORED AS TEXTFILE\nLOCATION '$DIR/t'\n\
+         TBLPROPERTIES (\n  'skip.header.line.count' = '0'\n)"
+    );
+    assert_eq!(b.run("drop table t").await, "ok");
+    assert_eq!(b.run(&ddl).await, "ok");
+    assert_eq!(b.run("show create table t").await, printed);
+    for ddl in [
+        "CREATE EXTERNAL TABLE `a-b` (\n  `x` int\n)\nROW FORMAT DELIMITED\n  FIELDS TERMINATED BY '\\001'\n  \
+         COLLECTION ITEMS TERMINATED BY '\\002'\n  MAP KEYS TERMINATED BY '\\003'\nSTORED AS TEXTFILE\nLOCATION '$DIR/q''d'",
+        "CREATE EXTERNAL TABLE `a-b` (\n  `x` string,\n  `y` string\n)\nROW FORMAT SERDE \
+         'org.apache.hadoop.hive.serde2.OpenCSVSerde'\nWITH SERDEPROPERTIES (\n  'escapeChar' = '\\\\',\n  \
+         'quoteChar' = '''',\n  'separatorChar' = '\\t'\n)\nSTORED AS TEXTFILE\nLOCATION '$DIR/csv'",
+        "CREATE EXTERNAL TABLE `a-b` (\n  `x` struct<a:int,b:map<string,double>> COMMENT 'c:\\\\d',\n  `y` decimal(12,2)\n)\n\
+         STORED AS PARQUET\nLOCATION '$DIR/p'",
+    ] {
+        assert_eq!(b.run(ddl).await, "ok", "{ddl}");
+        assert_eq!(b.run("show create table `a-b`").await, format!("Table|Create Table\na-b|{ddl}"));
+        assert_eq!(b.run("drop table `a-b`").await, "ok");
+    }
+    let view = b.run("show create view v").await;
+    let ddl = view.lines().nth(1).and_then(|l| l.split('|').nth(1)).unwrap().to_string();
+    assert_eq!(b.run(&format!("drop view v; {ddl}")).await, "ok");
+    assert_eq!(b.run("show create view v").await, view);
+}
+
+#[tokio::test]
+async fn columns_are_described() {
+    let mut b = Bench::with_tables().await;
+    let expected = "Field|Type|Null|Key|Default|Extra\nid|bigint|Yes|false|NULL|\nname|varchar(10)|Yes|false|NULL|\n\
+                    tags|array<string>|Yes|false|NULL|\ndt|date|Yes|false|NULL|PARTITION\nc|string|Yes|false|NULL|PARTITION";
+    assert_eq!(b.run("desc t").await, expected);
+    assert_eq!(b.run("describe `default`.t").await, expected);
+    assert_eq!(b.run("desc t name").await.lines().nth(1), Some("name|varchar(10)|Yes|false|NULL|"));
+    assert_eq!(b.run("desc t 'na%'").await.lines().count(), 2);
+    assert_eq!(
+        b.run("show full columns from t like 'i%'").await,
+        "Field|Type|Collation|Null|Key|Default|Extra|Privileges|Comment\n\
+         id|bigint|NULL|YES||NULL||select,insert,update,references|the key"
+    );
+    assert_eq!(
+        b.run("show columns from t where Type = 'date'").await.lines().nth(1),
+        Some("dt|date|YES||NULL|PARTITION")
+    );
+    assert_eq!(
+        b.run("desc v").await,
+        "Field|Type|Null|Key|Default|Extra\nn|bigint|Yes|false|NULL|\nlabel|varchar(10)|Yes|false|NULL|"
+    );
+    assert_eq!(
+        b.run("desc information_schema.character_sets").await.lines().nth(4),
+        Some("MAXLEN|bigint unsigned|Yes|false|NULL|")
+    );
+    std::fs::write(b.dir.path().join("x.csv"), "a,b\n1,hello\n").unwrap();
+    assert_eq!(
+        b.run("desc '$DIR/x.csv'").await,
+        "Field|Type|Null|Key|Default|Extra\na|bigint|Yes|false|NULL|\nb|string|Yes|false|NULL|"
+    );
+    assert!(b.run("desc nope").await.starts_with("1146: "));
+}
+
+#[tokio::test]
+async fn partitions_are_listed_as_directories() {
+    let mut b = Bench::with_tables().await;
+    assert_eq!(
+        b.run("show partitions t").await,
+        "Partition|Location\ndt=2024-01-01/c=a%3Ab|$DIR/t/dt=2024-01-01/c=a%3Ab\ndt=2024-01-02/c=b|$DIR/t/dt=2024-01-02/c=b"
+    );
+    assert_eq!(
+        b.run("show partitions t partition (c='b')").await.lines().nth(1).map(|l| &l[..17]),
+        Some("dt=2024-01-02/c=b")
+    );
+    assert!(b.run("show partitions t partition (x='b')").await.starts_with("1054: "));
+    assert!(b.run("show partitions v").await.starts_with("1505: "));
+    assert_eq!(
+        b.run("alter table t add partition (dt='2020-01-01', c='x') location '$DIR/old'; show partitions t limit 1")
+            .await,
+        "Partition|Location\ndt=2020-01-01/c=x|$DIR/old"
+    );
+    assert_eq!(
+        b.run(
+            "select partition_name, partition_expression, partition_description from information_schema.partitions \
+             where table_name = 't' order by 1 desc limit 1"
+        )
+        .await
+        .lines()
+        .nth(1),
+        Some("dt=2024-01-02/c=b|dt,c|2024-01-02,b")
+    );
+}
+
+#[tokio::test]
+async fn information_schema_tells_the_same() {
+    let mut b = Bench::with_tables().await;
+    assert_eq!(
+        b.run("select table_name, TABLE_TYPE, engine from information_schema.TABLES where table_schema = 'default' order by 1").await,
+        "table_name|TABLE_TYPE|engine\nt|BASE TABLE|FILES\nv|VIEW|NULL"
+    );
+    assert_eq!(
+        b.run(
+            "select column_name, ordinal_position, data_type, column_type, numeric_precision, \
+             character_maximum_length, column_comment from INFORMATION_SCHEMA.columns \
+             where table_schema = database() and table_name in ('t', 'v') order by table_name, ordinal_position"
+        )
+        .await
+        .lines()
+        .skip(1)
+        .collect::<Vec<_>>(),
+        [
+            "id|1|bigint|bigint|19|NULL|the key",
+            "name|2|varchar|varchar(10)|NULL|10|",
+            "tags|3|array|array<string>|NULL|NULL|",
+            "dt|4|date|date|NULL|NULL|",
+            "c|5|string|string|NULL|2147483643|",
+            "n|1|bigint|bigint|19|NULL|",
+            "label|2|varchar|varchar(10)|NULL|10|",
+        ]
+    );
+    assert_eq!(
+        b.run("select schema_name from information_schema.schemata order by 1")
+            .await
+            .lines()
+            .skip(1)
+            .collect::<Vec<_>>(),
+        ["default", "information_schema", "mysql"]
+    );
+    assert_eq!(
+        b.run("select view_definition from information_schema.views").await.lines().nth(1),
+        Some("select id + 1, name from t where id > 1")
+    );
+    assert_eq!(b.run("select User, Host from mysql.user").await, "User|Host\nroot|%");
+    assert_eq!(
+        b.run("select variable_value from information_schema.session_variables where variable_name = 'query_timeout'")
+            .await,
+        "variable_value\n900"
+    );
+    assert_eq!(b.run("select count(*) from information_schema.statistics").await.lines().nth(1), Some("0"));
+    assert!(b.run("select * from information_schema.nope").await.starts_with("1146: "));
+}
+
+#[tokio::test]
+async fn a_broken_table_hides_no_other() {
+    let mut b = Bench::with_tables().await;
+    assert_eq!(b.run("create view w as select name from v").await.split(':').next(), Some("1054"));
+    assert_eq!(b.run("create view w as select label from v; drop table t").await, "ok");
+    assert_eq!(b.run("show tables").await, "Tables_in_default\nv\nw");
+    let columns = "select count(*) from information_schema.columns where table_schema = 'default'";
+    assert_eq!(b.run(columns).await.lines().nth(1), Some("0"));
+    assert_eq!(b.run("select count(*) > 100 from information_schema.columns").await.lines().nth(1), Some("true"));
+    assert!(b.run("desc w").await.contains("view 'default.w' cannot be read"));
+}
+
+/// Every virtual table can be read whole: each row has a cell for each column.
+#[tokio::test]
+async fn every_virtual_table_can_be_read() {
+    let mut b = Bench::with_tables().await;
+    for database in ["information_schema", "mysql"] {
+        let tables = b.run(&format!("show tables from {database}")).await;
+        assert!(tables.lines().count() > 5, "{tables}");
+        for table in tables.lines().skip(1) {
+            let rows = b.run(&format!("select * from {database}.{table}")).await;
+            let (head, first) = (rows.lines().next().unwrap(), rows.lines().nth(1));
+            assert!(!head.starts_with(|c: char| c.is_ascii_digit()), "{table}: {rows}");
+            assert!(first.is_none_or(|l| l.matches('|').count() >= head.matches('|').count()), "{table}: {rows}");
+            assert!(b.run(&format!("show create table {database}.{table}")).await.contains("CREATE TABLE"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_server_tells_about_itself() {
+    let mut b = Bench::new().await;
+    let list = b.run("show processlist").await;
+    assert!(
+        list.starts_with("Id|User|Host|db|Command|Time|State|Info\n") && list.ends_with("|executing|show processlist"),
+        "{list}"
+    );
+    let long = format!("show processlist -- {}", "x".repeat(200));
+    let info = |s: String| s.lines().nth(1).unwrap().rsplit('|').next().unwrap().len();
+    assert!(info(b.run(&long).await) <= 100);
+    assert_eq!(b.run("show variables like 'sql\\_mode'").await, "Variable_name|Value\nsql_mode|ONLY_FULL_GROUP_BY");
+    assert_eq!(
+        b.run("show variables where variable_name = 'autocommit' or Variable_name like 'tx_iso%'")
+            .await
+            .lines()
+            .count(),
+        3
+    );
+    assert_eq!(b.run("show global variables like 'AUTOCOMMIT'").await, "Variable_name|Value\nautocommit|ON");
+    assert_eq!(b.run("show session status like 'threads_connected'").await, "Variable_name|Value\nThreads_connected|1");
+    assert_eq!(b.run("show engines").await.lines().nth(1).map(|l| &l[..14]), Some("FILES|DEFAULT|"));
+    assert!(b.run("show charset like 'utf8mb4'").await.ends_with("utf8mb4|UTF-8 Unicode|utf8mb4_0900_bin|4"));
+    assert!(
+        b.run("show collation where `Default` = 'Yes' and charset = 'binary'")
+            .await
+            .ends_with("binary|binary|63|Yes|Yes|1")
+    );
+    assert_eq!(
+        b.run("show grants").await,
+        "Grants for root@%\nGRANT ALL PRIVILEGES ON *.* TO 'root'@'%' WITH GRANT OPTION"
+    );
+    assert!(b.run("show grants for 'nobody'@'%'").await.starts_with("1141: "));
+    assert_eq!(b.run("show functions like 'concat'").await, "Function Name\nconcat");
+    assert!(b.run("show full functions like 'sum'").await.ends_with("sum|aggregate"));
+    assert!(b.run("show catalogs").await.ends_with("0|internal|internal|Yes|NULL|NULL|"));
+    assert_eq!(b.run("show backends").await.lines().count(), 2);
+    assert_eq!(b.run("show frontends where IsMaster = 'true'").await.lines().count(), 2);
+    for empty in [
+        "show triggers",
+        "show events",
+        "show procedure status",
+        "show function status",
+        "show open tables",
+        "show profiles",
+        "show alter table column",
+        "show load",
+    ] {
+        let shown = b.run(empty).await;
+        assert!(shown.contains('|') && shown.lines().count() == 1, "{empty}: {shown}");
+    }
+    for refused in ["show query profile '/'", "show master status", "show tablet 5"] {
+        assert!(b.run(refused).await.starts_with("1235: "), "{refused}");
+    }
+    assert!(b.run("show variables where no_such_column = 1").await.starts_with("1054: "));
+}

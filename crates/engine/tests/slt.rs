@@ -1,0 +1,126 @@
+//! Runs every file below `tests/slt/` against an engine: statements with the results that they must give.
+//!
+//! Each file gets an engine of its own, without a data directory. `$DIR` in a file is an empty directory made for it,
+//! `$ROOT` the checkout.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use dipper_engine::{ClientInfo, Engine, EngineError, EngineOptions, Outcome, Session};
+use dipper_sql::charter::text;
+use futures::StreamExt;
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+struct Database {
+    session: Session,
+    dir: Arc<tempfile::TempDir>,
+}
+
+#[async_trait::async_trait]
+impl AsyncDB for Database {
+    type Error = EngineError;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, EngineError> {
+        let sql =
+            sql.replace("$DIR", &self.dir.path().display().to_string()).replace("$ROOT", &root().display().to_string());
+        let mut output = DBOutput::StatementComplete(0);
+        for parsed in self.session.parse(&sql)? {
+            output = match self.session.execute(&sql, &parsed, Vec::new()).await? {
+                Outcome::Done(done) => DBOutput::StatementComplete(done.affected_rows),
+                Outcome::Rows(mut rows) => {
+                    let types = vec![DefaultColumnType::Any; rows.columns.len()];
+                    let mut lines = Vec::new();
+                    while let Some(batch) = rows.batches.next().await {
+                        let batch = batch?;
+                        lines.extend((0..batch.num_rows()).map(|row| line(&batch, row)));
+                    }
+                    DBOutput::Rows { types, rows: lines }
+                }
+            };
+        }
+        Ok(output)
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        "dipper"
+    }
+}
+
+fn line(batch: &RecordBatch, row: usize) -> Vec<String> {
+    batch.columns().iter().map(|column| cell(column.as_ref(), row)).collect()
+}
+
+/// The value as a client sees it; NULL as the word, the empty string as `(empty)`.
+fn cell(column: &dyn Array, row: usize) -> String {
+    if column.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return "NULL".into();
+    }
+    let shown = match column.data_type() {
+        DataType::Boolean => u8::from(column.as_boolean().value(row)).to_string(),
+        DataType::Float64 => text::format_double(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Float32 => text::format_float(column.as_primitive::<Float32Type>().value(row)),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => {
+            text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
+        }
+        DataType::List(_) => {
+            let items = column.as_list::<i32>().value(row);
+            let items: Vec<_> = (0..items.len()).map(|i| cell(items.as_ref(), i)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        _ => {
+            let options = FormatOptions::new().with_null("NULL");
+            ArrayFormatter::try_new(column, &options).expect("a printable type").value(row).to_string()
+        }
+    };
+    if shown.is_empty() { "(empty)".into() } else { shown }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout")
+}
+
+fn files(dir: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(dir).expect("tests/slt is there").map(|e| e.expect("listed").path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "slt") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn all_files() {
+    let mut all = Vec::new();
+    files(&root().join("tests/slt"), &mut all);
+    assert!(!all.is_empty());
+    // `SLT=name` runs only the files whose path holds the name.
+    let wanted = std::env::var("SLT").unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut failed = Vec::new();
+    for path in all.iter().filter(|p| p.to_string_lossy().contains(&wanted)) {
+        let engine = runtime
+            .block_on(Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }))
+            .expect("an engine without a data directory");
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let mut runner = Runner::new(|| {
+            let session = engine.session(ClientInfo::local(&engine));
+            let dir = Arc::clone(&dir);
+            async move { Ok(Database { session, dir }) }
+        });
+        if let Err(e) = runtime.block_on(runner.run_file_async(path)) {
+            failed.push(format!("{}: {e}", path.display()));
+        }
+    }
+    assert!(failed.is_empty(), "{} files failed:\n{}", failed.len(), failed.join("\n\n"));
+}
