@@ -143,10 +143,10 @@ def free_port():
 def server(binary):
     """A server of its own on loopback, ended and removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="dipper-clients-") as data:
-        port, http = free_port(), free_port()
+        port = free_port()
         log_path = pathlib.Path(data) / "server.log"
         command = [binary, "server", "--data", f"{data}/data", "--listen", "127.0.0.1"]
-        command += ["--mysql-port", str(port), "--http-port", str(http)]
+        command += ["--mysql-port", str(port)]
         with open(log_path, "w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:

@@ -1,1 +1,112 @@
-//! The server: MySQL port, HTTP port, admission, process.
+//! The dipper server: the engine behind a MySQL port.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`mysql`] | how does a connection's command become a statement of the engine, and its outcome an answer? |
+//! | [`params`] | which value does a placeholder of the binary protocol stand for? |
+//!
+//! Connections run on the runtime that [`Server::serve`] is called on; queries run on the engine's own threads, at lower
+//! priority.
+
+pub mod mysql;
+pub mod params;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dipper_engine::Engine;
+use dipper_mysql::{Registry, Settings, Tls, TlsIdentity};
+use tokio::net::TcpListener;
+
+/// How a [`Server`] is reached.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Address to listen on.
+    pub listen: IpAddr,
+    /// Port of the MySQL protocol; 0 lets the system choose.
+    pub mysql_port: u16,
+    /// Password of root. Must be given when `listen` is not loopback.
+    pub password: Option<String>,
+    /// PEM files of certificate chain and key; without them a self-signed certificate is made at start.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Refuse clients without TLS.
+    pub require_tls: bool,
+    /// Connections that may be open at once.
+    pub connections_max: usize,
+}
+
+/// Why the server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address that others can reach, and no password.
+    #[error(
+        "refusing to listen on {0} without a password; set DIPPER_ROOT_PASSWORD or --root-password, or listen on 127.0.0.1"
+    )]
+    NoPassword(IpAddr),
+    /// The port cannot be opened.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The certificate cannot be used.
+    #[error("cannot offer TLS: {0}")]
+    Tls(#[from] dipper_mysql::TlsError),
+}
+
+/// A server with its port open.
+pub struct Server {
+    server: dipper_mysql::Server<mysql::MysqlBackend>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// The options are unsafe, the port is taken, or the certificate cannot be read.
+    pub async fn bind(engine: Arc<Engine>, options: ServerOptions) -> Result<Self, StartError> {
+        let password = options.password.unwrap_or_default();
+        if !options.listen.is_loopback() && password.is_empty() {
+            return Err(StartError::NoPassword(options.listen));
+        }
+        let identity = match &options.tls {
+            Some((certificate, key)) => TlsIdentity::from_pem_files(certificate, key)?,
+            None => TlsIdentity::self_signed(&["localhost", "127.0.0.1", "::1"])?,
+        };
+        let tls = if options.require_tls { Tls::Required(identity) } else { Tls::Offered(identity) };
+        let settings = Settings { tls, connections_max: options.connections_max, ..Settings::default() };
+        let wanted = SocketAddr::new(options.listen, options.mysql_port);
+        let failed = |source| StartError::Listen { address: wanted, source };
+        let listener = dipper_mysql::listen(wanted).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let registry = Arc::new(Registry::new());
+        let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), &password));
+        Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address })
+    }
+
+    /// Where the MySQL port is.
+    pub fn mysql_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` completes, then ends the connections: running statements get `grace`.
+    ///
+    /// # Errors
+    /// The listener fails.
+    pub async fn serve(self, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
+        tokio::select! {
+            result = self.server.serve(self.listener) => result,
+            () = stop => {
+                self.server.shutdown(grace).await;
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The engine behind the MySQL protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use dipper_engine::process::Stop;
+use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
+use dipper_mysql::constants::status;
+use dipper_mysql::{
+    Backend, ColumnDef, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session, SqlError, Verifier,
+    code,
+};
+use dipper_sql::statement::Parsed;
+use futures::StreamExt;
+
+use crate::params;
+
+/// The one user of this version.
+const ROOT: &str = "root";
+
+/// Sessions of an [`Engine`] for MySQL clients.
+pub struct MysqlBackend {
+    engine: Arc<Engine>,
+    registry: Arc<Registry>,
+    root: Verifier,
+    started: Instant,
+}
+
+impl MysqlBackend {
+    /// A backend whose user root has this password; empty for none.
+    pub fn new(engine: Arc<Engine>, registry: Arc<Registry>, root_password: &str) -> Self {
+        MysqlBackend { engine, registry, root: Verifier::from_password(root_password), started: Instant::now() }
+    }
+}
+
+fn sql_error(e: &EngineError) -> SqlError {
+    let message = match &e.caret {
+        Some(caret) => format!("{}\n{caret}", e.message),
+        None => e.message.clone(),
+    };
+    SqlError::new(e.code, message).with_sqlstate(e.sqlstate)
+}
+
+fn definition(column: &Column) -> ColumnDef {
+    let mut definition =
+        ColumnDef::from_field(&column.field).of_table(&column.database, &column.table, &column.org_name);
+    definition.name.clone_from(&column.name);
+    let declared = column.field.metadata().get("dipper.type").map(String::as_str).unwrap_or_default();
+    if let Some(chars) = length_of(declared, "varchar").or_else(|| length_of(declared, "char")) {
+        return definition.varchar(chars);
+    }
+    if declared == "json" {
+        return definition.json();
+    }
+    if declared == "datetime" {
+        return definition.fraction(0);
+    }
+    match length_of(declared, "datetime").or_else(|| length_of(declared, "time")) {
+        Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
+        None => definition,
+    }
+}
+
+/// `n` of `name(n)`.
+fn length_of(declared: &str, name: &str) -> Option<u32> {
+    declared.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')?.parse().ok()
+}
+
+fn definitions(columns: &[Column]) -> Arc<[ColumnDef]> {
+    columns.iter().map(definition).collect()
+}
+
+fn response(outcome: Outcome) -> Response {
+    match outcome {
+        Outcome::Done(done) => {
+            Response::Done(Done { affected_rows: done.affected_rows, last_insert_id: 0, info: done.info })
+        }
+        Outcome::Rows(rows) => Response::Rows(ResultSet {
+            columns: definitions(&rows.columns),
+            batches: rows.batches.map(|batch| batch.map_err(|e| sql_error(&e))).boxed(),
+        }),
+    }
+}
+
+#[async_trait]
+impl Backend for MysqlBackend {
+    type Session = MysqlSession;
+
+    async fn verifier(&self, user: &str, _peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
+        Ok((user == ROOT).then(|| self.root.clone()))
+    }
+
+    async fn open(&self, login: Login) -> Result<MysqlSession, SqlError> {
+        let client = ClientInfo {
+            connection_id: login.connection.id(),
+            user: login.user.clone(),
+            host: login.peer.to_string(),
+            database: None,
+        };
+        let mut inner = self.engine.session(client);
+        if let Some(database) = &login.database {
+            inner.use_database(database).await.map_err(|e| sql_error(&e))?;
+        }
+        // KILL of the whole connection must also reach one that waits for its client. KILL QUERY is seen by the
+        // statement itself.
+        let connection = Arc::downgrade(&login.connection);
+        inner.process().on_stop(move |stop| {
+            if let (Stop::Connection, Some(connection)) = (stop, connection.upgrade()) {
+                connection.kill(Kill::Connection);
+            }
+        });
+        Ok(MysqlSession {
+            inner,
+            login_database: login.database,
+            registry: Arc::clone(&self.registry),
+            started: self.started,
+        })
+    }
+}
+
+/// One connection's session.
+pub struct MysqlSession {
+    inner: EngineSession,
+    login_database: Option<String>,
+    registry: Arc<Registry>,
+    started: Instant,
+}
+
+/// A statement prepared by COM_STMT_PREPARE. It is parsed once; plans are made per execution, on the tables as they are
+/// then.
+#[derive(Debug)]
+pub struct PreparedStatement {
+    source: String,
+    parsed: Parsed,
+}
+
+impl MysqlSession {
+    fn parse_one(&self, sql: &str) -> Result<Option<Parsed>, SqlError> {
+        let mut statements = self.inner.parse(sql).map_err(|e| sql_error(&e))?;
+        match statements.len() {
+            0 => Ok(None),
+            1 => Ok(Some(statements.remove(0))),
+            n => Err(SqlError::new(code::PARSE, format!("expected one statement, found {n}"))),
+        }
+    }
+
+    async fn run(&mut self, source: &str, parsed: &Parsed, params: &[Param<'_>]) -> Result<Response, SqlError> {
+        let params = params.iter().map(params::value).collect();
+        let outcome = self.inner.execute(source, parsed, params).await.map_err(|e| sql_error(&e))?;
+        Ok(response(outcome))
+    }
+}
+
+#[async_trait]
+impl Session for MysqlSession {
+    type Statement = PreparedStatement;
+
+    async fn query(&mut self, sql: &str) -> Result<Response, SqlError> {
+        match self.parse_one(sql)? {
+            Some(parsed) if parsed.placeholders > 0 => {
+                Err(SqlError::new(code::PARSE, "placeholders (?) can only stand in prepared statements".to_string()))
+            }
+            Some(parsed) => self.run(sql, &parsed, &[]).await,
+            None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
+        }
+    }
+
+    async fn prepare(&mut self, sql: &str) -> Result<Prepared<PreparedStatement>, SqlError> {
+        let parsed = self.parse_one(sql)?;
+        let Some(parsed) = parsed else {
+            return Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string()));
+        };
+        let params = u16::try_from(parsed.placeholders).map_err(|_| {
+            SqlError::new(code::PS_MANY_PARAM, "Prepared statement contains too many placeholders".to_string())
+        })?;
+        let columns = self.inner.describe(sql, &parsed).await.map_err(|e| sql_error(&e))?;
+        Ok(Prepared {
+            statement: PreparedStatement { source: sql.to_string(), parsed },
+            params,
+            columns: definitions(&columns.unwrap_or_default()),
+        })
+    }
+
+    async fn execute(&mut self, statement: &PreparedStatement, params: &[Param<'_>]) -> Result<Response, SqlError> {
+        self.run(&statement.source, &statement.parsed, params).await
+    }
+
+    async fn init_db(&mut self, database: &str) -> Result<(), SqlError> {
+        self.inner.use_database(database).await.map_err(|e| sql_error(&e))
+    }
+
+    async fn field_list(&mut self, table: &str, pattern: &str) -> Result<Vec<ColumnDef>, SqlError> {
+        let query = format!("SELECT * FROM `{}` LIMIT 0", table.replace('`', "``"));
+        let parsed = self.parse_one(&query)?.expect("a query");
+        let columns = self.inner.describe(&query, &parsed).await.map_err(|e| sql_error(&e))?.unwrap_or_default();
+        Ok(columns.iter().map(definition).filter(|c| pattern.is_empty() || like(&c.name, pattern)).collect())
+    }
+
+    async fn reset(&mut self) -> Result<(), SqlError> {
+        self.inner.reset();
+        if let Some(database) = self.login_database.clone() {
+            self.inner.use_database(&database).await.map_err(|e| sql_error(&e))?;
+        }
+        Ok(())
+    }
+
+    async fn kill(&mut self, id: u32) -> Result<(), SqlError> {
+        let engine = Arc::clone(self.inner.engine());
+        engine.processes().kill(id, Stop::Connection).map_err(|e| sql_error(&e))
+    }
+
+    async fn statistics(&mut self) -> String {
+        format!("Uptime: {}  Threads: {}", self.started.elapsed().as_secs(), self.registry.len())
+    }
+
+    fn status(&self) -> u16 {
+        let mut flags = 0;
+        if self.inner.autocommit() {
+            flags |= status::AUTOCOMMIT;
+        }
+        if self.inner.in_transaction() {
+            flags |= status::IN_TRANS;
+        }
+        if self.inner.variables().parse_options().no_backslash_escapes {
+            flags |= status::NO_BACKSLASH_ESCAPES;
+        }
+        flags
+    }
+
+    fn warnings(&self) -> u16 {
+        u16::try_from(self.inner.warnings().len()).unwrap_or(u16::MAX)
+    }
+
+    fn database(&self) -> Option<&str> {
+        self.inner.database()
+    }
+
+    fn wait_timeout(&self) -> Duration {
+        let seconds = self.inner.variables().get("wait_timeout").and_then(|v| v.parse().ok());
+        Duration::from_secs(seconds.unwrap_or(28_800))
+    }
+}
+
+/// MySQL's LIKE, without escapes and without regard to case, as COM_FIELD_LIST needs it.
+fn like(text: &str, pattern: &str) -> bool {
+    fn matches(text: &[char], pattern: &[char]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some(('%', rest)) => (0..=text.len()).any(|i| matches(&text[i..], rest)),
+            Some(('_', rest)) => !text.is_empty() && matches(&text[1..], rest),
+            Some((c, rest)) => text.first().is_some_and(|t| t == c) && matches(&text[1..], rest),
+        }
+    }
+    let lower = |s: &str| s.to_lowercase().chars().collect::<Vec<_>>();
+    matches(&lower(text), &lower(pattern))
+}

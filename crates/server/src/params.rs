@@ -1,0 +1,55 @@
+//! Values of placeholders: from the binary protocol to the engine.
+
+use dipper_mysql::Param;
+use dipper_sql::charter::session::VarValue;
+
+/// The value as the charter puts it into the statement. Dates and times go as text in MySQL's form: what they are
+/// compared with or stored in gives them their type.
+pub fn value(param: &Param<'_>) -> VarValue {
+    match *param {
+        Param::Null => VarValue::Null,
+        Param::Int(v) => VarValue::Int(v),
+        Param::UInt(v) => VarValue::UInt(v),
+        Param::Float(v) => VarValue::Double(shortest(v)),
+        Param::Double(v) => VarValue::Double(v),
+        Param::Decimal(text) => VarValue::Decimal(text.to_string()),
+        Param::Text(text) => VarValue::String(text.to_string()),
+        Param::Bytes(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => VarValue::String(text.to_string()),
+            Err(_) => VarValue::Bytes(bytes.to_vec()),
+        },
+        Param::Date { year, month, day } => VarValue::String(format!("{year:04}-{month:02}-{day:02}")),
+        Param::DateTime { year, month, day, hour, minute, second, micros } => {
+            let fraction = fraction(micros);
+            VarValue::String(format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}"))
+        }
+        Param::Time { negative, days, hours, minutes, seconds, micros } => {
+            let sign = if negative { "-" } else { "" };
+            let hours = u64::from(days) * 24 + u64::from(hours);
+            VarValue::String(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micros)))
+        }
+    }
+}
+
+fn fraction(micros: u32) -> String {
+    if micros == 0 { String::new() } else { format!(".{micros:06}") }
+}
+
+/// The double that a FLOAT's shortest digits mean: 0.1 stays 0.1 and does not become 0.10000000149.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| f64::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_keep_their_digits() {
+        assert_eq!(value(&Param::Float(0.1)), VarValue::Double(0.1));
+        assert_eq!(value(&Param::Decimal("-1.250")), VarValue::Decimal("-1.250".into()));
+        assert_eq!(value(&Param::Date { year: 2024, month: 2, day: 3 }), VarValue::String("2024-02-03".into()));
+        let time = Param::Time { negative: true, days: 1, hours: 2, minutes: 3, seconds: 4, micros: 5 };
+        assert_eq!(value(&time), VarValue::String("-26:03:04.000005".into()));
+    }
+}
