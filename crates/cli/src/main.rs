@@ -1,2 +1,68 @@
-//! The dipper binary.
-fn main() {}
+//! The `dipper` binary: `dipper server` and `dipper sql`.
+
+mod format;
+mod prompt;
+mod run;
+mod server;
+mod sql;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The default allocator of glibc gives memory back late and contends between the query threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A real-time analytical database: SQL over files and tables, on the MySQL protocol.
+#[derive(Debug, Parser)]
+#[command(name = "dipper", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run SQL in this process, over files or a data directory.
+    Sql(sql::SqlArguments),
+    /// Serve the MySQL protocol.
+    Server(server::ServerArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Command::Sql(arguments) => sql::main(arguments),
+        Command::Server(arguments) => server::main(arguments),
+    }
+}
+
+/// Log lines on stderr; what is logged is set by `DIPPER_LOG` (`warn`, `dipper_engine=debug`, ...).
+fn start_log(default: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("DIPPER_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
+}
+
+/// `512MB`, `2GiB`, `1073741824`.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| format!("'{text}' is not a size; write 512MB or 2GiB"))?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        other => return Err(format!("unit '{other}' is not known; use B, KB, MB, GB, TB, KiB, MiB, GiB or TiB")),
+    };
+    Ok((number * factor) as u64)
+}

@@ -1,0 +1,359 @@
+//! Results as text: aligned tables, and formats for machines.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow::array::{Array, BooleanArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::json::writer::{JsonArray, LineDelimited};
+use arrow::json::{ArrayWriter, LineDelimitedWriter};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
+use clap::ValueEnum;
+use dipper_engine::Column;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns in a frame
+    Table,
+    /// One line per column, for wide rows
+    Vertical,
+    /// RFC 4180 with a header; NULL is an empty field
+    Csv,
+    /// Tabs between fields, a header, backslash escapes; NULL is \N
+    Tsv,
+    /// One JSON array of objects
+    Json,
+    /// One JSON object a line
+    Jsonl,
+    /// Rows as a Markdown table
+    Markdown,
+}
+
+/// A value wider than this is cut in a table.
+const CELL_WIDTH_MAX: usize = 80;
+
+/// Timestamps as MySQL prints them, NULL as the word.
+fn options() -> FormatOptions<'static> {
+    FormatOptions::new()
+        .with_null("NULL")
+        .with_display_error(true)
+        .with_duration_format(DurationFormat::Pretty)
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+}
+
+/// Prints the rows of one result.
+pub(crate) struct Printer<W: Write> {
+    names: Vec<String>,
+    schema: SchemaRef,
+    kind: Kind<W>,
+}
+
+enum Kind<W: Write> {
+    /// Kept until the end: the widths of all rows are needed.
+    Kept {
+        format: Format,
+        max_rows: usize,
+        rows: Vec<Vec<Cell>>,
+        more: usize,
+        out: W,
+    },
+    Lines {
+        format: Format,
+        out: W,
+        row: usize,
+    },
+    Json(arrow::json::Writer<W, JsonArray>),
+    Jsonl(arrow::json::Writer<W, LineDelimited>),
+}
+
+struct Cell {
+    text: String,
+    number: bool,
+}
+
+impl<W: Write> Printer<W> {
+    /// A printer for rows with these columns.
+    pub(crate) fn new(format: Format, max_rows: usize, columns: &[Column], out: W) -> Self {
+        let names: Vec<String> = columns.iter().map(|c| c.name.clone()).collect();
+        let fields: Vec<Field> = columns
+            .iter()
+            .map(|c| c.field.as_ref().clone().with_name(&c.name).with_metadata(Default::default()))
+            .collect();
+        let kind = match format {
+            Format::Table | Format::Markdown => Kind::Kept { format, max_rows, rows: Vec::new(), more: 0, out },
+            Format::Json => Kind::Json(ArrayWriter::new(out)),
+            Format::Jsonl => Kind::Jsonl(LineDelimitedWriter::new(out)),
+            _ => Kind::Lines { format, out, row: 0 },
+        };
+        Printer { names, schema: Arc::new(Schema::new(fields)), kind }
+    }
+
+    /// Prints or keeps some rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::Json(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
+            Kind::Jsonl(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
+            Kind::Kept { max_rows, rows, more, .. } => {
+                let options = options();
+                let columns = formatters(batch, &options)?;
+                for row in 0..batch.num_rows() {
+                    if *max_rows > 0 && rows.len() >= *max_rows {
+                        *more += batch.num_rows() - row;
+                        break;
+                    }
+                    rows.push(cells(batch, &columns, row));
+                }
+                Ok(())
+            }
+            Kind::Lines { format, out, row: printed } => {
+                let options = options();
+                let columns = formatters(batch, &options)?;
+                for row in 0..batch.num_rows() {
+                    if *printed == 0 && *format != Format::Vertical {
+                        header(*format, &self.names, out)?;
+                    }
+                    *printed += 1;
+                    line(*format, &self.names, &cells(batch, &columns, row), *printed, batch, row, out)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Prints what was kept and gives the output back.
+    pub(crate) fn finish(self) -> io::Result<W> {
+        match self.kind {
+            Kind::Json(mut writer) => {
+                writer.finish().map_err(other)?;
+                let mut out = writer.into_inner();
+                out.write_all(b"\n")?;
+                Ok(out)
+            }
+            Kind::Jsonl(mut writer) => {
+                writer.finish().map_err(other)?;
+                Ok(writer.into_inner())
+            }
+            Kind::Lines { format, mut out, row } => {
+                if row == 0 && format != Format::Vertical {
+                    header(format, &self.names, &mut out)?;
+                }
+                Ok(out)
+            }
+            Kind::Kept { format: Format::Markdown, rows, more, mut out, .. } => {
+                markdown(&self.names, &rows, more, &mut out)?;
+                Ok(out)
+            }
+            Kind::Kept { rows, more, mut out, .. } => {
+                table(&self.names, &rows, more, &mut out)?;
+                Ok(out)
+            }
+        }
+    }
+}
+
+fn other(e: arrow::error::ArrowError) -> io::Error {
+    match e {
+        arrow::error::ArrowError::IoError(_, e) => e,
+        e => io::Error::other(e),
+    }
+}
+
+/// The batch under the result's headers.
+fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .zip(batch.columns())
+        .map(|(f, c)| Field::new(f.name(), c.data_type().clone(), true))
+        .collect();
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), batch.columns().to_vec(), &options).map_err(other)
+}
+
+fn formatters<'a>(batch: &'a RecordBatch, options: &'a FormatOptions<'a>) -> io::Result<Vec<ArrayFormatter<'a>>> {
+    batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), options).map_err(other)).collect()
+}
+
+fn cells(batch: &RecordBatch, columns: &[ArrayFormatter<'_>], row: usize) -> Vec<Cell> {
+    columns
+        .iter()
+        .zip(batch.columns())
+        .map(|(formatter, array)| {
+            // MySQL prints booleans as numbers.
+            let text = match array.as_any().downcast_ref::<BooleanArray>() {
+                Some(bools) if bools.is_valid(row) => u8::from(bools.value(row)).to_string(),
+                _ => formatter.value(row).to_string(),
+            };
+            let number = array.data_type().is_numeric() || *array.data_type() == DataType::Boolean;
+            Cell { text, number }
+        })
+        .collect()
+}
+
+fn header(format: Format, names: &[String], out: &mut impl Write) -> io::Result<()> {
+    let separator = if format == Format::Csv { "," } else { "\t" };
+    let names: Vec<String> =
+        names.iter().map(|n| if format == Format::Csv { csv_field(n) } else { tsv_field(n) }).collect();
+    writeln!(out, "{}", names.join(separator))
+}
+
+fn line(
+    format: Format,
+    names: &[String],
+    cells: &[Cell],
+    number: usize,
+    batch: &RecordBatch,
+    row: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    if format == Format::Vertical {
+        let width = names.iter().map(|n| n.width()).max().unwrap_or_default();
+        writeln!(out, "*************************** {number}. row ***************************")?;
+        for (name, cell) in names.iter().zip(cells) {
+            writeln!(out, "{}{name}: {}", " ".repeat(width - name.width()), cell.text)?;
+        }
+        return Ok(());
+    }
+    for (i, cell) in cells.iter().enumerate() {
+        let null = batch.column(i).is_null(row);
+        if i > 0 {
+            out.write_all(if format == Format::Csv { b"," } else { b"\t" })?;
+        }
+        match (format, null) {
+            (Format::Csv, true) => {}
+            (Format::Csv, false) if cell.text.is_empty() => out.write_all(b"\"\"")?,
+            (Format::Csv, false) => out.write_all(csv_field(&cell.text).as_bytes())?,
+            (_, true) => out.write_all(b"\\N")?,
+            (_, false) => out.write_all(tsv_field(&cell.text).as_bytes())?,
+        }
+    }
+    out.write_all(b"\n")
+}
+
+fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+}
+
+fn tsv_field(text: &str) -> String {
+    if !text.contains(['\\', '\t', '\n', '\r']) {
+        return text.to_string();
+    }
+    text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+/// Cut to [`CELL_WIDTH_MAX`] columns of the terminal, on one line.
+fn shown(text: &str) -> String {
+    let text: String = text
+        .chars()
+        .map(|c| match c {
+            '\n' => '⏎',
+            c if c.is_control() => '·',
+            c => c,
+        })
+        .collect();
+    if text.width() <= CELL_WIDTH_MAX {
+        return text;
+    }
+    let mut cut = String::new();
+    let mut width = 0;
+    for c in text.chars() {
+        width += c.width().unwrap_or(0);
+        if width > CELL_WIDTH_MAX - 1 {
+            break;
+        }
+        cut.push(c);
+    }
+    cut.push('…');
+    cut
+}
+
+fn table(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Write) -> io::Result<()> {
+    let names: Vec<String> = names.iter().map(|n| shown(n)).collect();
+    let rows: Vec<Vec<(String, bool)>> =
+        rows.iter().map(|r| r.iter().map(|c| (shown(&c.text), c.number)).collect()).collect();
+    let mut widths: Vec<usize> = names.iter().map(|n| n.width()).collect();
+    for row in &rows {
+        for (width, (text, _)) in widths.iter_mut().zip(row) {
+            *width = (*width).max(text.width());
+        }
+    }
+    let rule: String = widths.iter().map(|w| format!("+{}", "-".repeat(w + 2))).collect::<String>() + "+";
+    writeln!(out, "{rule}")?;
+    for (name, width) in names.iter().zip(&widths) {
+        write!(out, "| {name}{} ", " ".repeat(width - name.width()))?;
+    }
+    writeln!(out, "|\n{rule}")?;
+    for row in &rows {
+        for ((text, number), width) in row.iter().zip(&widths) {
+            let space = " ".repeat(width - text.width());
+            if *number {
+                write!(out, "| {space}{text} ")?;
+            } else {
+                write!(out, "| {text}{space} ")?;
+            }
+        }
+        writeln!(out, "|")?;
+    }
+    writeln!(out, "{rule}")?;
+    if more > 0 {
+        writeln!(out, "... and {more} more rows; --max-rows 0 shows all")?;
+    }
+    Ok(())
+}
+
+fn markdown(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Write) -> io::Result<()> {
+    let escape = |s: &str| s.replace('|', "\\|").replace('\n', "<br>");
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    writeln!(out, "{}", line(names.iter().map(|n| escape(n)).collect()))?;
+    let numbers = |i: usize| rows.iter().any(|r| r[i].number);
+    let rule = (0..names.len()).map(|i| if numbers(i) { "---:" } else { "---" }.to_string()).collect();
+    writeln!(out, "{}", line(rule))?;
+    for row in rows {
+        writeln!(out, "{}", line(row.iter().map(|c| escape(&c.text)).collect()))?;
+    }
+    if more > 0 {
+        writeln!(out, "\n... and {more} more rows")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, StringArray};
+
+    fn print(format: Format, max_rows: usize) -> String {
+        let schema = Schema::new(vec![Field::new("id", DataType::Int32, true), Field::new("名", DataType::Utf8, true)]);
+        let batch = RecordBatch::try_new(
+            Arc::new(schema.clone()),
+            vec![
+                Arc::new(Int32Array::from(vec![Some(1), None])),
+                Arc::new(StringArray::from(vec![Some("a,\"b\"\n"), Some("")])),
+            ],
+        )
+        .unwrap();
+        let columns: Vec<Column> = schema.fields().iter().map(|f| Column::computed(Arc::clone(f))).collect();
+        let mut printer = Printer::new(format, max_rows, &columns, Vec::new());
+        printer.write(&batch).unwrap();
+        String::from_utf8(printer.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn tables_are_aligned_by_display_width() {
+        assert_eq!(
+            print(Format::Table, 1),
+            "+----+--------+\n| id | 名     |\n+----+--------+\n|  1 | a,\"b\"⏎ |\n+----+--------+\n... and 1 more rows; --max-rows 0 shows all\n"
+        );
+    }
+
+    #[test]
+    fn machine_formats_tell_null_from_empty() {
+        assert_eq!(print(Format::Csv, 0), "id,名\n1,\"a,\"\"b\"\"\n\"\n,\"\"\n");
+        assert_eq!(print(Format::Tsv, 0), "id\t名\n1\ta,\"b\"\\n\n\\N\t\n");
+        assert_eq!(print(Format::Jsonl, 0), "{\"id\":1,\"名\":\"a,\\\"b\\\"\\n\"}\n{\"名\":\"\"}\n");
+    }
+}

@@ -1,0 +1,224 @@
+//! Runs statements and prints what they give.
+
+use std::io::{self, BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use dipper_engine::process::Stop;
+use dipper_engine::session::Level;
+use dipper_engine::{EngineError, Outcome, Rows, Session};
+use futures::StreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::format::{Format, Printer};
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    /// Format of rows.
+    pub(crate) format: Format,
+    /// Most rows of a table; 0 for all.
+    pub(crate) max_rows: usize,
+    /// Say how long each statement took.
+    pub(crate) timing: bool,
+    /// Show a spinner on stderr while a statement runs long.
+    pub(crate) progress: bool,
+}
+
+/// The statement or its output failed; it has been reported.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+/// Runs statements one after the other in one session.
+pub(crate) struct Runner {
+    runtime: tokio::runtime::Runtime,
+    pub(crate) session: Session,
+    pub(crate) style: Style,
+}
+
+/// A statement that is done by then shows no progress.
+const PROGRESS_AFTER: Duration = Duration::from_millis(500);
+
+impl Runner {
+    pub(crate) fn new(runtime: tokio::runtime::Runtime, session: Session, style: Style) -> Self {
+        Runner { runtime, session, style }
+    }
+
+    /// Runs all statements of a text; stops at the first error.
+    pub(crate) fn run_script(&mut self, script: &str) -> Result<(), Failed> {
+        let mut from = 0;
+        loop {
+            // One at a time: SET sql_mode changes how the next one reads.
+            let options = self.session.variables().parse_options();
+            let (parsed, next) = match dipper_sql::parser::parse_next(script, from, &options) {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(()),
+                Err(e) => {
+                    report(&e.into());
+                    return Err(Failed);
+                }
+            };
+            self.run(script, &parsed)?;
+            from = next;
+        }
+    }
+
+    fn run(&mut self, source: &str, parsed: &dipper_sql::statement::Parsed) -> Result<(), Failed> {
+        if parsed.placeholders > 0 {
+            eprintln!("dipper: placeholders (?) can only stand in prepared statements");
+            return Err(Failed);
+        }
+        let begun = Instant::now();
+        let style = self.style;
+        let session = &mut self.session;
+        let process = std::sync::Arc::clone(session.process());
+        let result = self.runtime.block_on(async {
+            // Ctrl-C ends the statement, not the program.
+            let interrupt = tokio::spawn(async move {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    process.stop(Stop::Query);
+                }
+            });
+            let result = execute(session, source, parsed, style).await;
+            interrupt.abort();
+            result
+        });
+        match result {
+            Ok(summary) => {
+                for warning in self.session.warnings() {
+                    let level = match warning.level {
+                        Level::Note => "note",
+                        Level::Warning => "warning",
+                        Level::Error => "error",
+                    };
+                    eprintln!("{level} {}: {}", warning.code, warning.message);
+                }
+                if style.timing {
+                    println!("{summary} ({:.3} s)\n", begun.elapsed().as_secs_f64());
+                }
+                Ok(())
+            }
+            // The reader of the output has gone, as with `| head`: nothing to report.
+            Err(Problem::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failed),
+            Err(Problem::Output(e)) => {
+                eprintln!("dipper: cannot write the result: {e}");
+                Err(Failed)
+            }
+            Err(Problem::Engine(e)) => {
+                report(&e);
+                Err(Failed)
+            }
+        }
+    }
+
+    /// Names of tables and columns that a completion may offer.
+    pub(crate) fn names(&mut self, query: &str) -> Vec<String> {
+        let session = &mut self.session;
+        self.runtime.block_on(async {
+            let Ok(parsed) = session.parse(query) else { return Vec::new() };
+            let Some(parsed) = parsed.first() else { return Vec::new() };
+            let Ok(Outcome::Rows(mut rows)) = session.execute(query, parsed, Vec::new()).await else {
+                return Vec::new();
+            };
+            let mut names = Vec::new();
+            while let Some(Ok(batch)) = rows.batches.next().await {
+                for row in 0..batch.num_rows() {
+                    names.extend(arrow::util::display::array_value_to_string(batch.column(0), row));
+                }
+            }
+            names
+        })
+    }
+}
+
+enum Problem {
+    Engine(EngineError),
+    Output(io::Error),
+}
+
+async fn execute(
+    session: &mut Session,
+    source: &str,
+    parsed: &dipper_sql::statement::Parsed,
+    style: Style,
+) -> Result<String, Problem> {
+    let spinner = Spinner::start(style.progress);
+    let outcome = session.execute(source, parsed, Vec::new()).await.map_err(Problem::Engine)?;
+    match outcome {
+        Outcome::Done(done) => {
+            drop(spinner);
+            let mut summary = format!("OK, {} rows affected", done.affected_rows);
+            if !done.info.is_empty() {
+                summary = format!("{summary}, {}", done.info);
+            }
+            Ok(summary)
+        }
+        Outcome::Rows(rows) => print(rows, style, spinner).await,
+    }
+}
+
+async fn print(mut rows: Rows, style: Style, spinner: Spinner) -> Result<String, Problem> {
+    let out = BufWriter::with_capacity(64 << 10, io::stdout());
+    let mut printer = Printer::new(style.format, style.max_rows, &rows.columns, out);
+    let mut total = 0;
+    let mut spinner = Some(spinner);
+    while let Some(batch) = rows.batches.next().await {
+        let batch = batch.map_err(Problem::Engine)?;
+        total += batch.num_rows();
+        if style.format != Format::Table {
+            // Rows come out as they are found; the spinner would write into them.
+            spinner = None;
+        }
+        printer.write(&batch).map_err(Problem::Output)?;
+    }
+    drop(spinner);
+    printer.finish().map_err(Problem::Output)?.flush().map_err(Problem::Output)?;
+    Ok(format!("{total} rows"))
+}
+
+/// A spinner with the time so far, on stderr, for statements that take long.
+struct Spinner {
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Spinner {
+    fn start(wanted: bool) -> Self {
+        let task = wanted.then(|| {
+            tokio::spawn(async {
+                tokio::time::sleep(PROGRESS_AFTER).await;
+                let bar = ProgressBar::new_spinner();
+                bar.set_style(
+                    ProgressStyle::with_template("{spinner} running {elapsed_precise} (Ctrl-C stops the statement)")
+                        .expect("the template is fixed"),
+                );
+                let _cleared = Cleared(bar.clone());
+                bar.enable_steady_tick(Duration::from_millis(100));
+                std::future::pending::<()>().await;
+            })
+        });
+        Spinner { task }
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+struct Cleared(ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The error as MySQL's client prints it, with the place in the statement.
+pub(crate) fn report(e: &EngineError) {
+    eprintln!("ERROR {} ({}): {}", e.code, e.sqlstate, e.message);
+    if let Some(caret) = &e.caret {
+        eprintln!("{caret}");
+    }
+}

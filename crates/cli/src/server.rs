@@ -1,0 +1,119 @@
+//! `dipper server`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use dipper_engine::{Engine, EngineOptions, FileAccess};
+use dipper_server::{Server, ServerOptions};
+
+/// Niceness of the query threads: a running scan gives way to whoever talks to clients.
+const QUERY_NICE: i32 = 5;
+
+/// Time that running statements get when the server is asked to stop.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Arguments of `dipper server`.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// Directory of the catalog; made when it is not there
+    #[arg(long, env = "DIPPER_DATA", default_value = "dipper-data", value_name = "DIR")]
+    data: PathBuf,
+    /// Port of the MySQL protocol; 0 lets the system choose
+    #[arg(long, env = "DIPPER_MYSQL_PORT", default_value_t = 9030, value_name = "PORT")]
+    mysql_port: u16,
+    /// Address to listen on; others than loopback need a password
+    #[arg(long, env = "DIPPER_LISTEN", default_value = "127.0.0.1", value_name = "ADDRESS")]
+    listen: IpAddr,
+    /// Statements may read and write local files below this directory; may be given several times
+    #[arg(long, env = "DIPPER_ALLOW_DIR", value_delimiter = ':', value_name = "DIR")]
+    allow_dir: Vec<PathBuf>,
+    /// Password of root
+    #[arg(long, env = "DIPPER_ROOT_PASSWORD", hide_env_values = true, value_name = "PASSWORD")]
+    root_password: Option<String>,
+    /// Certificate chain (PEM); a self-signed certificate is made without it
+    #[arg(long, env = "DIPPER_TLS_CERT", requires = "tls_key", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of the certificate
+    #[arg(long, env = "DIPPER_TLS_KEY", requires = "tls_cert", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Refuse clients without TLS
+    #[arg(long, env = "DIPPER_REQUIRE_TLS")]
+    require_tls: bool,
+    /// Connections that may be open at once
+    #[arg(long, env = "DIPPER_MAX_CONNECTIONS", default_value_t = 10_000, value_name = "N")]
+    max_connections: usize,
+    /// Memory for queries, e.g. 4GiB; 80% of the machine's without it
+    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_bytes, value_name = "SIZE")]
+    memory: Option<u64>,
+    /// Threads for queries; one per core without it
+    #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
+    threads: Option<usize>,
+    /// Directory for what does not fit in memory
+    #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+}
+
+pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
+    crate::start_log("info");
+    // Connections are cheap to serve and must not wait for each other: two threads carry thousands of them.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("net").enable_all().build();
+    let served = match runtime {
+        Ok(runtime) => runtime.block_on(serve(arguments)),
+        Err(e) => Err(format!("cannot start the network threads: {e}")),
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("dipper: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(arguments: ServerArguments) -> Result<(), String> {
+    let access = FileAccess::below(&arguments.allow_dir).map_err(|e| e.to_string())?;
+    let engine = Engine::open(EngineOptions {
+        data: Some(arguments.data.clone()),
+        access,
+        memory_bytes: arguments.memory,
+        threads: arguments.threads,
+        spill_dir: arguments.spill_dir,
+        nice: QUERY_NICE,
+    })
+    .await
+    .map_err(|e| e.to_string())?;
+    let options = ServerOptions {
+        listen: arguments.listen,
+        mysql_port: arguments.mysql_port,
+        password: arguments.root_password,
+        tls: arguments.tls_cert.zip(arguments.tls_key),
+        require_tls: arguments.require_tls,
+        connections_max: arguments.max_connections,
+    };
+    let server = Server::bind(engine, options).await.map_err(|e| e.to_string())?;
+    let address = server.mysql_address();
+    tracing::info!(data = %arguments.data.display(), "ready for MySQL clients on {address}");
+    // On stdout for scripts that wait for it and take the port from it.
+    println!("dipper is ready: mysql -h {} -P {} -u root", address.ip(), address.port());
+    server.serve(stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))
+}
+
+/// SIGINT or SIGTERM.
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
+    tracing::info!("stopping");
+}

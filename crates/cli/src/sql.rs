@@ -1,0 +1,116 @@
+//! `dipper sql`: SQL in this process.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use dipper_engine::{ClientInfo, Engine, EngineOptions, FileAccess};
+
+use crate::format::Format;
+use crate::prompt;
+use crate::run::{Runner, Style};
+
+/// Arguments of `dipper sql`.
+#[derive(Debug, Args)]
+pub(crate) struct SqlArguments {
+    /// Statements to run, separated by `;`; without them a prompt opens, or stdin is read
+    query: Vec<String>,
+    /// Run the statements of a file; `-` is stdin
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "query")]
+    file: Option<PathBuf>,
+    /// Directory of the catalog, also one that a server uses; without it nothing outlives this process
+    #[arg(long, env = "DIPPER_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Database to start in
+    #[arg(short = 'D', long, value_name = "NAME")]
+    database: Option<String>,
+    /// How results are printed; a table on terminals, CSV elsewhere
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Most rows that a table shows; 0 for all
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    max_rows: usize,
+    /// No timing, no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Memory for queries, e.g. 4GiB; 80% of the machine's without it
+    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_bytes, value_name = "SIZE")]
+    memory: Option<u64>,
+    /// Threads for queries; one per core without it
+    #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
+    threads: Option<usize>,
+    /// Directory for what does not fit in memory
+    #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]
+    spill_dir: Option<PathBuf>,
+}
+
+pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
+    crate::start_log("warn");
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return fail(&format!("cannot start: {e}")),
+    };
+    let options = EngineOptions {
+        data: arguments.data.clone(),
+        access: FileAccess::Any,
+        memory_bytes: arguments.memory,
+        threads: arguments.threads,
+        spill_dir: arguments.spill_dir.clone(),
+        nice: 0,
+    };
+    let engine = match runtime.block_on(Engine::open(options)) {
+        Ok(engine) => engine,
+        Err(e) => return fail(&e.to_string()),
+    };
+    let mut session = engine.session(ClientInfo::local(&engine));
+    if let Some(database) = &arguments.database
+        && let Err(e) = runtime.block_on(session.use_database(database))
+    {
+        return fail(&e.to_string());
+    }
+    let on_terminal = std::io::stdout().is_terminal();
+    let format = arguments.format.unwrap_or(if on_terminal { Format::Table } else { Format::Csv });
+    let style = Style {
+        format,
+        max_rows: arguments.max_rows,
+        timing: !arguments.quiet && on_terminal,
+        progress: !arguments.quiet && std::io::stderr().is_terminal(),
+    };
+    let mut runner = Runner::new(runtime, session, style);
+    let ran = match script(&arguments) {
+        Ok(Some(script)) => runner.run_script(&script),
+        Ok(None) => prompt::run(&mut runner),
+        Err(message) => return fail(&message),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The statements to run; `None` for a prompt.
+fn script(arguments: &SqlArguments) -> Result<Option<String>, String> {
+    if !arguments.query.is_empty() {
+        return Ok(Some(arguments.query.join(";\n")));
+    }
+    let from_stdin = match &arguments.file {
+        Some(path) if path.as_os_str() != "-" => {
+            let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read '{}': {e}", path.display()))?;
+            return Ok(Some(text));
+        }
+        Some(_) => true,
+        None => !std::io::stdin().is_terminal(),
+    };
+    if !from_stdin {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(|e| format!("cannot read stdin: {e}"))?;
+    Ok(Some(text))
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("dipper: {message}");
+    ExitCode::FAILURE
+}
