@@ -1,0 +1,32 @@
+# The two commands a newcomer needs: make run, make test.
+
+# One target directory for all checkouts of a user: a second clone does not build DataFusion again.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/dipper/target
+BIN := $(CARGO_TARGET_DIR)/release
+
+.PHONY: run build test lint bench
+
+## Builds dipper, answers questions about the example files, says how to go on.
+run: build
+	$(BIN)/dipper sql --format table -f examples/tour.sql
+	@echo
+	@echo "Next: $(BIN)/dipper sql                      a prompt; SELECT * FROM 'examples/orders.csv' LIMIT 5;"
+	@echo "      $(BIN)/dipper server --allow-dir .     a server; mysql -h 127.0.0.1 -P 9030 -u root"
+
+build:
+	cargo build --release -p dipper-cli
+
+## Installs what the tests need and runs all of them.
+test:
+	cargo test --release --workspace
+	cargo build --release -p dipper-cli
+	python3 tests/clients/run.py --server $(BIN)/dipper
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+
+## Measures dipper beside DuckDB, Polars and ClickHouse on 2 cores; writes benchmarks/README.md.
+bench:
+	cargo build --release -p dipper-cli -p dipper-benchmarks
+	python3 benchmarks/run.py --dipper $(BIN)/dipper --gen $(BIN)/dipper-gen
