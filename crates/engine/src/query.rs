@@ -253,15 +253,7 @@ impl Variables for QueryContext {
     }
 
     fn system(&self, scope: Option<Scope>, name: &str) -> Option<VarValue> {
-        let value = match scope {
-            Some(Scope::Global) => self.variables.get_global(name),
-            _ => self.variables.get(name),
-        }?;
-        // As MySQL: numbers are numbers, everything else is text.
-        Some(match value.parse::<i64>() {
-            Ok(number) if number.to_string() == value => VarValue::Int(number),
-            _ => VarValue::String(value),
-        })
+        self.variables.scalar(name, scope == Some(Scope::Global)).as_ref().map(var_value)
     }
 }
 

@@ -169,6 +169,10 @@ impl Variables {
                 text.parse().map_or_else(|_| ScalarValue::Utf8(Some(text)), |n| ScalarValue::Int64(Some(n)))
             }
             Some(Kind::Charset(true)) if value == NULL => ScalarValue::Utf8(None),
+            // Whatever it is: what looks like a number is one.
+            None if value.parse::<i64>().is_ok_and(|n| n.to_string() == value) => {
+                ScalarValue::Int64(value.parse().ok())
+            }
             _ => ScalarValue::Utf8(Some(value)),
         })
     }

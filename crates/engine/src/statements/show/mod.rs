@@ -19,7 +19,6 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef};
 use dipper_sql::error::SqlError;
-use dipper_sql::functions::rewrite_calls;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
 use sqlparser::ast;
@@ -167,8 +166,7 @@ async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) ->
         catalogs.register_catalog(query::CATALOG.into(), Arc::new(catalog));
         let state = query::session_state(&context, &TableSet::default());
         let state = SessionStateBuilder::new_from_existing(state).with_catalog_list(Arc::new(catalogs)).build();
-        let mut statement = ast::Statement::Query(prepared.query.clone());
-        rewrite_calls(&mut statement);
+        let statement = ast::Statement::Query(prepared.query.clone());
         let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
         let physical = state.create_physical_plan(&logical).await?;
         let batches = collect(physical, state.task_ctx()).await?;
