@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use dipper_engine::process::Stop;
 use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
 use dipper_mysql::constants::status;
 use dipper_mysql::{
-    Backend, ColumnDef, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session, SqlError, Verifier,
+    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session, SqlError, Verifier,
     code,
 };
 use dipper_sql::statement::Parsed;
@@ -59,7 +60,13 @@ fn definition(column: &Column) -> ColumnDef {
     }
     match length_of(declared, "datetime").or_else(|| length_of(declared, "time")) {
         Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
-        None => definition,
+        None => {
+            // The precision of a computed DATETIME is not part of its Arrow type: show a fraction where there is one.
+            if matches!(column.field.data_type(), DataType::Timestamp(..)) {
+                definition.decimals = DECIMALS_NOT_FIXED;
+            }
+            definition
+        }
     }
 }
 

@@ -114,8 +114,8 @@ func common(name, options string) {
 		return errors.Join(err, equal(fmt.Sprint(number, text, null.Valid), fmt.Sprint(42, "it's ä", false)), equal(when, moment))
 	})
 	check(name+": error", func() error {
-		_, text := db.Query("select * from no_such_table")
-		_, prepared := db.Prepare("select * from no_such_table")
+		_, text := db.Query("select * from information_schema.no_such_table")
+		_, prepared := db.Prepare("select * from information_schema.no_such_table")
 		var one int
 		again := db.QueryRow("select 1").Scan(&one)
 		return errors.Join(refused(text, 1146, "42S02"), refused(prepared, 1146, "42S02"), again, equal(one, 1))

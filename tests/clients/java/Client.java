@@ -121,10 +121,10 @@ public class Client {
                 }
             });
             check(name + ": error", () -> {
-                Check wrong = () -> connection.prepareStatement("select * from no_such_table").executeQuery();
+                Check wrong = () -> connection.prepareStatement("select * from information_schema.no_such_table").executeQuery();
                 refused(1146, "42S02", wrong);
                 try (Statement statement = connection.createStatement()) {
-                    refused(1146, "42S02", () -> statement.executeQuery("select * from no_such_table"));
+                    refused(1146, "42S02", () -> statement.executeQuery("select * from information_schema.no_such_table"));
                     ResultSet rows = statement.executeQuery("select 1");
                     equal(rows.next(), true);
                     equal(rows.getInt(1), 1);

@@ -73,8 +73,8 @@ async function main() {
   });
   await check('error', async () => {
     const wrong = { code: 'ER_NO_SUCH_TABLE', errno: 1146, sqlState: '42S02' };
-    await assert.rejects(connection.query('select * from no_such_table'), wrong);
-    await assert.rejects(connection.execute('select * from no_such_table'), wrong);
+    await assert.rejects(connection.query('select * from information_schema.no_such_table'), wrong);
+    await assert.rejects(connection.execute('select * from information_schema.no_such_table'), wrong);
     const [rows] = await connection.query({ sql: 'select 1', rowsAsArray: true });
     assert.deepStrictEqual(rows, [[1]]);
   });

@@ -46,7 +46,7 @@ def several():
 
 @check("error")
 def error():
-    result = mariadb("-f", "-N", sql="select * from no_such_table;\nselect 7;")
+    result = mariadb("-f", "-N", sql="select * from information_schema.no_such_table;\nselect 7;")
     assert "ERROR 1146 (42S02) at line 1" in result.stderr, result.stderr
     equal(result.stdout, "7\n")
 

@@ -43,7 +43,7 @@ def run(pure):
 
     @check(f"{kind}: error")
     def error():
-        wrong = "select * from no_such_table"
+        wrong = "select * from information_schema.no_such_table"
         refused(NO_SUCH_TABLE, mysql.connector.Error, lambda: cursor.execute(wrong))
         with connection.cursor(prepared=True) as prepared:
             refused(NO_SUCH_TABLE, mysql.connector.Error, lambda: prepared.execute(wrong))

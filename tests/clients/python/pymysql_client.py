@@ -29,7 +29,7 @@ def parameters():
 
 @check("error")
 def error():
-    refused(NO_SUCH_TABLE, pymysql.err.ProgrammingError, lambda: cursor.execute("select * from no_such_table"))
+    refused(NO_SUCH_TABLE, pymysql.err.ProgrammingError, lambda: cursor.execute("select * from information_schema.no_such_table"))
     cursor.execute("select 1")
     equal(cursor.fetchall(), ((1,),))
 

@@ -32,7 +32,7 @@ def run(driver):
     def error():
         with engine.connect() as connection:
             try:
-                connection.execute(text("select * from no_such_table"))
+                connection.execute(text("select * from information_schema.no_such_table"))
             except sqlalchemy.exc.DBAPIError as error:
                 equal(getattr(error.orig, "errno", None) or error.orig.args[0], NO_SUCH_TABLE)
             else:

@@ -202,7 +202,8 @@ impl Instant {
     }
 }
 
-/// `2020-01-31 01:02:03` with `digits` (0 to 6) of the fraction, cut, not rounded.
+/// `2020-01-31 01:02:03` with `digits` (0 to 6) of the fraction, cut, not rounded; more than 6: all six where there is a
+/// fraction, none where there is not.
 pub(super) fn date_time(out: &mut Vec<u8>, value: Instant, digits: u8) {
     date(out, value.days);
     out.push(b' ');
@@ -215,7 +216,7 @@ pub(super) fn date_time(out: &mut Vec<u8>, value: Instant, digits: u8) {
 }
 
 fn fraction(out: &mut Vec<u8>, micros: u32, digits: u8) {
-    if digits == 0 {
+    if digits == 0 || (digits > 6 && micros == 0) {
         return;
     }
     out.push(b'.');

@@ -307,7 +307,7 @@ impl<'a> Cell<'a> {
             |array: &'a ArrayRef| Column::try_new(&ColumnDef::new(&*definition.name, array.data_type()), array);
         let unsupported =
             || EncodeError::Type { column: definition.name.clone(), found: array.data_type().to_string() };
-        let digits = definition.decimals.min(6);
+        let digits = definition.decimals;
         Ok(match array.data_type() {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Bool(array.as_boolean()),
