@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -241,10 +241,14 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         connection_id: context.connection_id.into(),
         ..SessionInfo::default()
     });
-    SessionStateBuilder::new_from_existing(engine.template.clone())
-        .with_config(config)
-        .with_catalog_list(tables.catalog_list())
-        .build()
+    // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the
+    // charter took over from DataFusion's aliases would fall back to either.
+    let mut state = engine.template.clone();
+    *state.config_mut() = config;
+    state.register_catalog_list(tables.catalog_list());
+    // NOW() is the same in the whole statement.
+    state.mark_start_execution();
+    state
 }
 
 impl Variables for QueryContext {

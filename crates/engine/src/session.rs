@@ -232,10 +232,6 @@ impl Session {
         Ok(Arc::new(QueryContext::new(self, catalog)))
     }
 
-    pub(crate) fn query_context_on(&self, catalog: Arc<dipper_store::catalog::CatalogState>) -> Arc<QueryContext> {
-        Arc::new(QueryContext::new(self, catalog))
-    }
-
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
         let mut limit = self.variables.query_timeout();
         for (name, value) in &parsed.hints {

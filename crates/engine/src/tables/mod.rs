@@ -97,7 +97,9 @@ impl Schemas for TableSet {
             None => Ok(None),
             Some(Found::Table { database, table, provider }) => Ok(Some(ResolvedTable {
                 columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
-                reference: Some(vec![CATALOG.to_string(), database.clone(), table.clone()]),
+                // Names stay as written, so that `t.*` finds its table; paths get the name they are registered under.
+                reference: (database == FILES_SCHEMA)
+                    .then(|| vec![CATALOG.to_string(), database.clone(), table.clone()]),
             })),
             Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
             Some(Found::Missing(e)) => {
@@ -138,10 +140,6 @@ pub(crate) async fn find(
     match &found.def {
         TableDef::External(external) => Ok(Some(define::provider(context, &found.name, external).await?)),
         TableDef::View(definition) => Ok(Some(view::provider(context, database, &found.name, definition).await?)),
-        other => Err(EngineError::unsupported(format!(
-            "'{database}.{table}' is of a kind that this version does not read: {:?}",
-            other.kind()
-        ))),
     }
 }
 
