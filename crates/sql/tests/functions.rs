@@ -1,4 +1,4 @@
-//! Runs `tests/slt/functions/*.slt` on a plain DataFusion session that has this crate's functions.
+//! Runs `tests/slt/functions/*.slt` in the dialect of this crate: parser, charter and functions on one session.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,23 +8,50 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::Statement as DfStatement;
+use dipper_sql::charter::session::{Context, ResolvedTable, Schemas, TableRef, VarValue, Variables};
+use dipper_sql::charter::{configure, install, prepare_query};
+use dipper_sql::error::SqlError;
 use dipper_sql::functions::args::to_text;
-use dipper_sql::functions::{SessionInfo, register_all, rewrite_calls};
+use dipper_sql::functions::{SessionInfo, register_all};
+use dipper_sql::parser::{ParseOptions, parse};
+use dipper_sql::statement::{Scope, Statement};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+use sqlparser::ast::Statement as SqlStatement;
 
 struct Session(SessionContext);
 
 fn session() -> Session {
-    let mut config = SessionConfig::new().with_target_partitions(2);
-    config.options_mut().sql_parser.parse_float_as_decimal = true;
-    config.options_mut().sql_parser.default_null_ordering = "nulls_min".to_owned();
+    let mut config = configure(SessionConfig::new().with_target_partitions(2));
     let info = SessionInfo { database: Some("shop".to_owned()), connection_id: 42, ..SessionInfo::default() };
     config.options_mut().extensions.insert(info);
-    let mut context = SessionContext::new_with_config(config);
+    let builder = SessionStateBuilder::new().with_config(config).with_default_features();
+    let mut context = SessionContext::new_with_state(install(builder).build());
     register_all(&mut context).expect("the registry takes functions");
     Session(context)
+}
+
+impl Schemas for Session {
+    fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
+        let known = matches!(table, TableRef::Named { name, .. } if name.object() == "t");
+        Ok(known.then(|| ResolvedTable { columns: vec!["s".to_owned()], reference: None }))
+    }
+}
+
+impl Variables for Session {
+    fn user(&self, _: &str) -> Option<VarValue> {
+        None
+    }
+
+    fn system(&self, _: Option<Scope>, _: &str) -> Option<VarValue> {
+        None
+    }
+}
+
+fn failed(e: impl std::fmt::Display) -> DataFusionError {
+    DataFusionError::External(e.to_string().into())
 }
 
 /// One cell as the MySQL text protocol would show it.
@@ -54,12 +81,17 @@ impl AsyncDB for Session {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
-        let state = self.0.state();
-        let mut statement = state.sql_to_statement(sql, &datafusion::config::Dialect::MySQL)?;
-        if let Statement::Statement(inner) = &mut statement {
-            rewrite_calls(inner.as_mut());
-        }
-        let plan = state.statement_to_plan(statement).await?;
+        let mut parsed = parse(sql, &ParseOptions::default()).map_err(failed)?;
+        let Some(Statement::Query(query)) = parsed.pop().map(|p| p.statement) else {
+            return Err(failed("expected a query"));
+        };
+        // In a block of its own: the context must not live across an await.
+        let prepared = {
+            let context = Context { schemas: self, variables: self, parameters: None };
+            prepare_query(&query, &context).map_err(failed)?
+        };
+        let statement = SqlStatement::Query(prepared.query);
+        let plan = self.0.state().statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
         let batches = self.0.execute_logical_plan(plan).await?.collect().await?;
         let mut rows = Vec::new();
         for batch in &batches {

@@ -16,6 +16,11 @@ pub const DEFS: &[Def] = &[
     def("truncate", &["trunc"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Cut)),
     def("floor", &["dfloor"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Floor)),
     def("ceil", &["ceiling", "dceil"], (1, 2), Ret::By(rounded_type), |a| round(a, Mode::Ceil)),
+    // The same with digits that may differ from row to row: a decimal keeps its scale.
+    def("round_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::HalfAway)),
+    def("truncate_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Cut)),
+    def("floor_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Floor)),
+    def("ceil_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Ceil)),
     def("abs", &[], (1, 1), Ret::By(kept_type), abs),
     def("negative", &[], (1, 1), Ret::By(kept_type), negative),
     def("positive", &[], (1, 1), Ret::By(kept_type), |a| match a.ret {

@@ -12,6 +12,8 @@ use sqlparser::ast::{
     TrimWhereField, Value, VisitMut, visit_expressions_mut,
 };
 
+use super::datetime::parse::parse_datetime;
+
 /// Doris' separator where none is given; MySQL's is a comma alone.
 const GROUP_CONCAT_SEPARATOR: &str = ", ";
 
@@ -49,13 +51,50 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// Amount and unit of an interval that names one unit.
-fn interval(i: &mut Interval) -> Option<(Expr, Expr)> {
-    if i.last_field.is_some() {
-        return None;
+/// The expression is an interval: of the planner's kind, or one with a unit that only the charter knows.
+fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Interval(_) => true,
+        Expr::Function(function) => name_of(function).as_deref() == Some(crate::charter::interval::NAME),
+        _ => false,
     }
-    let unit = unit_name(i.leading_field.as_ref()?);
-    Some((take(&mut i.value), text(&unit)))
+}
+
+/// Amount and unit of an interval that names one unit, which may be a compound such as DAY_HOUR.
+fn interval(expr: &mut Expr) -> Option<(Expr, Expr)> {
+    match expr {
+        Expr::Interval(Interval { value, leading_field: Some(unit), last_field: None, .. }) => {
+            let unit = text(&unit_name(unit));
+            Some((take(value), unit))
+        }
+        Expr::Function(function) => {
+            let FunctionArguments::List(list) = &mut function.args else {
+                return None;
+            };
+            let unit = take(arg_mut(list, 1)?);
+            Some((take(arg_mut(list, 0)?), unit))
+        }
+        _ => None,
+    }
+}
+
+/// Marks a constant text without a time of day as a DATE, so that what is added to it is one: the type of a result
+/// must not hang on whether an argument is a constant, since planning turns more and more into constants.
+fn mark_date(expr: &mut Expr) {
+    let Expr::Value(value) = &*expr else { return };
+    let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = &value.value else { return };
+    if s.trim().len() <= 10 && !s.contains(':') && parse_datetime(s.as_bytes()).is_some() {
+        *expr = call("date", vec![take(expr)]);
+    }
+}
+
+/// The expression is a constant in the text already.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
+        Expr::UnaryOp { expr, .. } => matches!(&**expr, Expr::Value(_)),
+        _ => false,
+    }
 }
 
 fn unit_name(field: &DateTimeField) -> String {
@@ -70,14 +109,14 @@ pub fn rewrite_call(expr: &mut Expr) {
     let new = match expr {
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } => {
             let name = if *op == BinaryOperator::Plus { "date_add" } else { "date_sub" };
-            let (date, span) = match (&mut **left, &mut **right) {
+            let (date, span) = match (is_interval(left), is_interval(right)) {
+                (false, true) => (left, right),
+                (true, false) if name == "date_add" => (right, left),
                 // An interval with an interval is left to the planner.
-                (Expr::Interval(_), Expr::Interval(_)) => return,
-                (date, Expr::Interval(span)) => (date, span),
-                (Expr::Interval(span), date) if name == "date_add" => (date, span),
                 _ => return,
             };
             let Some((amount, unit)) = interval(span) else { return };
+            mark_date(date);
             call(name, vec![take(date), amount, unit])
         }
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
@@ -174,15 +213,36 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let rename = |function: &mut Function, name: &str| function.name = ObjectName::from(vec![Ident::new(name)]);
     match name.as_str() {
         "date_add" | "adddate" | "date_sub" | "subdate" if list.args.len() == 2 => {
-            let Expr::Interval(span) = arg_mut(list, 1)? else { return None };
-            let (amount, unit) = interval(span)?;
-            *arg_mut(list, 1)? = amount;
-            push(list, unit);
+            mark_date(arg_mut(list, 0)?);
+            if is_interval(arg_mut(list, 1)?) {
+                let (amount, unit) = interval(arg_mut(list, 1)?)?;
+                *arg_mut(list, 1)? = amount;
+                push(list, unit);
+            }
+        }
+        "round" | "truncate" | "floor" | "ceil" | "ceiling" if list.args.len() == 2 => {
+            // With digits that are no constant in the text the scale of a decimal stays as it is.
+            if !is_literal(arg_mut(list, 1)?) {
+                rename(function, &format!("{}_by", name.trim_end_matches("ing")));
+            }
+        }
+        "str_to_date" if list.args.len() == 2 => {
+            if !is_literal(arg_mut(list, 1)?) {
+                rename(function, "str_to_datetime");
+            }
+        }
+        name if list.args.len() == 2
+            && (name.ends_with("s_add") || name.ends_with("s_sub") || name == "add_months") =>
+        {
+            mark_date(arg_mut(list, 0)?);
         }
         "timestampdiff" | "timestampadd" if list.args.len() == 3 => {
             let unit = arg_mut(list, 0)?;
             if let Expr::Identifier(ident) = unit {
                 *unit = text(&ident.value.to_ascii_lowercase());
+            }
+            if name == "timestampadd" {
+                mark_date(arg_mut(list, 2)?);
             }
         }
         "group_concat" => {

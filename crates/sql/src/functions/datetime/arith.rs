@@ -215,15 +215,9 @@ fn unit_of(a: &Args, k: usize) -> Result<Unit> {
     }
 }
 
-/// The value is a DATE, or a constant text without a time of day.
+/// The value is a DATE. Texts count as DATETIME: [`super::super::rewrite_calls`] marks those that are dates.
 fn is_date(args: &ReturnFieldArgs, k: usize) -> bool {
-    match args.arg_fields[k].data_type() {
-        DataType::Date32 => true,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => args.scalar_arguments[k]
-            .and_then(|s| s.try_as_str().flatten())
-            .is_some_and(|s| s.trim().len() <= 10 && !s.contains(':')),
-        _ => false,
-    }
+    args.arg_fields[k].data_type() == &DataType::Date32
 }
 
 fn date_or_datetime(date: bool) -> DataType {
@@ -238,14 +232,8 @@ fn add_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let keeps = if args.arg_fields.len() == 3 {
         scalar_unit(args, 2).is_some_and(Unit::keeps_date)
     } else {
-        match (args.arg_fields[1].data_type(), args.scalar_arguments[1]) {
-            (DataType::Interval(_), Some(datafusion::common::ScalarValue::IntervalMonthDayNano(Some(v)))) => {
-                v.nanoseconds == 0
-            }
-            (DataType::Interval(IntervalUnit::YearMonth), _) => true,
-            (DataType::Interval(_), _) => false,
-            _ => true,
-        }
+        // How long an interval is may be known only after planning.
+        !matches!(args.arg_fields[1].data_type(), DataType::Interval(_))
     };
     Ok(date_or_datetime(keeps && is_date(args, 0)))
 }
