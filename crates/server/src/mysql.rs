@@ -10,8 +10,8 @@ use dipper_engine::process::Stop;
 use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
 use dipper_mysql::constants::status;
 use dipper_mysql::{
-    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session, SqlError, Verifier,
-    code,
+    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session,
+    SqlError, Verifier, code,
 };
 use dipper_sql::statement::Parsed;
 use futures::StreamExt;

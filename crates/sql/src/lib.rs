@@ -7,4 +7,4 @@ pub mod error;
 pub mod functions;
 pub mod parser;
 pub mod statement;
-pub mod types;
+pub use dipper_store::types;

@@ -1,6 +1,8 @@
-//! Tables on an object store: durable local store, version chains, commit.
+//! Tables on an object store: durable local store, version chains, the catalog, native tables.
 
 pub mod catalog;
 pub mod chain;
 mod checksum;
 pub mod local;
+pub mod table;
+pub mod types;

@@ -14,7 +14,7 @@ use super::ParseOptions;
 use super::types::parse_type;
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
-/// type's text, which [`crate::types::SqlType::parse`] reads back.
+/// type's text, which [`super::parse_type`] reads back.
 pub const TYPE_NAME: &str = "dipper_type";
 
 /// MySQL's dialect with the session's `sql_mode`.

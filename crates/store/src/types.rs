@@ -1,12 +1,16 @@
 //! SQL types by name: Hive's, Doris's and MySQL's spellings in one enum, and what they are in Arrow.
+//!
+//! They live here because the definitions of native tables store them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use serde::{Deserialize, Serialize};
 
 /// A column type as a statement names it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SqlType {
     /// BOOLEAN, BOOL.
@@ -51,6 +55,10 @@ pub enum SqlType {
     Map(Box<SqlType>, Box<SqlType>),
     /// STRUCT<name: type [COMMENT 'x'], ...>.
     Struct(Vec<(String, SqlType, Option<String>)>),
+    /// HLL: a HyperLogLog sketch (`crate::sketch`).
+    Hll,
+    /// BITMAP: a set of 64-bit integers, as a serialised Roaring treemap.
+    Bitmap,
 }
 
 impl SqlType {
@@ -70,7 +78,7 @@ impl SqlType {
             SqlType::Decimal(p, s) if *p <= 38 => DataType::Decimal128(*p, *s),
             SqlType::Decimal(p, s) => DataType::Decimal256(*p, *s),
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Json => DataType::Utf8View,
-            SqlType::Binary => DataType::BinaryView,
+            SqlType::Binary | SqlType::Hll | SqlType::Bitmap => DataType::BinaryView,
             SqlType::Date => DataType::Date32,
             SqlType::DateTime(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
             SqlType::Time(_) => DataType::Time64(TimeUnit::Microsecond),
@@ -115,6 +123,8 @@ impl fmt::Display for SqlType {
             SqlType::Time(0) => f.write_str("time"),
             SqlType::Time(p) => write!(f, "time({p})"),
             SqlType::Json => f.write_str("json"),
+            SqlType::Hll => f.write_str("hll"),
+            SqlType::Bitmap => f.write_str("bitmap"),
             SqlType::Array(item) => write!(f, "array<{item}>"),
             SqlType::Map(key, value) => write!(f, "map<{key},{value}>"),
             SqlType::Struct(fields) => {

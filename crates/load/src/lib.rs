@@ -1,0 +1,1 @@
+//! Rows into tables: parse, route, sort, encode, write.

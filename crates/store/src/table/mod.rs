@@ -1,0 +1,4 @@
+//! Native tables: what their chains say.
+
+pub mod data;
+pub mod schema;

@@ -1,0 +1,270 @@
+//! The definition of a native table: columns, model, partitions, buckets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::types::SqlType;
+
+/// Hidden column that marks a row of a UNIQUE table as a deletion of its key.
+pub const DELETE_SIGN: &str = "__DORIS_DELETE_SIGN__";
+/// Hidden column that decides which row of a key wins, where the sequence is not a column of the user's.
+pub const SEQUENCE: &str = "__DORIS_SEQUENCE_COL__";
+
+/// Identity of a column in its table; survives RENAME, never used twice. Objects name their columns by it.
+pub type ColumnId = u32;
+/// Identity of a partition in its table, never used twice.
+pub type PartitionId = u32;
+
+/// What happens to rows with equal keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// All are kept; the key is only the sort order.
+    Duplicate,
+    /// The last one is kept (merge-on-write).
+    Unique,
+    /// They are merged, column by column.
+    Aggregate,
+}
+
+/// How a value column of an AGGREGATE table is merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregate {
+    /// SUM.
+    Sum,
+    /// MIN.
+    Min,
+    /// MAX.
+    Max,
+    /// REPLACE: the last row's value.
+    Replace,
+    /// REPLACE_IF_NOT_NULL: the last value that is not NULL.
+    ReplaceIfNotNull,
+    /// HLL_UNION.
+    HllUnion,
+    /// BITMAP_UNION.
+    BitmapUnion,
+}
+
+/// What a column gets where a row does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DefaultValue {
+    /// A literal, as text that is cast to the column's type; `None` is NULL.
+    Literal(Option<String>),
+    /// CURRENT_TIMESTAMP, with digits of the second.
+    CurrentTimestamp(u8),
+    /// CURRENT_DATE.
+    CurrentDate,
+    /// BITMAP_EMPTY or HLL_EMPTY.
+    Empty,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableColumn {
+    /// Identity.
+    pub id: ColumnId,
+    /// Name as written.
+    pub name: String,
+    /// Type.
+    pub data_type: SqlType,
+    /// False for NOT NULL.
+    pub nullable: bool,
+    /// Merge rule; only in value columns of AGGREGATE tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Aggregate>,
+    /// DEFAULT; `None` is none given: NULL, or an error for a NOT NULL column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<DefaultValue>,
+    /// AUTO_INCREMENT: the first value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_increment: Option<i64>,
+    /// ON UPDATE CURRENT_TIMESTAMP, with digits of the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_update: Option<u8>,
+    /// COMMENT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Not shown by `SELECT *`: [`DELETE_SIGN`], [`SEQUENCE`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
+    /// Value that rows of objects written before the column was added have, as text; `None` is NULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_default: Option<String>,
+}
+
+/// How rows find their partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartitionBy {
+    /// RANGE or LIST.
+    pub kind: PartitionKind,
+    /// Partition columns, in order.
+    pub columns: Vec<ColumnId>,
+    /// AUTO PARTITION: partitions are made for values that have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<AutoPartition>,
+}
+
+/// Kinds of partitioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionKind {
+    /// By ranges of the columns' values, compared in order.
+    Range,
+    /// By lists of values.
+    List,
+}
+
+/// Which partition is made for a value that has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AutoPartition {
+    /// LIST: one for each value.
+    Value,
+    /// RANGE by `date_trunc(column, unit)`: one for each unit (`year`, `quarter`, `month`, `week`, `day`, `hour`).
+    DateTrunc(String),
+}
+
+/// A partition's values, as text that is cast to the partition columns' types; `None` is NULL.
+pub type Values = Vec<Option<String>>;
+
+/// Which values a partition holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bounds {
+    /// The only partition of a table without partitions.
+    All,
+    /// From `lower` (within) to `upper` (without); `None` is unbounded (MAXVALUE). A NULL is below every value.
+    Range {
+        /// First value within; its length can be less than the number of columns.
+        lower: Option<Values>,
+        /// First value that is above.
+        upper: Option<Values>,
+    },
+    /// These values, each with one entry per partition column.
+    List(Vec<Values>),
+}
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partition {
+    /// Identity.
+    pub id: PartitionId,
+    /// Name; unique in the table without regard to case.
+    pub name: String,
+    /// Values it holds.
+    pub bounds: Bounds,
+    /// Number of buckets.
+    pub buckets: u32,
+    /// Temporary partitions take part in nothing until they replace others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
+    /// PROPERTIES given for this partition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
+}
+
+/// How rows of a partition find their bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// By a hash of these columns.
+    Hash(Vec<ColumnId>),
+    /// Anywhere.
+    Random,
+}
+
+/// An index that a statement asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<ColumnId>,
+    /// `bloom_filter` or `ngram_bf`.
+    pub kind: String,
+    /// PROPERTIES.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
+    /// COMMENT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// The definition of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableSchema {
+    /// Grows with every change of the definition.
+    pub version: u64,
+    /// Columns, key columns first, hidden ones last.
+    pub columns: Vec<TableColumn>,
+    /// Model.
+    pub model: Model,
+    /// Number of key columns: the first ones. 0 for a DUPLICATE table without a key.
+    pub keys: usize,
+    /// UNIQUE: the column that decides which row of a key wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<ColumnId>,
+    /// Partitioning; `None` for a table with one partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_by: Option<PartitionBy>,
+    /// Buckets.
+    pub distribution: Distribution,
+    /// Buckets of new partitions; `None` for AUTO.
+    pub buckets: Option<u32>,
+    /// Indexes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// PROPERTIES as given; `store_row_column`, `bloom_filter_columns` and the like are read from here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, String>,
+    /// COMMENT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The smallest id that no column had yet.
+    pub next_column: ColumnId,
+}
+
+impl TableSchema {
+    /// The column with that name, compared without regard to case.
+    pub fn column(&self, name: &str) -> Option<&TableColumn> {
+        self.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The place of the column with that id.
+    pub fn position(&self, id: ColumnId) -> Option<usize> {
+        self.columns.iter().position(|c| c.id == id)
+    }
+
+    /// The key columns.
+    pub fn key_columns(&self) -> &[TableColumn] {
+        &self.columns[..self.keys]
+    }
+
+    /// All columns, hidden ones too, as Arrow sees them: what loads bring and segments hold.
+    pub fn arrow(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.columns.iter().map(TableColumn::field).collect::<Vec<_>>()))
+    }
+
+    /// A property, compared without regard to case of its name.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+}
+
+impl TableColumn {
+    /// The column as Arrow sees it.
+    pub fn field(&self) -> Field {
+        Field::new(&self.name, self.data_type.to_arrow(), self.nullable)
+    }
+}
