@@ -90,7 +90,9 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
         let insert = dipper_sql::statement::Insert {
             table: Name(vec![database.clone(), name.clone()]),
             overwrite: false,
+            replace: false,
             partition: Vec::new(),
+            temporary: false,
             columns: Vec::new(),
             label: None,
             ignore: false,
@@ -383,7 +385,7 @@ fn apply(table: &mut ExternalTable, change: &TableChange) -> Result<()> {
         })
     };
     match change {
-        TableChange::AddColumns(list) => table.columns.extend(columns(list)?),
+        TableChange::AddColumns { columns: list, position: None } => table.columns.extend(columns(list)?),
         TableChange::ReplaceColumns(list) => table.columns = columns(list)?,
         TableChange::DropColumn(name) => {
             if table.format == FORMAT_TEXT {

@@ -109,7 +109,17 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
 pub(super) fn column_def(c: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
     let name = c.ident()?;
     let data_type = c.sql_type()?;
-    let mut def = ColumnDef { name, data_type, comment: None, not_null: false };
+    let mut def = ColumnDef {
+        name,
+        data_type,
+        comment: None,
+        not_null: false,
+        key: false,
+        aggregate: None,
+        auto_increment: None,
+        default: None,
+        on_update: None,
+    };
     loop {
         if c.accept(&["NOT", "NULL"]) {
             def.not_null = true;
@@ -140,7 +150,7 @@ fn create_table(c: &mut Cursor<'_>, external: bool) -> Result<Statement, SqlErro
     let if_not_exists = c.if_not_exists();
     let name = c.name()?;
     if c.accept_word("LIKE") {
-        return Ok(Statement::CreateTableLike { name, like: c.name()?, if_not_exists });
+        return Ok(Statement::CreateTableLike { name, like: c.name()?, if_not_exists, temporary: false });
     }
     let mut t = CreateExternalTable {
         name,
@@ -303,7 +313,7 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         let _ = c.accept(&["FOR", "COLUMNS"]) || c.accept_word("NOSCAN");
     }
     let _ = c.accept(&["WITH", "SYNC"]);
-    Ok(Statement::Analyze { name, columns })
+    Ok(Statement::Analyze { kind: ObjectKind::Table, name, columns })
 }
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -358,14 +368,11 @@ fn alter_one(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), S
         let _ = c.accept_any(&["TO", "AS"]);
         changes.push(TableChange::Rename(c.name()?));
     } else if c.accept(&["ADD", "COLUMNS"]) {
-        changes.push(TableChange::AddColumns(column_defs(c)?));
+        changes.push(TableChange::AddColumns { columns: column_defs(c)?, position: None });
     } else if c.accept_word("ADD") {
         c.accept_word("COLUMN");
-        changes.push(TableChange::AddColumns(if *c.peek() == Token::LParen {
-            column_defs(c)?
-        } else {
-            vec![column_def(c)?]
-        }));
+        let columns = if *c.peek() == Token::LParen { column_defs(c)? } else { vec![column_def(c)?] };
+        changes.push(TableChange::AddColumns { columns, position: None });
     } else if c.accept(&["REPLACE", "COLUMNS"]) {
         changes.push(TableChange::ReplaceColumns(column_defs(c)?));
     } else if c.accept_word("DROP") {

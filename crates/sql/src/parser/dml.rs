@@ -146,14 +146,16 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let mut insert = Insert {
         table,
         overwrite,
+        replace: false,
         partition: Vec::new(),
+        temporary: false,
         columns: Vec::new(),
         label: None,
         ignore,
         source: c.subordinate_query("SELECT 1")?,
         on_duplicate: Vec::new(),
     };
-    c.accept_word("TEMPORARY");
+    insert.temporary = c.accept_word("TEMPORARY");
     if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
         insert.partition = insert_partition(c)?;
     }

@@ -109,7 +109,7 @@ const KNOWN: &[&str] = &[
 pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SHOW"])?;
     let kind = kind(c)?;
-    let mut show = Show { kind, filter: None, limit: None };
+    let mut show = Show { kind, filter: None, order_by: Vec::new(), limit: None };
     if c.accept_word("LIKE") {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
@@ -240,11 +240,12 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     if c.accept_any(&["INDEX", "INDEXES", "KEYS", "KEY"]).is_some() {
         return table_from(c).map(ShowKind::Index);
     }
-    if c.accept(&["TEMPORARY", "PARTITIONS"]) || c.accept_word("PARTITIONS") {
+    let temporary = c.accept(&["TEMPORARY", "PARTITIONS"]);
+    if temporary || c.accept_word("PARTITIONS") {
         let _ = c.accept_any(&["FROM", "IN"]);
         let table = c.name()?;
         let spec = if c.accept_word("PARTITION") { c.partition_spec()? } else { Vec::new() };
-        return Ok(ShowKind::Partitions { table, spec });
+        return Ok(ShowKind::Partitions { table, temporary, spec });
     }
     if c.accept_word("TRIGGERS") {
         from(c)?;

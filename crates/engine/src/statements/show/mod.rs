@@ -61,7 +61,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::CreateDatabase(name) => catalog::create_database(session, name).await,
         ShowKind::Columns { full, table } => super::describe::columns(session, table, *full).await,
         ShowKind::Index(table) => catalog::index(session, table).await,
-        ShowKind::Partitions { table, spec } => catalog::partitions(session, table, spec).await,
+        ShowKind::Partitions { table, spec, .. } => catalog::partitions(session, table, spec).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowKind::Status(_) => Ok(server::status(session)),
         ShowKind::Processlist { full } => Ok(server::processlist(session, *full)),

@@ -5,6 +5,10 @@
 //! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
 //! statement came from.
 
+mod show;
+mod table;
+mod write;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +17,13 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
-use crate::types::SqlType;
+pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
+pub use table::{
+    Aggregate, ColumnDef, ColumnPosition, CreateIndex, CreateTable, DefaultValue, DistributionClause, IndexDef,
+    KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
+    PartitionValues, Snapshot, SnapshotTable, TableChange, is_default,
+};
+pub use write::{Delete, Insert, LoadColumn, LoadData, OnDuplicate, OutfileFields, SelectIntoOutfile, Update};
 
 /// A dotted name, parts as written (quotes removed, case kept): `catalog.database.object` or a tail of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -125,6 +135,14 @@ pub enum Statement {
         /// What is explained.
         statement: Box<Statement>,
     },
+    /// UPDATE.
+    Update(Update),
+    /// DELETE FROM.
+    Delete(Delete),
+    /// LOAD DATA [LOCAL] INFILE.
+    LoadData(LoadData),
+    /// CREATE TABLE of a native table.
+    CreateTable(Box<CreateTable>),
     /// `CREATE [EXTERNAL] TABLE ... STORED AS ...` in Hive's words.
     CreateExternalTable(CreateExternalTable),
     /// `CREATE TABLE [IF NOT EXISTS] name LIKE other`.
@@ -135,6 +153,19 @@ pub enum Statement {
         like: Name,
         /// With IF NOT EXISTS.
         if_not_exists: bool,
+        /// TEMPORARY was written.
+        temporary: bool,
+    },
+    /// CREATE INDEX.
+    CreateIndex(CreateIndex),
+    /// `DROP INDEX [IF EXISTS] name ON table`.
+    DropIndex {
+        /// The index.
+        name: String,
+        /// The table.
+        table: Name,
+        /// With IF EXISTS.
+        if_exists: bool,
     },
     /// CREATE VIEW.
     CreateView(CreateView),
@@ -252,12 +283,65 @@ pub enum Statement {
     UnlockTables,
     /// `FLUSH what`; upper case words.
     Flush(String),
-    /// `ANALYZE TABLE t [(columns)]`.
+    /// `ANALYZE [FULL|SAMPLE] TABLE t [(columns)] [WITH ...]`, `ANALYZE DATABASE d`. Statistics are kept by loads, so how
+    /// they shall be gathered (SYNC, SAMPLE, HISTOGRAM, PROPERTIES) is read over.
     Analyze {
+        /// TABLE or DATABASE.
+        kind: ObjectKind,
+        /// The table or database.
+        name: Name,
+        /// Columns; empty for all.
+        columns: Vec<String>,
+    },
+    /// `DROP [EXPIRED] STATS t [(columns)]`.
+    DropStats {
         /// The table.
         name: Name,
         /// Columns; empty for all.
         columns: Vec<String>,
+    },
+    /// `CLEAN LABEL [label] FROM db`.
+    CleanLabel {
+        /// The label; `None` for all.
+        label: Option<String>,
+        /// Database.
+        database: Name,
+    },
+    /// `CANCEL LOAD [FROM db] WHERE LABEL = '...'`.
+    CancelLoad {
+        /// Database.
+        database: Option<Name>,
+        /// Their label.
+        label: String,
+        /// `label` is a LIKE pattern.
+        like: bool,
+    },
+    /// `CANCEL ALTER TABLE COLUMN | ROLLUP FROM t`.
+    CancelAlter {
+        /// The table.
+        name: Name,
+    },
+    /// `ADMIN SET [ALL] FRONTEND | BACKEND CONFIG (...)`.
+    AdminSetConfig {
+        /// BACKEND.
+        backend: bool,
+        /// The settings.
+        properties: Properties,
+    },
+    /// `BACKUP SNAPSHOT ...`.
+    Backup(Snapshot),
+    /// `RESTORE SNAPSHOT ...`.
+    Restore(Snapshot),
+    /// `RECOVER DATABASE d`, `RECOVER TABLE t`, `RECOVER PARTITION p FROM t`.
+    Recover {
+        /// TABLE (with `partition`, one of its partitions) or DATABASE.
+        kind: ObjectKind,
+        /// The table or database.
+        name: Name,
+        /// The partition.
+        partition: Option<String>,
+        /// `AS name`.
+        alias: Option<String>,
     },
     /// SYNC.
     Sync,
@@ -283,28 +367,6 @@ pub enum Statement {
     Help(String),
 }
 
-/// INSERT.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Insert {
-    /// Target table.
-    pub table: Name,
-    /// INSERT OVERWRITE.
-    pub overwrite: bool,
-    /// `PARTITION (dt='x', hour)`: values as literals or `None` for dynamic ones. Doris's `PARTITION (p1, p2)` looks
-    /// the same, with `None` everywhere.
-    pub partition: Vec<(String, Option<Literal>)>,
-    /// Column list; empty when not written.
-    pub columns: Vec<String>,
-    /// `WITH LABEL name`.
-    pub label: Option<String>,
-    /// IGNORE was written.
-    pub ignore: bool,
-    /// What is inserted; VALUES is a query too.
-    pub source: QueryText,
-    /// ON DUPLICATE KEY UPDATE assignments: column and expression.
-    pub on_duplicate: Vec<(String, ast::Expr)>,
-}
-
 /// A literal value where only a literal may stand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
@@ -327,66 +389,6 @@ impl Literal {
             Literal::Number(s) | Literal::String(s) => Some(s.clone()),
         }
     }
-}
-
-/// `SELECT ... INTO OUTFILE`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SelectIntoOutfile {
-    /// The query without the INTO clause.
-    pub source: QueryText,
-    /// Target path or URL, as written.
-    pub path: String,
-    /// `FORMAT AS csv`: lower case; `None` when not written (Doris: csv; MySQL: tab separated text).
-    pub format: Option<String>,
-    /// PROPERTIES(...) of Doris.
-    pub properties: Properties,
-    /// MySQL's FIELDS and LINES clauses, if any of them was written.
-    pub fields: Option<OutfileFields>,
-    /// `CHARACTER SET x`.
-    pub charset: Option<String>,
-}
-
-/// MySQL's `FIELDS TERMINATED BY ... LINES TERMINATED BY ...`. Values decoded; defaults are MySQL's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutfileFields {
-    /// Between fields; default tab.
-    pub terminated_by: String,
-    /// Around fields; default nothing.
-    pub enclosed_by: String,
-    /// ENCLOSED only around strings.
-    pub optionally: bool,
-    /// Escape character; default backslash.
-    pub escaped_by: String,
-    /// Before lines; default nothing.
-    pub lines_starting_by: String,
-    /// After lines; default newline.
-    pub lines_terminated_by: String,
-}
-
-impl Default for OutfileFields {
-    fn default() -> Self {
-        OutfileFields {
-            terminated_by: "\t".into(),
-            enclosed_by: String::new(),
-            optionally: false,
-            escaped_by: "\\".into(),
-            lines_starting_by: String::new(),
-            lines_terminated_by: "\n".into(),
-        }
-    }
-}
-
-/// A column of a table definition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ColumnDef {
-    /// Name as written.
-    pub name: String,
-    /// Type.
-    pub data_type: SqlType,
-    /// COMMENT.
-    pub comment: Option<String>,
-    /// NOT NULL was written.
-    pub not_null: bool,
 }
 
 /// Hive's CREATE TABLE over files.
@@ -485,77 +487,6 @@ pub enum ObjectKind {
     Database,
 }
 
-/// One change of ALTER TABLE.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum TableChange {
-    /// `ADD [IF NOT EXISTS] PARTITION (k=v, ...) [LOCATION '...']`, one per partition.
-    AddPartition {
-        /// With IF NOT EXISTS.
-        if_not_exists: bool,
-        /// Column and value.
-        spec: Vec<(String, Literal)>,
-        /// Where its files are.
-        location: Option<String>,
-    },
-    /// `DROP [IF EXISTS] PARTITION (k=v, ...) [PURGE]`, one per partition.
-    DropPartition {
-        /// With IF EXISTS.
-        if_exists: bool,
-        /// Column and value.
-        spec: Vec<(String, Literal)>,
-    },
-    /// RENAME [TO|AS] name.
-    Rename(Name),
-    /// `ADD COLUMN[S]`.
-    AddColumns(Vec<ColumnDef>),
-    /// `REPLACE COLUMNS (...)` of Hive.
-    ReplaceColumns(Vec<ColumnDef>),
-    /// `DROP COLUMN name`.
-    DropColumn(String),
-    /// `RENAME COLUMN a TO b`, also `CHANGE a b type`.
-    RenameColumn {
-        /// Old name.
-        from: String,
-        /// New name.
-        to: String,
-        /// New definition, for CHANGE.
-        definition: Option<ColumnDef>,
-    },
-    /// `SET LOCATION '...'`.
-    SetLocation(String),
-    /// `SET TBLPROPERTIES (...)` or Doris's `SET (...)`.
-    SetProperties(Properties),
-    /// `UNSET TBLPROPERTIES [IF EXISTS] ('a', ...)`.
-    UnsetProperties(Vec<String>),
-    /// `SET SERDEPROPERTIES (...)`.
-    SetSerdeProperties(Properties),
-    /// `RECOVER PARTITIONS`: the same as MSCK REPAIR.
-    RecoverPartitions,
-    /// `MODIFY COMMENT '...'`.
-    Comment(String),
-}
-
-/// LIKE or WHERE behind SHOW.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ShowFilter {
-    /// LIKE 'pattern'.
-    Like(String),
-    /// WHERE over the result's own columns.
-    Where(ast::Expr),
-}
-
-/// SHOW.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Show {
-    /// What is shown.
-    pub kind: ShowKind,
-    /// LIKE or WHERE.
-    pub filter: Option<ShowFilter>,
-    /// LIMIT: offset and count.
-    pub limit: Option<(u64, u64)>,
-}
-
 /// Where a variable lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -565,136 +496,6 @@ pub enum Scope {
     Session,
     /// PERSIST / PERSIST_ONLY.
     Persist,
-}
-
-/// What SHOW shows.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum ShowKind {
-    /// DATABASES / SCHEMAS [FROM catalog].
-    Databases {
-        /// Catalog.
-        from: Option<Name>,
-    },
-    /// [FULL] TABLES [FROM db].
-    Tables {
-        /// FULL.
-        full: bool,
-        /// Database.
-        from: Option<Name>,
-    },
-    /// VIEWS [FROM db].
-    Views {
-        /// Database.
-        from: Option<Name>,
-    },
-    /// TABLE STATUS [FROM db].
-    TableStatus {
-        /// Database.
-        from: Option<Name>,
-    },
-    /// CREATE TABLE t.
-    CreateTable(Name),
-    /// CREATE VIEW v.
-    CreateView(Name),
-    /// CREATE DATABASE d.
-    CreateDatabase(Name),
-    /// [FULL] COLUMNS / FIELDS FROM t [FROM db].
-    Columns {
-        /// FULL.
-        full: bool,
-        /// The table, its database merged in.
-        table: Name,
-    },
-    /// INDEX / INDEXES / KEYS FROM t.
-    Index(Name),
-    /// PARTITIONS [FROM] t.
-    Partitions {
-        /// The table.
-        table: Name,
-        /// Hive's `PARTITION (k=v)`.
-        spec: Vec<(String, Literal)>,
-    },
-    /// [GLOBAL|SESSION] VARIABLES.
-    Variables(Scope),
-    /// [GLOBAL|SESSION] STATUS.
-    Status(Scope),
-    /// [FULL] PROCESSLIST.
-    Processlist {
-        /// FULL.
-        full: bool,
-    },
-    /// WARNINGS; `count` for `SHOW COUNT(*) WARNINGS`.
-    Warnings {
-        /// Only their number.
-        count: bool,
-    },
-    /// ERRORS.
-    Errors {
-        /// Only their number.
-        count: bool,
-    },
-    /// [STORAGE] ENGINES.
-    Engines,
-    /// CHARSET / CHARACTER SET.
-    Charset,
-    /// COLLATION.
-    Collation,
-    /// PLUGINS.
-    Plugins,
-    /// PRIVILEGES.
-    Privileges,
-    /// GRANTS [FOR user]; `ALL GRANTS`.
-    Grants {
-        /// User and host as written.
-        user: Option<String>,
-        /// ALL.
-        all: bool,
-    },
-    /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
-    Functions {
-        /// FULL.
-        full: bool,
-        /// Database.
-        from: Option<Name>,
-    },
-    /// TRIGGERS [FROM db].
-    Triggers,
-    /// EVENTS [FROM db].
-    Events,
-    /// PROCEDURE STATUS / FUNCTION STATUS / PACKAGE STATUS.
-    ProcedureStatus,
-    /// OPEN TABLES.
-    OpenTables,
-    /// CATALOGS.
-    Catalogs,
-    /// BACKENDS.
-    Backends,
-    /// FRONTENDS.
-    Frontends,
-    /// `[QUERY|LOAD] PROFILE ['/id']` and PROFILES.
-    Profile {
-        /// Id or path as written.
-        id: Option<String>,
-        /// The list, not one profile.
-        list: bool,
-    },
-    /// `TABLET`, `DATA`, `LOAD`, `PROC '/x'` and other admin forms: words upper case, names as written.
-    Other(String),
-}
-
-/// What DESCRIBE describes.
-#[derive(Debug, Clone, PartialEq)]
-pub enum DescribeTarget {
-    /// A table, and one column or a LIKE pattern of it.
-    Table {
-        /// The table.
-        name: Name,
-        /// Column or pattern.
-        column: Option<String>,
-    },
-    /// A path in quotes, or `FUNCTION files(...)`: described as `SELECT * FROM ...`.
-    Query(QueryText),
 }
 
 /// One part of SET.

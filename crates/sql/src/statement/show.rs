@@ -1,0 +1,224 @@
+//! SHOW and DESCRIBE.
+
+use sqlparser::ast;
+
+use super::{Literal, Name, QueryText, Scope};
+
+/// LIKE or WHERE behind SHOW.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ShowFilter {
+    /// LIKE 'pattern'.
+    Like(String),
+    /// WHERE over the result's own columns.
+    Where(ast::Expr),
+}
+
+/// SHOW.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Show {
+    /// What is shown.
+    pub kind: ShowKind,
+    /// LIKE or WHERE.
+    pub filter: Option<ShowFilter>,
+    /// ORDER BY: names of the result's columns, and whether descending.
+    pub order_by: Vec<(String, bool)>,
+    /// LIMIT: offset and count.
+    pub limit: Option<(u64, u64)>,
+}
+
+/// What SHOW shows.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ShowKind {
+    /// DATABASES / SCHEMAS [FROM catalog].
+    Databases {
+        /// Catalog.
+        from: Option<Name>,
+    },
+    /// [FULL] TABLES [FROM db].
+    Tables {
+        /// FULL.
+        full: bool,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// VIEWS [FROM db].
+    Views {
+        /// Database.
+        from: Option<Name>,
+    },
+    /// TABLE STATUS [FROM db].
+    TableStatus {
+        /// Database.
+        from: Option<Name>,
+    },
+    /// CREATE TABLE t.
+    CreateTable(Name),
+    /// CREATE VIEW v.
+    CreateView(Name),
+    /// CREATE DATABASE d.
+    CreateDatabase(Name),
+    /// [FULL] COLUMNS / FIELDS FROM t [FROM db].
+    Columns {
+        /// FULL.
+        full: bool,
+        /// The table, its database merged in.
+        table: Name,
+    },
+    /// INDEX / INDEXES / KEYS FROM t.
+    Index(Name),
+    /// [TEMPORARY] PARTITIONS [FROM] t.
+    Partitions {
+        /// The table.
+        table: Name,
+        /// TEMPORARY.
+        temporary: bool,
+        /// Hive's `PARTITION (k=v)`.
+        spec: Vec<(String, Literal)>,
+    },
+    /// TABLETS FROM t [PARTITION (p, ...)], also `TABLET FROM t`.
+    Tablets {
+        /// The table.
+        table: Name,
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+    },
+    /// TABLET id.
+    Tablet(u64),
+    /// DATA [FROM t] [ALL].
+    Data {
+        /// The table; `None` for all of the database.
+        table: Option<Name>,
+        /// ALL: with what is no longer in use.
+        all: bool,
+    },
+    /// LOAD / STREAM LOAD [FROM db].
+    Load {
+        /// STREAM.
+        stream: bool,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// `LOAD WARNINGS ON 'url'` or `LOAD WARNINGS [FROM db] WHERE ...`.
+    LoadWarnings {
+        /// Database.
+        from: Option<Name>,
+        /// The error URL.
+        url: Option<String>,
+    },
+    /// TRANSACTION [FROM db].
+    Transaction {
+        /// Database.
+        from: Option<Name>,
+    },
+    /// ALTER TABLE COLUMN | ROLLUP | MATERIALIZED VIEW | OPTIMIZE [FROM db].
+    AlterTable {
+        /// Which of them, upper case.
+        job: String,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// TABLE STATS t.
+    TableStats(Name),
+    /// COLUMN [CACHED] STATS t [(columns)].
+    ColumnStats {
+        /// The table.
+        table: Name,
+        /// Columns; empty for all.
+        columns: Vec<String>,
+    },
+    /// REPLICA STATUS | DISTRIBUTION FROM t [PARTITION (p, ...)], also behind ADMIN.
+    Replicas {
+        /// DISTRIBUTION.
+        distribution: bool,
+        /// The table.
+        table: Name,
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+    },
+    /// [FRONTEND|BACKEND] CONFIG, also behind ADMIN.
+    Config {
+        /// BACKEND.
+        backend: bool,
+    },
+    /// [GLOBAL|SESSION] VARIABLES.
+    Variables(Scope),
+    /// [GLOBAL|SESSION] STATUS.
+    Status(Scope),
+    /// [FULL] PROCESSLIST.
+    Processlist {
+        /// FULL.
+        full: bool,
+    },
+    /// WARNINGS; `count` for `SHOW COUNT(*) WARNINGS`.
+    Warnings {
+        /// Only their number.
+        count: bool,
+    },
+    /// ERRORS.
+    Errors {
+        /// Only their number.
+        count: bool,
+    },
+    /// [STORAGE] ENGINES.
+    Engines,
+    /// CHARSET / CHARACTER SET.
+    Charset,
+    /// COLLATION.
+    Collation,
+    /// PLUGINS.
+    Plugins,
+    /// PRIVILEGES.
+    Privileges,
+    /// GRANTS [FOR user]; `ALL GRANTS`.
+    Grants {
+        /// User and host as written.
+        user: Option<String>,
+        /// ALL.
+        all: bool,
+    },
+    /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.
+    Functions {
+        /// FULL.
+        full: bool,
+        /// Database.
+        from: Option<Name>,
+    },
+    /// TRIGGERS [FROM db].
+    Triggers,
+    /// EVENTS [FROM db].
+    Events,
+    /// PROCEDURE STATUS / FUNCTION STATUS / PACKAGE STATUS.
+    ProcedureStatus,
+    /// OPEN TABLES.
+    OpenTables,
+    /// CATALOGS.
+    Catalogs,
+    /// BACKENDS.
+    Backends,
+    /// FRONTENDS.
+    Frontends,
+    /// `[QUERY|LOAD] PROFILE ['/id']` and PROFILES.
+    Profile {
+        /// Id or path as written.
+        id: Option<String>,
+        /// The list, not one profile.
+        list: bool,
+    },
+    /// `PROC '/x'` and other admin forms: words upper case, names as written.
+    Other(String),
+}
+
+/// What DESCRIBE describes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DescribeTarget {
+    /// A table, and one column or a LIKE pattern of it.
+    Table {
+        /// The table.
+        name: Name,
+        /// Column or pattern.
+        column: Option<String>,
+    },
+    /// A path in quotes, or `FUNCTION files(...)`: described as `SELECT * FROM ...`.
+    Query(QueryText),
+}
