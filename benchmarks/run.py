@@ -55,7 +55,7 @@ def make_data(directory, generator, size, lineorder_scale, hits_rows, needed):
     if "lineorder" in needed:
         generate(paths["lineorder"], "lineorder", "--scale", str(lineorder_scale))
     if "hits" in needed:
-        generate(paths["hits"], "hits", "--rows", str(hits_rows))
+        generate(paths["hits"], "narrow-hits", "--rows", str(hits_rows))
     paths = {name: path for name, path in paths.items() if name in needed}
     for path in paths.values():
         with open(path, "rb") as file:

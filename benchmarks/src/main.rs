@@ -1,9 +1,11 @@
-//! `dipper-gen`: the data that the benchmarks read. Deterministic by seed, streaming, one core.
+//! `dipper-gen`: the data that the benchmarks read. Deterministic by seed, streaming.
 
 mod hits;
-mod lineorder;
+mod narrow_hits;
 mod page_views;
+mod parallel;
 mod random;
+mod ssb;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,6 +22,9 @@ struct Args {
     /// Changes every value.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
+    /// Threads for hits and SSB; the bytes are the same for every number.
+    #[arg(long, global = true, default_value_t = 2)]
+    threads: usize,
     #[command(subcommand)]
     what: What,
 }
@@ -71,8 +76,41 @@ enum What {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Rows shaped like ClickBench's `hits`, as Parquet; about 1 in 100 URLs contains `google`.
+    /// Tables of the Star Schema Benchmark as dbgen writes them: `NAME.tbl`, fields between `|`, one behind the last too.
+    Ssb {
+        /// Scale factor, also a fraction: 6,000,000 order lines each.
+        #[arg(long, default_value_t = 1.0)]
+        scale: f64,
+        /// Directory to write into; created.
+        #[arg(long)]
+        out: PathBuf,
+        /// Which tables; all five if not given.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        tables: Vec<ssb::Table>,
+    },
+    /// Parts for key look-ups: SSB's 9 columns between `|`, the key counts from 1.
+    RowPart {
+        /// Rows to write.
+        #[arg(long, default_value_t = 32_000_000)]
+        rows: u64,
+        /// File to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// ClickBench's `hits` as TSV: 105 columns, about 750 bytes a row.
     Hits {
+        /// Rows to write.
+        #[arg(long, conflicts_with = "bytes", required_unless_present = "bytes")]
+        rows: Option<u64>,
+        /// Stop at the first row that reaches this size.
+        #[arg(long)]
+        bytes: Option<u64>,
+        /// File to write.
+        #[arg(long)]
+        out: PathBuf,
+    },
+    /// Ten columns shaped like `hits`, as Parquet; about 1 in 100 URLs contains `google`.
+    NarrowHits {
         /// Rows to write.
         #[arg(long, default_value_t = 5_000_000)]
         rows: u64,
@@ -127,7 +165,7 @@ pub(crate) fn stream(out: &mut impl Write, mut fill: impl FnMut(&mut Vec<u8>) ->
 }
 
 fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
-    let seed = args.seed;
+    let (seed, threads) = (args.seed, args.threads);
     let (rows, bytes) = match args.what {
         What::Hive { bytes, out, partitions } => page_views::write_hive(seed, bytes, &out, partitions)?,
         What::Csv { rows, out, quoted } => page_views::write_csv(seed, rows, &mut create(&out)?, quoted)?,
@@ -135,9 +173,27 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
             page_views::write_parquet(seed, rows, create(&out)?, codec.properties())?;
             (rows, fs::metadata(&out)?.len())
         }
-        What::Lineorder { scale, out } => lineorder::write(seed, scale, &mut create(&out)?)?,
-        What::Hits { rows, out, codec } => {
-            hits::write(seed, rows, create(&out)?, codec.properties())?;
+        What::Lineorder { scale, out } => {
+            let comma = ssb::Style { separator: b',', trailing: false };
+            ssb::write(seed, ssb::Table::Lineorder, scale, comma, threads, &mut create(&out)?)?
+        }
+        What::Ssb { scale, out, tables } => {
+            let (mut rows, mut bytes) = (0, 0);
+            let tables = if tables.is_empty() { ssb::Table::value_variants().to_vec() } else { tables };
+            for table in tables {
+                let path = out.join(format!("{}.tbl", format!("{table:?}").to_lowercase()));
+                let written = ssb::write(seed, table, scale, ssb::DBGEN, threads, &mut create(&path)?)?;
+                (rows, bytes) = (rows + written.0, bytes + written.1);
+            }
+            (rows, bytes)
+        }
+        What::RowPart { rows, out } => ssb::write_row_part(seed, rows, threads, &mut create(&out)?)?,
+        What::Hits { rows, bytes, out } => {
+            let until = rows.map_or(parallel::Until::Bytes(bytes.unwrap_or(0)), parallel::Until::Units);
+            hits::write(seed, until, threads, &mut create(&out)?)?
+        }
+        What::NarrowHits { rows, out, codec } => {
+            narrow_hits::write(seed, rows, create(&out)?, codec.properties())?;
             (rows, fs::metadata(&out)?.len())
         }
     };

@@ -34,6 +34,26 @@ impl Random {
         (((x * x) >> 32) * below) >> 32
     }
 
+    /// As `skewed`, steeper: the cube of a uniform number, as search phrases and regions are spread.
+    #[inline]
+    pub fn steep(&mut self, below: u64) -> u64 {
+        let x = self.next() >> 32;
+        (((((x * x) >> 32) * x) >> 32) * below) >> 32
+    }
+
+    /// A value of a table of (value, weight); weights count out of `total`, what is left over is `None`.
+    #[inline]
+    pub fn weighted<T: Copy>(&mut self, total: u64, table: &[(T, u64)]) -> Option<T> {
+        let mut left = self.below(total);
+        for &(value, weight) in table {
+            if left < weight {
+                return Some(value);
+            }
+            left -= weight;
+        }
+        None
+    }
+
     /// True once in `n` times.
     #[inline]
     pub fn one_in(&mut self, n: u64) -> bool {
@@ -62,6 +82,15 @@ pub fn push_number(out: &mut Vec<u8>, value: u64) {
         }
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a number with a minus where it needs one.
+#[inline]
+pub fn push_signed(out: &mut Vec<u8>, value: i64) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    push_number(out, value.unsigned_abs());
 }
 
 /// Appends a number with leading zeros up to `width` digits.
