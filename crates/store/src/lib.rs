@@ -4,5 +4,6 @@ pub mod catalog;
 pub mod chain;
 mod checksum;
 pub mod local;
+pub mod sketch;
 pub mod table;
 pub mod types;
