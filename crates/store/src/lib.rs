@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod chain;
 mod checksum;
 pub mod local;
+pub mod merge;
 pub mod sketch;
 pub mod table;
 pub mod types;

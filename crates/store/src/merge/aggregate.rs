@@ -1,0 +1,162 @@
+//! Rows with equal keys become one: the merge rules of AGGREGATE tables, a column at a time.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::builder::BinaryViewBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, UInt32Array};
+use arrow_buffer::ArrowNativeType;
+use arrow_ord::ord::make_comparator;
+use arrow_schema::{DataType, SortOptions};
+use arrow_select::take::take;
+
+use super::MergeError;
+use crate::sketch::{SketchError, bitmap_union, hll_union};
+use crate::table::schema::{Aggregate, TableColumn, TableSchema};
+use crate::types::SqlType;
+
+/// Merges the rows of each group. `starts`: the first row of each, ascending, the first is 0; rows of a group are in
+/// order of age. NULLs take part only in REPLACE; a group without values is NULL.
+pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32]) -> Result<RecordBatch, MergeError> {
+    let groups = Groups { starts, rows: batch.num_rows() as u32 };
+    let firsts = UInt32Array::from(starts.to_vec());
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    for (i, (column, array)) in schema.columns.iter().zip(batch.columns()).enumerate() {
+        columns.push(match column.aggregate {
+            _ if i < schema.keys => take(array, &firsts, None)?,
+            None => return Err(MergeError::NoRule { column: column.name.clone() }),
+            Some(Aggregate::Sum) => sum(column, array, &groups)?,
+            Some(Aggregate::Min) => choose_best(array, &groups, Ordering::Less)?,
+            Some(Aggregate::Max) => choose_best(array, &groups, Ordering::Greater)?,
+            Some(Aggregate::Replace) => choose(array, groups.iter().map(|(_, end)| end - 1))?,
+            Some(Aggregate::ReplaceIfNotNull) => {
+                choose(array, groups.iter().map(|(start, end)| groups.last_valid(array, start, end).unwrap_or(start)))?
+            }
+            Some(Aggregate::HllUnion) => union(column, array, &groups, |values| hll_union(values.iter().copied()))?,
+            Some(Aggregate::BitmapUnion) => {
+                union(column, array, &groups, |values| bitmap_union(values.iter().copied()))?
+            }
+        });
+    }
+    Ok(RecordBatch::try_new(batch.schema(), columns)?)
+}
+
+struct Groups<'a> {
+    starts: &'a [u32],
+    rows: u32,
+}
+
+impl Groups<'_> {
+    /// First row and the row behind the last one, of each group.
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.rows]);
+        self.starts.iter().copied().zip(ends)
+    }
+
+    fn last_valid(&self, array: &ArrayRef, start: u32, end: u32) -> Option<u32> {
+        (start..end).rev().find(|i| array.is_valid(*i as usize))
+    }
+}
+
+fn choose(array: &ArrayRef, rows: impl Iterator<Item = u32>) -> Result<ArrayRef, MergeError> {
+    Ok(take(array, &UInt32Array::from_iter_values(rows), None)?)
+}
+
+/// The value of each group that is `better` than all others of it, in the order of ORDER BY.
+fn choose_best(array: &ArrayRef, groups: &Groups<'_>, better: Ordering) -> Result<ArrayRef, MergeError> {
+    let compare = make_comparator(array, array, SortOptions::default())?;
+    let best = |(start, end)| {
+        let mut valid = (start..end).filter(|i| array.is_valid(*i as usize));
+        let first = valid.next().unwrap_or(start);
+        valid.fold(first, |best, i| if compare(i as usize, best as usize) == better { i } else { best })
+    };
+    choose(array, groups.iter().map(best))
+}
+
+/// SUM in the column's own type; a sum that does not fit is an error.
+fn sum(column: &TableColumn, array: &ArrayRef, groups: &Groups<'_>) -> Result<ArrayRef, MergeError> {
+    macro_rules! integers {
+        ($t:ty) => {
+            add::<$t>(array, groups, |a, b| a.checked_add(b))
+        };
+    }
+    let summed = match array.data_type() {
+        DataType::Int8 => integers!(Int8Type),
+        DataType::Int16 => integers!(Int16Type),
+        DataType::Int32 => integers!(Int32Type),
+        DataType::Int64 => integers!(Int64Type),
+        DataType::UInt64 => integers!(UInt64Type),
+        DataType::Float32 => add::<Float32Type>(array, groups, |a, b| Some(a + b)),
+        DataType::Float64 => add::<Float64Type>(array, groups, |a, b| Some(a + b)),
+        DataType::Decimal128(p, _) => add::<Decimal128Type>(array, groups, |a, b| {
+            a.checked_add(b).filter(|sum| Decimal128Type::is_valid_decimal_precision(*sum, *p))
+        }),
+        DataType::Decimal256(p, _) => add::<Decimal256Type>(array, groups, |a, b| {
+            let fits = |sum: &arrow_buffer::i256| match column.data_type {
+                SqlType::LargeInt => sum.to_i128().is_some(),
+                _ => Decimal256Type::is_valid_decimal_precision(*sum, *p),
+            };
+            a.checked_add(b).filter(fits)
+        }),
+        _ => return Err(MergeError::NoRule { column: column.name.clone() }),
+    };
+    summed.ok_or_else(|| MergeError::Overflow { column: column.name.clone(), data_type: column.data_type.to_string() })
+}
+
+fn add<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    groups: &Groups<'_>,
+    add: impl Fn(T::Native, T::Native) -> Option<T::Native>,
+) -> Option<ArrayRef>
+where
+    T::Native: ArrowNativeType,
+{
+    let array = array.as_primitive::<T>();
+    let values = array.values();
+    let mut sums = Vec::with_capacity(groups.starts.len());
+    for (start, end) in groups.iter() {
+        let (start, end) = (start as usize, end as usize);
+        if end - start == 1 {
+            sums.push(array.is_valid(start).then(|| values[start]));
+            continue;
+        }
+        let mut sum = None;
+        for i in (start..end).filter(|i| array.is_valid(*i)) {
+            sum = Some(match sum {
+                None => values[i],
+                Some(sum) => add(sum, values[i])?,
+            });
+        }
+        sums.push(sum);
+    }
+    let sums = PrimitiveArray::<T>::from_iter(sums).with_data_type(array.data_type().clone());
+    Some(Arc::new(sums))
+}
+
+fn union(
+    column: &TableColumn,
+    array: &ArrayRef,
+    groups: &Groups<'_>,
+    union: impl Fn(&[&[u8]]) -> Result<Vec<u8>, SketchError>,
+) -> Result<ArrayRef, MergeError> {
+    let array = array.as_binary_view();
+    let mut builder = BinaryViewBuilder::with_capacity(groups.starts.len());
+    let mut values = Vec::new();
+    for (start, end) in groups.iter() {
+        values.clear();
+        values.extend((start..end).map(|i| i as usize).filter(|i| array.is_valid(*i)).map(|i| array.value(i)));
+        match values.as_slice() {
+            [] => builder.append_null(),
+            [one] => builder.append_value(one),
+            many => builder.append_value(
+                union(many).map_err(|source| MergeError::Sketch { column: column.name.clone(), source })?,
+            ),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}

@@ -1,0 +1,97 @@
+//! Where the rows of merged runs went.
+
+use roaring::RoaringBitmap;
+
+/// For each row of each run, the row of the output that it became or was merged into.
+///
+/// Each run keeps its order, so two sets say all: the rows that begin an output row, and these output rows. Memory: at
+/// worst about two bytes a row, next to nothing where runs do not interleave.
+#[derive(Debug, Clone, Default)]
+pub struct RowMap {
+    runs: Vec<RunMap>,
+    /// Rows of the output.
+    rows: u32,
+    /// Rows between two heads were merged into the first one's output row; else they were dropped.
+    merges: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct RunMap {
+    /// Rows of the run that are the run's first in their output row.
+    heads: RoaringBitmap,
+    /// Output rows; the n-th belongs to the n-th head.
+    outputs: RoaringBitmap,
+    /// Rows of the run up to the last one seen.
+    rows: u32,
+}
+
+impl RowMap {
+    pub(super) fn new(runs: usize, merges: bool) -> Self {
+        Self { runs: vec![RunMap::default(); runs], rows: 0, merges }
+    }
+
+    /// Number of output rows so far.
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// `len` rows of a run from `row` on became the output rows from `output` on.
+    pub(super) fn copied(&mut self, run: usize, row: u32, output: u32, len: u32) {
+        let run = &mut self.runs[run];
+        run.heads.insert_range(row..row + len);
+        run.outputs.insert_range(output..output + len);
+        run.rows = row + len;
+    }
+
+    /// A row of a run was merged into an output row.
+    pub(super) fn merged(&mut self, run: usize, row: u32, output: u32) {
+        let run = &mut self.runs[run];
+        if run.outputs.insert(output) {
+            run.heads.insert(row);
+        }
+        run.rows = row + 1;
+    }
+
+    pub(super) fn advance(&mut self, outputs: u32) {
+        self.rows += outputs;
+    }
+
+    /// More rows will be merged into the last output row.
+    pub(super) fn reopen_last(&mut self) {
+        self.rows -= 1;
+    }
+
+    /// The output rows that are gone once these rows of the runs are: one set for each run, in the numbering of the
+    /// merge's input. `None` if only some of the rows that were merged into one are gone: no row says what is left.
+    ///
+    /// # Panics
+    /// Unless there are as many sets as runs.
+    pub fn translate(&self, deleted: &[RoaringBitmap]) -> Option<RoaringBitmap> {
+        assert_eq!(deleted.len(), self.runs.len(), "one set of rows for each run");
+        let mut outputs = RoaringBitmap::new();
+        for (run, rows) in self.runs.iter().zip(deleted) {
+            for row in rows {
+                if !self.merges && !run.heads.contains(row) {
+                    continue;
+                }
+                let nth = run.heads.rank(row).checked_sub(1).and_then(|n| u32::try_from(n).ok());
+                outputs.extend(nth.and_then(|n| run.outputs.select(n)));
+            }
+        }
+        let whole = |output: u32| self.runs.iter().zip(deleted).all(|(run, rows)| run.is_gone(output, rows));
+        (!self.merges || outputs.iter().all(whole)).then_some(outputs)
+    }
+}
+
+impl RunMap {
+    /// Whether all rows that were merged into an output row are among these.
+    fn is_gone(&self, output: u32, rows: &RoaringBitmap) -> bool {
+        if !self.outputs.contains(output) {
+            return true;
+        }
+        let nth = (self.outputs.rank(output) - 1) as u32;
+        let first = self.heads.select(nth).unwrap_or(self.rows);
+        let end = self.heads.select(nth + 1).unwrap_or(self.rows);
+        rows.contains_range(first..end)
+    }
+}
