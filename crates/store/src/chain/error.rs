@@ -60,6 +60,14 @@ pub enum ChainError {
         /// Transaction.
         txn: super::TxnId,
     },
+    /// The transaction began too long ago: its id is below the horizon.
+    #[error("{path}: transaction {txn} took too long and is over; nothing was changed; repeat it")]
+    Expired {
+        /// Prefix of the chain.
+        path: String,
+        /// Transaction.
+        txn: super::TxnId,
+    },
     /// Several creators of one object were told that they made it, or none was.
     #[error(
         "{path}: {winners} of {racers} creators of one object won, expected 1; \

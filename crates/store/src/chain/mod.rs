@@ -177,16 +177,34 @@ impl<S: State> Chain<S> {
     /// nothing was changed.
     pub async fn commit(&self, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
         loop {
-            let txn = TxnId::fresh(self.inner.now.read().txns.horizon);
-            let (outcome, state) = self.run(txn, Op::Commit(change.clone())).await?;
-            return match outcome {
-                Outcome::Committed | Outcome::Unchanged => Ok(state),
-                Outcome::Refused(e) => Err(CommitError::Refused(e)),
-                Outcome::Expired => continue, // the horizon passed it before it was ever put: as if it had not begun
-                Outcome::Aborted => Err(ChainError::Aborted { path: self.inner.io.prefix(), txn }.into()),
-                Outcome::Unknown | Outcome::AlreadyCommitted => Err(self.inner.unknown(txn, "it is forgotten").into()),
-            };
+            match self.commit_as(TxnId::fresh(self.horizon()), change.clone()).await {
+                // The horizon passed it before it was ever put: as if it had not begun.
+                Err(CommitError::Chain(ChainError::Expired { .. })) => {}
+                other => return other,
+            }
         }
+    }
+
+    /// As [`commit`](Self::commit), under an id that the caller drew; again with the same id it is the same transaction,
+    /// unless it was refused.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit), and [`ChainError::Expired`] for an id below the horizon.
+    pub async fn commit_as(&self, txn: TxnId, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
+        let (outcome, state) = self.run(txn, Op::Commit(change)).await?;
+        let path = self.inner.io.prefix();
+        match outcome {
+            Outcome::Committed | Outcome::Unchanged => Ok(state),
+            Outcome::Refused(e) => Err(CommitError::Refused(e)),
+            Outcome::Expired => Err(ChainError::Expired { path, txn }.into()),
+            Outcome::Aborted => Err(ChainError::Aborted { path, txn }.into()),
+            Outcome::Unknown | Outcome::AlreadyCommitted => Err(self.inner.unknown(txn, "it is forgotten").into()),
+        }
+    }
+
+    /// Transactions below are forgotten, and never committed any more.
+    pub fn horizon(&self) -> TxnId {
+        self.inner.now.read().txns.horizon
     }
 
     /// Sees to it that a transaction of any writer is never committed from now on; false if it was before.
@@ -442,6 +460,7 @@ fn copy(e: &ChainError) -> ChainError {
             ChainError::Unknown { path: path.clone(), txn: *txn, reason: reason.clone() }
         }
         ChainError::Aborted { path, txn } => ChainError::Aborted { path: path.clone(), txn: *txn },
+        ChainError::Expired { path, txn } => ChainError::Expired { path: path.clone(), txn: *txn },
         ChainError::NoPutIfAbsent { path, winners, racers } => {
             ChainError::NoPutIfAbsent { path: path.clone(), winners: *winners, racers: *racers }
         }

@@ -187,3 +187,20 @@ pub(crate) mod base64_bytes {
         STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)
     }
 }
+
+/// A list of shared values, as a list of values.
+pub(crate) mod arc_list {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<T: Serialize, S: Serializer>(list: &[Arc<T>], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(list.iter().map(|item| &**item))
+    }
+
+    pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Arc<T>>, D::Error> {
+        Ok(Vec::<T>::deserialize(from)?.into_iter().map(Arc::new).collect())
+    }
+}

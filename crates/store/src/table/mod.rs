@@ -1,4 +1,29 @@
-//! Native tables: what their chains say.
+//! Native tables: what their chains say, and how it changes.
+//!
+//! A table is a chain ([`crate::chain`]) below `t/<table id>/` and the objects that its state names in `t/<table id>/d/`.
+//! A [`Table`] is one process's view of it; a [`TableState`] is what it says at one version; a [`TableChange`] is what
+//! one transaction does.
+//!
+//! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
+//! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
+//! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain
 
+mod change;
 pub mod data;
+mod error;
+mod handle;
+mod order;
 pub mod schema;
+mod segments;
+mod state;
+mod stats;
+
+pub use change::{Deletes, Input, Reads, Replace, Replaced, Rowset, TableChange};
+pub use error::{Refused, TableError};
+pub use handle::{LOAD_TIME_MAX, Table, table_path};
+pub use order::compare_text;
+pub use segments::SegmentRef;
+pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
+
+#[cfg(test)]
+mod tests;

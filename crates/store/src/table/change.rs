@@ -1,0 +1,772 @@
+//! Changes of a table, and how they alter its state.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::data::{ColumnStats, DataObject, ObjectId, Rows, SegmentId, Tablet, arc_list};
+use super::error::Refused;
+use super::order::{overlap, same_cover};
+use super::schema::{Bounds, Model, Partition, PartitionId, TableSchema};
+use super::segments::{Item, entries};
+use super::state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
+use super::stats::Stats;
+use crate::chain::TxnId;
+use crate::types::SqlType;
+
+/// Rows to delete, by segment.
+pub type Deletes = BTreeMap<SegmentId, Rows>;
+
+/// Which rows a load takes the place of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replace {
+    /// None: rows are added.
+    #[default]
+    None,
+    /// All rows that are in these partitions when the load is committed.
+    Partitions(Vec<PartitionId>),
+    /// All rows of the table, temporary partitions left out.
+    All,
+}
+
+/// Old rows whose values a load was computed from (UPDATE, partial columns). The load is refused if they changed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reads {
+    /// [`TableState::seq`] of the state they were read from.
+    pub seq: u64,
+    /// How many there were; each is one that the load replaces.
+    pub rows: u64,
+}
+
+/// What a load brings. One that replaces rows by key is given to [`Table::publish_replacing`](super::Table).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rowset {
+    /// The transaction; its objects carry it in their names.
+    pub txn: TxnId,
+    /// The objects, all of them durable.
+    #[serde(with = "arc_list")]
+    pub objects: Vec<Arc<DataObject>>,
+    /// What is known of the columns of all its rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stats: Vec<ColumnStats>,
+    /// What it takes the place of.
+    #[serde(default)]
+    pub replaces: Replace,
+    /// The label it was begun with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The least value that AUTO_INCREMENT stands at afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_increment: Option<i64>,
+    /// Old rows that it was computed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Reads>,
+}
+
+/// Merge-on-write: what a load deletes, computed on the state with that `seq`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replaced {
+    /// [`TableState::seq`] of the state; refused if segments were added to the load's tablets since.
+    pub base: u64,
+    /// Rows of older segments, and of the load's own.
+    pub deletes: Deletes,
+}
+
+/// An input of a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Its deleted rows when it was read, or up to which later deletions were carried over into the output.
+    pub deleted_rows: u64,
+}
+
+/// A change of a table. What it is computed on is named in it: it is refused where that is no longer so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TableChange {
+    /// The first change of a chain.
+    Create {
+        /// Definition.
+        schema: TableSchema,
+        /// Partitions with ids of their own.
+        partitions: Vec<Partition>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Adds the rows of a load.
+    Load {
+        /// What it brings.
+        rowset: Rowset,
+        /// What it deletes; `None` for a load that replaces no rows by key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaced: Option<Replaced>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Keeps a load until it is committed or aborted.
+    Prepare {
+        /// What it brings.
+        rowset: Rowset,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Adds the rows of a prepared load.
+    CommitPrepared {
+        /// The load's transaction.
+        txn: TxnId,
+        /// As in [`TableChange::Load`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaced: Option<Replaced>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Forgets a prepared load.
+    AbortPrepared {
+        /// The load's transaction.
+        txn: TxnId,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Deletes rows.
+    Delete {
+        /// Where it looked for them; empty for the whole table.
+        partitions: Vec<PartitionId>,
+        /// The rows with the state they were computed on.
+        replaced: Replaced,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Puts segments in the place of others with the same rows.
+    Compact {
+        /// What was read.
+        inputs: Vec<Input>,
+        /// What was written: the inputs' rows that were not deleted.
+        #[serde(with = "arc_list")]
+        outputs: Vec<Arc<DataObject>>,
+        /// Rows of outputs that were deleted in their inputs after these were read.
+        deletes: Deletes,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Another definition. Columns keep their ids.
+    Schema {
+        /// Version of the definition that it is made from.
+        expected: u64,
+        /// The definition; its version is the next one.
+        schema: TableSchema,
+    },
+    /// Adds partitions; they get ids of their own.
+    AddPartitions {
+        /// The partitions; their `id` says nothing.
+        partitions: Vec<Partition>,
+        /// Those whose name or whose values are there already are left out instead of refused (IF NOT EXISTS, AUTO
+        /// PARTITION).
+        if_not_exists: bool,
+    },
+    /// Drops partitions with their rows.
+    DropPartitions {
+        /// The partitions.
+        partitions: Vec<PartitionId>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Renames a partition.
+    RenamePartition {
+        /// The partition.
+        partition: PartitionId,
+        /// Its new name.
+        name: String,
+    },
+    /// Temporary partitions take the place of others, which are dropped with their rows.
+    ReplacePartitions {
+        /// The partitions that go.
+        partitions: Vec<PartitionId>,
+        /// The temporary partitions that come.
+        by: Vec<PartitionId>,
+        /// Refused unless both hold the same values.
+        strict_range: bool,
+        /// Each that comes takes the name of the one at its place.
+        keep_names: bool,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Sets (`Some`) and removes (`None`) properties of partitions.
+    PartitionProperties {
+        /// The partitions.
+        partitions: Vec<PartitionId>,
+        /// The properties.
+        properties: BTreeMap<String, Option<String>>,
+    },
+    /// Removes all rows that are there when it is committed.
+    Truncate {
+        /// Only from these partitions; `None` for the whole table, temporary partitions left out.
+        partitions: Option<Vec<PartitionId>>,
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+    /// Takes values of AUTO_INCREMENT.
+    ReserveAutoIncrement {
+        /// The first one: the next value of the state.
+        from: i64,
+        /// How many.
+        values: u64,
+    },
+    /// Makes a version, and with it a newer horizon, and forgets objects that were removed before a time.
+    Forget {
+        /// Milliseconds since 1970, UTC.
+        removed_before_ms: i64,
+    },
+    /// Drops the table: all rows go, prepared loads too, and every later change is refused.
+    Tombstone {
+        /// Milliseconds since 1970, UTC.
+        at_ms: i64,
+    },
+}
+
+impl crate::chain::State for TableState {
+    type Change = TableChange;
+    type Error = Refused;
+    const FORMAT: u16 = 1;
+
+    fn apply(&mut self, change: &TableChange) -> Result<bool, Refused> {
+        if let TableChange::Create { schema, partitions, at_ms } = change {
+            return self.create(schema, partitions, *at_ms);
+        }
+        if self.schema.is_none() {
+            return Err(Refused::NotCreated);
+        }
+        if self.is_dropped() {
+            // Dropping twice is one drop.
+            return if matches!(change, TableChange::Tombstone { .. }) { Ok(false) } else { Err(Refused::Dropped) };
+        }
+        match change {
+            TableChange::Create { .. } => Err(Refused::AlreadyCreated),
+            TableChange::Load { rowset, replaced, at_ms } => self.load(rowset, replaced.as_ref(), *at_ms),
+            TableChange::Prepare { rowset, at_ms } => self.prepare(rowset, *at_ms),
+            TableChange::CommitPrepared { txn, replaced, at_ms } => {
+                let prepared = self.take_prepared(*txn, true, *at_ms)?;
+                self.load(&prepared.rowset, replaced.as_ref(), *at_ms)
+            }
+            TableChange::AbortPrepared { txn, at_ms } => {
+                let prepared = self.take_prepared(*txn, false, *at_ms)?;
+                prepared.rowset.objects.iter().for_each(|o| self.removed.push(o.id, *at_ms));
+                Ok(true)
+            }
+            TableChange::Delete { partitions, replaced, at_ms } => {
+                let within = |t: Tablet| partitions.is_empty() || partitions.contains(&t.partition);
+                self.check_base(replaced.base, within)?;
+                let deleted = self.delete(&replaced.deletes, *at_ms)?;
+                Ok(deleted > 0)
+            }
+            TableChange::Compact { inputs, outputs, deletes, at_ms } => self.compact(inputs, outputs, deletes, *at_ms),
+            TableChange::Schema { expected, schema } => self.alter(*expected, schema),
+            TableChange::AddPartitions { partitions, if_not_exists } => self.add_partitions(partitions, *if_not_exists),
+            TableChange::DropPartitions { partitions, at_ms } => {
+                self.check_partitions(partitions)?;
+                self.clear(|t| partitions.contains(&t.partition), *at_ms);
+                let all = Arc::make_mut(&mut self.partitions);
+                partitions.iter().for_each(|p| drop(all.remove(p)));
+                Ok(!partitions.is_empty())
+            }
+            TableChange::RenamePartition { partition, name } => self.rename_partition(*partition, name),
+            TableChange::ReplacePartitions { partitions, by, strict_range, keep_names, at_ms } => {
+                self.replace_partitions(partitions, by, *strict_range, *keep_names, *at_ms)
+            }
+            TableChange::PartitionProperties { partitions, properties } => {
+                self.check_partitions(partitions)?;
+                self.partition_properties(partitions, properties)
+            }
+            TableChange::Truncate { partitions, at_ms } => {
+                match partitions {
+                    None => self.clear_table(*at_ms),
+                    Some(list) => {
+                        self.check_partitions(list)?;
+                        self.clear(|t| list.contains(&t.partition), *at_ms);
+                    }
+                }
+                self.changed_ms = self.changed_ms.max(*at_ms);
+                Ok(true)
+            }
+            TableChange::ReserveAutoIncrement { from, values } => {
+                if *from != self.next_auto_increment {
+                    return Err(Refused::AutoIncrementMoved { expected: *from, found: self.next_auto_increment });
+                }
+                let next = i64::try_from(*values).ok().and_then(|n| from.checked_add(n));
+                self.next_auto_increment = next
+                    .ok_or_else(|| Refused::Invalid(format!("AUTO_INCREMENT has no {values} values after {from}")))?;
+                Ok(*values > 0)
+            }
+            TableChange::Forget { removed_before_ms } => {
+                self.removed.forget(*removed_before_ms);
+                Ok(true)
+            }
+            TableChange::Tombstone { at_ms } => {
+                self.clear(|_| true, *at_ms);
+                let prepared = std::mem::take(&mut self.prepared);
+                for object in prepared.values().flat_map(|p| &p.rowset.objects) {
+                    self.removed.push(object.id, *at_ms);
+                }
+                self.dropped_ms = Some(*at_ms);
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl TableState {
+    fn create(&mut self, schema: &TableSchema, partitions: &[Partition], at_ms: i64) -> Result<bool, Refused> {
+        if self.schema.is_some() {
+            return Err(Refused::AlreadyCreated);
+        }
+        check_schema(schema)?;
+        self.schema = Some(Arc::new(schema.clone()));
+        self.created_ms = at_ms;
+        self.changed_ms = at_ms;
+        if let Some(first) = schema.columns.iter().find_map(|c| c.auto_increment) {
+            self.next_auto_increment = first;
+        }
+        for p in partitions {
+            self.check_partition(p, None)?;
+            self.next_partition = self.next_partition.max(p.id.saturating_add(1));
+            if Arc::make_mut(&mut self.partitions).insert(p.id, Arc::new(p.clone())).is_some() {
+                return Err(Refused::Invalid(format!("two partitions have the id {}", p.id)));
+            }
+        }
+        Ok(true)
+    }
+
+    fn alter(&mut self, expected: u64, schema: &TableSchema) -> Result<bool, Refused> {
+        let old = Arc::clone(self.schema());
+        if old.version != expected {
+            return Err(Refused::SchemaChanged { expected, found: old.version });
+        }
+        if schema.version != expected + 1 {
+            let found = schema.version;
+            return Err(Refused::Invalid(format!("version {} of the definition follows, not {found}", expected + 1)));
+        }
+        check_schema(schema)?;
+        if schema.next_column < old.next_column {
+            return Err(Refused::Invalid("a definition cannot free the ids of columns".into()));
+        }
+        let reused = |c: &&super::schema::TableColumn| c.id < old.next_column && old.position(c.id).is_none();
+        if let Some(c) = schema.columns.iter().find(reused) {
+            return Err(Refused::Invalid(format!("column \"{}\" has the id of a dropped one", c.name)));
+        }
+        self.stats.follow(&old, schema);
+        self.schema = Some(Arc::new(schema.clone()));
+        Ok(true)
+    }
+
+    fn prepare(&mut self, rowset: &Rowset, at_ms: i64) -> Result<bool, Refused> {
+        self.check_load(rowset)?;
+        let prepared = Arc::new(Prepared { rowset: rowset.clone(), at_ms });
+        if Arc::make_mut(&mut self.prepared).insert(rowset.txn, prepared).is_some() {
+            return Err(Refused::Invalid(format!("transaction {} is prepared already", rowset.txn)));
+        }
+        Ok(true)
+    }
+
+    fn take_prepared(&mut self, txn: TxnId, committed: bool, at_ms: i64) -> Result<Arc<Prepared>, Refused> {
+        if !self.prepared.contains_key(&txn) {
+            return Err(Refused::NotPrepared { txn });
+        }
+        self.outcomes.forget(at_ms - OUTCOMES_KEPT_MS);
+        self.outcomes.push((txn, committed), at_ms);
+        Arc::make_mut(&mut self.prepared).remove(&txn).ok_or(Refused::NotPrepared { txn })
+    }
+
+    /// A load's objects belong to it, are new, and fit partitions, buckets and the definition as they are.
+    fn check_load(&self, rowset: &Rowset) -> Result<(), Refused> {
+        let mut ids = BTreeSet::new();
+        for o in &rowset.objects {
+            if o.id.txn != rowset.txn {
+                return Err(Refused::Invalid(format!("object {} is not of transaction {}", o.id, rowset.txn)));
+            }
+            if !ids.insert(o.id) || self.names_object(o.id) {
+                return Err(Refused::ObjectExists { object: o.id });
+            }
+            self.check_object(o)?;
+        }
+        if let Replace::Partitions(list) = &rowset.replaces {
+            self.check_partitions(list)?;
+        }
+        Ok(())
+    }
+
+    fn check_object(&self, o: &DataObject) -> Result<(), Refused> {
+        let version = self.schema().version;
+        if o.schema_version > version {
+            return Err(Refused::SchemaChanged { expected: o.schema_version, found: version });
+        }
+        for s in &o.segments {
+            let p = s.tablet.partition;
+            let there = self.partitions.get(&p);
+            let there = there.ok_or_else(|| Refused::PartitionNotFound { partition: p.to_string() })?;
+            if s.tablet.bucket >= there.buckets {
+                return Err(Refused::NoTablet { tablet: s.tablet });
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, rowset: &Rowset, replaced: Option<&Replaced>, at_ms: i64) -> Result<bool, Refused> {
+        self.check_load(rowset)?;
+        match &rowset.replaces {
+            Replace::None => {}
+            Replace::Partitions(list) => self.clear(|t| list.contains(&t.partition), at_ms),
+            Replace::All => self.clear_table(at_ms),
+        }
+        if let Some(r) = replaced {
+            let tablets: BTreeSet<Tablet> =
+                rowset.objects.iter().flat_map(|o| o.segments.iter().map(|s| s.tablet)).collect();
+            self.check_base(r.base, |t| tablets.contains(&t))?;
+            if let Some(reads) = rowset.reads {
+                self.check_reads(rowset, &reads, &r.deletes)?;
+            }
+        } else if self.schema().model == Model::Unique || rowset.reads.is_some() {
+            return Err(Refused::Invalid("a load that replaces rows by key says which rows it deletes".into()));
+        }
+        self.seq += 1;
+        let seq = self.seq;
+        let mut rows = 0;
+        for object in &rowset.objects {
+            rows += object.segments.iter().map(|s| u64::from(s.rows)).sum::<u64>();
+            let items = entries(object, 0..object.segments.len() as u32, seq, |_| seq);
+            self.rows += self.count(&items);
+            self.segments.insert(items);
+        }
+        if let Some(r) = replaced {
+            self.delete(&r.deletes, at_ms)?;
+        }
+        let schema = Arc::clone(self.schema());
+        self.stats.add(&schema, rows, &rowset.stats);
+        if let Some(next) = rowset.auto_increment {
+            self.next_auto_increment = self.next_auto_increment.max(next);
+        }
+        self.changed_ms = self.changed_ms.max(at_ms);
+        self.removed.forget(at_ms - 2 * READING_WINDOW_MS);
+        Ok(true)
+    }
+
+    /// Nothing came into these tablets after the base.
+    fn check_base(&self, base: u64, within: impl Fn(Tablet) -> bool) -> Result<(), Refused> {
+        if base > self.seq {
+            return Err(Refused::Invalid(format!("computed on commit {base}, the newest is {}", self.seq)));
+        }
+        let found = self.segments.added_after(base).filter(|i| within(i.segment().tablet)).map(|i| i.added).max();
+        found.map_or(Ok(()), |found| Err(Refused::Moved { base, found }))
+    }
+
+    /// Every old row that was read is there, alive, and was there when it was read.
+    fn check_reads(&self, rowset: &Rowset, reads: &Reads, deletes: &Deletes) -> Result<(), Refused> {
+        let mut found = 0;
+        for (id, rows) in deletes.iter().filter(|(id, _)| id.object.txn != rowset.txn) {
+            let Some(item) = self.segments.get(*id) else { continue };
+            let alive = match &item.deleted {
+                Some(dead) => rows.0.len() - rows.0.intersection_len(dead),
+                None => rows.0.len(),
+            };
+            if alive > 0 && item.seq > reads.seq {
+                return Err(Refused::RowsChanged { expected: reads.rows, found: 0 });
+            }
+            found += alive;
+        }
+        if found == reads.rows { Ok(()) } else { Err(Refused::RowsChanged { expected: reads.rows, found }) }
+    }
+
+    /// Sets bits; the number of rows that were alive before. A segment without living rows stays: its keys still decide
+    /// by their sequence until a compaction drops it.
+    fn delete(&mut self, deletes: &Deletes, at_ms: i64) -> Result<u64, Refused> {
+        let mut total = 0;
+        for (id, rows) in deletes {
+            let temporary = |s: &Self, p| s.partitions.get(&p).is_some_and(|p| p.temporary);
+            let item = self.segments.get(*id).ok_or(Refused::SegmentGone { segment: *id })?;
+            let (own, partition) = (item.segment().rows, item.segment().tablet.partition);
+            if rows.0.max().is_some_and(|last| last >= own) {
+                return Err(Refused::Invalid(format!(
+                    "segment {id} has {own} rows, not one of number {:?}",
+                    rows.0.max()
+                )));
+            }
+            let added = item.deleted.as_ref().map_or(rows.0.len(), |d| rows.0.len() - d.intersection_len(&rows.0));
+            if added == 0 {
+                continue;
+            }
+            let counts = !temporary(self, partition);
+            if let Some(item) = self.segments.get_mut(*id) {
+                let deleted = item.deleted.get_or_insert_default();
+                *Arc::make_mut(deleted) |= &rows.0;
+            }
+            self.rows -= if counts { added } else { 0 };
+            total += added;
+        }
+        if total > 0 {
+            self.changed_ms = self.changed_ms.max(at_ms);
+        }
+        Ok(total)
+    }
+
+    fn compact(
+        &mut self,
+        inputs: &[Input],
+        outputs: &[Arc<DataObject>],
+        deletes: &Deletes,
+        at_ms: i64,
+    ) -> Result<bool, Refused> {
+        let mut ages: HashMap<Tablet, u64> = HashMap::new();
+        let mut gone = Vec::with_capacity(inputs.len());
+        let mut rows_in = 0;
+        for input in inputs {
+            let Input { segment, deleted_rows } = *input;
+            let item = self.segments.remove(segment).ok_or(Refused::SegmentGone { segment })?;
+            let found = item.as_ref().deleted_rows();
+            if found != deleted_rows {
+                return Err(Refused::DeletesMoved { segment, expected: deleted_rows, found });
+            }
+            let age = ages.entry(item.segment().tablet).or_default();
+            *age = item.seq.max(*age);
+            rows_in += item.as_ref().live_rows();
+            gone.push(item);
+        }
+        self.rows -= self.count(&gone);
+        self.forget_objects(&gone, at_ms);
+        self.seq += 1;
+        let added = self.seq;
+        let mut rows_out = 0;
+        for object in outputs {
+            if self.names_object(object.id) {
+                return Err(Refused::ObjectExists { object: object.id });
+            }
+            self.check_object(object)?;
+            if let Some(s) = object.segments.iter().find(|s| !ages.contains_key(&s.tablet)) {
+                return Err(Refused::Invalid(format!("no input of the compaction is in tablet {:?}", s.tablet)));
+            }
+            let items = entries(object, 0..object.segments.len() as u32, added, |s| ages[&s.tablet]);
+            self.rows += self.count(&items);
+            rows_out += items.iter().map(|i| u64::from(i.segment().rows)).sum::<u64>();
+            self.segments.insert(items);
+        }
+        let changed_ms = self.changed_ms;
+        rows_out -= self.delete(deletes, at_ms)?;
+        self.changed_ms = changed_ms; // for a reader nothing changed
+        // Where rows of one key are merged, fewer come out.
+        let merges = self.schema().model != Model::Duplicate;
+        if rows_out > rows_in || rows_out < rows_in && !merges {
+            return Err(Refused::Invalid(format!("{rows_in} rows went into the compaction and {rows_out} came out")));
+        }
+        Ok(true)
+    }
+
+    /// Removes the segments of some tablets.
+    fn clear(&mut self, gone: impl Fn(Tablet) -> bool, at_ms: i64) {
+        let gone = self.segments.retain(|i| !gone(i.segment().tablet));
+        self.rows -= self.count(&gone);
+        self.forget_objects(&gone, at_ms);
+        if self.segments.len() == 0 {
+            self.stats = Stats::default();
+        }
+    }
+
+    fn clear_table(&mut self, at_ms: i64) {
+        let temporary: BTreeSet<PartitionId> = self.temporary_partitions().map(|p| p.id).collect();
+        self.clear(|t| !temporary.contains(&t.partition), at_ms);
+    }
+
+    /// Notes the objects that have no segment left.
+    fn forget_objects(&mut self, gone: &[Item], at_ms: i64) {
+        let objects: BTreeSet<ObjectId> = gone.iter().map(|i| i.id.object).collect();
+        for id in objects {
+            if !self.segments.has_object(id) {
+                self.removed.push(id, at_ms);
+            }
+        }
+    }
+
+    fn check_partitions(&self, ids: &[PartitionId]) -> Result<(), Refused> {
+        match ids.iter().find(|id| !self.partitions.contains_key(id)) {
+            Some(id) => Err(Refused::PartitionNotFound { partition: id.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    fn partition_types(&self) -> Vec<SqlType> {
+        let schema = self.schema();
+        let columns = schema.partition_by.iter().flat_map(|p| &p.columns);
+        columns.filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].data_type.clone()).collect()
+    }
+
+    /// Name, buckets and values of a partition fit beside the others of its kind; `but` is not looked at.
+    fn check_partition(&self, p: &Partition, but: Option<PartitionId>) -> Result<(), Refused> {
+        if p.name.is_empty() || p.buckets == 0 {
+            return Err(Refused::Invalid(format!("partition \"{}\" has no name or no buckets", p.name)));
+        }
+        if (p.bounds == Bounds::All) != self.schema().partition_by.is_none() {
+            let name = &p.name;
+            return Err(Refused::Invalid(format!("partition \"{name}\" does not fit how the table is partitioned")));
+        }
+        let types = self.partition_types();
+        let types: Vec<&SqlType> = types.iter().collect();
+        for other in self.partitions.values().filter(|o| Some(o.id) != but) {
+            if other.name.eq_ignore_ascii_case(&p.name) {
+                return Err(Refused::PartitionExists { partition: p.name.clone() });
+            }
+            if other.temporary != p.temporary {
+                continue;
+            }
+            match overlap(&types, &p.bounds, &other.bounds) {
+                Some(false) => {}
+                Some(true) => {
+                    let (partition, other) = (p.name.clone(), other.name.clone());
+                    return Err(Refused::PartitionsOverlap { partition, other });
+                }
+                None => {
+                    let name = &p.name;
+                    return Err(Refused::Invalid(format!("partition \"{name}\" has values of another type")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_partitions(&mut self, partitions: &[Partition], if_not_exists: bool) -> Result<bool, Refused> {
+        let mut changed = false;
+        for p in partitions {
+            match self.check_partition(p, None) {
+                Ok(()) => {}
+                Err(Refused::PartitionExists { .. } | Refused::PartitionsOverlap { .. }) if if_not_exists => {
+                    // The same values under another name do as well; values that overlap in part do not.
+                    let same = |o: &&Arc<Partition>| o.temporary == p.temporary && o.bounds == p.bounds;
+                    if self.partition_by_name(&p.name).is_none() && !self.partitions.values().any(|o| same(&o)) {
+                        self.check_partition(p, None)?;
+                    }
+                    continue;
+                }
+                Err(e) => return Err(e),
+            }
+            let id = self.next_partition;
+            let next = id.checked_add(1);
+            self.next_partition = next.ok_or_else(|| Refused::Invalid("no partition ids are left".into()))?;
+            Arc::make_mut(&mut self.partitions).insert(id, Arc::new(Partition { id, ..p.clone() }));
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    fn rename_partition(&mut self, id: PartitionId, name: &str) -> Result<bool, Refused> {
+        self.check_partitions(&[id])?;
+        let taken = self.partitions.values().any(|o| o.id != id && o.name.eq_ignore_ascii_case(name));
+        if taken {
+            return Err(Refused::PartitionExists { partition: name.to_string() });
+        }
+        if name.is_empty() {
+            return Err(Refused::Invalid("a partition's name is empty".into()));
+        }
+        self.alter_partition(id, |p| {
+            let changed = p.name != name;
+            p.name = name.to_string();
+            changed
+        })
+    }
+
+    fn alter_partition(&mut self, id: PartitionId, f: impl FnOnce(&mut Partition) -> bool) -> Result<bool, Refused> {
+        let found = Arc::make_mut(&mut self.partitions).get_mut(&id);
+        let found = found.ok_or_else(|| Refused::PartitionNotFound { partition: id.to_string() })?;
+        Ok(f(Arc::make_mut(found)))
+    }
+
+    fn partition_properties(
+        &mut self,
+        ids: &[PartitionId],
+        properties: &BTreeMap<String, Option<String>>,
+    ) -> Result<bool, Refused> {
+        let mut changed = false;
+        for id in ids {
+            changed |= self.alter_partition(*id, |p| {
+                let before = p.properties.clone();
+                for (key, value) in properties {
+                    match value {
+                        Some(v) => drop(p.properties.insert(key.clone(), v.clone())),
+                        None => drop(p.properties.remove(key)),
+                    }
+                }
+                p.properties != before
+            })?;
+        }
+        Ok(changed)
+    }
+
+    fn replace_partitions(
+        &mut self,
+        ids: &[PartitionId],
+        by: &[PartitionId],
+        strict_range: bool,
+        keep_names: bool,
+        at_ms: i64,
+    ) -> Result<bool, Refused> {
+        self.check_partitions(ids)?;
+        self.check_partitions(by)?;
+        let pick = |list: &[PartitionId]| -> Vec<Arc<Partition>> {
+            list.iter().filter_map(|id| self.partitions.get(id).cloned()).collect()
+        };
+        let (old, new) = (pick(ids), pick(by));
+        if old.iter().any(|p| p.temporary) || new.iter().any(|p| !p.temporary) {
+            return Err(Refused::Invalid("temporary partitions replace others, not the other way".into()));
+        }
+        if keep_names && old.len() != new.len() {
+            return Err(Refused::Invalid(format!("{} partitions cannot give their names to {}", old.len(), new.len())));
+        }
+        let types = self.partition_types();
+        let types: Vec<&SqlType> = types.iter().collect();
+        if strict_range {
+            let same = same_cover(&types, old.iter().map(|p| &p.bounds), new.iter().map(|p| &p.bounds));
+            if same != Some(true) {
+                let names =
+                    |list: &[Arc<Partition>]| list.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(Refused::CoverDiffers { replaced: names(&old), by: names(&new) });
+            }
+        }
+        self.clear(|t| ids.contains(&t.partition), at_ms);
+        let all = Arc::make_mut(&mut self.partitions);
+        ids.iter().chain(by).for_each(|id| drop(all.remove(id)));
+        for (i, p) in new.iter().enumerate() {
+            let name = if keep_names { old[i].name.clone() } else { p.name.clone() };
+            let p = Partition { name, temporary: false, ..(**p).clone() };
+            self.check_partition(&p, None)?;
+            Arc::make_mut(&mut self.partitions).insert(p.id, Arc::new(p));
+        }
+        let come: Vec<Item> =
+            self.segments.iter().filter(|i| by.contains(&i.segment().tablet.partition)).cloned().collect();
+        self.rows += self.count(&come);
+        self.changed_ms = self.changed_ms.max(at_ms);
+        Ok(!ids.is_empty() || !by.is_empty())
+    }
+}
+
+/// Columns have ids and names of their own, keys come first.
+fn check_schema(schema: &TableSchema) -> Result<(), Refused> {
+    let invalid = |why: String| Err(Refused::Invalid(why));
+    if schema.columns.is_empty() || schema.keys > schema.columns.len() {
+        return invalid(format!("{} columns cannot have {} keys", schema.columns.len(), schema.keys));
+    }
+    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for c in &schema.columns {
+        if c.id >= schema.next_column || !ids.insert(c.id) {
+            return invalid(format!("column \"{}\" has an id that is taken or not given out yet", c.name));
+        }
+        if !names.insert(c.name.to_lowercase()) {
+            return invalid(format!("two columns are called \"{}\"", c.name));
+        }
+    }
+    let named = schema.partition_by.iter().flat_map(|p| &p.columns).chain(&schema.sequence);
+    match named.copied().find(|id| !ids.contains(id)) {
+        Some(id) => invalid(format!("the definition names column {id}, which does not exist")),
+        None => Ok(()),
+    }
+}

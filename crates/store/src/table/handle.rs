@@ -1,0 +1,442 @@
+//! One process's view of a table.
+
+use std::error::Error;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use roaring::RoaringBitmap;
+
+use super::change::{Deletes, Input, Replace, Replaced, Rowset, TableChange};
+use super::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
+use super::error::{Refused, TableError};
+use super::schema::{Partition, PartitionId, TableSchema};
+use super::state::TableState;
+use crate::catalog::TableId;
+#[allow(unused_imports, reason = "for the documentation")]
+use crate::chain::ChainError;
+use crate::chain::{Chain, Options, TxnId};
+
+/// How often a change is computed anew when others were faster. One process lets its own changes through one by one, so
+/// only other processes count.
+const ATTEMPTS_MAX: u32 = 200;
+/// The longest time between the beginning of a load and its commit.
+pub const LOAD_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
+
+/// One process's view of a table; clones share it. A process opens each table once, so that its loads queue up instead of
+/// racing.
+#[derive(Clone, Debug)]
+pub struct Table {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: TableId,
+    store: Arc<dyn ObjectStore>,
+    chain: Chain<TableState>,
+    /// Held from computing a change on the newest state to its commit.
+    settling: tokio::sync::Mutex<()>,
+}
+
+/// The directory of a table's chain and data.
+pub fn table_path(id: TableId) -> Path {
+    Path::from("t").join(id.to_string())
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}
+
+impl Table {
+    /// Creates a table. Its id must be new: a catalog names it afterwards.
+    ///
+    /// # Errors
+    /// [`Refused::AlreadyCreated`], a definition that contradicts itself, or the store's error.
+    pub async fn create(
+        store: Arc<dyn ObjectStore>,
+        id: TableId,
+        schema: TableSchema,
+        partitions: Vec<Partition>,
+    ) -> Result<Self, TableError> {
+        let table = Self::connect(store, id, options()).await?;
+        table.commit(TableChange::Create { schema, partitions, at_ms: now_ms() }).await?;
+        Ok(table)
+    }
+
+    /// Opens a table, dropped or not.
+    ///
+    /// # Errors
+    /// [`TableError::NotFound`], or the store fails or holds damaged or newer objects.
+    pub async fn open(store: Arc<dyn ObjectStore>, id: TableId) -> Result<Self, TableError> {
+        Self::open_with(store, id, options()).await
+    }
+
+    /// As [`open`](Self::open), with other limits.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn open_with(store: Arc<dyn ObjectStore>, id: TableId, options: Options) -> Result<Self, TableError> {
+        let table = Self::connect(store, id, options).await?;
+        if !table.snapshot().is_created() {
+            return Err(TableError::NotFound { path: table_path(id).to_string() });
+        }
+        Ok(table)
+    }
+
+    pub(super) async fn connect(
+        store: Arc<dyn ObjectStore>,
+        id: TableId,
+        options: Options,
+    ) -> Result<Self, TableError> {
+        let chain = Chain::open(Arc::clone(&store), table_path(id), options).await?;
+        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling: tokio::sync::Mutex::default() }) })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> TableId {
+        self.inner.id
+    }
+
+    /// The store that it is on.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.inner.store
+    }
+
+    /// Where an object is.
+    pub fn data_path(&self, object: ObjectId) -> Path {
+        table_path(self.inner.id).join("d").join(format!("{object}.parquet"))
+    }
+
+    /// The newest state that this process knows. Costs nothing.
+    pub fn snapshot(&self) -> Arc<TableState> {
+        self.inner.chain.snapshot()
+    }
+
+    /// Number of the version that [`snapshot`](Self::snapshot) shows.
+    pub fn version(&self) -> u64 {
+        self.inner.chain.version()
+    }
+
+    /// The newest state there is: one LIST.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn refresh(&self) -> Result<Arc<TableState>, TableError> {
+        Ok(self.inner.chain.refresh().await?)
+    }
+
+    /// Begins a transaction: the id under which it writes its objects, and then commits. It is good for
+    /// [`LOAD_TIME_MAX`]; objects of a transaction that was not committed by then are deleted.
+    pub fn begin(&self) -> TxnId {
+        TxnId::fresh(self.horizon())
+    }
+
+    /// Transactions below are over: who has not been committed never will be. Prepared ones are kept by the state.
+    pub fn horizon(&self) -> TxnId {
+        self.inner.chain.horizon()
+    }
+
+    /// Commits a change that does not depend on rows; returns a state that has it. One that alters nothing makes no
+    /// version.
+    ///
+    /// # Errors
+    /// [`TableError::Refused`] on a state read after the call; of the chain's errors only [`ChainError::Unknown`] leaves
+    /// the outcome open.
+    pub async fn commit(&self, change: TableChange) -> Result<Arc<TableState>, TableError> {
+        Ok(self.inner.chain.commit(change).await?)
+    }
+
+    /// Commits a load that replaces no rows by key: into a DUPLICATE or AGGREGATE table.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit); [`ChainError::Expired`] after [`LOAD_TIME_MAX`], [`ChainError::Aborted`] if
+    /// another process aborted it.
+    pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
+        let txn = rowset.txn;
+        let change = TableChange::Load { rowset, replaced: None, at_ms: now_ms() };
+        Ok(self.inner.chain.commit_as(txn, change).await?)
+    }
+
+    /// Commits a load into a UNIQUE table.
+    ///
+    /// `resolve(state, after)` says which rows go because of the load: of segments in `state` that were added after
+    /// `after` ([`SegmentRef::added`](super::SegmentRef::added)` > after`), and of the load's own segments. It is called
+    /// with 0 first, and again with what came in meanwhile as long as others are faster.
+    ///
+    /// # Errors
+    /// As of [`publish`](Self::publish), [`TableError::Resolve`], and [`Refused::RowsChanged`] where the load has
+    /// [`Rowset::reads`]: then its rows must be computed anew.
+    pub async fn publish_replacing<F, Fut, E>(&self, rowset: Rowset, resolve: F) -> Result<Arc<TableState>, TableError>
+    where
+        F: FnMut(Arc<TableState>, u64) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let txn = rowset.txn;
+        let scope = Scope::of(&rowset);
+        let build = |replaced| TableChange::Load { rowset: rowset.clone(), replaced: Some(replaced), at_ms: now_ms() };
+        self.settle(txn, scope, resolve, build, |_, _| {}).await
+    }
+
+    /// Keeps a load for a later commit or abort, also over restarts. Its rows are invisible until then.
+    ///
+    /// # Errors
+    /// As of [`publish`](Self::publish).
+    pub async fn prepare(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
+        let txn = rowset.txn;
+        Ok(self.inner.chain.commit_as(txn, TableChange::Prepare { rowset, at_ms: now_ms() }).await?)
+    }
+
+    /// Commits a prepared load that replaces no rows by key.
+    ///
+    /// # Errors
+    /// [`Refused::NotPrepared`], else as of [`commit`](Self::commit).
+    pub async fn commit_prepared(&self, txn: TxnId) -> Result<Arc<TableState>, TableError> {
+        self.commit(TableChange::CommitPrepared { txn, replaced: None, at_ms: now_ms() }).await
+    }
+
+    /// Commits a prepared load into a UNIQUE table; `resolve` as of [`publish_replacing`](Self::publish_replacing).
+    ///
+    /// # Errors
+    /// [`Refused::NotPrepared`], else as of [`publish_replacing`](Self::publish_replacing).
+    pub async fn commit_prepared_replacing<F, Fut, E>(
+        &self,
+        txn: TxnId,
+        resolve: F,
+    ) -> Result<Arc<TableState>, TableError>
+    where
+        F: FnMut(Arc<TableState>, u64) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let state = self.snapshot();
+        let state = if state.prepared().contains_key(&txn) { state } else { self.refresh().await? };
+        let prepared = state.prepared().get(&txn).ok_or(Refused::NotPrepared { txn })?;
+        let scope = Scope::of(&prepared.rowset);
+        let build = |replaced| TableChange::CommitPrepared { txn, replaced: Some(replaced), at_ms: now_ms() };
+        self.settle(self.begin(), scope, resolve, build, |_, _| {}).await
+    }
+
+    /// Aborts a prepared load.
+    ///
+    /// # Errors
+    /// [`Refused::NotPrepared`], else as of [`commit`](Self::commit).
+    pub async fn abort_prepared(&self, txn: TxnId) -> Result<Arc<TableState>, TableError> {
+        self.commit(TableChange::AbortPrepared { txn, at_ms: now_ms() }).await
+    }
+
+    /// Sees to it that a transaction is never committed from now on; false if it was before (or was prepared).
+    ///
+    /// # Errors
+    /// [`ChainError::Unknown`] also when the horizon has passed the transaction.
+    pub async fn abort(&self, txn: TxnId) -> Result<bool, TableError> {
+        Ok(self.inner.chain.abort(txn).await?)
+    }
+
+    /// Deletes rows (DELETE FROM) in some partitions, or everywhere if none are named. `resolve` as of
+    /// [`publish_replacing`](Self::publish_replacing). Returns the state with the number of rows deleted.
+    ///
+    /// # Errors
+    /// As of [`publish_replacing`](Self::publish_replacing).
+    pub async fn delete<F, Fut, E>(
+        &self,
+        partitions: Vec<PartitionId>,
+        resolve: F,
+    ) -> Result<(Arc<TableState>, u64), TableError>
+    where
+        F: FnMut(Arc<TableState>, u64) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let scope = Scope { own: TxnId::default(), cleared: Replace::None };
+        let build = |replaced| TableChange::Delete { partitions: partitions.clone(), replaced, at_ms: now_ms() };
+        let mut deleted = 0;
+        let note = |state: &TableState, deletes: &Deletes| {
+            deleted = deletes.iter().map(|(id, rows)| alive(state, *id, &rows.0)).sum();
+        };
+        let state = self.settle(self.begin(), scope, resolve, build, note).await?;
+        Ok((state, deleted))
+    }
+
+    /// Puts segments in the place of others. `inputs` name the deletions that `outputs` leave out;
+    /// `carry(added)` gives the rows of outputs for rows of inputs that were deleted since, and is called again as long
+    /// as deletions are faster.
+    ///
+    /// # Errors
+    /// [`Refused::SegmentGone`] if an input was compacted or removed by another: the outputs are of no use then. Else as
+    /// of [`publish_replacing`](Self::publish_replacing).
+    pub async fn compact<F, Fut, E>(
+        &self,
+        txn: TxnId,
+        mut inputs: Vec<(SegmentId, Option<Arc<RoaringBitmap>>)>,
+        outputs: Vec<Arc<DataObject>>,
+        mut carry: F,
+    ) -> Result<Arc<TableState>, TableError>
+    where
+        F: FnMut(Deletes) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let _one = self.inner.settling.lock().await;
+        let mut deletes = Deletes::new();
+        let mut state = self.snapshot();
+        for _ in 0..ATTEMPTS_MAX {
+            let mut added = Deletes::new();
+            for (id, known) in &mut inputs {
+                let now = state.segment(*id).ok_or(Refused::SegmentGone { segment: *id })?.deleted;
+                if let Some(now) = now {
+                    let new = known.as_ref().map_or_else(|| (**now).clone(), |k| &**now - &**k);
+                    if !new.is_empty() {
+                        added.insert(*id, Rows(new));
+                        *known = Some(Arc::clone(now));
+                    }
+                }
+            }
+            if !added.is_empty() {
+                union(&mut deletes, carry(added).await.map_err(|e| TableError::Resolve(e.into()))?);
+            }
+            let change = TableChange::Compact {
+                inputs: inputs
+                    .iter()
+                    .map(|(segment, d)| Input { segment: *segment, deleted_rows: d.as_ref().map_or(0, |d| d.len()) })
+                    .collect(),
+                outputs: outputs.clone(),
+                deletes: deletes.clone(),
+                at_ms: now_ms(),
+            };
+            match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
+                Err(TableError::Refused(Refused::DeletesMoved { .. })) => state = self.snapshot(),
+                other => return other,
+            }
+        }
+        let (path, attempts) = (table_path(self.inner.id).to_string(), ATTEMPTS_MAX);
+        let (base, found) = (state.seq(), state.seq());
+        Err(TableError::Contended { path, attempts, last: Refused::Moved { base, found } })
+    }
+
+    /// Takes values of AUTO_INCREMENT that nobody else gets; gaps stay if they are not used.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub async fn reserve_auto_increment(&self, values: u64) -> Result<Range<i64>, TableError> {
+        let _one = self.inner.settling.lock().await;
+        let mut attempt = 0;
+        loop {
+            let from = self.snapshot().next_auto_increment();
+            match self.commit(TableChange::ReserveAutoIncrement { from, values }).await {
+                Err(TableError::Refused(Refused::AutoIncrementMoved { .. })) if attempt < ATTEMPTS_MAX => attempt += 1,
+                Err(e) => return Err(e),
+                // In range: the commit has checked it.
+                Ok(_) => return Ok(from..from.saturating_add_unsigned(values)),
+            }
+        }
+    }
+
+    /// Sees to it that there are partitions for values that a load brings (AUTO PARTITION), before it writes rows into
+    /// them. Their ids are in the state returned; those that are there already stay as they are.
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub async fn ensure_partitions(&self, partitions: Vec<Partition>) -> Result<Arc<TableState>, TableError> {
+        self.commit(TableChange::AddPartitions { partitions, if_not_exists: true }).await
+    }
+
+    /// Drops the table: aborts what is prepared, and refuses every later change. The catalog forgets it first. Its
+    /// objects are deleted by [`vacuum_data`](super::vacuum_data).
+    ///
+    /// # Errors
+    /// As of [`commit`](Self::commit).
+    pub async fn tombstone(&self) -> Result<(), TableError> {
+        self.commit(TableChange::Tombstone { at_ms: now_ms() }).await.map(drop)
+    }
+
+    /// Writes a checkpoint and deletes what it replaces; runs by itself every 64 versions.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn vacuum(&self) -> Result<(), TableError> {
+        Ok(self.inner.chain.vacuum().await?)
+    }
+
+    /// Computes what goes, commits, and computes it for what came in meanwhile, until the commit is through.
+    async fn settle<F, Fut, E>(
+        &self,
+        txn: TxnId,
+        scope: Scope,
+        mut resolve: F,
+        build: impl Fn(Replaced) -> TableChange,
+        mut note: impl FnMut(&TableState, &Deletes),
+    ) -> Result<Arc<TableState>, TableError>
+    where
+        F: FnMut(Arc<TableState>, u64) -> Fut,
+        Fut: Future<Output = Result<Deletes, E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        // Without it, a load with much to compute would lose against small ones for ever.
+        let _one = self.inner.settling.lock().await;
+        let mut deletes = Deletes::new();
+        let mut base = 0;
+        let mut last = Refused::NotCreated;
+        for _ in 0..ATTEMPTS_MAX {
+            let state = self.snapshot();
+            let new = resolve(Arc::clone(&state), base).await.map_err(|e| TableError::Resolve(e.into()))?;
+            union(&mut deletes, new);
+            deletes.retain(|id, _| scope.has(&state, *id));
+            base = state.seq();
+            note(&state, &deletes);
+            let change = build(Replaced { base, deletes: deletes.clone() });
+            match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
+                Err(TableError::Refused(e @ (Refused::Moved { .. } | Refused::SegmentGone { .. }))) => last = e,
+                other => return other,
+            }
+        }
+        let path = table_path(self.inner.id).to_string();
+        Err(TableError::Contended { path, attempts: ATTEMPTS_MAX, last })
+    }
+}
+
+/// Which deletions a commit may name.
+struct Scope {
+    /// Segments of this transaction come with the commit.
+    own: TxnId,
+    /// Rows that the commit removes anyway.
+    cleared: Replace,
+}
+
+impl Scope {
+    fn of(rowset: &Rowset) -> Self {
+        Self { own: rowset.txn, cleared: rowset.replaces.clone() }
+    }
+
+    fn has(&self, state: &TableState, id: SegmentId) -> bool {
+        if id.object.txn == self.own {
+            return true;
+        }
+        let Some(found) = state.segment(id) else { return false };
+        let Tablet { partition, .. } = found.segment.tablet;
+        match &self.cleared {
+            Replace::None => true,
+            Replace::Partitions(list) => !list.contains(&partition),
+            Replace::All => state.partition(partition).is_some_and(|p| p.temporary),
+        }
+    }
+}
+
+fn union(into: &mut Deletes, more: Deletes) {
+    for (id, rows) in more {
+        into.entry(id).or_default().0 |= rows.0;
+    }
+}
+
+fn alive(state: &TableState, id: SegmentId, rows: &RoaringBitmap) -> u64 {
+    let dead = state.segment(id).and_then(|s| s.deleted);
+    rows.len() - dead.map_or(0, |d| d.intersection_len(rows))
+}
+
+fn options() -> Options {
+    Options { remember: LOAD_TIME_MAX, ..Options::default() }
+}

@@ -1,0 +1,224 @@
+//! The order of values that are kept as text: partition bounds, smallest and largest values of columns.
+
+use std::cmp::Ordering;
+
+use super::schema::{Bounds, Values};
+use crate::types::SqlType;
+
+/// Compares two values of a type, given as text in the form of a SQL literal's content; `None` for types without an
+/// order and for text that is no value of the type.
+pub fn compare_text(data_type: &SqlType, a: &str, b: &str) -> Option<Ordering> {
+    use SqlType::*;
+    match data_type {
+        TinyInt | SmallInt | Int | BigInt | UnsignedBigInt | LargeInt | Decimal(..) => compare_decimals(a, b),
+        Float | Double => Some(a.parse::<f64>().ok()?.total_cmp(&b.parse().ok()?)),
+        // Of one width each, or longer only by a fraction.
+        Boolean | Date | DateTime(_) | Char(_) | Varchar(_) | String => Some(a.as_bytes().cmp(b.as_bytes())),
+        Time(_) => Some(time(a)?.cmp(&time(b)?)),
+        Binary | Json | Array(_) | Map(..) | Struct(_) | Hll | Bitmap => None,
+    }
+}
+
+/// `[-]hh:mm:ss[.ffffff]` in microseconds.
+fn time(text: &str) -> Option<i64> {
+    let (negative, text) = text.strip_prefix('-').map_or((false, text), |t| (true, t));
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut seconds = 0i64;
+    for part in whole.split(':') {
+        seconds = seconds.checked_mul(60)?.checked_add(part.parse().ok()?)?;
+    }
+    let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
+    let total = seconds.checked_mul(1_000_000)?.checked_add(micros)?;
+    Some(if negative { -total } else { total })
+}
+
+/// Numbers of any length: sign, digits before the point without leading zeros, digits behind without trailing ones.
+fn compare_decimals(a: &str, b: &str) -> Option<Ordering> {
+    fn parts(text: &str) -> Option<(bool, &str, &str)> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let all_digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || !all_digits(whole) || !all_digits(fraction) {
+            return None;
+        }
+        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        let zero = whole.is_empty() && fraction.is_empty();
+        Some((negative && !zero, whole, fraction))
+    }
+    let ((a_negative, a_whole, a_fraction), (b_negative, b_whole, b_fraction)) = (parts(a)?, parts(b)?);
+    if a_negative != b_negative {
+        return Some(if a_negative { Ordering::Less } else { Ordering::Greater });
+    }
+    let size = a_whole.len().cmp(&b_whole.len()).then_with(|| a_whole.cmp(b_whole)).then(a_fraction.cmp(b_fraction));
+    Some(if a_negative { size.reverse() } else { size })
+}
+
+/// Compares two tuples of partition values; a missing value is below everything, then comes NULL.
+fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Option<Ordering> {
+    for (i, data_type) in types.iter().enumerate() {
+        let order = match (a.get(i), b.get(i)) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(None), Some(None)) => Ordering::Equal,
+            (Some(None), Some(Some(_))) => Ordering::Less,
+            (Some(Some(_)), Some(None)) => Ordering::Greater,
+            (Some(Some(a)), Some(Some(b))) => compare_text(data_type, a, b)?,
+        };
+        if order != Ordering::Equal {
+            return Some(order);
+        }
+    }
+    Some(Ordering::Equal)
+}
+
+/// Whether some value belongs to both; `None` if a bound is no value of its column.
+pub(super) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool> {
+    Some(match (a, b) {
+        (Bounds::All, _) | (_, Bounds::All) => true,
+        (Bounds::Range { lower: al, upper: au }, Bounds::Range { lower: bl, upper: bu }) => {
+            let below = |lower: &Option<Values>, upper: &Option<Values>| match (lower, upper) {
+                (Some(l), Some(u)) => Some(compare_values(types, l, u)? == Ordering::Less),
+                _ => Some(true),
+            };
+            below(al, bu)? && below(bl, au)?
+        }
+        (Bounds::List(a), Bounds::List(b)) => {
+            for x in a {
+                for y in b {
+                    if compare_values(types, x, y)? == Ordering::Equal {
+                        return Some(true);
+                    }
+                }
+            }
+            false
+        }
+        (Bounds::Range { .. }, Bounds::List(_)) | (Bounds::List(_), Bounds::Range { .. }) => true,
+    })
+}
+
+/// Whether two sets of partitions hold the same values: ranges joined where they meet, lists as sets.
+pub(super) fn same_cover<'a>(
+    types: &[&SqlType],
+    a: impl Iterator<Item = &'a Bounds>,
+    b: impl Iterator<Item = &'a Bounds>,
+) -> Option<bool> {
+    let (a, b) = (cover(types, a)?, cover(types, b)?);
+    if a.len() != b.len() {
+        return Some(false);
+    }
+    for ((al, au), (bl, bu)) in a.iter().zip(&b) {
+        if ends(types, al, bl)? != Ordering::Equal || ends(types, au, bu)? != Ordering::Equal {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+/// One end of a range.
+type End<'a> = Option<&'a Values>;
+
+/// Compares lower ends with lower ends or upper ends with upper ends; unbounded ones are equal.
+fn ends(types: &[&SqlType], a: &End<'_>, b: &End<'_>) -> Option<Ordering> {
+    match (a, b) {
+        (None, None) => Some(Ordering::Equal),
+        (None, Some(_)) => Some(Ordering::Less),
+        (Some(_), None) => Some(Ordering::Greater),
+        (Some(a), Some(b)) => compare_values(types, a, b),
+    }
+}
+
+/// Ranges in order, joined; each list value as a range of itself.
+fn cover<'a>(types: &[&SqlType], bounds: impl Iterator<Item = &'a Bounds>) -> Option<Vec<(End<'a>, End<'a>)>> {
+    let mut list: Vec<(End<'a>, End<'a>)> = Vec::new();
+    for b in bounds {
+        match b {
+            Bounds::All => list.push((None, None)),
+            Bounds::Range { lower, upper } => list.push((lower.as_ref(), upper.as_ref())),
+            Bounds::List(values) => list.extend(values.iter().map(|v| (Some(v), Some(v)))),
+        }
+    }
+    let mut comparable = true;
+    list.sort_by(|a, b| {
+        ends(types, &a.0, &b.0).unwrap_or_else(|| {
+            comparable = false;
+            Ordering::Equal
+        })
+    });
+    if !comparable {
+        return None;
+    }
+    let mut joined: Vec<(End<'a>, End<'a>)> = Vec::with_capacity(list.len());
+    for (lower, upper) in list {
+        if let Some(last) = joined.last_mut()
+            && let (Some(end), Some(begin)) = (last.1, lower)
+            && lower != upper
+            && compare_values(types, end, begin)? == Ordering::Equal
+        {
+            last.1 = upper;
+        } else {
+            joined.push((lower, upper));
+        }
+    }
+    Some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_length_are_compared_by_value() {
+        let int = SqlType::BigInt;
+        let order = |a, b| compare_text(&int, a, b).unwrap();
+        assert_eq!(order("9", "10"), Ordering::Less);
+        assert_eq!(order("-9", "-10"), Ordering::Greater);
+        assert_eq!(order("-1", "0"), Ordering::Less);
+        assert_eq!(order("-0", "0.00"), Ordering::Equal);
+        assert_eq!(order("007", "7.0"), Ordering::Equal);
+        assert_eq!(order("1.05", "1.5"), Ordering::Less);
+        assert_eq!(order("-1.05", "-1.5"), Ordering::Greater);
+        let large = "170141183460469231731687303715884105727";
+        assert_eq!(order(large, "99999999999999999999"), Ordering::Greater);
+        assert_eq!(compare_text(&int, "x", "1"), None);
+        assert_eq!(compare_text(&SqlType::Time(6), "-01:00:00", "00:00:00.5"), Some(Ordering::Less));
+        assert_eq!(compare_text(&SqlType::Double, "-1e300", "2"), Some(Ordering::Less));
+    }
+
+    fn range(lower: Option<&str>, upper: Option<&str>) -> Bounds {
+        let values = |t: &str| vec![Some(t.to_string())];
+        Bounds::Range { lower: lower.map(values), upper: upper.map(values) }
+    }
+
+    #[test]
+    fn ranges_overlap_where_a_value_is_in_both() {
+        let types = [&SqlType::Int];
+        let both = |a: &Bounds, b: &Bounds| {
+            let found = overlap(&types, a, b).unwrap();
+            assert_eq!(overlap(&types, b, a).unwrap(), found);
+            found
+        };
+        assert!(!both(&range(None, Some("5")), &range(Some("5"), None)));
+        assert!(both(&range(None, Some("6")), &range(Some("5"), None)));
+        assert!(!both(&range(Some("5"), Some("10")), &range(Some("10"), Some("20"))));
+        let list = |v: &[Option<&str>]| Bounds::List(v.iter().map(|v| vec![v.map(str::to_string)]).collect());
+        assert!(both(&list(&[Some("1"), None]), &list(&[None])));
+        assert!(!both(&list(&[Some("1")]), &list(&[Some("2")])));
+        assert_eq!(overlap(&types, &range(Some("x"), None), &range(None, Some("1"))), None);
+    }
+
+    #[test]
+    fn covers_are_compared_after_joining() {
+        let types = [&SqlType::Int];
+        let halves = [range(Some("0"), Some("5")), range(Some("5"), Some("10"))];
+        let whole = [range(Some("0"), Some("10"))];
+        assert_eq!(same_cover(&types, halves.iter(), whole.iter()), Some(true));
+        assert_eq!(same_cover(&types, halves.iter().take(1), whole.iter()), Some(false));
+        let one = Bounds::List(vec![vec![Some("2".into())], vec![Some("1".into())]]);
+        let two = [Bounds::List(vec![vec![Some("1".into())]]), Bounds::List(vec![vec![Some("2".into())]])];
+        assert_eq!(same_cover(&types, [one].iter(), two.iter()), Some(true));
+    }
+}

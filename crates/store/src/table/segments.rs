@@ -1,0 +1,358 @@
+//! The segments of a table: a sorted list in parts that states share.
+//!
+//! A commit copies the parts it changes, a few hundred entries each, and shares the others with the state before.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
+
+use super::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet, arc_list};
+
+/// Segments in a part, unless one object has more.
+const PART_SEGMENTS: usize = 512;
+
+/// A segment in a state.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentRef<'a> {
+    /// Its name.
+    pub id: SegmentId,
+    /// The object that holds it.
+    pub object: &'a Arc<DataObject>,
+    /// Its description.
+    pub segment: &'a Segment,
+    /// Age of its rows: of two rows with one key in different segments, the one with the larger number is newer. A
+    /// compaction's output has the largest number of its inputs.
+    pub seq: u64,
+    /// [`TableState::seq`](super::TableState::seq) of the commit that made it part of the table; larger than `seq` for
+    /// the output of a compaction.
+    pub added: u64,
+    /// Its deleted rows; `None` when there are none.
+    pub deleted: Option<&'a Arc<RoaringBitmap>>,
+}
+
+impl SegmentRef<'_> {
+    /// Rows that are not deleted.
+    pub fn live_rows(&self) -> u64 {
+        u64::from(self.segment.rows) - self.deleted_rows()
+    }
+
+    /// Number of deleted rows. It only grows while the segment lives: the version of its delete vector.
+    pub fn deleted_rows(&self) -> u64 {
+        self.deleted.map_or(0, |d| d.len())
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub id: SegmentId,
+    pub object: Arc<DataObject>,
+    pub seq: u64,
+    pub added: u64,
+    pub deleted: Option<Arc<RoaringBitmap>>,
+}
+
+impl Item {
+    pub fn segment(&self) -> &Segment {
+        &self.object.segments[self.id.ordinal as usize]
+    }
+
+    pub fn as_ref(&self) -> SegmentRef<'_> {
+        let Self { id, object, seq, added, deleted } = self;
+        SegmentRef { id: *id, object, segment: self.segment(), seq: *seq, added: *added, deleted: deleted.as_ref() }
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { id, object, seq, added, deleted } = self;
+        *id == other.id
+            && object == &other.object
+            && (*seq, *added) == (other.seq, other.added)
+            && deleted == &other.deleted
+    }
+}
+
+/// Entries in the order of their ids, those of an object together.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    items: Vec<Item>,
+    /// Places of each tablet's entries, found when first asked for.
+    tablets: OnceLock<HashMap<Tablet, Vec<u32>>>,
+}
+
+impl Clone for Part {
+    /// A clone is made to be changed.
+    fn clone(&self) -> Self {
+        Self::new(self.items.clone())
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
+    }
+}
+
+impl Part {
+    fn new(items: Vec<Item>) -> Self {
+        Self { items, tablets: OnceLock::new() }
+    }
+
+    fn items_mut(&mut self) -> &mut Vec<Item> {
+        self.tablets = OnceLock::new();
+        &mut self.items
+    }
+
+    fn added_max(&self) -> u64 {
+        self.items.iter().map(|i| i.added).max().unwrap_or(0)
+    }
+
+    fn tablet(&self, tablet: Tablet) -> &[u32] {
+        let index = self.tablets.get_or_init(|| {
+            let mut index: HashMap<Tablet, Vec<u32>> = HashMap::new();
+            for (at, item) in (0..).zip(&self.items) {
+                index.entry(item.segment().tablet).or_default().push(at);
+            }
+            index
+        });
+        index.get(&tablet).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// All segments of a state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Segments {
+    parts: Vec<Arc<Part>>,
+    /// Entries in all parts.
+    len: usize,
+}
+
+impl Segments {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flat_map(|p| &p.items)
+    }
+
+    pub fn tablet(&self, tablet: Tablet) -> impl Iterator<Item = &Item> {
+        self.parts.iter().flat_map(move |p| p.tablet(tablet).iter().map(|&at| &p.items[at as usize]))
+    }
+
+    /// Those that became part of the table by later commits than that.
+    pub fn added_after(&self, seq: u64) -> impl Iterator<Item = &Item> {
+        let parts = self.parts.iter().filter(move |p| p.added_max() > seq);
+        parts.flat_map(|p| &p.items).filter(move |i| i.added > seq)
+    }
+
+    pub fn get(&self, id: SegmentId) -> Option<&Item> {
+        let (part, at) = self.find(id)?;
+        Some(&self.parts[part].items[at])
+    }
+
+    pub fn has_object(&self, id: ObjectId) -> bool {
+        let first = SegmentId { object: id, ordinal: 0 };
+        let Some(part) = self.parts.get(self.part_of(first)) else { return false };
+        let at = part.items.partition_point(|i| i.id < first);
+        part.items.get(at).is_some_and(|i| i.id.object == id)
+    }
+
+    /// To alter an entry in place.
+    pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut Item> {
+        let (part, at) = self.find(id)?;
+        Some(&mut Arc::make_mut(&mut self.parts[part]).items_mut()[at])
+    }
+
+    /// The part in which an id is or would be.
+    fn part_of(&self, id: SegmentId) -> usize {
+        self.parts.partition_point(|p| p.items.first().is_some_and(|i| i.id <= id)).saturating_sub(1)
+    }
+
+    fn find(&self, id: SegmentId) -> Option<(usize, usize)> {
+        let part = self.part_of(id);
+        let at = self.parts.get(part)?.items.binary_search_by_key(&id, |i| i.id).ok()?;
+        Some((part, at))
+    }
+
+    /// Adds an object's entries; the object must not be there.
+    pub fn insert(&mut self, items: Vec<Item>) {
+        let Some(first) = items.first().map(|i| i.id) else { return };
+        self.len += items.len();
+        let place = self.part_of(first);
+        let last = place + 1 >= self.parts.len();
+        let Some(part) = self.parts.get_mut(place) else {
+            self.parts.push(Arc::new(Part::new(items)));
+            return;
+        };
+        let at = part.items.partition_point(|i| i.id < first);
+        // New objects come last nearly always: full parts stay as they are.
+        if last && at == part.items.len() && at + items.len() > PART_SEGMENTS {
+            self.parts.push(Arc::new(Part::new(items)));
+            return;
+        }
+        let part = Arc::make_mut(part).items_mut();
+        part.splice(at..at, items);
+        if part.len() > PART_SEGMENTS {
+            let middle = part[part.len() / 2].id.object;
+            let cut = part.partition_point(|i| i.id.object < middle);
+            if cut > 0 {
+                let rest = part.split_off(cut);
+                self.parts.insert(place + 1, Arc::new(Part::new(rest)));
+            }
+        }
+    }
+
+    /// Takes an entry out.
+    pub fn remove(&mut self, id: SegmentId) -> Option<Item> {
+        let (part, at) = self.find(id)?;
+        let items = Arc::make_mut(&mut self.parts[part]).items_mut();
+        let item = items.remove(at);
+        self.len -= 1;
+        self.shrink(part);
+        Some(item)
+    }
+
+    /// Takes out all entries that are not wanted.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Item) -> bool) -> Vec<Item> {
+        let mut gone = Vec::new();
+        for part in &mut self.parts {
+            if part.items.iter().all(&mut keep) {
+                continue;
+            }
+            let items = std::mem::take(Arc::make_mut(part).items_mut());
+            let (kept, out): (Vec<_>, Vec<_>) = items.into_iter().partition(&mut keep);
+            gone.extend(out);
+            *Arc::make_mut(part).items_mut() = kept;
+        }
+        self.len -= gone.len();
+        let mut at = 0;
+        while at < self.parts.len() {
+            at = self.shrink(at);
+        }
+        gone
+    }
+
+    /// A part that has become small is joined with a neighbour; an empty one goes. The place to look at next.
+    fn shrink(&mut self, at: usize) -> usize {
+        let own = self.parts[at].items.len();
+        if own == 0 {
+            self.parts.remove(at);
+            return at;
+        }
+        let fits = |other: usize| self.parts.get(other).is_some_and(|p| p.items.len() + own <= PART_SEGMENTS / 2);
+        let into = match at.checked_sub(1) {
+            Some(before) if own < PART_SEGMENTS / 4 && fits(before) => before,
+            _ if own < PART_SEGMENTS / 4 && fits(at + 1) => at,
+            _ => return at + 1,
+        };
+        let next = self.parts.remove(into + 1);
+        Arc::make_mut(&mut self.parts[into]).items_mut().extend(next.items.iter().cloned());
+        into
+    }
+}
+
+/// An object with its live segments, as checkpoints store them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredObject {
+    object: DataObject,
+    /// Those that are still part of the table, in order.
+    live: Vec<StoredSegment>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredSegment {
+    ordinal: u32,
+    seq: u64,
+    added: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deleted: Option<Rows>,
+}
+
+impl Serialize for Part {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut objects: Vec<StoredObject> = Vec::new();
+        for item in &self.items {
+            if objects.last().is_none_or(|o| o.object.id != item.id.object) {
+                objects.push(StoredObject { object: (*item.object).clone(), live: Vec::new() });
+            }
+            let Some(object) = objects.last_mut() else { continue };
+            let deleted = item.deleted.as_ref().map(|d| Rows((**d).clone()));
+            object.live.push(StoredSegment { ordinal: item.id.ordinal, seq: item.seq, added: item.added, deleted });
+        }
+        objects.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let objects = Vec::<StoredObject>::deserialize(from)?;
+        let mut items: Vec<Item> = Vec::new();
+        for StoredObject { object, live } in objects {
+            let object = Arc::new(object);
+            for s in live {
+                let id = SegmentId { object: object.id, ordinal: s.ordinal };
+                if s.ordinal as usize >= object.segments.len() || items.last().is_some_and(|i| i.id >= id) {
+                    return Err(serde::de::Error::custom(format_args!(
+                        "segment {id} is not in its object, or not in order"
+                    )));
+                }
+                let deleted = s.deleted.map(|d| Arc::new(d.0));
+                items.push(Item { id, object: Arc::clone(&object), seq: s.seq, added: s.added, deleted });
+            }
+        }
+        Ok(Self::new(items))
+    }
+}
+
+impl Serialize for Segments {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        arc_list::serialize(&self.parts, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Segments {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::from_parts(arc_list::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Segments {
+    fn from_parts(parts: Vec<Arc<Part>>) -> Result<Self, String> {
+        let ids = |p: &Part| Some((p.items.first()?.id, p.items.last()?.id));
+        let mut before: Option<SegmentId> = None;
+        for part in &parts {
+            let Some((first, last)) = ids(part) else { return Err("a part of the segments is empty".into()) };
+            if before.is_some_and(|b| b >= first) {
+                return Err(format!("the part that begins with segment {first} is not in order"));
+            }
+            before = Some(last);
+        }
+        let len = parts.iter().map(|p| p.items.len()).sum();
+        Ok(Self { parts, len })
+    }
+}
+
+/// The entries of a new object. `live` gives each segment's age.
+pub(super) fn entries(
+    object: &Arc<DataObject>,
+    ordinals: Range<u32>,
+    added: u64,
+    mut seq: impl FnMut(&Segment) -> u64,
+) -> Vec<Item> {
+    ordinals
+        .map(|ordinal| Item {
+            id: SegmentId { object: object.id, ordinal },
+            object: Arc::clone(object),
+            seq: seq(&object.segments[ordinal as usize]),
+            added,
+            deleted: None,
+        })
+        .collect()
+}
