@@ -59,6 +59,14 @@ impl Source<'_> {
     }
 }
 
+/// A part of a statement made of the tokens of another.
+pub(super) enum Piece {
+    /// Tokens as they are.
+    Tokens(Range<usize>),
+    /// A token that is not written, at the place of one that is.
+    Made(Token, usize),
+}
+
 /// The reader of one statement.
 pub(super) struct Cursor<'a> {
     pub(super) parser: Parser<'a>,
@@ -89,14 +97,30 @@ impl<'a> Cursor<'a> {
 
     /// A cursor over the tokens from here on without those of `cut`, which lie ahead.
     pub(super) fn without(&self, cut: Range<usize>) -> Cursor<'a> {
-        let from = self.index();
-        let keep = |i: &usize| !cut.contains(i);
-        let picked: Vec<usize> = (from..self.tokens.len()).filter(keep).collect();
-        let tokens = Tokens {
-            tokens: picked.iter().map(|i| self.tokens[*i].clone()).collect(),
-            ranges: picked.iter().map(|i| self.ranges[*i].clone()).collect(),
-        };
-        Self::with_items(self.dialect, self.source, tokens, self.items.clone())
+        let kept = [Piece::Tokens(self.index()..cut.start), Piece::Tokens(cut.end..self.tokens.len())];
+        Self::with_items(self.dialect, self.source, self.pick(&kept), self.items.clone())
+    }
+
+    /// A cursor over `pieces` of this statement, one behind the other.
+    pub(super) fn composed(&self, pieces: &[Piece]) -> Cursor<'a> {
+        Self::new(self.dialect, self.source, self.pick(pieces))
+    }
+
+    fn pick(&self, pieces: &[Piece]) -> Tokens {
+        let mut out = Tokens { tokens: Vec::with_capacity(self.tokens.len()), ranges: Vec::new() };
+        for piece in pieces {
+            match piece {
+                Piece::Tokens(range) => {
+                    out.tokens.extend_from_slice(&self.tokens[range.clone()]);
+                    out.ranges.extend_from_slice(&self.ranges[range.clone()]);
+                }
+                Piece::Made(token, at) => {
+                    out.tokens.push(TokenWithSpan { token: token.clone(), span: self.tokens[*at].span });
+                    out.ranges.push(self.ranges[*at].clone());
+                }
+            }
+        }
+        out
     }
 
     /// Number of the token that comes next; at most the number of tokens.

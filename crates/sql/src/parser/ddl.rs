@@ -1,12 +1,11 @@
-//! CREATE, DROP, ALTER and their kin, in Hive's, Doris's and MySQL's words.
+//! CREATE and DROP of everything but tables, which have files of their own, and what else is said of whole objects.
 
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
+use super::{columns, partitions, table};
 use crate::error::SqlError;
-use crate::statement::{
-    ColumnDef, CreateExternalTable, CreateView, ObjectKind, RowFormat, Statement, StoredAs, TableChange,
-};
+use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
 
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["CREATE"])?;
@@ -26,21 +25,33 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("VIEW") {
         return create_view(c, or_replace);
     }
+    let start = c.index();
     let external = c.accept_word("EXTERNAL");
+    let temporary = !external && c.accept_word("TEMPORARY");
     if c.accept_word("TABLE") {
         if or_replace {
             return Err(c.unsupported("CREATE OR REPLACE TABLE is not supported; drop the table first"));
         }
-        return create_table(c, external);
+        return table::create_table(c, external, temporary);
+    }
+    c.seek(start);
+    if c.accept_word("INDEX") {
+        return create_index(c);
+    }
+    if c.peek_words(&["MATERIALIZED", "VIEW"]) {
+        return Err(
+            c.unsupported("materialized views are not supported yet; CREATE VIEW, or CREATE TABLE ... AS SELECT")
+        );
     }
     for (words, what) in [
         (&["USER"][..], "CREATE USER"),
         (&["ROLE"], "CREATE ROLE"),
         (&["CATALOG"], "CREATE CATALOG"),
         (&["EXTERNAL", "CATALOG"], "CREATE CATALOG"),
-        (&["MATERIALIZED", "VIEW"], "CREATE MATERIALIZED VIEW"),
-        (&["TEMPORARY"], "CREATE TEMPORARY TABLE"),
-        (&["INDEX"], "CREATE INDEX"),
+        (&["UNIQUE"], "CREATE UNIQUE INDEX on a table that is there"),
+        (&["FULLTEXT"], "CREATE FULLTEXT INDEX"),
+        (&["STORAGE", "VOLUME"], "CREATE STORAGE VOLUME"),
+        (&["ROUTINE", "LOAD"], "CREATE ROUTINE LOAD"),
         (&["FUNCTION"], "CREATE FUNCTION"),
         (&["TRIGGER"], "CREATE TRIGGER"),
         (&["PROCEDURE"], "CREATE PROCEDURE"),
@@ -55,6 +66,19 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         }
     }
     Err(c.expected("TABLE, EXTERNAL TABLE, VIEW or DATABASE"))
+}
+
+/// `[IF NOT EXISTS] name [USING x] ON table (columns) [USING x] [PROPERTIES ..] [COMMENT ..]`, behind INDEX.
+fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_not_exists = c.if_not_exists();
+    let name = Some(c.ident()?);
+    let using = if c.accept_word("USING") { Some(c.ident()?.to_ascii_uppercase()) } else { None };
+    c.expect(&["ON"])?;
+    let table = c.name()?;
+    let columns = columns::key_parts(c)?;
+    let index = IndexDef { name, unique: false, columns, using, properties: Vec::new(), comment: None };
+    let index = columns::index_options(c, index)?;
+    Ok(Statement::CreateIndex(CreateIndex { table, if_not_exists, index }))
 }
 
 fn create_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -106,145 +130,7 @@ fn create_view(c: &mut Cursor<'_>, or_replace: bool) -> Result<Statement, SqlErr
     Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, columns, comment, query }))
 }
 
-pub(super) fn column_def(c: &mut Cursor<'_>) -> Result<ColumnDef, SqlError> {
-    let name = c.ident()?;
-    let data_type = c.sql_type()?;
-    let mut def = ColumnDef {
-        name,
-        data_type,
-        comment: None,
-        not_null: false,
-        key: false,
-        aggregate: None,
-        auto_increment: None,
-        default: None,
-        on_update: None,
-    };
-    loop {
-        if c.accept(&["NOT", "NULL"]) {
-            def.not_null = true;
-        } else if c.accept_word("NULL") {
-            def.not_null = false;
-        } else if let Some(comment) = c.comment()? {
-            def.comment = Some(comment);
-        } else {
-            return Ok(def);
-        }
-    }
-}
-
-fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError> {
-    c.expect_token(&Token::LParen)?;
-    let mut out = vec![column_def(c)?];
-    while c.accept_token(&Token::Comma) {
-        out.push(column_def(c)?);
-    }
-    if !c.accept_token(&Token::RParen) {
-        return Err(c.expected("',' or ')' or COMMENT"));
-    }
-    Ok(out)
-}
-
-fn create_table(c: &mut Cursor<'_>, external: bool) -> Result<Statement, SqlError> {
-    let start = c.index();
-    let if_not_exists = c.if_not_exists();
-    let name = c.name()?;
-    if c.accept_word("LIKE") {
-        return Ok(Statement::CreateTableLike { name, like: c.name()?, if_not_exists, temporary: false });
-    }
-    let mut t = CreateExternalTable {
-        name,
-        external,
-        if_not_exists,
-        columns: Vec::new(),
-        partition_columns: Vec::new(),
-        comment: None,
-        row_format: None,
-        stored_as: None,
-        location: None,
-        properties: Vec::new(),
-        query: None,
-    };
-    if *c.peek() == Token::LParen {
-        t.columns = column_defs(c)?;
-    }
-    loop {
-        if let Some(comment) = c.comment()? {
-            t.comment = Some(comment);
-        } else if c.accept(&["PARTITIONED", "BY"]) {
-            t.partition_columns = column_defs(c)?;
-        } else if c.peek_words(&["ROW", "FORMAT"]) {
-            t.row_format = Some(row_format(c)?);
-        } else if c.accept(&["STORED", "AS"]) {
-            t.stored_as = Some(stored_as(c)?);
-        } else if c.accept_word("LOCATION") {
-            t.location = Some(c.string()?);
-        } else if c.accept_any(&["TBLPROPERTIES", "PROPERTIES"]).is_some() {
-            t.properties.extend(c.properties(true)?);
-        } else if c.accept_word("AS") {
-            t.query = Some(c.query()?);
-            break;
-        } else if c.peek_words(&["STORED", "BY"]) {
-            return Err(c.unsupported("STORED BY is not supported; use STORED AS TEXTFILE or PARQUET"));
-        } else if c.peek_words(&["CLUSTERED"]) || c.peek_words(&["SKEWED"]) {
-            return Err(c.unsupported("CLUSTERED BY and SKEWED BY are not supported for tables over files"));
-        } else {
-            break;
-        }
-    }
-    if external || t.stored_as.is_some() || t.row_format.is_some() || t.location.is_some() {
-        return Ok(Statement::CreateExternalTable(t));
-    }
-    let at_end = c.at_end();
-    let error = if at_end {
-        c.seek(start);
-        c.unsupported("a table needs files to live in: add STORED AS TEXTFILE (or PARQUET) and LOCATION '...'")
-    } else {
-        c.expected("PARTITIONED BY, ROW FORMAT, STORED AS, LOCATION, TBLPROPERTIES, COMMENT or AS")
-    };
-    Err(error)
-}
-
-fn row_format(c: &mut Cursor<'_>) -> Result<RowFormat, SqlError> {
-    c.expect(&["ROW", "FORMAT"])?;
-    if c.accept_word("SERDE") {
-        let class = c.string()?;
-        let properties = if c.accept(&["WITH", "SERDEPROPERTIES"]) { c.properties(true)? } else { Vec::new() };
-        return Ok(RowFormat::Serde { class, properties });
-    }
-    if !c.accept_word("DELIMITED") {
-        return Err(c.expected("DELIMITED or SERDE"));
-    }
-    let (mut field, mut escape, mut collection, mut map_key, mut line, mut null) = (None, None, None, None, None, None);
-    loop {
-        if c.accept(&["FIELDS", "TERMINATED", "BY"]) {
-            field = Some(c.hive_string()?);
-        } else if c.accept(&["ESCAPED", "BY"]) {
-            escape = Some(c.hive_string()?);
-        } else if c.accept(&["COLLECTION", "ITEMS", "TERMINATED", "BY"]) {
-            collection = Some(c.hive_string()?);
-        } else if c.accept(&["MAP", "KEYS", "TERMINATED", "BY"]) {
-            map_key = Some(c.hive_string()?);
-        } else if c.accept(&["LINES", "TERMINATED", "BY"]) {
-            line = Some(c.hive_string()?);
-        } else if c.accept(&["NULL", "DEFINED", "AS"]) {
-            null = Some(c.hive_string()?);
-        } else {
-            return Ok(RowFormat::Delimited { field, escape, collection, map_key, line, null });
-        }
-    }
-}
-
-fn stored_as(c: &mut Cursor<'_>) -> Result<StoredAs, SqlError> {
-    if c.accept_word("INPUTFORMAT") {
-        let input = c.string()?;
-        c.expect(&["OUTPUTFORMAT"])?;
-        return Ok(StoredAs::Classes { input, output: c.string()? });
-    }
-    Ok(StoredAs::Format(c.ident()?.to_ascii_uppercase()))
-}
-
-fn kind(c: &mut Cursor<'_>) -> Result<ObjectKind, SqlError> {
+pub(super) fn kind(c: &mut Cursor<'_>) -> Result<ObjectKind, SqlError> {
     match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA"]) {
         Some("TABLE") => Ok(ObjectKind::Table),
         Some("VIEW") => Ok(ObjectKind::View),
@@ -257,6 +143,18 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["DROP"])?;
     if c.accept_word("PREPARE") {
         return Ok(Statement::Deallocate(c.ident()?));
+    }
+    if c.accept_word("INDEX") {
+        let if_exists = c.if_exists();
+        let name = c.ident()?;
+        c.expect(&["ON"])?;
+        return Ok(Statement::DropIndex { name, table: c.name()?, if_exists });
+    }
+    if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
+        return super::admin::drop_stats(c);
+    }
+    if c.peek_words(&["MATERIALIZED", "VIEW"]) {
+        return Err(c.unsupported("materialized views are not supported yet"));
     }
     c.accept_word("TEMPORARY");
     c.accept_word("EXTERNAL");
@@ -277,7 +175,13 @@ pub(super) fn truncate(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["TRUNCATE"])?;
     c.accept_word("TABLE");
     let name = c.name()?;
-    let partitions = if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() { c.ident_list()? } else { Vec::new() };
+    let partitions = match partitions::names(c)? {
+        None => Vec::new(),
+        Some((false, names)) => names,
+        Some((true, _)) => return Err(c.unsupported("temporary partitions are not truncated; drop and add them")),
+    };
+    // Doris: FORCE asks not to keep the rows in a recycle bin, which there is not.
+    c.accept_word("FORCE");
     Ok(Statement::Truncate { name, partitions })
 }
 
@@ -301,109 +205,4 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     let kind = kind(c)?;
     Ok(Statement::Refresh { kind: Some(kind), name: c.name()? })
-}
-
-pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    c.expect(&["ANALYZE"])?;
-    let _ = c.accept_any(&["FULL", "SAMPLE", "LOCAL", "NO_WRITE_TO_BINLOG"]);
-    c.expect(&["TABLE"])?;
-    let name = c.name()?;
-    let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
-    if c.accept(&["COMPUTE", "STATISTICS"]) {
-        let _ = c.accept(&["FOR", "COLUMNS"]) || c.accept_word("NOSCAN");
-    }
-    let _ = c.accept(&["WITH", "SYNC"]);
-    Ok(Statement::Analyze { kind: ObjectKind::Table, name, columns })
-}
-
-pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    c.expect(&["ALTER"])?;
-    if c.accept_word("VIEW") {
-        let name = c.name()?;
-        c.expect(&["AS"])?;
-        return Ok(Statement::AlterView { name, query: c.query()? });
-    }
-    c.accept_word("EXTERNAL");
-    if !c.accept_word("TABLE") {
-        return Err(c.expected("TABLE or VIEW"));
-    }
-    let if_exists = c.if_exists();
-    let name = c.name()?;
-    let mut changes = Vec::new();
-    loop {
-        alter_one(c, &mut changes)?;
-        if !c.accept_token(&Token::Comma) {
-            break;
-        }
-    }
-    Ok(Statement::AlterTable { name, if_exists, changes })
-}
-
-fn alter_one(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
-    if c.peek_words(&["ADD", "PARTITION"]) || c.peek_words(&["ADD", "IF", "NOT", "EXISTS", "PARTITION"]) {
-        c.expect(&["ADD"])?;
-        let if_not_exists = c.if_not_exists();
-        while c.accept_word("PARTITION") {
-            let spec = c.partition_spec()?;
-            let location = if c.accept_word("LOCATION") { Some(c.string()?) } else { None };
-            changes.push(TableChange::AddPartition { if_not_exists, spec, location });
-        }
-    } else if c.peek_words(&["DROP", "PARTITION"]) || c.peek_words(&["DROP", "IF", "EXISTS", "PARTITION"]) {
-        c.expect(&["DROP"])?;
-        let if_exists = c.if_exists();
-        loop {
-            c.expect(&["PARTITION"])?;
-            changes.push(TableChange::DropPartition { if_exists, spec: c.partition_spec()? });
-            if !(*c.peek() == Token::Comma && super::cursor::is_word(c.token(c.index() + 1), "PARTITION")) {
-                break;
-            }
-            c.advance();
-        }
-        c.accept_word("PURGE");
-    } else if c.accept(&["RENAME", "COLUMN"]) {
-        let from = c.ident()?;
-        c.accept_word("TO");
-        changes.push(TableChange::RenameColumn { from, to: c.ident()?, definition: None });
-    } else if c.accept_word("RENAME") {
-        let _ = c.accept_any(&["TO", "AS"]);
-        changes.push(TableChange::Rename(c.name()?));
-    } else if c.accept(&["ADD", "COLUMNS"]) {
-        changes.push(TableChange::AddColumns { columns: column_defs(c)?, position: None });
-    } else if c.accept_word("ADD") {
-        c.accept_word("COLUMN");
-        let columns = if *c.peek() == Token::LParen { column_defs(c)? } else { vec![column_def(c)?] };
-        changes.push(TableChange::AddColumns { columns, position: None });
-    } else if c.accept(&["REPLACE", "COLUMNS"]) {
-        changes.push(TableChange::ReplaceColumns(column_defs(c)?));
-    } else if c.accept_word("DROP") {
-        c.accept_word("COLUMN");
-        changes.push(TableChange::DropColumn(c.ident()?));
-    } else if c.accept_word("CHANGE") {
-        c.accept_word("COLUMN");
-        let from = c.ident()?;
-        let definition = column_def(c)?;
-        changes.push(TableChange::RenameColumn { from, to: definition.name.clone(), definition: Some(definition) });
-    } else if c.accept(&["SET", "LOCATION"]) {
-        changes.push(TableChange::SetLocation(c.string()?));
-    } else if c.accept(&["SET", "SERDEPROPERTIES"]) {
-        changes.push(TableChange::SetSerdeProperties(c.properties(true)?));
-    } else if c.accept(&["SET", "TBLPROPERTIES"]) || c.accept_word("SET") {
-        changes.push(TableChange::SetProperties(c.properties(true)?));
-    } else if c.accept(&["UNSET", "TBLPROPERTIES"]) {
-        c.if_exists();
-        c.expect_token(&Token::LParen)?;
-        let mut keys = vec![c.string()?];
-        while c.accept_token(&Token::Comma) {
-            keys.push(c.string()?);
-        }
-        c.expect_token(&Token::RParen)?;
-        changes.push(TableChange::UnsetProperties(keys));
-    } else if c.accept(&["RECOVER", "PARTITIONS"]) {
-        changes.push(TableChange::RecoverPartitions);
-    } else if c.accept(&["MODIFY", "COMMENT"]) {
-        changes.push(TableChange::Comment(c.string()?));
-    } else {
-        return Err(c.expected("ADD, DROP, RENAME, REPLACE COLUMNS, CHANGE, SET, UNSET or RECOVER PARTITIONS"));
-    }
-    Ok(())
 }

@@ -64,44 +64,43 @@ fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
             out.properties = c.properties(false)?;
         } else if c.accept(&["CHARACTER", "SET"]) || c.accept_word("CHARSET") {
             out.charset = Some(c.ident()?);
-        } else if c.accept_any(&["FIELDS", "COLUMNS"]).is_some() {
-            let fields = out.fields.get_or_insert_default();
-            let mut any = false;
-            loop {
-                if c.accept(&["TERMINATED", "BY"]) {
-                    fields.terminated_by = c.string()?;
-                } else if c.accept(&["OPTIONALLY", "ENCLOSED", "BY"]) {
-                    fields.optionally = true;
-                    fields.enclosed_by = c.string()?;
-                } else if c.accept(&["ENCLOSED", "BY"]) {
-                    fields.enclosed_by = c.string()?;
-                } else if c.accept(&["ESCAPED", "BY"]) {
-                    fields.escaped_by = c.string()?;
-                } else if any {
-                    break;
-                } else {
-                    return Err(c.expected("TERMINATED BY, ENCLOSED BY or ESCAPED BY"));
-                }
-                any = true;
-            }
-        } else if c.accept_word("LINES") {
-            let fields: &mut OutfileFields = out.fields.get_or_insert_default();
-            let mut any = false;
-            loop {
-                if c.accept(&["TERMINATED", "BY"]) {
-                    fields.lines_terminated_by = c.string()?;
-                } else if c.accept(&["STARTING", "BY"]) {
-                    fields.lines_starting_by = c.string()?;
-                } else if any {
-                    break;
-                } else {
-                    return Err(c.expected("TERMINATED BY or STARTING BY"));
-                }
-                any = true;
-            }
+        } else if ["FIELDS", "COLUMNS", "LINES"].iter().any(|w| c.peek_words(&[w])) {
+            fields(c, out.fields.get_or_insert_default())?;
         } else {
             return Ok(out);
         }
+    }
+}
+
+/// `FIELDS | COLUMNS ...` or `LINES ...`, if next.
+pub(super) fn fields(c: &mut Cursor<'_>, fields: &mut OutfileFields) -> Result<bool, SqlError> {
+    let lines = match c.accept_any(&["FIELDS", "COLUMNS", "LINES"]) {
+        Some(word) => word == "LINES",
+        None => return Ok(false),
+    };
+    let mut any = false;
+    loop {
+        if lines && c.accept(&["TERMINATED", "BY"]) {
+            fields.lines_terminated_by = c.string()?;
+        } else if lines && c.accept(&["STARTING", "BY"]) {
+            fields.lines_starting_by = c.string()?;
+        } else if !lines && c.accept(&["TERMINATED", "BY"]) {
+            fields.terminated_by = c.string()?;
+        } else if !lines && c.accept(&["OPTIONALLY", "ENCLOSED", "BY"]) {
+            fields.optionally = true;
+            fields.enclosed_by = c.string()?;
+        } else if !lines && c.accept(&["ENCLOSED", "BY"]) {
+            fields.enclosed_by = c.string()?;
+        } else if !lines && c.accept(&["ESCAPED", "BY"]) {
+            fields.escaped_by = c.string()?;
+        } else if any {
+            return Ok(true);
+        } else if lines {
+            return Err(c.expected("TERMINATED BY or STARTING BY"));
+        } else {
+            return Err(c.expected("TERMINATED BY, ENCLOSED BY or ESCAPED BY"));
+        }
+        any = true;
     }
 }
 
@@ -118,15 +117,15 @@ pub(super) fn table(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
-    if c.peek_words(&["REPLACE"]) {
-        return Err(c.unsupported("REPLACE needs a table with a key; use INSERT INTO"));
+    let replace = c.accept_word("REPLACE");
+    if !replace {
+        c.expect(&["INSERT"])?;
     }
-    c.expect(&["INSERT"])?;
     let mut ignore = false;
     while let Some(word) = c.accept_any(&["IGNORE", "LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED"]) {
         ignore |= word == "IGNORE";
     }
-    let overwrite = c.accept_word("OVERWRITE");
+    let overwrite = !replace && c.accept_word("OVERWRITE");
     if !overwrite {
         c.accept_word("INTO");
     }
@@ -146,7 +145,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let mut insert = Insert {
         table,
         overwrite,
-        replace: false,
+        replace,
         partition: Vec::new(),
         temporary: false,
         columns: Vec::new(),
@@ -155,7 +154,10 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         source: c.subordinate_query("SELECT 1")?,
         on_duplicate: Vec::new(),
     };
-    insert.temporary = c.accept_word("TEMPORARY");
+    insert.temporary = c.peek_words(&["TEMPORARY", "PARTITION"]) || c.peek_words(&["TEMPORARY", "PARTITIONS"]);
+    if insert.temporary {
+        c.advance();
+    }
     if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
         insert.partition = insert_partition(c)?;
     }
@@ -177,6 +179,12 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if insert.partition.is_empty() && c.accept_any(&["PARTITION"]).is_some() {
         insert.partition = insert_partition(c)?;
+    }
+    // Doris's hints about where rows go: `[SHUFFLE]`, `[NOSHUFFLE]`.
+    if *c.peek() == Token::LBracket && ["SHUFFLE", "NOSHUFFLE"].iter().any(|w| is_word(c.token(c.index() + 1), w)) {
+        c.advance();
+        c.advance();
+        c.expect_token(&Token::RBracket)?;
     }
     if c.accept_word("SET") {
         return insert_set(c, insert);

@@ -3,18 +3,25 @@
 //! A statement goes through [`scan`] (cut, conditional comments, hints), `sqlparser`'s tokenizer, [`depth`] (refuses
 //! trees too deep to walk), then its own reader here, or `sqlparser`'s parser under [`dialect`] for queries.
 
+mod admin;
+mod alter;
+mod columns;
 mod cursor;
 mod ddl;
 mod depth;
 mod dialect;
 mod dml;
+mod hive;
 mod items;
+mod partitions;
 mod scan;
 mod session;
 mod show;
+mod table;
 mod types;
 mod unescape;
 mod words;
+mod write;
 
 use sqlparser::tokenizer::{Token, Tokenizer};
 

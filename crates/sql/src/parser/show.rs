@@ -3,20 +3,15 @@
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
-use super::words;
+use super::{partitions, words};
 use crate::error::SqlError;
 use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
 
 /// SHOW forms of Doris, StarRocks and MySQL that end up in [`ShowKind::Other`]: the engine decides what it has.
 const OTHER: &[&str] = &[
-    "TABLET",
-    "TABLETS",
-    "DATA",
-    "LOAD",
-    "STREAM LOAD",
-    "TRANSACTION",
-    "ALTER TABLE",
     "ROUTINE LOAD",
+    "STATS META",
+    "ANALYZE",
     "EXPORT",
     "PROC",
     "BROKER",
@@ -24,15 +19,12 @@ const OTHER: &[&str] = &[
     "WORKLOAD GROUPS",
     "ROLES",
     "PROPERTY",
-    "TABLE STATS",
-    "COLUMN STATS",
     "TABLE ID",
     "DATABASE ID",
     "BINARY LOGS",
     "MASTER STATUS",
     "MASTER LOGS",
     "SLAVE STATUS",
-    "REPLICA STATUS",
     "REPLICAS",
     "ENGINE",
     "WARM UP",
@@ -101,6 +93,8 @@ const KNOWN: &[&str] = &[
     "FULL",
     "TABLE",
     "TABLET",
+    "TABLETS",
+    "DATA",
     "LOAD",
     "TRANSACTION",
     "PROC",
@@ -108,12 +102,26 @@ const KNOWN: &[&str] = &[
 
 pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SHOW"])?;
+    show_tail(c)
+}
+
+/// Behind SHOW, and ADMIN SHOW.
+pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let kind = kind(c)?;
     let mut show = Show { kind, filter: None, order_by: Vec::new(), limit: None };
     if c.accept_word("LIKE") {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
         show.filter = Some(ShowFilter::Where(c.expr()?));
+    }
+    if c.accept(&["ORDER", "BY"]) {
+        loop {
+            let column = c.ident()?;
+            show.order_by.push((column, c.accept_any(&["ASC", "DESC"]) == Some("DESC")));
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
     }
     if c.accept_word("LIMIT") {
         let first = c.uint()?;
@@ -277,6 +285,9 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         };
         return Ok(ShowKind::Profile { id, list: false });
     }
+    if let Some(kind) = native(c)? {
+        return Ok(kind);
+    }
     for known in OTHER {
         let words: Vec<&str> = known.split(' ').collect();
         if c.peek_words(&words) {
@@ -292,10 +303,62 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     Err(error)
 }
 
+/// What is shown of native tables and of loads into them.
+fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
+    let partitions = |c: &mut Cursor<'_>| Ok(partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names));
+    Ok(Some(if c.accept_any(&["TABLETS", "TABLET"]).is_some() {
+        match c.peek() {
+            Token::Number(..) => ShowKind::Tablet(c.uint()?),
+            _ => ShowKind::Tablets { table: table_from(c)?, partitions: partitions(c)? },
+        }
+    } else if c.accept_word("DATA") {
+        let all = c.accept_word("ALL");
+        ShowKind::Data { table: from(c)?, all }
+    } else if c.accept(&["LOAD", "WARNINGS"]) {
+        let from = from(c)?;
+        let url = if c.accept_word("ON") { Some(c.string()?) } else { None };
+        ShowKind::LoadWarnings { from, url }
+    } else if c.accept(&["STREAM", "LOAD"]) {
+        c.accept_word("ALL");
+        ShowKind::Load { stream: true, from: from(c)? }
+    } else if !c.peek_words(&["LOAD", "PROFILE"]) && c.accept_word("LOAD") {
+        c.accept_word("ALL");
+        ShowKind::Load { stream: false, from: from(c)? }
+    } else if c.accept_word("TRANSACTION") {
+        ShowKind::Transaction { from: from(c)? }
+    } else if c.accept(&["ALTER", "TABLE"]) {
+        let job = if c.accept(&["MATERIALIZED", "VIEW"]) {
+            "MATERIALIZED VIEW"
+        } else {
+            match c.accept_any(&["COLUMN", "ROLLUP", "OPTIMIZE"]) {
+                Some(job) => job,
+                None => return Err(c.expected("COLUMN or ROLLUP")),
+            }
+        };
+        ShowKind::AlterTable { job: job.into(), from: from(c)? }
+    } else if c.accept(&["TABLE", "STATS"]) {
+        ShowKind::TableStats(c.name()?)
+    } else if c.accept(&["COLUMN", "STATS"]) || c.accept(&["COLUMN", "CACHED", "STATS"]) {
+        let table = c.name()?;
+        let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+        ShowKind::ColumnStats { table, columns }
+    } else if c.accept(&["REPLICA", "STATUS"]) {
+        ShowKind::Replicas { distribution: false, table: table_from(c)?, partitions: partitions(c)? }
+    } else if c.accept(&["REPLICA", "DISTRIBUTION"]) {
+        ShowKind::Replicas { distribution: true, table: table_from(c)?, partitions: partitions(c)? }
+    } else if c.accept(&["FRONTEND", "CONFIG"]) {
+        ShowKind::Config { backend: false }
+    } else if c.accept(&["BACKEND", "CONFIG"]) {
+        ShowKind::Config { backend: true }
+    } else {
+        return Ok(None);
+    }))
+}
+
 /// Everything up to LIKE, WHERE, LIMIT or the end; words without quotes in upper case.
 fn rest(c: &mut Cursor<'_>, prefix: &str) -> Result<ShowKind, SqlError> {
     let mut out = prefix.to_string();
-    while !c.at_end() && !["LIKE", "WHERE", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
+    while !c.at_end() && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|w| c.peek_words(&[w])) {
         if !out.is_empty() && !matches!(c.peek(), Token::Period) && !out.ends_with('.') {
             out.push(' ');
         }
@@ -385,7 +448,9 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             None => break,
         }
     }
-    let explains = ["SELECT", "WITH", "VALUES", "INSERT", "CREATE", "COPY", "DO"].iter().any(|w| c.peek_words(&[w]))
+    let explains = ["SELECT", "WITH", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "COPY", "DO"]
+        .iter()
+        .any(|w| c.peek_words(&[w]))
         || *c.peek() == Token::LParen
         || c.peek_words(&["TABLE"]) && explain_word;
     if explains {

@@ -201,6 +201,10 @@ impl TypeReader<'_, '_> {
             }
             "TIME" => SqlType::Time(self.scale()?),
             "JSON" | "JSONB" | "VARIANT" => SqlType::Json,
+            "HLL" | "BITMAP" => {
+                self.numbers()?;
+                if word == "HLL" { SqlType::Hll } else { SqlType::Bitmap }
+            }
             "ARRAY" => {
                 self.parser.expect_token(&Token::Lt)?;
                 let item = self.read(depth + 1)?;
@@ -232,6 +236,10 @@ impl TypeReader<'_, '_> {
                 }
                 self.close()?;
                 SqlType::Struct(fields)
+            }
+            other @ ("QUANTILE_STATE" | "AGG_STATE" | "PERCENTILE" | "IPV4" | "IPV6" | "TIMESTAMPTZ" | "ENUM"
+            | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
+                return Err(ParserError::ParserError(format!("type {other} is not supported{location}")));
             }
             other => {
                 return Err(ParserError::ParserError(format!("Expected: a type name, found: {other}{location}")));

@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{ddl, dml, session, show};
+use super::{admin, alter, ddl, dml, session, show, write};
 use crate::error::SqlError;
 use crate::statement::Statement;
 
@@ -47,22 +47,29 @@ const FIRST_WORDS: &[&str] = &[
     "DO",
     "HELP",
     "COPY",
+    "UPDATE",
+    "DELETE",
+    "LOAD",
+    "ADMIN",
+    "BACKUP",
+    "RESTORE",
+    "RECOVER",
+    "CANCEL",
+    "CLEAN",
 ];
 
 /// Words of statements that are known and not supported: they get their own error, not "expected a statement".
 const REFUSED: &[(&str, &str)] = &[
-    ("UPDATE", "UPDATE needs a table with a key; tables over files cannot be updated in place"),
-    ("DELETE", "DELETE needs a table with a key; tables over files cannot be changed in place"),
     ("MERGE", "MERGE is not supported"),
     ("GRANT", "GRANT is not supported: there is one user"),
     ("REVOKE", "REVOKE is not supported: there is one user"),
-    ("LOAD", "LOAD is not supported; use INSERT INTO ... SELECT * FROM files(...)"),
     ("EXPORT", "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
-    ("BACKUP", "BACKUP is not supported; copy the data directory"),
-    ("RESTORE", "RESTORE is not supported; copy the data directory"),
     ("CALL", "CALL is not supported: there are no procedures"),
     ("HANDLER", "HANDLER is not supported"),
-    ("ADMIN", "ADMIN is not supported"),
+    ("BUILD", "BUILD INDEX is not needed: indexes that act are built by each load"),
+    ("SUBMIT", "SUBMIT TASK is not supported"),
+    ("PAUSE", "there are no jobs to pause"),
+    ("RESUME", "there are no jobs to resume"),
     ("XA", "XA transactions are not supported"),
 ];
 
@@ -80,6 +87,9 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "SELECT" | "WITH" | "VALUES" => dml::query(c),
         "TABLE" => dml::table(c),
         "INSERT" | "REPLACE" => dml::insert(c),
+        "UPDATE" => write::update(c),
+        "DELETE" => write::delete(c),
+        "LOAD" => write::load(c),
         "COPY" => dml::copy(c),
         "DO" => dml::do_exprs(c),
         "EXPLAIN" | "DESCRIBE" | "DESC" => show::explain(c),
@@ -87,11 +97,16 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "HELP" => show::help(c),
         "CREATE" => ddl::create(c),
         "DROP" => ddl::drop(c),
-        "ALTER" => ddl::alter(c),
+        "ALTER" => alter::alter(c),
         "TRUNCATE" => ddl::truncate(c),
         "MSCK" => ddl::msck(c),
         "REFRESH" => ddl::refresh(c),
-        "ANALYZE" => ddl::analyze(c),
+        "ANALYZE" => admin::analyze(c),
+        "ADMIN" => admin::admin(c),
+        "BACKUP" | "RESTORE" => admin::snapshot(c),
+        "RECOVER" => admin::recover(c),
+        "CANCEL" => admin::cancel(c),
+        "CLEAN" => admin::clean(c),
         "USE" => session::use_database(c),
         "SWITCH" => session::switch(c),
         "SET" => session::set(c),

@@ -1,0 +1,225 @@
+//! ANALYZE, ADMIN, BACKUP, RESTORE, RECOVER, CANCEL, CLEAN.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use super::{ddl, partitions, show};
+use crate::error::SqlError;
+use crate::statement::{ObjectKind, Snapshot, SnapshotTable, Statement, TableChange};
+
+pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["ANALYZE"])?;
+    let _ = c.accept_any(&["FULL", "SAMPLE", "LOCAL", "NO_WRITE_TO_BINLOG"]);
+    if c.peek_words(&["PROFILE"]) {
+        return Err(c.unsupported("profiles of past statements are not kept; use EXPLAIN ANALYZE"));
+    }
+    let kind = match c.accept_any(&["TABLE", "TABLES", "DATABASE"]) {
+        Some("DATABASE") => ObjectKind::Database,
+        Some(_) => ObjectKind::Table,
+        None => return Err(c.expected("TABLE or DATABASE")),
+    };
+    let name = c.name()?;
+    if c.accept_word("PARTITION") || c.accept_word("PARTITIONS") {
+        // Statistics are those of all partitions.
+        partitions::list(c)?;
+    }
+    let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+    loop {
+        if c.accept(&["COMPUTE", "STATISTICS"]) {
+            let _ = c.accept(&["FOR", "COLUMNS"]) || c.accept_word("NOSCAN");
+        } else if c.accept(&["UPDATE", "HISTOGRAM", "ON"]) || c.accept(&["DROP", "HISTOGRAM", "ON"]) {
+            c.ident()?;
+            while c.accept_token(&Token::Comma) {
+                c.ident()?;
+            }
+        } else if c.accept_word("PROPERTIES") {
+            c.properties(false)?;
+        } else if c.accept_word("WITH") {
+            analyze_option(c)?;
+        } else {
+            return Ok(Statement::Analyze { kind, name, columns });
+        }
+    }
+}
+
+/// Behind WITH.
+fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    match c.accept_any(&[
+        "SYNC",
+        "ASYNC",
+        "SAMPLE",
+        "BUCKETS",
+        "PERIOD",
+        "CRON",
+        "INCREMENTAL",
+        "FULL",
+        "HISTOGRAM",
+        "AUTO",
+    ]) {
+        Some("SYNC" | "ASYNC") => {
+            c.accept_word("MODE");
+        }
+        Some("SAMPLE") => {
+            if c.accept_any(&["PERCENT", "ROWS"]).is_none() {
+                return Err(c.expected("PERCENT or ROWS"));
+            }
+            c.uint()?;
+        }
+        Some("BUCKETS" | "PERIOD") => {
+            c.uint()?;
+        }
+        Some("CRON") => {
+            c.string()?;
+        }
+        Some(_) => {}
+        None => {
+            c.uint().map_err(|_| c.expected("SYNC, SAMPLE, BUCKETS or PERIOD"))?;
+            c.expect(&["BUCKETS"])?;
+        }
+    }
+    Ok(())
+}
+
+/// `DROP [EXPIRED] STATS t [(columns)]`, at STATS.
+pub(super) fn drop_stats(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if c.peek_words(&["EXPIRED"]) {
+        return Err(c.unsupported("no statistics expire: they are kept with the rows"));
+    }
+    c.expect(&["STATS"])?;
+    let name = c.name()?;
+    let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+    Ok(Statement::DropStats { name, columns })
+}
+
+pub(super) fn admin(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["ADMIN"])?;
+    if c.accept_word("SET") {
+        c.accept_word("ALL");
+        let backend = match c.accept_any(&["FRONTEND", "BACKEND"]) {
+            Some(word) => word == "BACKEND",
+            None => {
+                return Err(c.unsupported("of ADMIN SET there is only ADMIN SET FRONTEND CONFIG ('name' = 'value')"));
+            }
+        };
+        c.expect(&["CONFIG"])?;
+        return Ok(Statement::AdminSetConfig { backend, properties: c.properties(false)? });
+    }
+    if c.peek_words(&["SHOW"]) {
+        c.advance();
+        if !["FRONTEND", "BACKEND", "REPLICA", "TABLET", "DATA"].iter().any(|w| c.peek_words(&[w])) {
+            return Err(c.expected("FRONTEND CONFIG, BACKEND CONFIG, REPLICA STATUS or REPLICA DISTRIBUTION"));
+        }
+        return show::show_tail(c);
+    }
+    if c.accept(&["COMPACT", "TABLE"]) {
+        let name = c.name()?;
+        let partitions = partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names);
+        let mut kind = None;
+        if c.accept_word("WHERE") {
+            c.expect(&["TYPE"])?;
+            c.expect_token(&Token::Eq)?;
+            kind = Some(c.string()?.to_ascii_uppercase());
+        }
+        let changes = vec![TableChange::Compact { partitions, kind }];
+        return Ok(Statement::AlterTable { name, if_exists: false, changes });
+    }
+    Err(c.unsupported(
+        "of ADMIN there are SET FRONTEND CONFIG, SHOW FRONTEND CONFIG, SHOW REPLICA STATUS and COMPACT TABLE",
+    ))
+}
+
+/// `BACKUP [GLOBAL] SNAPSHOT name TO repository [[ON|EXCLUDE] (tables)] [PROPERTIES (..)]`, and RESTORE with FROM.
+pub(super) fn snapshot(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let restore = c.accept_word("RESTORE");
+    if !restore {
+        c.expect(&["BACKUP"])?;
+    }
+    c.accept_word("GLOBAL");
+    c.expect(&["SNAPSHOT"])?;
+    let name = c.name()?;
+    let repository = if c.accept_word(if restore { "FROM" } else { "TO" }) { Some(c.ident()?) } else { None };
+    let mut snapshot = Snapshot { name, repository, tables: Vec::new(), exclude: false, properties: Vec::new() };
+    snapshot.exclude = c.accept_word("EXCLUDE");
+    if snapshot.exclude || c.accept_word("ON") || *c.peek() == Token::LParen {
+        c.expect_token(&Token::LParen)?;
+        loop {
+            c.accept_word("TABLE");
+            let name = c.name()?;
+            let partitions = partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names);
+            let alias = if restore && c.accept_word("AS") { Some(c.ident()?) } else { None };
+            snapshot.tables.push(SnapshotTable { name, partitions, alias });
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
+    }
+    if c.accept_word("PROPERTIES") {
+        snapshot.properties = c.properties(false)?;
+    }
+    Ok(if restore { Statement::Restore(snapshot) } else { Statement::Backup(snapshot) })
+}
+
+pub(super) fn recover(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["RECOVER"])?;
+    let (kind, partition) = if c.accept_word("PARTITION") {
+        let partition = c.ident()?;
+        (ObjectKind::Table, Some(partition))
+    } else {
+        (ddl::kind(c)?, None)
+    };
+    let mut alias = if partition.is_some() && c.accept_word("AS") { Some(c.ident()?) } else { None };
+    if partition.is_some() {
+        c.expect(&["FROM"])?;
+    }
+    let name = c.name()?;
+    if alias.is_none() && c.accept_word("AS") {
+        alias = Some(c.ident()?);
+    }
+    Ok(Statement::Recover { kind, name, partition, alias })
+}
+
+pub(super) fn cancel(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["CANCEL"])?;
+    if c.accept(&["ALTER", "TABLE"]) {
+        if c.accept(&["MATERIALIZED", "VIEW"]) || c.accept_any(&["COLUMN", "ROLLUP", "OPTIMIZE"]).is_some() {
+            c.expect(&["FROM"])?;
+            let name = c.name()?;
+            if *c.peek() == Token::LParen {
+                c.advance();
+                c.uint()?;
+                while c.accept_token(&Token::Comma) {
+                    c.uint()?;
+                }
+                c.expect_token(&Token::RParen)?;
+            }
+            return Ok(Statement::CancelAlter { name });
+        }
+        return Err(c.expected("COLUMN or ROLLUP"));
+    }
+    if !c.accept_word("LOAD") {
+        return Err(c.expected("LOAD or ALTER TABLE"));
+    }
+    let database = if c.accept_any(&["FROM", "IN"]).is_some() { Some(c.name()?) } else { None };
+    c.expect(&["WHERE", "LABEL"])?;
+    let like = c.accept_word("LIKE");
+    if !like {
+        c.expect_token(&Token::Eq)?;
+    }
+    Ok(Statement::CancelLoad { database, label: c.string()?, like })
+}
+
+pub(super) fn clean(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["CLEAN", "LABEL"])?;
+    let label = if c.peek_words(&["FROM"]) || c.peek_words(&["IN"]) {
+        None
+    } else if c.at_string() {
+        Some(c.string()?)
+    } else {
+        Some(c.ident()?)
+    };
+    if c.accept_any(&["FROM", "IN"]).is_none() {
+        return Err(c.expected("FROM database"));
+    }
+    Ok(Statement::CleanLabel { label, database: c.name()? })
+}

@@ -1,0 +1,382 @@
+//! ALTER TABLE and ALTER VIEW.
+
+use sqlparser::tokenizer::Token;
+
+use super::columns::{column_def, column_defs, index_of_alter};
+use super::cursor::{Cursor, is_word};
+use super::partitions;
+use crate::error::SqlError;
+use crate::statement::{ColumnPosition, Name, Statement, TableChange};
+
+pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["ALTER"])?;
+    if c.accept_word("VIEW") {
+        let name = c.name()?;
+        c.expect(&["AS"])?;
+        return Ok(Statement::AlterView { name, query: c.query()? });
+    }
+    for (words, what) in [
+        (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),
+        (&["SYSTEM"], "ALTER SYSTEM"),
+        (&["USER"], "ALTER USER"),
+        (&["CATALOG"], "ALTER CATALOG"),
+        (&["DATABASE"], "ALTER DATABASE"),
+        (&["RESOURCE"], "ALTER RESOURCE"),
+    ] {
+        if c.peek_words(words) {
+            return Err(c.unsupported(&format!("{what} is not supported")));
+        }
+    }
+    c.accept_word("EXTERNAL");
+    if !c.accept_word("TABLE") {
+        return Err(c.expected("TABLE or VIEW"));
+    }
+    let if_exists = c.if_exists();
+    let name = c.name()?;
+    let mut changes = Vec::new();
+    // Dumps of MySQL put these around their rows; keys are kept up by each load.
+    if !(c.accept(&["DISABLE", "KEYS"]) || c.accept(&["ENABLE", "KEYS"])) {
+        loop {
+            change(c, &mut changes)?;
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+    }
+    Ok(Statement::AlterTable { name, if_exists, changes })
+}
+
+fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
+    refuse(c)?;
+    if c.accept_word("ADD") {
+        return add(c, changes);
+    }
+    if c.accept_word("DROP") {
+        return drop(c, changes);
+    }
+    if c.accept_word("MODIFY") {
+        changes.push(modify(c)?);
+        return Ok(());
+    }
+    if c.accept_word("SET") {
+        changes.push(set(c)?);
+        return Ok(());
+    }
+    changes.push(if c.accept(&["RENAME", "COLUMN"]) {
+        let (from, to) = rename(c)?;
+        TableChange::RenameColumn { from, to, definition: None }
+    } else if c.accept(&["RENAME", "PARTITION"]) {
+        let (from, to) = rename(c)?;
+        TableChange::RenamePartition { from, to }
+    } else if c.accept_word("RENAME") {
+        let _ = c.accept_any(&["TO", "AS"]);
+        TableChange::Rename(c.name()?)
+    } else if c.accept(&["REPLACE", "COLUMNS"]) {
+        TableChange::ReplaceColumns(column_defs(c)?)
+    } else if c.accept(&["REPLACE", "WITH", "TABLE"]) {
+        replace_with(c)?
+    } else if c.accept(&["SWAP", "WITH"]) {
+        c.accept_word("TABLE");
+        TableChange::ReplaceWith { table: c.name()?, swap: true, force: false }
+    } else if c.accept_any(&["REPLACE"]).is_some() {
+        replace_partitions(c)?
+    } else if c.accept_word("CHANGE") {
+        c.accept_word("COLUMN");
+        let from = c.ident()?;
+        let definition = column_def(c)?;
+        TableChange::RenameColumn { from, to: definition.name.clone(), definition: Some(definition) }
+    } else if c.accept(&["ORDER", "BY"]) {
+        TableChange::OrderColumns(order(c)?)
+    } else if c.accept(&["ENABLE", "FEATURE"]) {
+        let feature = c.string()?.to_ascii_uppercase();
+        let properties = if c.accept(&["WITH", "PROPERTIES"]) { c.properties(false)? } else { Vec::new() };
+        TableChange::EnableFeature { feature, properties }
+    } else if let Some(distribution) = partitions::distribution(c)? {
+        TableChange::Distribution(distribution)
+    } else if c.accept(&["UNSET", "TBLPROPERTIES"]) {
+        c.if_exists();
+        TableChange::UnsetProperties(strings(c)?)
+    } else if c.accept(&["RECOVER", "PARTITIONS"]) {
+        TableChange::RecoverPartitions
+    } else if let Some(comment) = c.comment()? {
+        TableChange::Comment(comment)
+    } else {
+        let kind = c.accept_any(&["BASE", "CUMULATIVE"]).map(String::from);
+        if !c.accept_word("COMPACT") {
+            return Err(c.expected(
+                "ADD, DROP, MODIFY, RENAME, REPLACE, CHANGE, ORDER BY, SET, SWAP WITH, ENABLE FEATURE or COMPACT",
+            ));
+        }
+        let here = !c.at_end() && *c.peek() != Token::Comma;
+        TableChange::Compact { partitions: if here { partitions::list(c)? } else { Vec::new() }, kind }
+    });
+    Ok(())
+}
+
+/// Changes that are known and not supported.
+fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
+    for (words, message) in [
+        (&["ADD", "ROLLUP"][..], "rollups are not supported yet"),
+        (&["DROP", "ROLLUP"], "rollups are not supported yet"),
+        (&["RENAME", "ROLLUP"], "rollups are not supported yet"),
+        (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
+        (&["DROP", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
+        (&["ADD", "UNIQUE"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
+        (&["ADD", "CONSTRAINT"], "constraints are not supported: nothing would check them"),
+        (&["DROP", "CONSTRAINT"], "constraints are not supported: nothing would check them"),
+        (&["ADD", "FOREIGN"], "constraints are not supported: nothing would check them"),
+        (&["DROP", "FOREIGN"], "constraints are not supported: nothing would check them"),
+        (&["MODIFY", "ENGINE"], "a table's engine cannot be changed"),
+        (&["ENGINE"], "a table's engine cannot be changed"),
+        (&["CONVERT", "TO"], "text is UTF-8; its character set cannot be changed"),
+        (&["CREATE", "BRANCH"], "branches and tags are not supported"),
+        (&["CREATE", "TAG"], "branches and tags are not supported"),
+    ] {
+        if c.peek_words(words) {
+            return Err(c.unsupported(message));
+        }
+    }
+    Ok(())
+}
+
+fn rename(c: &mut Cursor<'_>) -> Result<(String, String), SqlError> {
+    let from = c.ident()?;
+    c.accept_word("TO");
+    Ok((from, c.ident()?))
+}
+
+fn strings(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut out = vec![c.string()?];
+    while c.accept_token(&Token::Comma) {
+        out.push(c.string()?);
+    }
+    c.expect_token(&Token::RParen)?;
+    Ok(out)
+}
+
+/// `(a, b)` or `a, b`.
+fn order(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    if *c.peek() == Token::LParen {
+        return c.ident_list();
+    }
+    let mut out = vec![c.ident()?];
+    while c.accept_token(&Token::Comma) {
+        out.push(c.ident()?);
+    }
+    Ok(out)
+}
+
+fn position(c: &mut Cursor<'_>) -> Result<Option<ColumnPosition>, SqlError> {
+    let position = if c.accept_word("FIRST") {
+        Some(ColumnPosition::First)
+    } else if c.accept_word("AFTER") {
+        Some(ColumnPosition::After(c.ident()?))
+    } else {
+        None
+    };
+    rollup(c)?;
+    Ok(position)
+}
+
+/// `TO r`, `IN r`, `FROM r` behind a change of a column name a rollup.
+fn rollup(c: &Cursor<'_>) -> Result<(), SqlError> {
+    if ["TO", "IN", "FROM"].iter().any(|w| c.peek_words(&[w])) {
+        return Err(c.unsupported("rollups are not supported yet"));
+    }
+    Ok(())
+}
+
+/// Behind ADD.
+fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
+    let start = c.index();
+    let temporary = c.accept_word("TEMPORARY");
+    let if_not_exists = !temporary && c.if_not_exists();
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+        if *c.peek() == Token::LParen && !temporary {
+            return hive_partitions(c, if_not_exists, changes);
+        }
+        return named_partition(c, temporary, if_not_exists, changes);
+    }
+    c.seek(start);
+    if c.accept_any(&["INDEX", "KEY"]).is_some() {
+        let (if_not_exists, index) = index_of_alter(c)?;
+        if index.name.is_none() {
+            return Err(c.unsupported("an index needs a name: ADD INDEX name (columns)"));
+        }
+        changes.push(TableChange::AddIndex { if_not_exists, index });
+        return Ok(());
+    }
+    let _ = c.accept_any(&["COLUMN", "COLUMNS"]);
+    let (columns, position) = if *c.peek() == Token::LParen {
+        let columns = column_defs(c)?;
+        rollup(c)?;
+        (columns, None)
+    } else {
+        (vec![column_def(c)?], position(c)?)
+    };
+    changes.push(TableChange::AddColumns { columns, position });
+    Ok(())
+}
+
+/// Hive: `(k=v) [LOCATION '..'] PARTITION (k=v) ...`, at the first parenthesis.
+fn hive_partitions(c: &mut Cursor<'_>, if_not_exists: bool, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
+    loop {
+        let spec = c.partition_spec()?;
+        let location = if c.accept_word("LOCATION") { Some(c.string()?) } else { None };
+        changes.push(TableChange::AddPartition { if_not_exists, spec, location });
+        if !c.accept_word("PARTITION") {
+            return Ok(());
+        }
+    }
+}
+
+/// Doris and StarRocks, behind PARTITION or PARTITIONS.
+fn named_partition(
+    c: &mut Cursor<'_>,
+    temporary: bool,
+    if_not_exists: bool,
+    changes: &mut Vec<TableChange>,
+) -> Result<(), SqlError> {
+    let item = if c.peek_words(&["FROM"]) || c.peek_words(&["START"]) {
+        partitions::steps(c)?
+    } else {
+        let mut partition = partitions::partition(c)?;
+        partition.if_not_exists |= if_not_exists;
+        crate::statement::PartitionItem::One(partition)
+    };
+    let mut distribution = None;
+    let mut properties = Vec::new();
+    loop {
+        if let Some(found) = partitions::distribution(c)? {
+            distribution = Some(found);
+        } else if c.accept_word("PROPERTIES") || *c.peek() == Token::LParen {
+            properties.extend(c.properties(false)?);
+        } else {
+            break;
+        }
+    }
+    changes.push(TableChange::AddNamedPartition { temporary, item, distribution, properties });
+    Ok(())
+}
+
+/// Behind DROP.
+fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlError> {
+    let temporary = c.accept_word("TEMPORARY");
+    let if_exists = c.if_exists();
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+        let if_exists = c.if_exists() || if_exists;
+        let is_hive = *c.peek() == Token::LParen && *c.token(c.index() + 2) == Token::Eq;
+        if !is_hive {
+            let names = partitions::list(c)?;
+            let force = c.accept_word("FORCE");
+            changes.extend(names.into_iter().map(|partition| TableChange::DropNamedPartition {
+                temporary,
+                if_exists,
+                partition,
+                force,
+            }));
+            return Ok(());
+        }
+        loop {
+            changes.push(TableChange::DropPartition { if_exists, spec: c.partition_spec()? });
+            if !(*c.peek() == Token::Comma && is_word(c.token(c.index() + 1), "PARTITION")) {
+                break;
+            }
+            c.advance();
+            c.expect(&["PARTITION"])?;
+        }
+        c.accept_word("PURGE");
+        return Ok(());
+    }
+    if c.accept_any(&["INDEX", "KEY"]).is_some() {
+        let if_exists = c.if_exists() || if_exists;
+        changes.push(TableChange::DropIndex { if_exists, name: c.ident()? });
+        return Ok(());
+    }
+    c.accept_word("COLUMN");
+    changes.push(TableChange::DropColumn(c.ident()?));
+    rollup(c)
+}
+
+/// Behind MODIFY.
+fn modify(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
+    if c.peek_words(&["COMMENT"]) && matches!(c.token(c.index() + 1), t if is_string(t)) {
+        c.advance();
+        return c.string().map(TableChange::Comment);
+    }
+    if c.accept_word("DISTRIBUTION") {
+        return match partitions::distribution(c)? {
+            Some(distribution) => Ok(TableChange::Distribution(distribution)),
+            None => Err(c.expected("DISTRIBUTED BY")),
+        };
+    }
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
+        let mut partitions = partitions::list(c)?;
+        partitions.retain(|p| p != "*");
+        c.expect(&["SET"])?;
+        return Ok(TableChange::ModifyPartitions { partitions, properties: c.properties(false)? });
+    }
+    c.accept_word("COLUMN");
+    if is_word(c.token(c.index() + 1), "COMMENT") {
+        let column = c.ident()?;
+        c.advance();
+        return Ok(TableChange::CommentColumn { column, comment: c.string()? });
+    }
+    let column = column_def(c)?;
+    Ok(TableChange::ModifyColumn { column, position: position(c)? })
+}
+
+fn is_string(token: &Token) -> bool {
+    matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
+}
+
+/// Behind SET.
+fn set(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
+    if c.accept_word("LOCATION") {
+        return c.string().map(TableChange::SetLocation);
+    }
+    if c.accept_word("SERDEPROPERTIES") {
+        return c.properties(true).map(TableChange::SetSerdeProperties);
+    }
+    if c.accept_word("TBLPROPERTIES") {
+        return c.properties(true).map(TableChange::SetProperties);
+    }
+    c.properties(false).map(TableChange::SetProperties)
+}
+
+/// Behind REPLACE WITH TABLE. Doris swaps unless told otherwise.
+fn replace_with(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
+    let table: Name = c.name()?;
+    let mut swap = true;
+    if c.accept_word("PROPERTIES") {
+        let at = c.index();
+        for (key, value) in c.properties(false)? {
+            swap = match (key.to_ascii_lowercase().as_str(), value.to_ascii_lowercase().as_str()) {
+                ("swap", "true") => true,
+                ("swap", "false") => false,
+                _ => {
+                    c.seek(at);
+                    return Err(c.expected("'swap' = 'true' or 'false'"));
+                }
+            };
+        }
+    }
+    Ok(TableChange::ReplaceWith { table, swap, force: c.accept_word("FORCE") })
+}
+
+/// `PARTITION (p, ..) WITH TEMPORARY PARTITION (q, ..) [FORCE] [PROPERTIES (..)]`, behind REPLACE.
+fn replace_partitions(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_none() {
+        return Err(c.expected("PARTITION, COLUMNS or WITH TABLE"));
+    }
+    let partitions = partitions::list(c)?;
+    c.expect(&["WITH"])?;
+    if !c.peek_words(&["TEMPORARY"]) {
+        return Err(c.expected("TEMPORARY PARTITION"));
+    }
+    let with = partitions::names(c)?.ok_or_else(|| c.expected("TEMPORARY PARTITION"))?.1;
+    c.accept_word("FORCE");
+    let properties = if c.accept_word("PROPERTIES") { c.properties(false)? } else { Vec::new() };
+    Ok(TableChange::ReplacePartitions { partitions, with, properties })
+}

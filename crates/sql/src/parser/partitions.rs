@@ -1,0 +1,265 @@
+//! PARTITION BY, partitions and their bounds, DISTRIBUTED BY.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, is_word};
+use crate::error::SqlError;
+use crate::statement::{
+    DistributionClause, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
+    PartitionValues,
+};
+
+/// Units of steps and of `date_trunc`.
+const UNITS: &[&str] = &["year", "quarter", "month", "week", "day", "hour", "minute", "second"];
+
+/// `[AUTO] PARTITION BY ...`.
+pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<PartitionClause, SqlError> {
+    let auto = c.accept_word("AUTO");
+    c.expect(&["PARTITION", "BY"])?;
+    if c.peek_words(&["HASH"]) || c.peek_words(&["KEY"]) || c.peek_words(&["LINEAR"]) {
+        return Err(
+            c.unsupported("PARTITION BY HASH and KEY are not supported; use DISTRIBUTED BY HASH(columns) BUCKETS n")
+        );
+    }
+    let written = match c.accept_any(&["RANGE", "LIST"]) {
+        Some("RANGE") => Some(PartitionKind::Range),
+        Some(_) => Some(PartitionKind::List),
+        None => None,
+    };
+    if written.is_some() {
+        c.accept_word("COLUMNS");
+    }
+    let at = c.index();
+    let by = expressions(c)?;
+    let truncated = by.iter().any(|e| matches!(e, PartitionExpr::DateTrunc { .. }));
+    if truncated && (by.len() > 1 || written == Some(PartitionKind::List)) {
+        c.seek(at);
+        return Err(c.unsupported("date_trunc must be the only expression of PARTITION BY, and of kind RANGE"));
+    }
+    let kind = written.unwrap_or(if truncated { PartitionKind::Range } else { PartitionKind::List });
+    let mut partitions = Vec::new();
+    if c.accept_token(&Token::LParen) && !c.accept_token(&Token::RParen) {
+        loop {
+            partitions.push(item(c)?);
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        if !c.accept_token(&Token::RParen) {
+            return Err(c.expected("',' or ')'"));
+        }
+    }
+    Ok(PartitionClause { auto: auto || truncated || written.is_none(), kind, by, partitions })
+}
+
+/// `(a, b)`, `a, b`, `date_trunc(a, 'day')`, `(date_trunc('day', a))`.
+fn expressions(c: &mut Cursor<'_>) -> Result<Vec<PartitionExpr>, SqlError> {
+    let parenthesised = c.accept_token(&Token::LParen);
+    let mut out = Vec::new();
+    loop {
+        out.push(expression(c)?);
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    if parenthesised {
+        c.expect_token(&Token::RParen)?;
+    }
+    Ok(out)
+}
+
+fn expression(c: &mut Cursor<'_>) -> Result<PartitionExpr, SqlError> {
+    let at = c.index();
+    let name = c.ident()?;
+    if *c.peek() != Token::LParen {
+        return Ok(PartitionExpr::Column(name));
+    }
+    if !name.eq_ignore_ascii_case("date_trunc") {
+        // `PARTITION BY a (PARTITION ...)`: the parenthesis opens the list of partitions.
+        if ["PARTITION", "START", "FROM"].iter().any(|w| is_word(c.token(c.index() + 1), w)) {
+            return Ok(PartitionExpr::Column(name));
+        }
+        c.seek(at);
+        return Err(c.unsupported("the only function to partition by is date_trunc(column, 'unit')"));
+    }
+    c.advance();
+    let (column, unit_at, written);
+    if c.at_string() {
+        unit_at = c.index();
+        written = c.string()?;
+        c.expect_token(&Token::Comma)?;
+        column = c.ident()?;
+    } else {
+        column = c.ident()?;
+        c.expect_token(&Token::Comma)?;
+        unit_at = c.index();
+        written = c.string()?;
+    }
+    c.expect_token(&Token::RParen)?;
+    let unit = written.to_ascii_lowercase();
+    if !UNITS[..6].contains(&unit.as_str()) {
+        c.seek(unit_at);
+        return Err(c.expected("'year', 'quarter', 'month', 'week', 'day' or 'hour'"));
+    }
+    Ok(PartitionExpr::DateTrunc { column, unit })
+}
+
+/// One entry of a list of partitions, also behind ADD.
+pub(super) fn item(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
+    if c.accept_word("PARTITION") {
+        return partition(c).map(PartitionItem::One);
+    }
+    steps(c)
+}
+
+/// `FROM (a) TO (b) INTERVAL n unit`, `START (a) END (b) EVERY (INTERVAL n unit)`.
+pub(super) fn steps(c: &mut Cursor<'_>) -> Result<PartitionItem, SqlError> {
+    let starrocks = match c.accept_any(&["FROM", "START"]) {
+        Some(word) => word == "START",
+        None => return Err(c.expected("PARTITION, FROM or START")),
+    };
+    let from = values(c)?;
+    c.expect(&[if starrocks { "END" } else { "TO" }])?;
+    let to = values(c)?;
+    if starrocks {
+        c.expect(&["EVERY"])?;
+        c.expect_token(&Token::LParen)?;
+        c.accept_word("INTERVAL");
+    } else {
+        c.expect(&["INTERVAL"])?;
+    }
+    let at = c.index();
+    let step = match c.literal()?.text().and_then(|n| n.parse::<u64>().ok()) {
+        Some(step) if step > 0 => step,
+        _ => {
+            c.seek(at);
+            return Err(c.expected("a number above 0"));
+        }
+    };
+    let unit = UNITS.iter().find(|u| c.accept_word(u) || c.accept_word(&format!("{u}s"))).map(ToString::to_string);
+    if starrocks {
+        c.expect_token(&Token::RParen)?;
+    }
+    Ok(PartitionItem::Steps { from, to, step, unit })
+}
+
+/// `[IF NOT EXISTS] name [VALUES ...] [("k" = "v")]`, behind PARTITION.
+pub(super) fn partition(c: &mut Cursor<'_>) -> Result<PartitionDef, SqlError> {
+    let if_not_exists = c.if_not_exists();
+    let name = c.ident()?;
+    let values = if c.accept_word("VALUES") { bounds(c)? } else { PartitionValues::Rest };
+    let properties = if *c.peek() == Token::LParen { c.properties(false)? } else { Vec::new() };
+    Ok(PartitionDef { name, if_not_exists, values, properties })
+}
+
+fn bounds(c: &mut Cursor<'_>) -> Result<PartitionValues, SqlError> {
+    if c.accept(&["LESS", "THAN"]) {
+        if c.accept_word("MAXVALUE") {
+            return Ok(PartitionValues::LessThan(vec![PartitionValue::Max]));
+        }
+        return values(c).map(PartitionValues::LessThan);
+    }
+    if c.accept_word("IN") {
+        c.expect_token(&Token::LParen)?;
+        let mut list = Vec::new();
+        loop {
+            list.push(if *c.peek() == Token::LParen { row(c)? } else { vec![c.literal()?.text()] });
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
+        return Ok(PartitionValues::In(list));
+    }
+    if c.accept_token(&Token::LBracket) {
+        let lower = values(c)?;
+        c.expect_token(&Token::Comma)?;
+        let upper = values(c)?;
+        // The upper bound is not within, so `]` would promise what is not done.
+        if !c.accept_token(&Token::RParen) {
+            return Err(c.expected("')': the upper bound is outside of the partition"));
+        }
+        return Ok(PartitionValues::Range { lower, upper });
+    }
+    Err(c.expected("LESS THAN, IN or '['"))
+}
+
+/// `(literal | NULL, ...)`.
+fn row(c: &mut Cursor<'_>) -> Result<Vec<Option<String>>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut out = vec![c.literal()?.text()];
+    while c.accept_token(&Token::Comma) {
+        out.push(c.literal()?.text());
+    }
+    c.expect_token(&Token::RParen)?;
+    Ok(out)
+}
+
+/// `(literal | NULL | MAXVALUE, ...)`.
+fn values(c: &mut Cursor<'_>) -> Result<Vec<PartitionValue>, SqlError> {
+    c.expect_token(&Token::LParen)?;
+    let mut out = Vec::new();
+    loop {
+        out.push(match c.accept_word("MAXVALUE") {
+            true => PartitionValue::Max,
+            false => PartitionValue::Value(c.literal()?.text()),
+        });
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    if !c.accept_token(&Token::RParen) {
+        return Err(c.expected("',' or ')'"));
+    }
+    Ok(out)
+}
+
+/// `DISTRIBUTED BY HASH(a, b) | RANDOM [BUCKETS n | AUTO]`, if next.
+pub(super) fn distribution(c: &mut Cursor<'_>) -> Result<Option<DistributionClause>, SqlError> {
+    if !c.accept(&["DISTRIBUTED", "BY"]) {
+        return Ok(None);
+    }
+    let hash = match c.accept_any(&["HASH", "RANDOM"]) {
+        Some("HASH") => Some(c.ident_list()?),
+        Some(_) => None,
+        None => return Err(c.expected("HASH or RANDOM")),
+    };
+    let mut buckets = None;
+    if c.accept_word("BUCKETS") && !c.accept_word("AUTO") {
+        let at = c.index();
+        buckets = match u32::try_from(c.uint()?) {
+            Ok(n) if n > 0 => Some(n),
+            _ => {
+                c.seek(at);
+                return Err(c.expected("a number of buckets above 0, or AUTO"));
+            }
+        };
+    }
+    Ok(Some(DistributionClause { hash, buckets }))
+}
+
+/// `PARTITION p`, `PARTITIONS (p, q)`, `TEMPORARY PARTITION (p)`, if next: whether TEMPORARY, and the names (`*` for all).
+pub(super) fn names(c: &mut Cursor<'_>) -> Result<Option<(bool, Vec<String>)>, SqlError> {
+    let temporary = c.peek_words(&["TEMPORARY", "PARTITION"]) || c.peek_words(&["TEMPORARY", "PARTITIONS"]);
+    if temporary {
+        c.advance();
+    }
+    if c.accept_any(&["PARTITION", "PARTITIONS"]).is_none() {
+        return Ok(None);
+    }
+    list(c).map(|names| Some((temporary, names)))
+}
+
+/// `p` or `(p, q)` or `(*)`.
+pub(super) fn list(c: &mut Cursor<'_>) -> Result<Vec<String>, SqlError> {
+    if *c.peek() != Token::LParen {
+        return Ok(vec![c.ident()?]);
+    }
+    if *c.token(c.index() + 1) == Token::Mul {
+        c.advance();
+        c.advance();
+        c.expect_token(&Token::RParen)?;
+        return Ok(vec!["*".into()]);
+    }
+    c.ident_list()
+}
