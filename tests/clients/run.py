@@ -146,7 +146,7 @@ def server(binary):
         port = free_port()
         log_path = pathlib.Path(data) / "server.log"
         command = [binary, "server", "--data", f"{data}/data", "--listen", "127.0.0.1"]
-        command += ["--mysql-port", str(port)]
+        command += ["--mysql-port", str(port), "--http-port", "0"]
         with open(log_path, "w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:

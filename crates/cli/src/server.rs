@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use dipper_engine::{Engine, EngineOptions, FileAccess};
+use dipper_server::http::HttpSettings;
 use dipper_server::{Server, ServerOptions};
 
 /// Niceness of the query threads: a running scan gives way to whoever talks to clients.
@@ -24,6 +25,13 @@ pub(crate) struct ServerArguments {
     /// Port of the MySQL protocol; 0 lets the system choose
     #[arg(long, env = "DIPPER_MYSQL_PORT", default_value_t = 9030, value_name = "PORT")]
     mysql_port: u16,
+    /// Port of HTTP (Stream Load, metrics); 0 lets the system choose
+    #[arg(long, env = "DIPPER_HTTP_PORT", default_value_t = 8030, value_name = "PORT")]
+    http_port: u16,
+    /// Seconds after which a silent HTTP connection is closed
+    #[arg(long, env = "DIPPER_HTTP_IDLE_TIMEOUT", default_value_t = 60, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    http_idle_timeout: u64,
     /// Address to listen on; others than loopback need a password
     #[arg(long, env = "DIPPER_LISTEN", default_value = "127.0.0.1", value_name = "ADDRESS")]
     listen: IpAddr,
@@ -88,6 +96,8 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     let options = ServerOptions {
         listen: arguments.listen,
         mysql_port: arguments.mysql_port,
+        http_port: Some(arguments.http_port),
+        http: HttpSettings { idle: Duration::from_secs(arguments.http_idle_timeout), ..HttpSettings::default() },
         password: arguments.root_password,
         tls: arguments.tls_cert.zip(arguments.tls_key),
         require_tls: arguments.require_tls,
@@ -96,6 +106,9 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     let server = Server::bind(engine, options).await.map_err(|e| e.to_string())?;
     let address = server.mysql_address();
     tracing::info!(data = %arguments.data.display(), "ready for MySQL clients on {address}");
+    if let Some(http) = server.http_address() {
+        println!("dipper serves HTTP on {http}");
+    }
     // On stdout for scripts that wait for it and take the port from it.
     println!("dipper is ready: mysql -h {} -P {} -u root", address.ip(), address.port());
     server.serve(stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))

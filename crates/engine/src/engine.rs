@@ -15,6 +15,8 @@ use object_store::ObjectStore;
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot};
+use crate::load::Loads;
+use crate::load::records::LoadRecords;
 use crate::process::Processes;
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
@@ -60,6 +62,7 @@ pub struct Engine {
     pub(crate) catalog: Catalog,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
+    pub(crate) loads: Loads,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
@@ -85,6 +88,7 @@ impl Engine {
                 EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", dir.display()))
             })?),
         };
+        let loads = Loads::new(Arc::clone(&store));
         let catalog = Catalog::open(store).await?;
         let threads = options
             .threads
@@ -106,6 +110,7 @@ impl Engine {
             catalog,
             globals: Arc::new(Globals::default()),
             processes: Arc::new(Processes::default()),
+            loads,
             template,
             threads,
             next_connection: AtomicU32::new(1),
@@ -126,6 +131,19 @@ impl Engine {
     /// The sessions of this process.
     pub fn processes(&self) -> &Arc<Processes> {
         &self.processes
+    }
+
+    /// The loads of this process.
+    pub fn loads(&self) -> &Arc<LoadRecords> {
+        &self.loads.records
+    }
+
+    /// The log of rejected rows of that name, as text; `None` when there is none (any more).
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn load_error_log(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        crate::load::errors::read(&self.loads.store, name).await
     }
 
     /// Variables of GLOBAL scope.

@@ -11,6 +11,7 @@
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
 //! | [`scan`] | how are text files scanned inside a DataFusion plan? |
+//! | [`load`] | what happens to the bytes of a load? |
 //! | [`statements`] | what does each statement that is not a query do? |
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`process`] | what is running, and how is it killed? |
@@ -19,6 +20,7 @@ pub mod engine;
 pub mod error;
 pub mod files;
 pub mod info_schema;
+pub mod load;
 mod near;
 pub mod process;
 mod query;

@@ -128,6 +128,23 @@ impl Verifier {
         }
     }
 
+    /// Whether this is the password, for protocols that send it in the clear, such as HTTP Basic. Takes the same time for
+    /// every wrong one.
+    pub fn accepts(&self, password: &str) -> bool {
+        match &self.kind {
+            Kind::Empty => password.is_empty(),
+            Kind::Hashed { sha2: Some(kept), .. } => {
+                let offered = sha256(&[&sha256(&[password.as_bytes()])]);
+                offered.ct_eq(kept.expose()).into()
+            }
+            Kind::Hashed { sha1: Some(kept), .. } => {
+                let offered = sha1(&[&sha1(&[password.as_bytes()])]);
+                offered.ct_eq(kept.expose()).into()
+            }
+            Kind::Hashed { sha2: None, sha1: None } => false,
+        }
+    }
+
     /// Whether the account can log in with this plugin.
     pub fn supports(&self, plugin: Plugin) -> bool {
         match &self.kind {
@@ -234,6 +251,17 @@ mod tests {
                 assert!(!Verifier::from_password("b").accepts_proof(Plugin::Native, &nonce, &native));
             }
         }
+    }
+
+    #[test]
+    fn passwords_in_the_clear() {
+        let kept = Verifier::from_password("secret");
+        assert!(kept.accepts("secret") && !kept.accepts("") && !kept.accepts("Secret"));
+        let native = Verifier::from_hashes(None, kept.sha1().map(|h| *h.expose())).expect("a hash");
+        assert!(native.accepts("secret") && !native.accepts("secre"));
+        let empty = Verifier::from_password("");
+        assert!(empty.accepts("") && !empty.accepts("x"));
+        assert!(!Verifier::nobody().accepts(""));
     }
 
     #[test]

@@ -3,22 +3,29 @@
 //! | module | question it answers |
 //! |---|---|
 //! | [`mysql`] | how does a connection's command become a statement of the engine, and its outcome an answer? |
+//! | [`http`] | Stream Load and what its clients ask beside it, over HTTP |
+//! | [`accounts`] | who may log in? |
 //! | [`params`] | which value does a placeholder of the binary protocol stand for? |
 //!
 //! Connections run on the runtime that [`Server::serve`] is called on; queries run on the engine's own threads, at lower
 //! priority.
 
+pub mod accounts;
+pub mod http;
 pub mod mysql;
 pub mod params;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dipper_engine::Engine;
 use dipper_mysql::{Registry, Settings, Tls, TlsIdentity};
 use tokio::net::TcpListener;
+
+use accounts::Accounts;
+use http::HttpSettings;
 
 /// How a [`Server`] is reached.
 #[derive(Debug, Clone)]
@@ -27,6 +34,10 @@ pub struct ServerOptions {
     pub listen: IpAddr,
     /// Port of the MySQL protocol; 0 lets the system choose.
     pub mysql_port: u16,
+    /// Port of HTTP; 0 lets the system choose, `None` serves none.
+    pub http_port: Option<u16>,
+    /// How the HTTP port behaves.
+    pub http: HttpSettings,
     /// Password of root. Must be given when `listen` is not loopback.
     pub password: Option<String>,
     /// PEM files of certificate chain and key; without them a self-signed certificate is made at start.
@@ -64,6 +75,7 @@ pub struct Server {
     server: dipper_mysql::Server<mysql::MysqlBackend>,
     listener: TcpListener,
     address: SocketAddr,
+    http: Option<(http::App, TcpListener)>,
 }
 
 impl Server {
@@ -87,8 +99,32 @@ impl Server {
         let listener = dipper_mysql::listen(wanted).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let registry = Arc::new(Registry::new());
-        let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), &password));
-        Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address })
+        let accounts = Accounts::new(&password);
+        let http = match options.http_port {
+            None => None,
+            Some(port) => {
+                let wanted = SocketAddr::new(options.listen, port);
+                let failed = |source| StartError::Listen { address: wanted, source };
+                let listener = dipper_mysql::listen(wanted).map_err(failed)?;
+                let app = http::App {
+                    engine: Arc::clone(&engine),
+                    accounts: accounts.clone(),
+                    registry: Arc::clone(&registry),
+                    settings: options.http,
+                    http: listener.local_addr().map_err(failed)?,
+                    mysql: address,
+                    started: Instant::now(),
+                };
+                Some((app, listener))
+            }
+        };
+        let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), accounts));
+        Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http })
+    }
+
+    /// Where the HTTP port is, if there is one.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(|(app, _)| app.http)
     }
 
     /// Where the MySQL port is.
@@ -101,12 +137,25 @@ impl Server {
     /// # Errors
     /// The listener fails.
     pub async fn serve(self, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
-        tokio::select! {
+        let (stop_http, stopped) = tokio::sync::oneshot::channel::<()>();
+        let mut http = self.http.map(|(app, listener)| {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            tokio::spawn(http::serve(app, listener, stopped))
+        });
+        let result = tokio::select! {
             result = self.server.serve(self.listener) => result,
             () = stop => {
                 self.server.shutdown(grace).await;
                 Ok(())
             }
+        };
+        drop(stop_http);
+        if let Some(http) = &mut http {
+            // Loads that run get the same time; those that need longer end with their connection and leave nothing.
+            let _ = tokio::time::timeout(grace, http).await;
         }
+        result
     }
 }

@@ -16,23 +16,21 @@ use dipper_mysql::{
 use dipper_sql::statement::Parsed;
 use futures::StreamExt;
 
+use crate::accounts::Accounts;
 use crate::params;
-
-/// The one user of this version.
-const ROOT: &str = "root";
 
 /// Sessions of an [`Engine`] for MySQL clients.
 pub struct MysqlBackend {
     engine: Arc<Engine>,
     registry: Arc<Registry>,
-    root: Verifier,
+    accounts: Accounts,
     started: Instant,
 }
 
 impl MysqlBackend {
-    /// A backend whose user root has this password; empty for none.
-    pub fn new(engine: Arc<Engine>, registry: Arc<Registry>, root_password: &str) -> Self {
-        MysqlBackend { engine, registry, root: Verifier::from_password(root_password), started: Instant::now() }
+    /// A backend for these accounts.
+    pub fn new(engine: Arc<Engine>, registry: Arc<Registry>, accounts: Accounts) -> Self {
+        MysqlBackend { engine, registry, accounts, started: Instant::now() }
     }
 }
 
@@ -96,7 +94,7 @@ impl Backend for MysqlBackend {
     type Session = MysqlSession;
 
     async fn verifier(&self, user: &str, _peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
-        Ok((user == ROOT).then(|| self.root.clone()))
+        Ok(self.accounts.verifier(user).cloned())
     }
 
     async fn open(&self, login: Login) -> Result<MysqlSession, SqlError> {

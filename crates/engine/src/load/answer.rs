@@ -1,0 +1,302 @@
+//! What a load is answered with: Doris's JSON object, its fields in Doris's order, and behind them what Doris shows only
+//! behind the error URL.
+
+use std::fmt;
+use std::time::Duration;
+
+use dipper_store::chain::TxnId;
+use serde::{Serialize, Serializer};
+
+/// How a load ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadStatus {
+    /// Committed, or prepared under two-phase commit.
+    Success,
+    /// Committed, not yet readable here.
+    PublishTimeout,
+    /// The label was used before.
+    LabelExists,
+    /// Nothing was changed.
+    Fail,
+    /// Whether it was committed could not be learned.
+    Unknown,
+}
+
+impl LoadStatus {
+    /// The word in the answer.
+    pub fn name(self) -> &'static str {
+        match self {
+            LoadStatus::Success => "Success",
+            LoadStatus::PublishTimeout => "Publish Timeout",
+            LoadStatus::LabelExists => "Label Already Exists",
+            LoadStatus::Fail => "Fail",
+            LoadStatus::Unknown => "Unknown",
+        }
+    }
+}
+
+impl fmt::Display for LoadStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for LoadStatus {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+/// A row that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RejectedRow {
+    /// Line of the body, from 1; of formats without lines the number of the row.
+    pub line: u64,
+    /// Column at fault, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// The row as it stands in the body, cut at 1 KiB.
+    pub row: String,
+}
+
+impl RejectedRow {
+    /// The row as a line of the error log, in Doris's form.
+    pub fn log_line(&self) -> String {
+        format!("Reason: {}. src line [{}]; \n", self.reason, self.row)
+    }
+}
+
+/// Time that each step took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadTimes {
+    /// From the request to the answer.
+    pub total: Duration,
+    /// Taking the label and a transaction.
+    pub begin: Duration,
+    /// Planning: columns, expressions, partitions.
+    pub plan: Duration,
+    /// Waiting for the client's bytes.
+    pub receive: Duration,
+    /// Cutting and parsing, summed over threads.
+    pub read: Duration,
+    /// Routing, sorting, encoding and writing, summed over threads.
+    pub write: Duration,
+    /// Making it visible.
+    pub commit: Duration,
+}
+
+/// The answer to a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadAnswer {
+    /// The transaction; `None` when none was begun.
+    pub txn: Option<TxnId>,
+    /// Label, given or made.
+    pub label: String,
+    /// As given.
+    pub comment: String,
+    /// It was prepared and waits for the second request.
+    pub two_phase_commit: bool,
+    /// It shared its commit with others.
+    pub group_commit: bool,
+    /// How it ended.
+    pub status: LoadStatus,
+    /// `RUNNING`, `PRECOMMITTED` or `FINISHED`, of the earlier load with this label.
+    pub existing_job_status: Option<&'static str>,
+    /// `OK`, or why it failed.
+    pub message: String,
+    /// Rows of the body.
+    pub total_rows: u64,
+    /// Rows in the table.
+    pub loaded_rows: u64,
+    /// Rows left out because they do not fit.
+    pub filtered_rows: u64,
+    /// Rows left out by `where`.
+    pub unselected_rows: u64,
+    /// Bytes of the body as sent.
+    pub bytes: u64,
+    /// Times.
+    pub times: LoadTimes,
+    /// Name of the log of all rejected rows.
+    pub error_log: Option<String>,
+    /// The first rejected rows.
+    pub rejected: Vec<RejectedRow>,
+}
+
+/// Number of a transaction in answers and headers, where clients take it for a number: milliseconds since 1970 and 12 of
+/// the random bits, so that it stays exact where numbers are doubles (jq, JavaScript).
+pub fn txn_number(txn: TxnId) -> u64 {
+    (txn.0 >> 68) as u64
+}
+
+impl LoadAnswer {
+    /// An answer of a load that has done nothing yet.
+    pub fn new(label: impl Into<String>, comment: impl Into<String>) -> Self {
+        LoadAnswer {
+            txn: None,
+            label: label.into(),
+            comment: comment.into(),
+            two_phase_commit: false,
+            group_commit: false,
+            status: LoadStatus::Success,
+            existing_job_status: None,
+            message: "OK".into(),
+            total_rows: 0,
+            loaded_rows: 0,
+            filtered_rows: 0,
+            unselected_rows: 0,
+            bytes: 0,
+            times: LoadTimes::default(),
+            error_log: None,
+            rejected: Vec::new(),
+        }
+    }
+
+    /// The same load, failed.
+    #[must_use]
+    pub fn failed(mut self, message: impl Into<String>) -> Self {
+        self.status = LoadStatus::Fail;
+        self.message = message.into();
+        self.loaded_rows = 0;
+        self
+    }
+
+    /// Where the rejected rows are shown, by the server that clients reach at `base` (`http://host:port`).
+    pub fn error_url(&self, base: &str) -> Option<String> {
+        self.error_log.as_ref().map(|name| format!("{base}/api/_load_error_log?file={name}"))
+    }
+
+    /// The JSON text, one line a field, with a closing line end; see [`Self::error_url`] for `base`.
+    pub fn to_json(&self, base: &str) -> String {
+        let ms = |d: Duration| d.as_millis() as u64;
+        // -1 is Doris's number for no transaction.
+        let txn = self.txn.map_or(-1, |t| txn_number(t) as i64);
+        let committed = !self.group_commit;
+        let fields = Fields {
+            txn_id: txn,
+            label: &self.label,
+            comment: &self.comment,
+            two_phase_commit: (!self.group_commit).then_some(if self.two_phase_commit { "true" } else { "false" }),
+            group_commit: self.group_commit.then_some(true),
+            status: self.status,
+            existing_job_status: self.existing_job_status,
+            message: &self.message,
+            number_total_rows: self.total_rows,
+            number_loaded_rows: self.loaded_rows,
+            number_filtered_rows: self.filtered_rows,
+            number_unselected_rows: self.unselected_rows,
+            load_bytes: self.bytes,
+            load_time_ms: ms(self.times.total),
+            begin_txn_time_ms: committed.then_some(ms(self.times.begin)),
+            stream_load_put_time_ms: ms(self.times.plan),
+            read_data_time_ms: ms(self.times.read),
+            write_data_time_ms: ms(self.times.write),
+            receive_data_time_ms: ms(self.times.receive),
+            commit_and_publish_time_ms: committed.then_some(ms(self.times.commit)),
+            error_url: self.error_url(base),
+            first_error_msg: self.rejected.first().map(|r| format!("{}. Src line: {}", r.reason, r.row)),
+            rejected_rows: &self.rejected,
+        };
+        let mut text = serde_json::to_string_pretty(&fields).expect("strings and numbers");
+        text.push('\n');
+        text
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Fields<'a> {
+    txn_id: i64,
+    label: &'a str,
+    comment: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    two_phase_commit: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group_commit: Option<bool>,
+    status: LoadStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    existing_job_status: Option<&'static str>,
+    message: &'a str,
+    number_total_rows: u64,
+    number_loaded_rows: u64,
+    number_filtered_rows: u64,
+    number_unselected_rows: u64,
+    load_bytes: u64,
+    load_time_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begin_txn_time_ms: Option<u64>,
+    stream_load_put_time_ms: u64,
+    read_data_time_ms: u64,
+    write_data_time_ms: u64,
+    receive_data_time_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit_and_publish_time_ms: Option<u64>,
+    #[serde(rename = "ErrorURL", skip_serializing_if = "Option::is_none")]
+    error_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_error_msg: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rejected_rows: &'a [RejectedRow],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(json: &str) -> Vec<String> {
+        json.lines().filter_map(|l| l.strip_prefix("  \"")?.split('"').next().map(str::to_string)).collect()
+    }
+
+    #[test]
+    fn fields_stand_in_doris_order() {
+        let mut answer = LoadAnswer::new("l", "");
+        answer.txn = Some(TxnId((1_700_000_000_000 << 80) | 1));
+        let json = answer.to_json("http://h");
+        assert_eq!(
+            keys(&json),
+            [
+                "TxnId",
+                "Label",
+                "Comment",
+                "TwoPhaseCommit",
+                "Status",
+                "Message",
+                "NumberTotalRows",
+                "NumberLoadedRows",
+                "NumberFilteredRows",
+                "NumberUnselectedRows",
+                "LoadBytes",
+                "LoadTimeMs",
+                "BeginTxnTimeMs",
+                "StreamLoadPutTimeMs",
+                "ReadDataTimeMs",
+                "WriteDataTimeMs",
+                "ReceiveDataTimeMs",
+                "CommitAndPublishTimeMs",
+            ]
+        );
+        assert!(json.ends_with("}\n"));
+        assert!(json.contains("\"TwoPhaseCommit\": \"false\""));
+        assert!(json.contains(&format!("\"TxnId\": {},", 1_700_000_000_000u64 << 12)));
+    }
+
+    #[test]
+    fn group_commit_and_errors() {
+        let mut answer = LoadAnswer::new("l", "c").failed("[DATA_QUALITY_ERROR]too many filtered rows");
+        answer.group_commit = true;
+        answer.existing_job_status = Some("FINISHED");
+        answer.error_log = Some("x".into());
+        answer.rejected = vec![RejectedRow { line: 7, column: None, reason: "why".into(), row: "a\tb".into() }];
+        let json = answer.to_json("http://h");
+        let keys = keys(&json);
+        assert_eq!(keys[..6], ["TxnId", "Label", "Comment", "GroupCommit", "Status", "ExistingJobStatus"]);
+        assert!(!keys.iter().any(|k| k == "BeginTxnTimeMs" || k == "CommitAndPublishTimeMs" || k == "TwoPhaseCommit"));
+        assert_eq!(keys[keys.len() - 3..], ["ErrorURL", "FirstErrorMsg", "RejectedRows"]);
+        let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(value["TxnId"], -1);
+        assert_eq!(value["ErrorURL"], "http://h/api/_load_error_log?file=x");
+        assert_eq!(value["FirstErrorMsg"], "why. Src line: a\tb");
+        assert_eq!(value["RejectedRows"][0]["line"], 7);
+    }
+}

@@ -1,0 +1,99 @@
+//! Rejected rows of loads: one object a load below the data directory, so that any node can show them, kept for 48 hours.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Where they are. A name is the time in milliseconds, 13 digits, and 128 random bits, so that it says its age and
+/// cannot be guessed.
+const DIRECTORY: &str = "errors";
+
+/// How long they are kept.
+const KEPT: Duration = Duration::from_secs(48 * 3600);
+
+/// Whether this can be one of our names: what a client asks for is never taken for a path.
+fn is_name(name: &str) -> bool {
+    let Some((time, random)) = name.split_once('-') else { return false };
+    time.len() == 13
+        && random.len() == 32
+        && time.bytes().all(|b| b.is_ascii_digit())
+        && random.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn storage(e: &object_store::Error) -> EngineError {
+    EngineError::new(ErrorKind::Storage, format!("cannot use the logs of rejected rows: {e}"))
+}
+
+/// Keeps a log; gives its name.
+///
+/// # Errors
+/// The store cannot be written.
+pub(crate) async fn keep(store: &Arc<dyn ObjectStore>, text: String) -> Result<String> {
+    let now = chrono::Utc::now().timestamp_millis().max(0);
+    let name = format!("{now:013}-{:032x}", rand::random::<u128>());
+    let path = Path::from_iter([DIRECTORY, &name]);
+    store.put(&path, PutPayload::from(text.into_bytes())).await.map_err(|e| storage(&e))?;
+    Ok(name)
+}
+
+/// The log of that name; `None` when there is none.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn read(store: &Arc<dyn ObjectStore>, name: &str) -> Result<Option<Vec<u8>>> {
+    if !is_name(name) {
+        return Ok(None);
+    }
+    match store.get(&Path::from_iter([DIRECTORY, name])).await {
+        Ok(found) => Ok(Some(found.bytes().await.map_err(|e| storage(&e))?.to_vec())),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(storage(&e)),
+    }
+}
+
+/// Removes those that are older than 48 hours.
+///
+/// # Errors
+/// The store cannot be listed or written.
+pub(crate) async fn sweep(store: &Arc<dyn ObjectStore>) -> Result<()> {
+    let oldest = chrono::Utc::now().timestamp_millis() - KEPT.as_millis() as i64;
+    let listed: Vec<_> = store.list(Some(&Path::from(DIRECTORY))).try_collect().await.map_err(|e| storage(&e))?;
+    for object in listed {
+        let name = object.location.filename().unwrap_or_default();
+        let old = is_name(name) && name[..13].parse::<i64>().is_ok_and(|t| t < oldest);
+        if !old {
+            continue;
+        }
+        match store.delete(&object.location).await {
+            // Another node sweeps, too.
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(e) => return Err(storage(&e)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn logs_are_kept_and_swept() {
+        let store: Arc<dyn ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+        let name = keep(&store, "Reason: x".into()).await.expect("kept");
+        let old = format!("{:013}-{:032x}", 1_000, 7);
+        store.put(&Path::from_iter([DIRECTORY, &old]), PutPayload::from("old")).await.expect("put");
+        assert_eq!(read(&store, &old).await.expect("read").as_deref(), Some(&b"old"[..]));
+        sweep(&store).await.expect("swept");
+        assert_eq!(read(&store, &old).await, Ok(None));
+        assert_eq!(read(&store, &name).await.expect("read").as_deref(), Some(&b"Reason: x"[..]));
+        for foreign in ["", "x", "../catalog/v/1", "0000000000000-zz"] {
+            assert_eq!(read(&store, foreign).await, Ok(None), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What this process knows of its loads, for SHOW LOAD, `information_schema.loads`, metrics and profiles.
+//!
+//! Running loads are listed while they run, ended ones until [`RECORDS_MAX`] newer ones have ended. Whether a label was
+//! used is not asked here but in the store, which all processes share and which outlives them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::answer::{LoadAnswer, LoadStatus, txn_number};
+
+/// Ended loads that are remembered.
+const RECORDS_MAX: usize = 10_000;
+
+/// Where a load came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadKind {
+    /// HTTP.
+    Stream,
+    /// `LOAD DATA LOCAL INFILE`.
+    LocalInfile,
+    /// `dipper load` on a data directory.
+    File,
+}
+
+impl LoadKind {
+    /// As SHOW LOAD names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LoadKind::Stream => "STREAM_LOAD",
+            LoadKind::LocalInfile => "MYSQL_LOAD",
+            LoadKind::File => "FILE_LOAD",
+        }
+    }
+}
+
+/// What is known of a load before it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadHeader {
+    /// Where it came from.
+    pub kind: LoadKind,
+    /// Who asked.
+    pub user: String,
+    /// `host:port` of the client.
+    pub client: String,
+    /// Database.
+    pub database: String,
+    /// Table.
+    pub table: String,
+    /// Label, given or made.
+    pub label: String,
+    /// As given.
+    pub comment: String,
+}
+
+/// A load.
+#[derive(Debug, Clone)]
+pub struct LoadRecord {
+    /// Number among the loads of this process.
+    pub id: u64,
+    /// What was known at its beginning.
+    pub header: LoadHeader,
+    /// When it began.
+    pub started: SystemTime,
+    /// How it ended; `None` while it runs.
+    pub ended: Option<LoadEnd>,
+}
+
+/// How a load ended.
+#[derive(Debug, Clone)]
+pub struct LoadEnd {
+    /// When.
+    pub at: SystemTime,
+    /// The answer that was given.
+    pub answer: LoadAnswer,
+}
+
+impl LoadRecord {
+    /// The state in the words of SHOW LOAD.
+    pub fn state(&self) -> &'static str {
+        match &self.ended {
+            None => "LOADING",
+            Some(end) => match end.answer.status {
+                LoadStatus::Success if end.answer.two_phase_commit => "PRECOMMITTED",
+                LoadStatus::Success => "FINISHED",
+                LoadStatus::PublishTimeout => "COMMITTED",
+                LoadStatus::LabelExists | LoadStatus::Fail => "CANCELLED",
+                LoadStatus::Unknown => "UNKNOWN",
+            },
+        }
+    }
+
+    /// Where the time went, as JSON.
+    pub fn profile(&self) -> Value {
+        let mut profile = json!({
+            "id": self.id,
+            "kind": self.header.kind.name(),
+            "label": self.header.label,
+            "database": self.header.database,
+            "table": self.header.table,
+            "user": self.header.user,
+            "client": self.header.client,
+            "state": self.state(),
+        });
+        let Some(end) = &self.ended else { return profile };
+        let answer = &end.answer;
+        let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
+        profile["txn"] = answer.txn.map(txn_number).into();
+        profile["message"] = answer.message.as_str().into();
+        profile["rows"] = json!({
+            "total": answer.total_rows, "loaded": answer.loaded_rows,
+            "filtered": answer.filtered_rows, "unselected": answer.unselected_rows,
+        });
+        profile["bytes"] = answer.bytes.into();
+        profile["ms"] = json!({
+            "total": ms(answer.times.total),
+            "begin": ms(answer.times.begin),
+            "plan": ms(answer.times.plan),
+            "receive_wait": ms(answer.times.receive),
+            "read_threads": ms(answer.times.read),
+            "write_threads": ms(answer.times.write),
+            "commit": ms(answer.times.commit),
+        });
+        profile
+    }
+}
+
+/// Sums over all loads of this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadTotals {
+    /// Loads that ended with success.
+    pub succeeded: u64,
+    /// Loads that did not.
+    pub failed: u64,
+    /// Rows loaded.
+    pub rows: u64,
+    /// Rows left out because they do not fit.
+    pub filtered: u64,
+    /// Bytes received.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    running: BTreeMap<u64, LoadRecord>,
+    ended: VecDeque<Arc<LoadRecord>>,
+    totals: LoadTotals,
+}
+
+/// The loads of this process.
+#[derive(Debug, Default)]
+pub struct LoadRecords {
+    next: AtomicU64,
+    known: Mutex<Known>,
+}
+
+impl LoadRecords {
+    /// A load begins.
+    pub(super) fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let record = LoadRecord { id, header, started: SystemTime::now(), ended: None };
+        self.known.lock().running.insert(id, record);
+        Running { records: Arc::clone(self), id, begun: Instant::now() }
+    }
+
+    /// All that are known, oldest first.
+    pub fn list(&self) -> Vec<LoadRecord> {
+        let known = self.known.lock();
+        known.ended.iter().map(|r| (**r).clone()).chain(known.running.values().cloned()).collect()
+    }
+
+    /// The load of that number, or the newest with that label.
+    pub fn find(&self, id_or_label: &str) -> Option<LoadRecord> {
+        let id: Option<u64> = id_or_label.parse().ok();
+        let is = |r: &LoadRecord| Some(r.id) == id || r.header.label == id_or_label;
+        let known = self.known.lock();
+        let running = known.running.values().rev().find(|r| is(r)).cloned();
+        running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
+    }
+
+    /// Number of loads that run now.
+    pub fn running(&self) -> usize {
+        self.known.lock().running.len()
+    }
+
+    /// Sums.
+    pub fn totals(&self) -> LoadTotals {
+        self.known.lock().totals
+    }
+}
+
+/// A load that runs. When it is dropped without an answer, the load was cut short.
+pub(super) struct Running {
+    records: Arc<LoadRecords>,
+    id: u64,
+    begun: Instant,
+}
+
+impl Running {
+    /// Time since the load began.
+    pub(super) fn elapsed(&self) -> std::time::Duration {
+        self.begun.elapsed()
+    }
+
+    /// The load has ended.
+    pub(super) fn end(self, answer: &LoadAnswer) {
+        self.note(answer);
+    }
+
+    fn note(&self, answer: &LoadAnswer) {
+        let mut known = self.records.known.lock();
+        let Some(mut record) = known.running.remove(&self.id) else { return };
+        let mut answer = answer.clone();
+        answer.label.clone_from(&record.header.label);
+        let totals = &mut known.totals;
+        if matches!(answer.status, LoadStatus::Success | LoadStatus::PublishTimeout) {
+            totals.succeeded += 1;
+        } else {
+            totals.failed += 1;
+        }
+        totals.rows += answer.loaded_rows;
+        totals.filtered += answer.filtered_rows;
+        totals.bytes += answer.bytes;
+        record.ended = Some(LoadEnd { at: SystemTime::now(), answer });
+        if known.ended.len() == RECORDS_MAX {
+            known.ended.pop_front();
+        }
+        known.ended.push_back(Arc::new(record));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ended loads are not in the list of running ones any more, and nothing happens.
+        self.note(&LoadAnswer::new("", "").failed("the load was broken off"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(label: &str) -> LoadHeader {
+        LoadHeader {
+            kind: LoadKind::Stream,
+            user: "root".into(),
+            client: "127.0.0.1:1".into(),
+            database: "d".into(),
+            table: "t".into(),
+            label: label.into(),
+            comment: String::new(),
+        }
+    }
+
+    #[test]
+    fn loads_are_listed_while_they_run_and_after() {
+        let records = Arc::new(LoadRecords::default());
+        let first = records.begin(header("a"));
+        let second = records.begin(header("b"));
+        assert_eq!(records.running(), 2);
+        let mut answer = LoadAnswer::new("a", "");
+        answer.loaded_rows = 3;
+        first.end(&answer);
+        drop(second);
+        let states: Vec<_> = records.list().iter().map(|r| (r.header.label.clone(), r.state())).collect();
+        assert_eq!(states, [("a".to_string(), "FINISHED"), ("b".to_string(), "CANCELLED")]);
+        assert_eq!(records.running(), 0);
+        let totals = records.totals();
+        assert_eq!((totals.succeeded, totals.failed, totals.rows), (1, 1, 3));
+        assert_eq!(records.find("b").expect("by label").id, 2);
+        assert_eq!(records.find("1").expect("by number").profile()["rows"]["loaded"], 3);
+        assert!(records.find("c").is_none());
+    }
+}

@@ -1,0 +1,646 @@
+//! What a load asks for: Doris's Stream Load headers, read once into one typed value.
+//!
+//! Header names are compared without regard to case. A header that is not in the table below is nobody's concern and is
+//! passed over, as any HTTP server does. Those that Doris knows and that have nothing to act on here (one process, no
+//! write-ahead log of its own) are listed in [`WITHOUT_EFFECT`].
+//!
+//! Where clients match on Doris's words, the messages are Doris's.
+
+use std::time::Duration;
+
+use dipper_text::Compression;
+
+/// Headers that Doris knows and that change nothing here, with the reason.
+pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("send_batch_parallelism", "the receiver and the writer are one process; parsing always uses all query threads"),
+    ("load_to_single_tablet", "a load writes one object however many tablets its rows go to"),
+    ("memtable_on_sink_node", "the receiver and the writer are one process"),
+    ("load_stream_per_node", "the receiver and the writer are one process"),
+    ("cloud_cluster", "there is one compute group"),
+    ("compute_group", "there is one compute group"),
+    ("skip_record_to_audit_log_table", "there is no audit table"),
+    ("enable_profile", "every load leaves a profile"),
+    ("fuzzy_parse", "fields of JSON objects are found by name whatever their order"),
+];
+
+/// A header that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("[INVALID_ARGUMENT]{0}")]
+pub struct RequestError(pub String);
+
+type Result<T> = std::result::Result<T, RequestError>;
+
+fn invalid<T>(message: impl Into<String>) -> Result<T> {
+    Err(RequestError(message.into()))
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Delimited text.
+    Csv {
+        /// Lines before the rows that name the columns (1) and their types (2).
+        head_lines: u8,
+    },
+    /// JSON.
+    Json,
+    /// Parquet.
+    Parquet,
+}
+
+/// How delimited text is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CsvLayout {
+    /// Between fields; at least one byte.
+    pub column_separator: Vec<u8>,
+    /// Behind rows; at least one byte.
+    pub line_delimiter: Vec<u8>,
+    /// Byte around fields.
+    pub enclose: Option<u8>,
+    /// Byte before bytes that mean themselves.
+    pub escape: Option<u8>,
+    /// Fields in double quotes lose them.
+    pub trim_double_quotes: bool,
+    /// Lines to pass over at the start, behind the header lines of the format if it has any.
+    pub skip_lines: u64,
+    /// An empty field is NULL.
+    pub empty_field_as_null: bool,
+}
+
+impl Default for CsvLayout {
+    fn default() -> Self {
+        CsvLayout {
+            column_separator: b"\t".to_vec(),
+            line_delimiter: b"\n".to_vec(),
+            enclose: None,
+            escape: None,
+            trim_double_quotes: false,
+            skip_lines: 0,
+            empty_field_as_null: false,
+        }
+    }
+}
+
+/// How JSON is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JsonLayout {
+    /// The value is an array, each of whose items is a row.
+    pub strip_outer_array: bool,
+    /// Each line is a value.
+    pub read_json_by_line: bool,
+    /// Path of each column of the body, in order.
+    pub jsonpaths: Option<Vec<String>>,
+    /// Path of the value that holds the rows.
+    pub json_root: Option<String>,
+    /// Numbers keep the digits as written.
+    pub num_as_string: bool,
+}
+
+/// An item of the `columns` header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnItem {
+    /// A column of the body: of the table's column of that name, or a name for use in expressions.
+    Body(String),
+    /// A column of the table and the expression that gives its values.
+    Derived {
+        /// Column of the table.
+        name: String,
+        /// Text of the expression.
+        expression: String,
+    },
+}
+
+/// What rows of a load do to rows with the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MergeType {
+    /// They are added, or replace.
+    #[default]
+    Append,
+    /// They delete.
+    Delete,
+    /// Those that meet the `delete` condition delete, the others replace.
+    Merge,
+}
+
+/// Which columns of existing rows a load replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpdateMode {
+    /// All.
+    #[default]
+    Upsert,
+    /// Those that the load brings.
+    FixedColumns,
+    /// Those that each row brings.
+    FlexibleColumns,
+}
+
+/// What a partial update does with a key that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NewKeys {
+    /// A new row with defaults.
+    #[default]
+    Append,
+    /// An error.
+    Error,
+}
+
+/// Whether a load shares its commit with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupCommit {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does, and is answered when the commit is visible.
+    Sync,
+    /// It does. Answered as `Sync` is: there is no write-ahead log, and acknowledged means durable.
+    Async,
+}
+
+/// Everything that a load asks for, but its body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamLoadRequest {
+    /// Name that makes a repetition a no-op.
+    pub label: Option<String>,
+    /// Text for the records of loads.
+    pub comment: String,
+    /// How the body is written.
+    pub format: Format,
+    /// Details of delimited text.
+    pub csv: CsvLayout,
+    /// Details of JSON.
+    pub json: JsonLayout,
+    /// How the body is compressed.
+    pub compression: Compression,
+    /// Columns of the body, and expressions; empty: the table's columns.
+    pub columns: Vec<ColumnItem>,
+    /// Condition that rows must meet; others are counted as unselected.
+    pub where_: Option<String>,
+    /// See [`MergeType`].
+    pub merge_type: MergeType,
+    /// Condition under which rows delete, with [`MergeType::Merge`].
+    pub delete: Option<String>,
+    /// Column of the body that gives the hidden sequence column.
+    pub sequence_col: Option<String>,
+    /// Hidden columns of the body, behind the table's.
+    pub hidden_columns: Vec<String>,
+    /// SUM columns are subtracted.
+    pub negative: bool,
+    /// Share of the rows that may be left out, 0 to 1.
+    pub max_filter_ratio: f64,
+    /// Rows may go to these partitions only; empty: to all.
+    pub partitions: Vec<String>,
+    /// The partitions are temporary ones.
+    pub temporary_partitions: bool,
+    /// Time for the whole load.
+    pub timeout: Duration,
+    /// Values that do not fit are reasons to leave a row out; else they are NULL.
+    pub strict_mode: bool,
+    /// Zone for functions of time.
+    pub timezone: Option<String>,
+    /// Bytes that the load may hold.
+    pub memory_bytes: Option<u64>,
+    /// Commit in a second request.
+    pub two_phase_commit: bool,
+    /// See [`GroupCommit`]; what acts is [`Self::grouped`].
+    pub group_commit: GroupCommit,
+    /// See [`UpdateMode`].
+    pub update_mode: UpdateMode,
+    /// See [`NewKeys`].
+    pub new_keys: NewKeys,
+}
+
+/// `timeout` when the request names none: three days.
+const TIMEOUT: Duration = Duration::from_secs(259_200);
+
+/// Most characters of a label.
+const LABEL_CHARS_MAX: usize = 128;
+
+impl Default for StreamLoadRequest {
+    fn default() -> Self {
+        StreamLoadRequest {
+            label: None,
+            comment: String::new(),
+            format: Format::Csv { head_lines: 0 },
+            csv: CsvLayout::default(),
+            json: JsonLayout { read_json_by_line: true, ..JsonLayout::default() },
+            compression: Compression::None,
+            columns: Vec::new(),
+            where_: None,
+            merge_type: MergeType::Append,
+            delete: None,
+            sequence_col: None,
+            hidden_columns: Vec::new(),
+            negative: false,
+            max_filter_ratio: 0.0,
+            partitions: Vec::new(),
+            temporary_partitions: false,
+            timeout: TIMEOUT,
+            strict_mode: false,
+            timezone: None,
+            memory_bytes: None,
+            two_phase_commit: false,
+            group_commit: GroupCommit::Off,
+            update_mode: UpdateMode::Upsert,
+            new_keys: NewKeys::Append,
+        }
+    }
+}
+
+impl StreamLoadRequest {
+    /// Reads headers.
+    ///
+    /// # Errors
+    /// The first header, in the order of the list above, that cannot be understood, or two that exclude each other.
+    pub fn from_headers<'a>(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Self> {
+        let mut given = Given { headers: Vec::new() };
+        for (name, value) in headers {
+            let value = std::str::from_utf8(value)
+                .map_err(|_| RequestError(format!("Invalid value of '{name}': it is not UTF-8")))?;
+            given.headers.push((name.to_ascii_lowercase(), value.trim_matches([' ', '\t'])));
+        }
+        let mut request = StreamLoadRequest::default();
+        request.label = given.text("label").map(label).transpose()?;
+        request.comment = given.text("comment").unwrap_or_default().to_string();
+        (request.format, request.compression) = given.format()?;
+        request.csv = given.csv()?;
+        request.json = given.json()?;
+        if let Some(list) = given.text("columns") {
+            request.columns = columns(list)?;
+        }
+        request.where_ = given.text("where").map(str::to_string);
+        request.delete = given.text("delete").map(str::to_string);
+        request.merge_type = match given.text("merge_type") {
+            None => MergeType::Append,
+            Some(v) if v.eq_ignore_ascii_case("append") => MergeType::Append,
+            Some(v) if v.eq_ignore_ascii_case("delete") => MergeType::Delete,
+            Some(v) if v.eq_ignore_ascii_case("merge") => MergeType::Merge,
+            Some(v) => return invalid(format!("Invalid merge type {v}; expected APPEND, DELETE or MERGE")),
+        };
+        match (request.merge_type, &request.delete) {
+            (MergeType::Merge, None) => return invalid("Excepted DELETE ON clause when merge type is MERGE."),
+            (MergeType::Append | MergeType::Delete, Some(_)) => {
+                return invalid("Not support DELETE ON clause when merge type is not MERGE.");
+            }
+            _ => {}
+        }
+        request.sequence_col = given.text("function_column.sequence_col").map(str::to_string);
+        request.hidden_columns = given.list("hidden_columns");
+        if !request.hidden_columns.is_empty() && !request.columns.is_empty() {
+            return invalid(
+                "Can not specify both 'columns' and 'hidden_columns'; name the hidden columns in 'columns'",
+            );
+        }
+        request.negative = given.flag("negative");
+        request.max_filter_ratio = given.ratio("max_filter_ratio")?;
+        request.partitions = given.list("partitions");
+        let temporary = given.list("temporary_partitions");
+        if !temporary.is_empty() {
+            if !request.partitions.is_empty() {
+                return invalid("Can not specify both partitions and temporary partitions");
+            }
+            request.partitions = temporary;
+            request.temporary_partitions = true;
+        }
+        if let Some(seconds) = given.integer("timeout")? {
+            match u64::try_from(seconds) {
+                Ok(seconds @ 1..) => request.timeout = Duration::from_secs(seconds),
+                _ => return invalid(format!("Invalid 'timeout': {seconds}; expected a number of seconds above 0")),
+            }
+        }
+        request.strict_mode = match given.text("strict_mode") {
+            None => false,
+            Some(v) if v.eq_ignore_ascii_case("true") => true,
+            Some(v) if v.eq_ignore_ascii_case("false") => false,
+            Some(_) => return invalid("Invalid strict mode format. Must be bool type"),
+        };
+        request.timezone = given.text("timezone").or_else(|| given.text("time_zone")).map(str::to_string);
+        if let Some(bytes) = given.integer("exec_mem_limit")? {
+            match u64::try_from(bytes) {
+                Ok(bytes @ 1..) => request.memory_bytes = Some(bytes),
+                _ => return invalid(format!("Invalid 'exec_mem_limit': {bytes}; expected a number of bytes above 0")),
+            }
+        }
+        request.two_phase_commit = given.flag("two_phase_commit");
+        request.group_commit = match given.text("group_commit") {
+            None => GroupCommit::Off,
+            Some(v) if v.eq_ignore_ascii_case("off_mode") => GroupCommit::Off,
+            Some(v) if v.eq_ignore_ascii_case("sync_mode") => GroupCommit::Sync,
+            Some(v) if v.eq_ignore_ascii_case("async_mode") => GroupCommit::Async,
+            Some(_) => return invalid("group_commit can only be [async_mode, sync_mode, off_mode]"),
+        };
+        if request.group_commit != GroupCommit::Off && request.label.is_some() {
+            return invalid("label and group_commit can't be set at the same time");
+        }
+        request.update_mode = given.update_mode()?;
+        request.new_keys = match given.text("partial_update_new_key_behavior") {
+            None => NewKeys::Append,
+            Some(v) if v.eq_ignore_ascii_case("append") => NewKeys::Append,
+            Some(v) if v.eq_ignore_ascii_case("error") => NewKeys::Error,
+            Some(v) => {
+                return invalid(format!(
+                    "Invalid partial_update_new_key_behavior {v}, must be one of {{'APPEND', 'ERROR'}}"
+                ));
+            }
+        };
+        request.check_flexible()?;
+        Ok(request)
+    }
+
+    /// Whether the load shares its commit with others: it asks for that, and has nothing that needs a commit of its own.
+    pub fn grouped(&self) -> bool {
+        self.group_commit != GroupCommit::Off
+            && self.update_mode == UpdateMode::Upsert
+            && self.partitions.is_empty()
+            && !self.two_phase_commit
+    }
+
+    /// The rules of UPDATE_FLEXIBLE_COLUMNS, where each row names its own columns.
+    fn check_flexible(&self) -> Result<()> {
+        if self.update_mode != UpdateMode::FlexibleColumns {
+            return Ok(());
+        }
+        let refused = [
+            ("jsonpaths", self.json.jsonpaths.is_some()),
+            ("columns", !self.columns.is_empty()),
+            ("hidden_columns", !self.hidden_columns.is_empty()),
+            ("function_column.sequence_col", self.sequence_col.is_some()),
+            ("merge_type", self.merge_type != MergeType::Append),
+            ("where", self.where_.is_some()),
+        ];
+        if self.format != Format::Json {
+            return invalid("flexible partial update only support json format as input file currently");
+        }
+        match refused.iter().find(|(_, given)| *given) {
+            Some((name, _)) => invalid(format!("Don't support flexible partial update when '{name}' is specified")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Headers with lower-case names.
+struct Given<'a> {
+    headers: Vec<(String, &'a str)>,
+}
+
+impl<'a> Given<'a> {
+    /// The header's value; an empty one counts as not given.
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.headers.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| *v)
+    }
+
+    /// Doris takes everything but `true` for false in most switches.
+    fn flag(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    }
+
+    fn integer(&self, name: &str) -> Result<Option<i64>> {
+        let parse = |v: &str| v.parse().map_err(|_| RequestError(format!("Invalid format of '{name}': '{v}', stoi")));
+        self.text(name).map(parse).transpose()
+    }
+
+    fn ratio(&self, name: &str) -> Result<f64> {
+        let Some(text) = self.text(name) else { return Ok(0.0) };
+        match text.parse::<f64>() {
+            Ok(v) if (0.0..=1.0).contains(&v) => Ok(v),
+            Ok(_) => invalid(format!("Invalid '{name}': {text}; expected a number from 0 to 1")),
+            Err(_) => invalid(format!("Invalid format of '{name}': '{text}', stod")),
+        }
+    }
+
+    fn list(&self, name: &str) -> Vec<String> {
+        let item = |v: &str| v.trim().trim_matches('`').to_string();
+        self.text(name).map(|v| v.split(',').map(item).filter(|v| !v.is_empty()).collect()).unwrap_or_default()
+    }
+
+    fn single_byte(&self, name: &str) -> Result<Option<u8>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        match *bytes_of(name, text)? {
+            [byte] => Ok(Some(byte)),
+            _ => invalid(format!("{name} must be single-char, actually is {text}")),
+        }
+    }
+
+    fn format(&self) -> Result<(Format, Compression)> {
+        let name = self.text("format").unwrap_or("csv");
+        let format = match name.to_ascii_lowercase().as_str() {
+            "csv" => Format::Csv { head_lines: 0 },
+            "csv_with_names" => Format::Csv { head_lines: 1 },
+            "csv_with_names_and_types" => Format::Csv { head_lines: 2 },
+            "json" => Format::Json,
+            "parquet" => Format::Parquet,
+            "orc" | "arrow" | "hive_text" | "wal" | "avro" => {
+                return invalid(format!(
+                    "data format '{name}' is not supported; expected csv, csv_with_names, csv_with_names_and_types, json or parquet"
+                ));
+            }
+            _ => return invalid(format!("unknown data format, format={name}")),
+        };
+        let Some(codec) = self.text("compress_type") else { return Ok((format, Compression::None)) };
+        let compression = match codec.to_ascii_lowercase().as_str() {
+            "none" | "plain" => Compression::None,
+            "gz" | "gzip" => Compression::Gzip,
+            "bz2" => Compression::Bzip2,
+            "lz4" | "lz4_block" | "lz4frame" => Compression::Lz4,
+            "snappy" | "snappy_block" | "snappyblock" => Compression::Snappy,
+            "deflate" => Compression::Deflate,
+            "zstd" => Compression::Zstd,
+            _ => {
+                return invalid(format!(
+                    "compress_type '{codec}' is not supported; expected gz, bz2, lz4, lz4_block, snappy_block, deflate or zstd"
+                ));
+            }
+        };
+        if format == Format::Parquet && compression != Compression::None {
+            return invalid("compress_type is for csv and json; a parquet file says itself how it is compressed");
+        }
+        Ok((format, compression))
+    }
+
+    fn csv(&self) -> Result<CsvLayout> {
+        let mut csv = CsvLayout::default();
+        // A tab alone is trimmed away by HTTP, so the default stands for it.
+        if let Some(text) = self.text("column_separator") {
+            csv.column_separator = bytes_of("column_separator", text)?;
+        }
+        if let Some(text) = self.text("line_delimiter") {
+            csv.line_delimiter = bytes_of("line_delimiter", text)?;
+        }
+        csv.enclose = self.single_byte("enclose")?;
+        csv.escape = self.single_byte("escape")?;
+        csv.trim_double_quotes = self.flag("trim_double_quotes");
+        csv.empty_field_as_null = self.flag("empty_field_as_null");
+        if let Some(lines) = self.integer("skip_lines")? {
+            csv.skip_lines =
+                u64::try_from(lines).map_err(|_| RequestError(format!("Invalid 'skip_lines': {lines}")))?;
+        }
+        Ok(csv)
+    }
+
+    fn json(&self) -> Result<JsonLayout> {
+        let strip_outer_array = self.flag("strip_outer_array");
+        let by_line = self.text("read_json_by_line");
+        let jsonpaths = match self.text("jsonpaths") {
+            None => None,
+            Some(text) => Some(serde_json::from_str::<Vec<String>>(text).map_err(|e| {
+                RequestError(format!("Invalid json path: expected an array of strings, found {text}: {e}"))
+            })?),
+        };
+        Ok(JsonLayout {
+            strip_outer_array,
+            // Lines are the default where neither is said.
+            read_json_by_line: match by_line {
+                Some(v) => v.eq_ignore_ascii_case("true"),
+                None => self.text("strip_outer_array").is_none(),
+            },
+            jsonpaths,
+            json_root: self.text("json_root").map(str::to_string),
+            num_as_string: self.flag("num_as_string"),
+        })
+    }
+
+    fn update_mode(&self) -> Result<UpdateMode> {
+        let partial = self.flag("partial_columns");
+        match self.text("unique_key_update_mode") {
+            None if partial => Ok(UpdateMode::FixedColumns),
+            None => Ok(UpdateMode::Upsert),
+            Some(v) if v.eq_ignore_ascii_case("upsert") && partial => Ok(UpdateMode::FixedColumns),
+            Some(v) if v.eq_ignore_ascii_case("upsert") => Ok(UpdateMode::Upsert),
+            Some(v) if v.eq_ignore_ascii_case("update_fixed_columns") => Ok(UpdateMode::FixedColumns),
+            Some(v) if v.eq_ignore_ascii_case("update_flexible_columns") => Ok(UpdateMode::FlexibleColumns),
+            Some(v) => invalid(format!(
+                "Invalid unique_key_update_mode {v}, must be one of 'UPSERT', 'UPDATE_FIXED_COLUMNS' or 'UPDATE_FLEXIBLE_COLUMNS'"
+            )),
+        }
+    }
+}
+
+/// Checks a label.
+///
+/// # Errors
+/// It is empty, too long, or has other characters than letters, digits, `-`, `_` and `:`.
+pub fn label(text: &str) -> Result<String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':');
+    if text.is_empty() || text.len() > LABEL_CHARS_MAX || !text.chars().all(fits) {
+        return invalid(format!("Label format error. regex: ^[-_A-Za-z0-9:]{{1,{LABEL_CHARS_MAX}}}$, label: {text}"));
+    }
+    Ok(text.to_string())
+}
+
+/// Bytes of a separator: `\x01`, `0x0102`, `\t` as two characters, or as they stand.
+///
+/// # Errors
+/// Hexadecimal digits that do not come in pairs.
+pub fn bytes_of(name: &str, text: &str) -> Result<Vec<u8>> {
+    let bytes = text.as_bytes();
+    if let Some([b'\\' | b'0', b'x' | b'X']) = bytes.first_chunk::<2>() {
+        // `\x01\x02` and `\x0102` are the same.
+        let digits: String = text[2..].split("\\x").flat_map(|part| part.split("\\X")).collect();
+        let pairs: Option<Vec<u8>> = digits
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2))
+            .collect();
+        return match pairs {
+            Some(bytes) if !bytes.is_empty() => Ok(bytes),
+            _ => invalid(format!("Invalid '{name}': '{text}': expected pairs of hexadecimal digits behind \\x")),
+        };
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escaped = (bytes[at] == b'\\').then(|| bytes.get(at + 1)).flatten();
+        let byte = match escaped {
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b'0') => 0,
+            Some(b'\\') => b'\\',
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+                continue;
+            }
+        };
+        out.push(byte);
+        at += 2;
+    }
+    Ok(out)
+}
+
+/// Reads the `columns` list: `a, b, c = upper(b)`.
+///
+/// # Errors
+/// Something that is neither a name nor `name = expression`.
+pub fn columns(list: &str) -> Result<Vec<ColumnItem>> {
+    let mut items = Vec::new();
+    for piece in split_commas(list)? {
+        let piece = piece.trim();
+        let (name, rest) = leading_name(piece).ok_or_else(|| {
+            RequestError(format!("Invalid 'columns': expected a name or name = expression, found '{piece}'"))
+        })?;
+        let rest = rest.trim_start();
+        if rest.is_empty() {
+            items.push(ColumnItem::Body(name));
+            continue;
+        }
+        match rest.strip_prefix('=').map(str::trim) {
+            Some(expression) if !expression.is_empty() => {
+                items.push(ColumnItem::Derived { name, expression: expression.to_string() });
+            }
+            _ => {
+                return invalid(format!(
+                    "Invalid 'columns': expected '=' and an expression behind '{name}', found '{rest}'"
+                ));
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// A name at the start of the text, and what follows it.
+fn leading_name(text: &str) -> Option<(String, &str)> {
+    if let Some(quoted) = text.strip_prefix('`') {
+        let end = quoted.find('`')?;
+        return Some((quoted[..end].to_string(), &quoted[end + 1..])).filter(|(name, _)| !name.is_empty());
+    }
+    let end = text.find(|c: char| c == '=' || c == ',' || c == '(' || c.is_whitespace()).unwrap_or(text.len());
+    (end > 0).then(|| (text[..end].to_string(), &text[end..]))
+}
+
+/// Pieces between the commas that are not inside brackets or quotes.
+fn split_commas(text: &str) -> Result<Vec<&str>> {
+    let mut pieces = Vec::new();
+    let mut depth = 0usize;
+    let mut quote = None;
+    let mut start = 0;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (Some('\'' | '"'), '\\') => {
+                chars.next();
+            }
+            (Some(q), c) if c == q => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"' | '`') => quote = Some(c),
+            (None, '(' | '[') => depth += 1,
+            (None, ')' | ']') => depth = depth.saturating_sub(1),
+            (None, ',') if depth == 0 => {
+                pieces.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if let Some(quote) = quote {
+        return invalid(format!("Invalid 'columns': {quote} is not closed in '{text}'"));
+    }
+    if depth > 0 {
+        return invalid(format!("Invalid 'columns': a bracket is not closed in '{text}'"));
+    }
+    pieces.push(&text[start..]);
+    Ok(pieces)
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+//! Bodies of requests: handed to a load piece by piece, or read to their end and forgotten.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::{HeaderMap, header};
+use dipper_engine::load::body::BodySender;
+use futures::StreamExt;
+
+use super::listener::Busy;
+
+/// What is read and forgotten of a body after its answer, so that clients that send first and read later get to read:
+/// a connection closed with unread bytes is reset, and a reset takes the answer away. Clients that were asked to load
+/// something may send this much more, everybody else little.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Drain {
+    /// The client has shown who it is.
+    Load,
+    /// It has not.
+    Stranger,
+}
+
+impl Drain {
+    fn limits(self) -> (u64, Duration) {
+        match self {
+            Drain::Load => (64 << 30, Duration::from_secs(120)),
+            Drain::Stranger => (16 << 20, Duration::from_secs(10)),
+        }
+    }
+}
+
+/// Whether the client waits for leave to send. Such a body is not asked for after an error: the leave would be given.
+pub(super) fn expects_leave(headers: &HeaderMap) -> bool {
+    headers.get(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Reads what is left of a body and forgets it, behind the answer.
+pub(super) fn drain(stream: BodyDataStream, limit: Drain, busy: Busy) {
+    let (mut bytes_left, time) = limit.limits();
+    tokio::spawn(async move {
+        let read = async move {
+            let mut stream = stream;
+            while let Some(Ok(bytes)) = stream.next().await {
+                bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
+                if bytes_left == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(time, read).await;
+        drop(busy);
+    });
+}
+
+/// How handing over a body ended.
+pub(super) enum Pumped {
+    /// All of it was read, or there is nothing more to read.
+    Whole,
+    /// The load ended first; this is left.
+    NotWanted(BodyDataStream),
+}
+
+/// Hands a body over to a load. A client that sends nothing for `idle` has broken it off.
+pub(super) async fn pump(mut stream: BodyDataStream, to: BodySender, idle: Duration) -> Pumped {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = to.not_wanted() => return Pumped::NotWanted(stream),
+            next = tokio::time::timeout(idle, stream.next()) => next,
+        };
+        match next {
+            Ok(Some(Ok(bytes))) => {
+                if to.send(bytes).await.is_err() {
+                    return Pumped::NotWanted(stream);
+                }
+            }
+            Ok(None) => {
+                to.end().await;
+                return Pumped::Whole;
+            }
+            Ok(Some(Err(e))) => {
+                to.broken(innermost(&e)).await;
+                return Pumped::Whole;
+            }
+            Err(_) => {
+                to.broken(format!("no byte came for {} s", idle.as_secs())).await;
+                return Pumped::NotWanted(stream);
+            }
+        }
+    }
+}
+
+/// What is wrong, without the layers around it.
+fn innermost(e: &axum::Error) -> String {
+    let mut error: &dyn std::error::Error = e;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+/// A whole small body.
+///
+/// # Errors
+/// It is larger than `limit`, or does not come whole.
+pub(super) async fn small(body: Body, limit: usize, idle: Duration) -> Result<Vec<u8>, String> {
+    let mut stream = body.into_data_stream();
+    let mut all = Vec::new();
+    loop {
+        let next: Option<Result<Bytes, axum::Error>> = tokio::time::timeout(idle, stream.next())
+            .await
+            .map_err(|_| format!("no byte of the body came for {} s", idle.as_secs()))?;
+        match next {
+            None => return Ok(all),
+            Some(Err(e)) => return Err(innermost(&e)),
+            Some(Ok(bytes)) if all.len() + bytes.len() > limit => {
+                return Err(format!("the body is larger than {limit} bytes"));
+            }
+            Some(Ok(bytes)) => all.extend_from_slice(&bytes),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What clients ask beside their loads: is it there, where are the others, what does a table look like.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use dipper_engine::{EngineError, Outcome, Session};
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::listener::Client;
+use super::query::execute;
+use super::{App, authorized, database, reply};
+
+/// Says that the server answers. Asks for no password, as load balancers have none.
+pub(super) async fn health() -> Response {
+    reply::success(&json!({ "online_backend_num": 1, "total_backend_num": 1 }))
+}
+
+/// What a front end of Doris says when it has started.
+pub(super) async fn bootstrap(State(app): State<Arc<App>>) -> Response {
+    reply::success(&json!({
+        "replayedJournalId": 0,
+        "queryPort": app.mysql.port(),
+        "rpcPort": 0,
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// Where loads can be sent: here, under the name by which the client found this server.
+pub(super) async fn backends(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = authorized(&app, &client, &headers) {
+        return response;
+    }
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    // `[::1]:8030`, `name:8030`, `name`.
+    let (ip, port) = match host.rsplit_once(':') {
+        Some((ip, port)) if !port.ends_with(']') => (ip, port.parse().unwrap_or(app.http.port())),
+        _ => (host, app.http.port()),
+    };
+    reply::success(&json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] }))
+}
+
+/// Columns of a table.
+pub(super) async fn schema(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path((db, table)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let user = match authorized(&app, &client, &headers) {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
+    let mut session = app.session(&user, client.peer);
+    match columns(&mut session, database(&db), &table).await {
+        Ok(data) => reply::success(&data),
+        Err(e) => reply::failure(1, "Error", &e.message),
+    }
+}
+
+async fn columns(session: &mut Session, database: &str, table: &str) -> Result<Value, EngineError> {
+    session.use_database(database).await?;
+    let rows = texts(session, &format!("SHOW FULL COLUMNS FROM {}", quoted(table))).await?;
+    let at = |name: &str| rows.names.iter().position(|n| n.eq_ignore_ascii_case(name));
+    let cell = |row: &[Option<String>], i: Option<usize>| i.and_then(|i| row[i].clone()).unwrap_or_default();
+    let (field, kind, comment, extra) = (at("Field"), at("Type"), at("Comment"), at("Extra"));
+    let properties: Vec<Value> = rows
+        .rows
+        .iter()
+        .map(|row| {
+            let declared = cell(row, kind).to_uppercase();
+            let name = declared.split(['(', '<']).next().unwrap_or_default();
+            json!({
+                "name": cell(row, field),
+                "type": name,
+                "column_type": declared,
+                "comment": cell(row, comment),
+                "aggregation_type": cell(row, extra),
+            })
+        })
+        .collect();
+    Ok(json!({ "properties": properties, "status": 200 }))
+}
+
+/// Number of rows of a table.
+pub(super) async fn count(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path((db, table)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let user = match authorized(&app, &client, &headers) {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
+    let mut session = app.session(&user, client.peer);
+    let counted = async {
+        session.use_database(database(&db)).await?;
+        let rows = texts(&mut session, &format!("SELECT COUNT(*) FROM {}", quoted(&table))).await?;
+        let text = rows.rows.first().and_then(|r| r[0].clone()).unwrap_or_default();
+        text.parse::<u64>().map_err(|_| EngineError::invalid(format!("COUNT(*) gave '{text}'")))
+    };
+    match counted.await {
+        Ok(size) => reply::success(&json!({ "size": size, "status": 200 })),
+        Err(e) => reply::failure(1, "Error", &e.message),
+    }
+}
+
+/// Where the time of a load went; `id` is its number in SHOW LOAD, or its label.
+pub(super) async fn profile(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = authorized(&app, &client, &headers) {
+        return response;
+    }
+    match app.engine.loads().find(&id) {
+        Some(record) => reply::success(&record.profile()),
+        None => reply::failure(1, "Error", &format!("no load '{id}' is known to this process")),
+    }
+}
+
+/// Figures in Prometheus's text format.
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    headers: HeaderMap,
+) -> Response {
+    // Scrapers inside the machine need no password; others see what the machine's owner would not show them.
+    if !client.peer.ip().is_loopback()
+        && let Err(response) = authorized(&app, &client, &headers)
+    {
+        return response;
+    }
+    let totals = app.engine.loads().totals();
+    let mut out = String::new();
+    let mut put = |name: &str, kind: &str, help: &str, values: &[(&str, u64)]| {
+        let _ = writeln!(out, "# HELP dipper_{name} {help}\n# TYPE dipper_{name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(out, "dipper_{name}{labels} {value}");
+        }
+    };
+    put("uptime_seconds", "gauge", "Time since the server started.", &[("", app.started.elapsed().as_secs())]);
+    let mysql = app.registry.len() as u64;
+    put("mysql_connections", "gauge", "Open connections of the MySQL port.", &[("", mysql)]);
+    let running = app.engine.processes().list().iter().filter(|p| p.activity().info.is_some()).count() as u64;
+    put("statements_running", "gauge", "Statements that run now.", &[("", running)]);
+    put("loads_running", "gauge", "Loads that run now.", &[("", app.engine.loads().running() as u64)]);
+    let ended = [("{status=\"success\"}", totals.succeeded), ("{status=\"fail\"}", totals.failed)];
+    put("loads_total", "counter", "Loads that have ended.", &ended);
+    put("load_rows_total", "counter", "Rows loaded.", &[("", totals.rows)]);
+    put("load_filtered_rows_total", "counter", "Rows left out because they do not fit.", &[("", totals.filtered)]);
+    put("load_bytes_total", "counter", "Bytes of bodies received.", &[("", totals.bytes)]);
+    if let Some((resident, user_ms, system_ms)) = own_process() {
+        put("resident_bytes", "gauge", "Memory of the process.", &[("", resident)]);
+        let cpu = [("{mode=\"user\"}", user_ms), ("{mode=\"system\"}", system_ms)];
+        put("cpu_milliseconds_total", "counter", "CPU time of the process.", &cpu);
+    }
+    reply::text(StatusCode::OK, "text/plain; version=0.0.4", out)
+}
+
+/// Resident bytes, and milliseconds of CPU in user and system mode. `None` without /proc.
+fn own_process() -> Option<(u64, u64, u64)> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold blanks and brackets of its own.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let user: u64 = fields.nth(11)?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    let ticks = rustix::param::clock_ticks_per_second().max(1);
+    Some((pages * rustix::param::page_size() as u64, user * 1000 / ticks, system * 1000 / ticks))
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+struct Texts {
+    names: Vec<String>,
+    rows: Vec<Vec<Option<String>>>,
+}
+
+/// All rows of a small result, as text.
+async fn texts(session: &mut Session, statement: &str) -> Result<Texts, EngineError> {
+    let Outcome::Rows(mut result) = execute(session, statement).await? else {
+        return Err(EngineError::invalid("expected rows"));
+    };
+    let names = result.columns.iter().map(|c| c.name.clone()).collect();
+    let mut rows = Vec::new();
+    while let Some(batch) = result.batches.next().await {
+        let batch = batch?;
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|c| cast(c, &DataType::Utf8).map_err(|e| EngineError::invalid(e.to_string())))
+            .collect::<Result<_, _>>()?;
+        for row in 0..batch.num_rows() {
+            let cell = |c: &arrow::array::ArrayRef| {
+                let strings = c.as_any().downcast_ref::<arrow::array::StringArray>().expect("cast to Utf8");
+                (!strings.is_null(row)).then(|| strings.value(row).to_string())
+            };
+            rows.push(columns.iter().map(cell).collect());
+        }
+    }
+    Ok(Texts { names, rows })
+}

@@ -1,0 +1,159 @@
+//! Stream Load over HTTP.
+//!
+//! Everything that can be known from the head of a request is checked before its body is asked for, so a client that
+//! sends `Expect: 100-continue` sends nothing in vain, and one that does not is answered just the same.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::Response;
+use dipper_engine::ClientInfo;
+use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
+use dipper_engine::load::records::LoadKind;
+use dipper_engine::load::request::StreamLoadRequest;
+use dipper_engine::load::{LoadJob, LoadSpec};
+
+use super::body::{Drain, Pumped, drain, expects_leave, pump};
+use super::listener::Client;
+use super::{App, authorized, database, parameter, reply};
+
+/// Header that asks for a redirect, as clients send it that were written for a front end with other machines behind it.
+const REDIRECT_POLICY: &str = "redirect-policy";
+/// Marks an address that a redirect led to.
+const REDIRECTED: &str = "redirected";
+
+/// `PUT /api/{db}/{table}/_stream_load`.
+pub(super) async fn stream_load(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path((db, table)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let headers = &head.headers;
+    let user = match admitted(&app, &client, headers, &head.uri) {
+        Ok(user) => user,
+        Err(response) => return early(response, headers, body, &client, Drain::Stranger),
+    };
+    let refused = |answer: LoadAnswer| answered(&answer, headers);
+    if let Err(message) = framing(headers) {
+        return early(refused(LoadAnswer::new("", "").failed(message)), headers, body, &client, Drain::Load);
+    }
+    let given = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let load = match StreamLoadRequest::from_headers(given) {
+        Ok(load) => load,
+        Err(e) => {
+            let answer = LoadAnswer::new(text(headers, "label"), text(headers, "comment")).failed(e.to_string());
+            return early(refused(answer), headers, body, &client, Drain::Load);
+        }
+    };
+    let spec = LoadSpec {
+        kind: LoadKind::Stream,
+        client: client_info(&app, &client, user),
+        database: database(&db).to_string(),
+        table,
+        request: load,
+    };
+    match LoadJob::begin(&app.engine, spec).await {
+        Ok(job) => run(&app, &client, job, headers, body).await,
+        Err(answer) => early(refused(*answer), headers, body, &client, Drain::Load),
+    }
+}
+
+/// Hands the body to the load and answers when it has ended.
+async fn run(app: &App, client: &Client, job: LoadJob, headers: &HeaderMap, body: Body) -> Response {
+    let label = job.label().to_string();
+    let (sender, receiver) = dipper_engine::load::body::body();
+    // A task of its own: once the body is whole, the load goes on also when its client has gone.
+    let running = tokio::spawn(job.run(receiver));
+    let pumped = pump(body.into_data_stream(), sender, app.settings.idle).await;
+    let answer = match running.await {
+        Ok(answer) => answer,
+        Err(e) => {
+            tracing::error!(label, error = %e, "a load ended without an answer");
+            LoadAnswer::new(label, "").failed("internal error: the load ended without an answer; nothing was loaded")
+        }
+    };
+    if let Pumped::NotWanted(rest) = pumped {
+        drain(rest, Drain::Load, client.busy());
+    }
+    answered(&answer, headers)
+}
+
+/// Who asks, or the answer that ends the matter: a redirect, or a refusal.
+fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
+    let user = authorized(app, client, headers)?;
+    if headers.contains_key(REDIRECT_POLICY) && parameter(uri, REDIRECTED).is_none() {
+        return Err(redirect(headers, uri));
+    }
+    Ok(user)
+}
+
+/// To the same host and port, marked, without credentials.
+fn redirect(headers: &HeaderMap, uri: &Uri) -> Response {
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    let path = uri.path_and_query().map_or("/", |p| p.as_str());
+    let location = format!("http://{host}{path}{separator}{REDIRECTED}=1");
+    let mut response = reply::text(StatusCode::TEMPORARY_REDIRECT, "text/plain", Body::empty());
+    // Both parts come from a request that has been read, so they are legal in a header.
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// An answer that is given before the body was asked for.
+fn early(response: Response, headers: &HeaderMap, body: Body, client: &Client, limit: Drain) -> Response {
+    if !expects_leave(headers) {
+        drain(body.into_data_stream(), limit, client.busy());
+    }
+    response
+}
+
+/// A body needs a length, or pieces that say theirs.
+fn framing(headers: &HeaderMap) -> Result<(), String> {
+    if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
+        return Ok(());
+    }
+    Err("[INTERNAL_ERROR]content_length is empty and transfer-encoding!=chunked, please set content_length or transfer-encoding=chunked".into())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+}
+
+fn client_info(app: &App, client: &Client, user: String) -> ClientInfo {
+    ClientInfo { connection_id: app.engine.next_connection_id(), user, host: client.peer.to_string(), database: None }
+}
+
+/// The answer to a load: 200 whatever it says, but 503 where the outcome is open.
+fn answered(answer: &LoadAnswer, headers: &HeaderMap) -> Response {
+    let status = match answer.status {
+        LoadStatus::Unknown => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
+    let base = format!("http://{}", text(headers, "host"));
+    reply::json_text(status, answer.to_json(&base))
+}
+
+/// `GET` and `HEAD /api/_load_error_log?file=`. The name in `file` is random, and knowing it is the permission, as with
+/// Doris: people open the address from an answer in a browser.
+pub(super) async fn error_log(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response {
+    let Some(file) = parameter(&uri, "file") else {
+        return reply::refusal(StatusCode::BAD_REQUEST, "expected a file: _load_error_log?file=...");
+    };
+    match app.engine.load_error_log(&file).await {
+        Ok(Some(bytes)) => {
+            let length = bytes.len();
+            let body = if method == Method::HEAD { Body::empty() } else { Body::from(bytes) };
+            let mut response = reply::text(StatusCode::OK, "text/plain;charset=utf-8", body);
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            response
+        }
+        Ok(None) => reply::refusal(StatusCode::NOT_FOUND, "no such error log; they are kept for 48 hours"),
+        Err(e) => reply::failure(1, "Error", &e.message),
+    }
+}

@@ -1,0 +1,158 @@
+//! The HTTP port: Stream Load, the addresses that its clients ask beside it, SQL as JSON, metrics.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | `listener` | how many connections, and how long may one be silent? |
+//! | `guard` | who may ask? |
+//! | `body` | how does a body reach a load, and what becomes of one that nobody wants? |
+//! | `load` | Stream Load, its second phase, its labels and error logs |
+//! | `query` | SQL in, JSON out |
+//! | `info` | health, bootstrap, backends, schema, metrics, profiles |
+//! | `reply` | Doris's envelopes |
+//!
+//! Doris answers most errors with status 200 and says in the body what is wrong; so does this port, for clients that
+//! look there only. Requests that cannot be clients' of Doris (pages of other origins, unknown addresses) get a status
+//! of their own.
+//!
+//! Both `Content-Length` and `Transfer-Encoding` in one request: the length is ignored, as RFC 9112 (6.3) asks.
+
+mod body;
+mod guard;
+mod info;
+mod listener;
+mod load;
+mod query;
+mod reply;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post, put};
+use dipper_engine::{ClientInfo, Engine, Session};
+use dipper_mysql::Registry;
+use tokio::net::TcpListener;
+
+use crate::accounts::Accounts;
+use listener::{Client, Limited};
+
+/// How the HTTP port behaves.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Connections that may be open at once.
+    pub connections_max: usize,
+    /// How long a connection may be silent: between requests, within a head, within a body.
+    pub idle: Duration,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        HttpSettings { connections_max: 4096, idle: Duration::from_secs(60) }
+    }
+}
+
+/// What the handlers share.
+pub(crate) struct App {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) accounts: Accounts,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) settings: HttpSettings,
+    pub(crate) http: SocketAddr,
+    pub(crate) mysql: SocketAddr,
+    pub(crate) started: Instant,
+}
+
+impl App {
+    /// A session for one request.
+    pub(crate) fn session(&self, user: &str, peer: SocketAddr) -> Session {
+        self.engine.session(ClientInfo {
+            connection_id: self.engine.next_connection_id(),
+            user: user.to_string(),
+            host: peer.to_string(),
+            database: None,
+        })
+    }
+}
+
+/// Serves until `stop` completes; open requests are then ended by the caller.
+pub(crate) async fn serve(app: App, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) {
+    let limited = Limited::new(listener, app.settings.connections_max, app.settings.idle);
+    let service = router(Arc::new(app)).into_make_service_with_connect_info::<Client>();
+    let served = axum::serve(limited, service).with_graceful_shutdown(stop).await;
+    if let Err(error) = served {
+        tracing::error!(%error, "the HTTP port is closed");
+    }
+}
+
+fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/api/{db}/{table}/_stream_load", put(load::stream_load))
+        .route("/api/_load_error_log", get(load::error_log))
+        .route("/api/health", get(info::health))
+        .route("/api/bootstrap", get(info::bootstrap))
+        .route("/api/backends", get(info::backends))
+        .route("/api/{db}/{table}/_schema", get(info::schema))
+        .route("/api/{db}/{table}/_count", get(info::count))
+        .route("/api/profile/{id}", get(info::profile))
+        .route("/api/query/{namespace}/{db}", post(query::query))
+        .route("/metrics", get(info::metrics))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(Arc::clone(&app), checked))
+        .with_state(app)
+}
+
+/// What every request goes through.
+async fn checked(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let busy = client.busy();
+    if let Err(refused) = guard::host(request.headers(), &app.accounts) {
+        tracing::info!(peer = %client.peer, %refused, "HTTP request refused");
+        let wait = body::expects_leave(request.headers());
+        if !wait {
+            body::drain(request.into_body().into_data_stream(), body::Drain::Stranger, busy);
+        }
+        return reply::refusal(StatusCode::FORBIDDEN, &refused.to_string());
+    }
+    next.run(request).await
+}
+
+async fn unknown(uri: Uri) -> Response {
+    reply::refusal(StatusCode::NOT_FOUND, &format!("no such address: {}", uri.path()))
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let detail = format!("{} is not answered by {}", request.method(), request.uri().path());
+    reply::refusal(StatusCode::METHOD_NOT_ALLOWED, &detail)
+}
+
+/// The user of a request, or the answer for those who are nobody.
+fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<String, Response> {
+    guard::user(headers, &app.accounts).ok_or_else(|| {
+        tracing::info!(peer = %client.peer, "HTTP login failed");
+        let detail = "Access denied: a user and password that this server knows are needed (HTTP Basic)";
+        reply::failure(401, "Unauthorized", detail)
+    })
+}
+
+/// The decoded value of a parameter of the query string.
+fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let query = uri.query()?;
+    let (_, value) = query.split('&').filter_map(|p| p.split_once('=')).find(|(n, _)| *n == name)?;
+    let spaced = value.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced).decode_utf8().ok().map(|v| v.into_owned())
+}
+
+/// A database as clients write it: older ones put a cluster before it.
+fn database(name: &str) -> &str {
+    name.strip_prefix("default_cluster:").unwrap_or(name)
+}

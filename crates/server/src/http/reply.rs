@@ -1,0 +1,47 @@
+//! Answers in Doris's envelopes.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// An answer with this body.
+pub(super) fn text(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // What comes from tables is never a page, whatever it looks like.
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// JSON text.
+pub(super) fn json_text(status: StatusCode, body: String) -> Response {
+    text(status, "application/json;charset=utf-8", body)
+}
+
+/// `{"msg":"success","code":0,"data":...,"count":0}`.
+pub(super) fn success(data: &Value) -> Response {
+    envelope(StatusCode::OK, "success", 0, data)
+}
+
+/// An error in the same envelope; Doris answers 200 and puts the number into `code`.
+pub(super) fn failure(code: u16, message: &str, detail: &str) -> Response {
+    envelope(StatusCode::OK, message, code, &Value::from(detail))
+}
+
+/// The same where the HTTP status tells, too: requests that are no clients' of Doris.
+pub(super) fn refusal(status: StatusCode, detail: &str) -> Response {
+    envelope(status, status.canonical_reason().unwrap_or_default(), status.as_u16(), &Value::from(detail))
+}
+
+fn envelope(status: StatusCode, message: &str, code: u16, data: &Value) -> Response {
+    let message = Value::from(message);
+    json_text(status, format!("{{\"msg\":{message},\"code\":{code},\"data\":{data},\"count\":0}}\n"))
+}
+
+/// The two-field form of stream loads that fail before they begin, and of two-phase commit.
+pub(super) fn short(status: &str, message: &str) -> Response {
+    json_text(StatusCode::OK, format!("{{\"status\":{},\"msg\":{}}}\n", json!(status), json!(message)))
+}
