@@ -3,8 +3,10 @@
 pub mod catalog;
 pub mod chain;
 mod checksum;
+pub mod key;
 pub mod local;
 pub mod merge;
+pub mod segment;
 pub mod sketch;
 pub mod table;
 pub mod types;

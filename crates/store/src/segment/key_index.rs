@@ -1,0 +1,130 @@
+//! Sorted keys in blocks of about 4 KiB.
+//!
+//! A block is its keys one behind the other: var bytes shared with the key before (0 for the first) | var length of the
+//! rest | the rest. The keys of a segment are in the order of its rows, one per row, so the i-th key of a block is that
+//! of the row `first_row + i`.
+
+use bytes::Bytes;
+
+use super::binary::{Reader, Short, put_var};
+
+/// A block is closed when it has so many bytes.
+pub(super) const BLOCK_BYTES: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct KeyBlockWriter {
+    bytes: Vec<u8>,
+    last: Vec<u8>,
+    first: Option<(Box<[u8]>, u32)>,
+}
+
+/// A finished block: its bytes, its first key and that key's row.
+pub(super) struct FinishedBlock {
+    pub bytes: Vec<u8>,
+    pub first_key: Box<[u8]>,
+    pub first_row: u32,
+}
+
+impl KeyBlockWriter {
+    /// Appends a key; returns a block when it is full.
+    pub fn push(&mut self, key: &[u8], row: u32) -> Option<FinishedBlock> {
+        let shared = match self.first {
+            Some(_) => self.last.iter().zip(key).take_while(|(a, b)| a == b).count(),
+            None => {
+                self.first = Some((key.into(), row));
+                0
+            }
+        };
+        put_var(&mut self.bytes, shared as u64);
+        put_var(&mut self.bytes, (key.len() - shared) as u64);
+        self.bytes.extend_from_slice(&key[shared..]);
+        self.last.truncate(shared);
+        self.last.extend_from_slice(&key[shared..]);
+        if self.bytes.len() >= BLOCK_BYTES { self.finish() } else { None }
+    }
+
+    /// The last block.
+    pub fn finish(&mut self) -> Option<FinishedBlock> {
+        let (first_key, first_row) = self.first.take()?;
+        let capacity = self.bytes.capacity();
+        let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity));
+        Some(FinishedBlock { bytes, first_key, first_row })
+    }
+}
+
+/// Where a key is in a block, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The first one that equals it, counted from the block's first.
+    At(u32),
+    /// All keys of the block are smaller.
+    Above,
+    /// It would be within.
+    Absent,
+}
+
+/// Finds a key without unpacking the block: only lengths of common prefixes are tracked.
+pub(super) fn find(block: &[u8], key: &[u8]) -> Result<Found, Short> {
+    let mut from = Reader(block);
+    // Bytes that the key before shares with `key`; it was smaller.
+    let mut common = 0;
+    let mut n = 0;
+    while !from.0.is_empty() {
+        let shared = from.var()? as usize;
+        let rest = from.block()?;
+        // shared > common: this key leaves `key` where the one before did, downwards. shared < common: the one before
+        // agreed with `key` further than with this one, which is larger than both.
+        if shared < common {
+            return Ok(Found::Absent);
+        }
+        if shared == common {
+            let wanted = key.get(common..).ok_or(Short)?;
+            let same = rest.iter().zip(wanted).take_while(|(a, b)| a == b).count();
+            match (rest.get(same), wanted.get(same)) {
+                (None, None) => return Ok(Found::At(n)),
+                (Some(a), Some(b)) if a > b => return Ok(Found::Absent),
+                (Some(_), None) => return Ok(Found::Absent),
+                _ => common += same,
+            }
+        }
+        n += 1;
+    }
+    Ok(Found::Above)
+}
+
+/// The keys of a block.
+#[derive(Debug, Clone, Default)]
+pub struct KeyIter {
+    block: Bytes,
+    at: usize,
+    key: Vec<u8>,
+    row: u32,
+}
+
+impl KeyIter {
+    pub(super) fn new(block: Bytes, first_row: u32) -> Self {
+        Self { block, at: 0, key: Vec::new(), row: first_row }
+    }
+
+    /// The next key and its row; `None` after the last one.
+    ///
+    /// # Errors
+    /// If the block is not one; its checksum was right, so that is a bug of the writer.
+    pub(super) fn advance(&mut self) -> Result<Option<(&[u8], u32)>, Short> {
+        let mut from = Reader(&self.block[self.at..]);
+        if from.0.is_empty() {
+            return Ok(None);
+        }
+        let shared = from.var()? as usize;
+        let rest = from.block()?;
+        if shared > self.key.len() {
+            return Err(Short);
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(rest);
+        self.at = self.block.len() - from.0.len();
+        let row = self.row;
+        self.row = row.checked_add(1).ok_or(Short)?;
+        Ok(Some((&self.key, row)))
+    }
+}

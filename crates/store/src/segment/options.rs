@@ -1,0 +1,308 @@
+//! How segments are written: the table's properties, and what a sample of its rows advises.
+
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
+use parquet::schema::types::SchemaDescPtr;
+
+use super::{Result, SegmentError};
+use crate::key::KeyEncoder;
+use crate::table::schema::{ColumnId, Model, TableColumn, TableSchema};
+use crate::types::SqlType;
+
+/// Codec of string pages that shrink; numbers and dictionaries are never packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Codec {
+    /// ZSTD, level 1.
+    #[default]
+    Zstd,
+    /// LZ4.
+    Lz4,
+    /// None.
+    None,
+}
+
+/// Rows of a column that decide its encoding.
+const SAMPLE_ROWS: usize = 16 * 1024;
+/// A string column gets a dictionary if at most this share of its sample's values are distinct.
+const DISTINCT_STRINGS: f64 = 0.35;
+/// The same for numbers, whose dictionaries gain less.
+const DISTINCT_NUMBERS: f64 = 0.10;
+/// A codec must save this share of a sample's bytes.
+const CODEC_GAIN: f64 = 0.20;
+/// Bytes of a sample that are packed to see what a codec saves.
+const CODEC_SAMPLE_BYTES: usize = 256 * 1024;
+
+pub(super) const PAGE_ROWS: usize = 20_000;
+pub(super) const PAGE_BYTES: usize = 1024 * 1024;
+/// Statistics of strings are cut after so many bytes.
+pub(super) const STATISTICS_BYTES: usize = 64;
+
+/// How a column is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ColumnPlan {
+    Dictionary,
+    Delta,
+    Plain { codec: bool },
+}
+
+/// What the rows of a load advise.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub columns: Vec<ColumnPlan>,
+    pub properties: WriterPropertiesPtr,
+}
+
+/// How to write segments of a table. One value serves a whole load: the first segment's rows decide the encodings of all.
+#[derive(Debug)]
+pub struct WriteOptions {
+    pub(super) schema: Arc<TableSchema>,
+    pub(super) arrow: SchemaRef,
+    /// `arrow` with field ids.
+    pub(super) file_arrow: SchemaRef,
+    pub(super) parquet: SchemaDescPtr,
+    pub(super) keys: KeyEncoder,
+    /// Whether segments have a key index.
+    pub(super) key_index: bool,
+    /// Places of the columns that the row store holds; empty for none.
+    pub(super) row_store: Vec<usize>,
+    pub(super) codec: Codec,
+    /// Rows of a row group at most.
+    pub row_group_rows: usize,
+    plan: OnceLock<Plan>,
+    bloom: Vec<ColumnId>,
+    bloom_fpp: f64,
+}
+
+impl WriteOptions {
+    /// For tables with this schema; reads its properties `compression`, `store_row_column`, `row_store_columns`,
+    /// `bloom_filter_columns`, `bloom_filter_fpp`, and its indexes of kind `bloom_filter`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Property`] for a value that is none, [`SegmentError::Key`] for a key column that cannot be one.
+    pub fn try_new(schema: Arc<TableSchema>) -> Result<Self> {
+        let codec = match schema.property("compression").map(str::to_ascii_lowercase).as_deref() {
+            None | Some("zstd" | "default" | "default_compression") => Codec::Zstd,
+            Some("lz4" | "lz4f" | "lz4hc" | "lz4_frame" | "snappy") => Codec::Lz4,
+            Some("none" | "no_compression" | "uncompressed" | "") => Codec::None,
+            Some(found) => {
+                return Err(SegmentError::Property {
+                    name: "compression",
+                    expected: "zstd, lz4 or no_compression".into(),
+                    found: found.into(),
+                });
+            }
+        };
+        let named = |name: &'static str| {
+            let mut places = Vec::new();
+            for column in schema.property(name).unwrap_or("").split(',').map(str::trim).filter(|c| !c.is_empty()) {
+                match schema.columns.iter().position(|c| c.name.eq_ignore_ascii_case(column)) {
+                    Some(place) => places.push(place),
+                    None => {
+                        let expected = "names of columns".into();
+                        return Err(SegmentError::Property { name, expected, found: column.into() });
+                    }
+                }
+            }
+            Ok(places)
+        };
+        let whole = flag(&schema, "store_row_column")?;
+        let mut row_store = named("row_store_columns")?;
+        if whole || !row_store.is_empty() {
+            // The key and the hidden columns are always among them: a point read needs them.
+            row_store = (0..schema.columns.len())
+                .filter(|i| {
+                    let c = &schema.columns[*i];
+                    (whole || *i < schema.keys || c.hidden || row_store.contains(i)) && !nested(&c.data_type)
+                })
+                .collect();
+        }
+        let mut bloom: Vec<_> = named("bloom_filter_columns")?.into_iter().map(|i| schema.columns[i].id).collect();
+        bloom.extend(schema.indexes.iter().filter(|i| i.kind == "bloom_filter").flat_map(|i| &i.columns));
+        let bloom_fpp = match schema.property("bloom_filter_fpp") {
+            None => 0.05,
+            Some(text) => text.parse().ok().filter(|fpp| (0.0001..=0.5).contains(fpp)).ok_or_else(|| {
+                let expected = "a number from 0.0001 to 0.5".into();
+                SegmentError::Property { name: "bloom_filter_fpp", expected, found: text.into() }
+            })?,
+        };
+        let arrow = schema.arrow();
+        let file_arrow = Arc::new(Schema::new(schema.columns.iter().map(file_field).collect::<Vec<_>>()));
+        let parquet = Arc::new(ArrowSchemaConverter::new().convert(&file_arrow)?);
+        Ok(Self {
+            keys: KeyEncoder::for_table(&schema)?,
+            key_index: schema.keys > 0 && (schema.model == Model::Unique || !row_store.is_empty()),
+            row_store,
+            codec,
+            row_group_rows: 128 * 1024,
+            plan: OnceLock::new(),
+            bloom,
+            bloom_fpp,
+            arrow,
+            file_arrow,
+            parquet,
+            schema,
+        })
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The codec of strings that shrink.
+    pub fn codec(&self) -> Codec {
+        self.codec
+    }
+
+    pub(super) fn compression(&self) -> Compression {
+        match self.codec {
+            Codec::Zstd => Compression::ZSTD(ZstdLevel::try_new(1).expect("1 is a level")),
+            Codec::Lz4 => Compression::LZ4_RAW,
+            Codec::None => Compression::UNCOMPRESSED,
+        }
+    }
+
+    /// Whether a column has Bloom filters.
+    pub(super) fn bloom(&self, column: usize) -> bool {
+        self.bloom.contains(&self.schema.columns[column].id)
+    }
+
+    pub(super) fn bloom_fpp(&self) -> f64 {
+        self.bloom_fpp
+    }
+
+    /// The plan, made from these rows if there is none yet.
+    pub(super) fn plan(&self, batch: &RecordBatch) -> &Plan {
+        self.plan.get_or_init(|| self.make_plan(batch))
+    }
+
+    fn make_plan(&self, batch: &RecordBatch) -> Plan {
+        let sample = batch.slice(0, batch.num_rows().min(SAMPLE_ROWS));
+        let columns: Vec<_> = sample
+            .columns()
+            .iter()
+            .enumerate()
+            .map(|(i, array)| {
+                if i == 0 && self.schema.keys > 0 && is_integer(array.data_type()) {
+                    ColumnPlan::Delta
+                } else {
+                    self.plan_column(array)
+                }
+            })
+            .collect();
+        let mut properties = WriterProperties::builder()
+            .set_created_by("dipper".into())
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_data_page_size_limit(PAGE_BYTES)
+            .set_dictionary_page_size_limit(PAGE_BYTES)
+            .set_write_batch_size(4096)
+            .set_max_row_group_row_count(None)
+            .set_column_index_truncate_length(Some(STATISTICS_BYTES))
+            .set_statistics_truncate_length(Some(STATISTICS_BYTES))
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_compression(Compression::UNCOMPRESSED)
+            .set_dictionary_enabled(false);
+        for leaf in self.parquet.columns() {
+            let Some(column) = leaf.path().parts().first().and_then(|n| self.arrow.index_of(n).ok()) else { continue };
+            let path = leaf.path().clone();
+            if leaf.path().parts().len() > 1 {
+                // Items of lists and maps: repeated values are likely, and the writer gives a dictionary up by itself.
+                properties = properties
+                    .set_column_dictionary_enabled(path.clone(), true)
+                    .set_column_compression(path.clone(), self.compression());
+            } else {
+                match columns[column] {
+                    ColumnPlan::Dictionary => properties = properties.set_column_dictionary_enabled(path.clone(), true),
+                    ColumnPlan::Delta => {
+                        properties = properties.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
+                    }
+                    ColumnPlan::Plain { codec: true } => {
+                        properties = properties.set_column_compression(path.clone(), self.compression());
+                    }
+                    ColumnPlan::Plain { codec: false } => {}
+                }
+            }
+            if self.bloom(column) {
+                properties = properties
+                    .set_column_bloom_filter_enabled(path.clone(), true)
+                    .set_column_bloom_filter_max_ndv(path.clone(), self.row_group_rows as u64)
+                    .set_column_bloom_filter_fpp(path, self.bloom_fpp);
+            }
+        }
+        Plan { columns, properties: Arc::new(properties.build()) }
+    }
+
+    fn plan_column(&self, array: &ArrayRef) -> ColumnPlan {
+        let rows = array.len() - array.null_count();
+        let few = |distinct: usize, share: f64| rows > 0 && distinct as f64 <= rows as f64 * share;
+        match array.data_type() {
+            DataType::Utf8View | DataType::BinaryView => {
+                let array = cast(array, &DataType::BinaryView).expect("views of strings are views of bytes");
+                let values = array.as_binary_view();
+                let mut seen: HashSet<&[u8], BuildHasherDefault<twox_hash::XxHash3_64>> = HashSet::default();
+                let mut raw = Vec::new();
+                for value in values.iter().flatten() {
+                    seen.insert(value);
+                    if raw.len() < CODEC_SAMPLE_BYTES {
+                        raw.extend((value.len() as u32).to_le_bytes());
+                        raw.extend_from_slice(value);
+                    }
+                }
+                // A dictionary of long values would leave the page before it pays.
+                let bytes: usize = seen.iter().map(|v| v.len() + 4).sum();
+                if few(seen.len(), DISTINCT_STRINGS) && bytes <= PAGE_BYTES {
+                    return ColumnPlan::Dictionary;
+                }
+                let packed = match self.codec {
+                    Codec::None => raw.len(),
+                    Codec::Lz4 => lz4_flex::block::compress(&raw).len(),
+                    Codec::Zstd => zstd::bulk::compress(&raw, 1).map_or(raw.len(), |p| p.len()),
+                };
+                ColumnPlan::Plain { codec: (packed as f64) < raw.len() as f64 * (1.0 - CODEC_GAIN) }
+            }
+            DataType::Timestamp(..) | DataType::Time64(_) => ColumnPlan::Delta,
+            t if is_integer(t) => {
+                let values = cast(array, &DataType::Int64).ok();
+                let distinct =
+                    values.map(|v| v.as_primitive::<Int64Type>().iter().flatten().collect::<HashSet<_>>().len());
+                match distinct {
+                    Some(d) if few(d, DISTINCT_NUMBERS) => ColumnPlan::Dictionary,
+                    _ => ColumnPlan::Plain { codec: false },
+                }
+            }
+            _ => ColumnPlan::Plain { codec: false },
+        }
+    }
+}
+
+fn flag(schema: &TableSchema, name: &'static str) -> Result<bool> {
+    match schema.property(name).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(found) => Err(SegmentError::Property { name, expected: "true or false".into(), found: found.into() }),
+    }
+}
+
+pub(super) fn nested(t: &SqlType) -> bool {
+    matches!(t, SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))
+}
+
+fn is_integer(t: &DataType) -> bool {
+    t.is_integer() || matches!(t, DataType::Date32)
+}
+
+/// The column as objects hold it: with its id.
+pub(super) fn file_field(column: &TableColumn) -> Field {
+    let id = (PARQUET_FIELD_ID_META_KEY.to_string(), column.id.to_string());
+    column.field().with_metadata([id].into())
+}

@@ -1,0 +1,619 @@
+//! An opened object: its footer and directory, its pages and blocks on demand.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_schema::{DataType, Field, Fields};
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::bloom_filter::Sbbf;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use twox_hash::XxHash3_64;
+
+use super::binary::Reader;
+use super::directory::{self, Invalid, KeyIndex, Place, RowStore, SegmentEntry};
+use super::key_index::{self, Found, KeyIter};
+use super::pages::{CacheKey, Cached, PageCache, PagePart, unpack};
+use super::write::page_ranges;
+use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
+use crate::table::data::DataObject;
+use crate::table::schema::ColumnId;
+
+/// Unpacked bytes of a block or page at most, against claims of damaged objects that their checksum does not cover.
+const UNPACKED_BYTES_MAX: u32 = 1 << 31;
+
+/// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
+pub struct ObjectReader {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    size: u64,
+    number: u64,
+    cache: Arc<PageCache>,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    /// All columns of the object, with strings as views.
+    pub(super) fields: Fields,
+    /// Column ids by place in `fields`.
+    pub(super) ids: Vec<ColumnId>,
+    segments: Vec<SegmentEntry>,
+    /// By row group: its segment, and its first row there.
+    pub(super) groups: Vec<(u32, u32)>,
+    /// The tail, for Bloom filters.
+    tail: Bytes,
+    bloom_end: u64,
+}
+
+impl std::fmt::Debug for ObjectReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectReader").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl ObjectReader {
+    /// Opens an object by one request for its tail.
+    ///
+    /// # Errors
+    /// [`SegmentError::Store`]; [`SegmentError::Damaged`] if the tail is not what `object` says was written;
+    /// [`SegmentError::Newer`].
+    pub async fn open(
+        store: &Arc<dyn ObjectStore>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+    ) -> Result<Arc<Self>> {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let damaged = |place: &str, what: &dyn std::fmt::Display| SegmentError::Damaged {
+            object: path.to_string(),
+            place: place.into(),
+            what: what.to_string(),
+        };
+        let start = object
+            .bytes
+            .checked_sub(object.tail_bytes)
+            .filter(|_| object.tail_bytes > 0)
+            .ok_or_else(|| damaged("its description", &"the tail is longer than the object"))?;
+        let tail = store
+            .get_range(path, start..object.bytes)
+            .await
+            .map_err(|source| SegmentError::Store { object: path.to_string(), source })?;
+        if tail.len() as u64 != object.tail_bytes || crc32c::crc32c(&tail) != object.tail_crc {
+            return Err(damaged("the tail", &"its checksum differs"));
+        }
+        let metadata = {
+            let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
+            reader.try_parse_sized(&tail, object.bytes).and_then(|()| reader.finish())
+        }
+        .map_err(|e| damaged("the footer", &e))?;
+        let pair = |key: &str| {
+            let pairs = metadata.file_metadata().key_value_metadata()?;
+            pairs.iter().find(|p| p.key == key)?.value.as_deref()
+        };
+        let format: u32 = pair(FORMAT_KEY)
+            .and_then(|f| f.parse().ok())
+            .ok_or_else(|| damaged("the footer", &"it names no format of dipper"))?;
+        if format > FORMAT {
+            return Err(SegmentError::Newer { object: path.to_string(), found: format });
+        }
+        let range = pair(DIRECTORY_KEY).and_then(|text| {
+            let (offset, len) = text.split_once(' ')?;
+            let from = offset.parse::<u64>().ok()?.checked_sub(start)?;
+            let to = from.checked_add(len.parse().ok()?)?;
+            (to <= tail.len() as u64).then_some(from as usize..to as usize)
+        });
+        let range = range.ok_or_else(|| damaged("the footer", &"its directory is not in the tail"))?;
+        let bloom_end = start + range.start as u64;
+        let segments = directory::decode(&tail[range]).map_err(|e| match e {
+            Invalid::Newer(found) => SegmentError::Newer { object: path.to_string(), found },
+            Invalid::Corrupt => damaged("the directory", &"it is not one"),
+        })?;
+        check(object, &segments, &metadata, start).map_err(|what| damaged("the directory", &what))?;
+        let schema = metadata.file_metadata().schema_descr();
+        let derived = parquet_to_arrow_schema(schema, None).map_err(|e| damaged("the footer", &e))?;
+        let fields: Fields = derived.fields().iter().map(|f| Arc::new(viewed(f))).collect();
+        let ids = schema
+            .root_schema()
+            .get_fields()
+            .iter()
+            .map(|f| {
+                let info = f.get_basic_info();
+                info.has_id().then(|| info.id() as ColumnId)
+            })
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| damaged("the footer", &"a column without a field id"))?;
+        let mut groups = Vec::new();
+        for (ordinal, segment) in segments.iter().enumerate() {
+            let mut first = 0;
+            for group in &segment.groups {
+                groups.push((ordinal as u32, first));
+                first += group.rows;
+            }
+        }
+        Ok(Arc::new(Self {
+            store: store.clone(),
+            path: path.clone(),
+            size: object.bytes,
+            number: OPENED.fetch_add(1, Ordering::Relaxed),
+            cache: cache.clone(),
+            metadata: Arc::new(metadata),
+            fields,
+            ids,
+            segments,
+            groups,
+            tail,
+            bloom_end,
+        }))
+    }
+
+    /// The object's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Parquet's metadata, page indexes included.
+    pub fn metadata(&self) -> &Arc<ParquetMetaData> {
+        &self.metadata
+    }
+
+    /// Number of row groups, of all segments.
+    pub fn num_groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Number of rows of a row group.
+    ///
+    /// # Panics
+    /// If there is no such row group.
+    pub fn group_rows(&self, group: usize) -> usize {
+        self.metadata.row_group(group).num_rows() as usize
+    }
+
+    /// The segment of a row group, and the number of the group's first row in it.
+    ///
+    /// # Panics
+    /// If there is no such row group.
+    pub fn group_segment(&self, group: usize) -> (u32, u32) {
+        self.groups[group]
+    }
+
+    /// Bytes of memory that the opened object takes, about; the cache aside.
+    pub fn memory_bytes(&self) -> usize {
+        let directory: usize = self
+            .segments
+            .iter()
+            .map(|s| {
+                let keys = s.keys.as_ref().map_or(0, |k| k.blocks.len() * 64 + k.filter.num_blocks() * 32);
+                keys + s.row_store.as_ref().map_or(0, |r| r.blocks.len() * 32)
+            })
+            .sum();
+        self.metadata.memory_size() + self.tail.len() + directory
+    }
+
+    pub(super) fn damaged(&self, place: impl ToString, what: impl ToString) -> SegmentError {
+        SegmentError::Damaged { object: self.path.to_string(), place: place.to_string(), what: what.to_string() }
+    }
+
+    fn key(&self, offset: u64) -> CacheKey {
+        (self.number, offset)
+    }
+
+    async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let store = |source| SegmentError::Store { object: self.path.to_string(), source };
+        let bytes = match ranges {
+            [] => return Ok(Vec::new()),
+            [one] => vec![self.store.get_range(&self.path, one.clone()).await.map_err(store)?],
+            _ => self.store.get_ranges(&self.path, ranges).await.map_err(store)?,
+        };
+        for (bytes, range) in bytes.iter().zip(ranges) {
+            if bytes.len() as u64 != range.end - range.start {
+                return Err(
+                    self.damaged(format_args!("bytes {} to {}", range.start, range.end), "the object is shorter")
+                );
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The pages of some leaf columns of a row group; of each leaf those that `wanted` says, by number, or all.
+    pub(super) async fn pages(
+        &self,
+        group: usize,
+        leaves: &[(usize, Option<Vec<bool>>)],
+    ) -> Result<Vec<(usize, Vec<PagePart>)>> {
+        let metadata = self.metadata.row_group(group);
+        let index = &self.metadata.offset_index().expect("checked when opened")[group];
+        let (ordinal, first_row) = self.groups[group];
+        let segment = &self.segments[ordinal as usize];
+        let mut groups = segment.groups.iter();
+        let mut row = 0;
+        let sums = loop {
+            let g = groups.next().expect("checked when opened");
+            if row == first_row {
+                break g;
+            }
+            row += g.rows;
+        };
+        struct Missing {
+            slot: (usize, usize),
+            leaf: usize,
+            page: usize,
+            dictionary: bool,
+            range: Range<u64>,
+        }
+        let mut out = Vec::with_capacity(leaves.len());
+        let mut missing: Vec<Missing> = Vec::new();
+        for (leaf, wanted) in leaves {
+            let chunk = metadata.column(*leaf);
+            let locations = index[*leaf].page_locations();
+            let ranges: Vec<_> = page_ranges(chunk, locations).collect();
+            let has_dictionary = ranges.len() > locations.len();
+            let mut parts = Vec::with_capacity(ranges.len());
+            for (i, (offset, len)) in ranges.into_iter().enumerate() {
+                let data = i.checked_sub(usize::from(has_dictionary));
+                let rows = data.map(|d| {
+                    let next = locations.get(d + 1).map_or(metadata.num_rows(), |l| l.first_row_index);
+                    (next - locations[d].first_row_index) as usize
+                });
+                let want = match (data, wanted) {
+                    (Some(d), Some(wanted)) => wanted[d],
+                    (None, Some(wanted)) => wanted.contains(&true),
+                    (_, None) => true,
+                };
+                let mut page = None;
+                if want {
+                    match self.cache.get(self.key(offset)) {
+                        Some(Cached::Page(p)) => page = Some(p),
+                        _ => missing.push(Missing {
+                            slot: (out.len(), parts.len()),
+                            leaf: *leaf,
+                            page: i,
+                            dictionary: data.is_none(),
+                            range: offset..offset + len,
+                        }),
+                    }
+                }
+                parts.push(PagePart { rows, page });
+            }
+            out.push((*leaf, parts));
+        }
+        // One range for neighbouring pages of a column: their bytes share a buffer, which lives as long as one of them.
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut last_leaf = usize::MAX;
+        for m in &missing {
+            match ranges.last_mut() {
+                Some(r) if r.end == m.range.start && last_leaf == m.leaf => r.end = m.range.end,
+                _ => ranges.push(m.range.clone()),
+            }
+            last_leaf = m.leaf;
+        }
+        let buffers = self.fetch(&ranges).await?;
+        let mut buffers = ranges.iter().zip(buffers);
+        let mut current = buffers.next();
+        for m in missing {
+            while let Some((range, _)) = &current
+                && !(range.start <= m.range.start && m.range.end <= range.end)
+            {
+                current = buffers.next();
+            }
+            let (range, buffer) = current.as_ref().expect("each missing page is in a range, in order");
+            let from = (m.range.start - range.start) as usize;
+            let bytes = buffer.slice(from..from + (m.range.end - m.range.start) as usize);
+            let chunk = metadata.column(m.leaf);
+            let place = || format!("row group {group}, column {}, page {}", chunk.column_path(), m.page);
+            if sums.pages[m.leaf][m.page] != crc32c::crc32c(&bytes) {
+                return Err(self.damaged(place(), "its checksum differs"));
+            }
+            let page = unpack(chunk, m.range.start, bytes, m.dictionary).map_err(|e| self.damaged(place(), e))?;
+            let page = Arc::new(page);
+            self.cache.put(self.key(m.range.start), Cached::Page(page.clone()));
+            out[m.slot.0].1[m.slot.1].page = Some(page);
+        }
+        Ok(out)
+    }
+
+    /// The Bloom filter of a column of a row group, if it has one.
+    ///
+    /// # Errors
+    /// [`SegmentError::Damaged`].
+    pub fn bloom(&self, group: usize, column: ColumnId) -> Result<Option<Sbbf>> {
+        let Some(leaf) = self.leaf(column) else { return Ok(None) };
+        let chunk = self.metadata.row_group(group).column(leaf);
+        let (Some(offset), Some(len)) = (chunk.bloom_filter_offset(), chunk.bloom_filter_length()) else {
+            return Ok(None);
+        };
+        let tail_start = self.size - self.tail.len() as u64;
+        let range = (offset as u64).checked_sub(tail_start).zip(u64::try_from(len).ok());
+        range
+            .filter(|(from, len)| from + len <= self.bloom_end - tail_start)
+            .and_then(|(from, len)| Sbbf::from_bytes(&self.tail[from as usize..(from + len) as usize]).ok())
+            .map(Some)
+            .ok_or_else(|| self.damaged(format_args!("row group {group}, a Bloom filter"), "it is not one"))
+    }
+
+    /// The leaf of a column that is not nested.
+    pub(super) fn leaf(&self, column: ColumnId) -> Option<usize> {
+        let root = self.ids.iter().position(|id| *id == column)?;
+        let schema = self.metadata.file_metadata().schema_descr();
+        (0..schema.num_columns())
+            .find(|leaf| schema.get_column_root_idx(*leaf) == root)
+            .filter(|leaf| schema.column(*leaf).path().parts().len() == 1)
+    }
+
+    fn segment(&self, ordinal: u32) -> Result<&SegmentEntry> {
+        self.segments
+            .get(ordinal as usize)
+            .ok_or_else(|| self.damaged("the directory", format_args!("it has no segment {ordinal}")))
+    }
+
+    fn key_index(&self, ordinal: u32) -> Result<(&SegmentEntry, &KeyIndex)> {
+        let segment = self.segment(ordinal)?;
+        let keys = segment.keys.as_ref().ok_or_else(|| SegmentError::NoIndex {
+            object: self.path.to_string(),
+            ordinal,
+            what: "key index",
+            condition: "UNIQUE tables and tables with a row store",
+        })?;
+        Ok((segment, keys))
+    }
+
+    /// A block as it is stored; `raw_len` is its size unpacked, if it is packed.
+    async fn block(&self, base: u64, place: &Place, raw_len: u32, what: &str) -> Result<Bytes> {
+        let offset = base + place.offset;
+        if let Some(Cached::Block(bytes)) = self.cache.get(self.key(offset)) {
+            return Ok(bytes);
+        }
+        let range = offset..offset + u64::from(place.len);
+        let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
+        self.unpack_block(offset, place, raw_len, what, bytes)
+    }
+
+    fn unpack_block(&self, offset: u64, place: &Place, raw_len: u32, what: &str, bytes: Bytes) -> Result<Bytes> {
+        let at = || format!("{what} at row {} (byte {offset})", place.first_row);
+        if crc32c::crc32c(&bytes) != place.crc {
+            return Err(self.damaged(at(), "its checksum differs"));
+        }
+        let bytes = if raw_len == place.len {
+            bytes
+        } else if raw_len > UNPACKED_BYTES_MAX {
+            return Err(self.damaged(at(), "it claims too many bytes"));
+        } else {
+            lz4_flex::block::decompress(&bytes, raw_len as usize).map_err(|e| self.damaged(at(), e))?.into()
+        };
+        self.cache.put(self.key(offset), Cached::Block(bytes.clone()));
+        Ok(bytes)
+    }
+
+    /// Whether a segment has a key index.
+    pub fn has_key_index(&self, ordinal: u32) -> bool {
+        self.segments.get(ordinal as usize).is_some_and(|s| s.keys.is_some())
+    }
+
+    /// The row with that key ([`crate::key`]), the first one if there are several. Deleted rows are found too.
+    ///
+    /// # Errors
+    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    pub async fn find(&self, ordinal: u32, key: &[u8]) -> Result<Option<u32>> {
+        let (segment, keys) = self.key_index(ordinal)?;
+        if !keys.filter.check(&(XxHash3_64::oneshot(key) as i64)) {
+            return Ok(None);
+        }
+        // The last block whose first key is smaller; if the key is not in it, it may be the first of the next one.
+        let at = keys.blocks.partition_point(|b| *b.first_key < *key);
+        if let Some(before) = at.checked_sub(1) {
+            let block = &keys.blocks[before];
+            let bytes = self.block(segment.base, &block.place, block.place.len, "key block").await?;
+            match key_index::find(&bytes, key).map_err(|_| self.damaged("a key block", "it is not one"))? {
+                Found::At(n) => return Ok(Some(block.place.first_row + n)),
+                Found::Absent => return Ok(None),
+                Found::Above => {}
+            }
+        }
+        Ok(keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row))
+    }
+
+    /// Number of key blocks of a segment; 0 without a key index.
+    pub fn key_blocks(&self, ordinal: u32) -> usize {
+        self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref()).map_or(0, |k| k.blocks.len())
+    }
+
+    /// The keys of blocks `from..to` in order, each with its row; neighbouring blocks come by one request.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::find`].
+    pub async fn keys(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
+        let (segment, keys) = self.key_index(ordinal)?;
+        let wanted = keys.blocks.get(blocks).unwrap_or_default();
+        let mut out = Vec::with_capacity(wanted.len());
+        let mut run: Vec<&Place> = Vec::new();
+        let mut runs = Vec::new();
+        for block in wanted {
+            let p = &block.place;
+            match run.last() {
+                Some(last) if last.offset + u64::from(last.len) == p.offset => run.push(p),
+                _ => runs.push(std::mem::replace(&mut run, vec![p])),
+            }
+        }
+        runs.push(run);
+        runs.retain(|r| !r.is_empty());
+        let ranges: Vec<_> = runs
+            .iter()
+            .map(|r| {
+                let last = r[r.len() - 1];
+                segment.base + r[0].offset..segment.base + last.offset + u64::from(last.len)
+            })
+            .collect();
+        let buffers = self.fetch(&ranges).await?;
+        for (run, buffer) in runs.iter().zip(buffers) {
+            for p in run {
+                let from = (p.offset - run[0].offset) as usize;
+                let bytes = buffer.slice(from..from + p.len as usize);
+                if crc32c::crc32c(&bytes) != p.crc {
+                    return Err(self.damaged(format_args!("key block at row {}", p.first_row), "its checksum differs"));
+                }
+                out.push(KeyIter::new(bytes, p.first_row));
+            }
+        }
+        Ok(out)
+    }
+
+    /// The key block that a key would be in, counted from 0.
+    pub(crate) fn key_block_of(&self, ordinal: u32, key: &[u8]) -> usize {
+        let keys = self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref());
+        keys.map_or(0, |k| k.blocks.partition_point(|b| *b.first_key <= *key).saturating_sub(1))
+    }
+
+    fn row_store(&self, ordinal: u32) -> Result<(&SegmentEntry, &RowStore)> {
+        let segment = self.segment(ordinal)?;
+        let rows = segment.row_store.as_ref().ok_or_else(|| SegmentError::NoIndex {
+            object: self.path.to_string(),
+            ordinal,
+            what: "row store",
+            condition: "tables with store_row_column or row_store_columns",
+        })?;
+        Ok((segment, rows))
+    }
+
+    /// Ids of the columns that the rows of a segment's row store hold, in their order; `None` without a row store.
+    pub fn row_columns(&self, ordinal: u32) -> Option<&[ColumnId]> {
+        self.segments.get(ordinal as usize)?.row_store.as_ref().map(|r| r.columns.as_slice())
+    }
+
+    /// A row of the row store, in the format of [`super::row`].
+    ///
+    /// # Errors
+    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
+        let (segment, rows) = self.row_store(ordinal)?;
+        let no_row = || self.damaged("the row store", format_args!("segment {ordinal} has no row {row}"));
+        if row >= segment.rows {
+            return Err(no_row());
+        }
+        let at = rows.blocks.partition_point(|b| b.place.first_row <= row).checked_sub(1).ok_or_else(no_row)?;
+        let (place, raw_len) = (&rows.blocks[at].place, rows.blocks[at].raw_len);
+        let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
+        let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
+        let bytes = self.block(segment.base, place, raw_len, "row block").await?;
+        let offset = |i: usize| -> Option<usize> {
+            let end = Reader(bytes.get(i * 4..)?).u32().ok()?;
+            (count * 4).checked_add(end as usize)
+        };
+        let range = (|| Some(if n == 0 { count * 4 } else { offset(n - 1)? }..offset(n)?))();
+        range
+            .filter(|r| r.start <= r.end && r.end <= bytes.len())
+            .map(|r| bytes.slice(r))
+            .ok_or_else(|| self.damaged(format_args!("row block at row {}", place.first_row), "it is not one"))
+    }
+
+    /// Reads everything once and checks it; for `check`.
+    ///
+    /// # Errors
+    /// The first damage found.
+    pub async fn verify(&self) -> Result<()> {
+        let magic = self.fetch(&[0..4]).await?;
+        if magic[0] != "PAR1" {
+            return Err(self.damaged("the first bytes", "they are not PAR1"));
+        }
+        let leaves: Vec<_> =
+            (0..self.metadata.file_metadata().schema_descr().num_columns()).map(|l| (l, None)).collect();
+        for group in 0..self.num_groups() {
+            self.pages(group, &leaves).await?;
+        }
+        for ordinal in 0..self.segments.len() as u32 {
+            let segment = self.segment(ordinal)?;
+            if let Some(keys) = &segment.keys {
+                self.keys(ordinal, 0..keys.blocks.len()).await?;
+            }
+            if let Some(rows) = &segment.row_store {
+                for b in &rows.blocks {
+                    self.block(segment.base, &b.place, b.raw_len, "row block").await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether directory, footer and chain agree; nothing later has to ask again.
+fn check(object: &DataObject, segments: &[SegmentEntry], metadata: &ParquetMetaData, tail: u64) -> Result<(), String> {
+    let same = |what: &str, a: u64, b: u64| if a == b { Ok(()) } else { Err(format!("{what}: {a} against {b}")) };
+    same("segments", segments.len() as u64, object.segments.len() as u64)?;
+    let (Some(columns), Some(index)) = (metadata.column_index(), metadata.offset_index()) else {
+        return Err("no page index".into());
+    };
+    same("column indexes", columns.len() as u64, metadata.num_row_groups() as u64)?;
+    same("offset indexes", index.len() as u64, metadata.num_row_groups() as u64)?;
+    let within = |offset: u64, len: u64| match offset.checked_add(len) {
+        Some(end) if offset >= 4 && end <= tail => Ok(()),
+        _ => Err(format!("a block at {offset} lies outside of the data")),
+    };
+    let mut group = 0;
+    for (entry, segment) in segments.iter().zip(&object.segments) {
+        same("rows of a segment", entry.rows.into(), segment.rows.into())?;
+        same("row groups of a segment", entry.groups.len() as u64, segment.groups.into())?;
+        same("the first row group of a segment", group as u64, segment.first_group.into())?;
+        let mut rows = 0u64;
+        for sums in &entry.groups {
+            if group >= metadata.num_row_groups() {
+                return Err("more row groups than the footer has".into());
+            }
+            let parquet = metadata.row_group(group);
+            same("rows of a row group", sums.rows.into(), parquet.num_rows() as u64)?;
+            same("columns of a row group", sums.pages.len() as u64, parquet.num_columns() as u64)?;
+            same("columns of an offset index", index[group].len() as u64, parquet.num_columns() as u64)?;
+            for ((chunk, crcs), index) in parquet.columns().iter().zip(&sums.pages).zip(&index[group]) {
+                let locations = index.page_locations();
+                let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+                if start < 0 || chunk.data_page_offset() < start || chunk.compressed_size() < 0 {
+                    return Err("a column before the object".into());
+                }
+                let first_rows = locations.iter().map(|l| l.first_row_index).chain([parquet.num_rows()]);
+                if !first_rows.is_sorted() || locations.first().is_none_or(|l| l.first_row_index != 0) {
+                    return Err("pages out of order".into());
+                }
+                if locations.iter().any(|l| l.offset < 0 || l.compressed_page_size < 0) {
+                    return Err("a page before the object".into());
+                }
+                let mut pages = 0;
+                for (offset, len) in page_ranges(chunk, locations) {
+                    within(offset, len)?;
+                    pages += 1;
+                }
+                same("pages of a column", crcs.len() as u64, pages)?;
+            }
+            rows += u64::from(sums.rows);
+            group += 1;
+        }
+        same("rows of a segment's row groups", rows, entry.rows.into())?;
+        let keys = entry.keys.iter().flat_map(|k| &k.blocks).map(|b| b.place);
+        let row_blocks = entry.row_store.iter().flat_map(|r| &r.blocks).map(|b| b.place);
+        for place in keys.chain(row_blocks) {
+            let offset = entry.base.checked_add(place.offset).ok_or("a block beyond all bytes")?;
+            within(offset, place.len.into())?;
+            if place.first_row >= entry.rows {
+                return Err("a block of rows that are not there".into());
+            }
+        }
+        let sorted = |places: &mut dyn Iterator<Item = u32>| places.is_sorted_by(|a, b| a < b);
+        if !sorted(&mut entry.keys.iter().flat_map(|k| &k.blocks).map(|b| b.place.first_row))
+            || !sorted(&mut entry.row_store.iter().flat_map(|r| &r.blocks).map(|b| b.place.first_row))
+        {
+            return Err("blocks out of order".into());
+        }
+    }
+    same("row groups", group as u64, metadata.num_row_groups() as u64)
+}
+
+/// The field with strings and bytes as views, as batches hold them.
+fn viewed(field: &Field) -> Field {
+    let inner = |f: &Arc<Field>| Arc::new(viewed(f));
+    let data_type = match field.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::List(f) => DataType::List(inner(f)),
+        DataType::Map(f, sorted) => DataType::Map(inner(f), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}

@@ -1,0 +1,401 @@
+//! Rows of a row group as batches: wanted columns and rows only.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader as _, StringArray, UInt32Array,
+    UInt64Array, new_null_array,
+};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use arrow_select::take::take;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use roaring::RoaringBitmap;
+
+use super::pages::GroupPages;
+use super::{ObjectReader, Result, SegmentError};
+use crate::table::schema::{TableColumn, TableSchema};
+
+/// Name of the column that [`Scan::row_address`] adds: UINT64, the segment's ordinal in the high 32 bits, the row's number
+/// in it in the low ones.
+pub const ROW_ADDRESS: &str = "__dipper_row_address__";
+
+/// Says which rows of a batch of the filter columns pass; NULL does not.
+pub type Filter<'a> = dyn FnMut(&RecordBatch) -> Result<BooleanArray, ArrowError> + Send + 'a;
+
+/// What to read of a row group.
+#[derive(Debug, Clone)]
+pub struct Scan<'a> {
+    /// The table's schema today: columns are typed by it, ones that the object lacks have their `added_default`.
+    pub schema: &'a TableSchema,
+    /// Wanted columns, as places in `schema.columns`. May be empty: batches then only have a number of rows.
+    pub columns: &'a [usize],
+    /// Columns that the filter sees, as places in `schema.columns`. They are read first.
+    pub filter_columns: &'a [usize],
+    /// Deleted rows of the row group's segment.
+    pub deleted: Option<&'a RoaringBitmap>,
+    /// Adds the column [`ROW_ADDRESS`] behind the others.
+    pub row_address: bool,
+    /// Rows of a batch at most.
+    pub batch_rows: usize,
+    /// Rows of the group that are asked for at all, one bit each; `None` for all. From pruning by page statistics.
+    pub rows: Option<&'a BooleanBuffer>,
+}
+
+impl<'a> Scan<'a> {
+    /// All rows of these columns, 8,192 at a time.
+    pub fn new(schema: &'a TableSchema, columns: &'a [usize]) -> Self {
+        let filter_columns = &[];
+        Self { schema, columns, filter_columns, deleted: None, row_address: false, batch_rows: 8192, rows: None }
+    }
+
+    /// The schema of the batches.
+    pub fn output(&self) -> SchemaRef {
+        let mut fields: Vec<_> = self.columns.iter().map(|i| self.schema.columns[*i].field()).collect();
+        if self.row_address {
+            fields.push(Field::new(ROW_ADDRESS, DataType::UInt64, false));
+        }
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Which rows of a group are wanted.
+enum Wanted {
+    All(usize),
+    Some { mask: BooleanBuffer, rows: usize },
+}
+
+impl Wanted {
+    fn rows(&self) -> usize {
+        match self {
+            Wanted::All(rows) | Wanted::Some { rows, .. } => *rows,
+        }
+    }
+
+    fn new(mask: BooleanBuffer) -> Self {
+        let rows = mask.count_set_bits();
+        if rows == mask.len() { Wanted::All(rows) } else { Wanted::Some { mask, rows } }
+    }
+
+    fn selection(&self) -> Option<RowSelection> {
+        match self {
+            Wanted::All(_) => None,
+            // Runs, not a bitmap: the reader skips whole pages by runs, and those that nothing is wanted of are absent.
+            Wanted::Some { mask, .. } => {
+                Some(RowSelection::from_consecutive_ranges(mask.set_slices().map(|(a, b)| a..b), mask.len()))
+            }
+        }
+    }
+}
+
+/// Batches of one row group. Everything that they need has been fetched; decoding happens as they are asked for.
+pub struct GroupScan {
+    output: SchemaRef,
+    batch_rows: usize,
+    left: usize,
+    /// Of the output's columns: where they come from.
+    sources: Vec<Source>,
+    reader: Option<ParquetRecordBatchReader>,
+    done: usize,
+    path: String,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    /// Place among the decoder's columns.
+    Decoded(usize),
+    /// Whole column of the rows that pass, from the filter's batches, or row addresses.
+    Ready(ArrayRef),
+    /// The same value in each row: an array of one.
+    Constant(ArrayRef),
+}
+
+impl Iterator for GroupScan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = self.batch();
+        match &batch {
+            Ok(batch) => {
+                self.left -= batch.num_rows();
+                self.done += batch.num_rows();
+            }
+            Err(_) => self.left = 0,
+        }
+        Some(batch)
+    }
+}
+
+impl GroupScan {
+    /// The schema of its batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    /// Rows that are still to come.
+    pub fn rows_left(&self) -> usize {
+        self.left
+    }
+
+    fn batch(&mut self) -> Result<RecordBatch> {
+        let damaged =
+            |what: String| SegmentError::Damaged { object: self.path.clone(), place: "a row group".into(), what };
+        let (rows, decoded) = match &mut self.reader {
+            Some(reader) => match reader.next() {
+                Some(Ok(batch)) if batch.num_rows() > 0 && batch.num_rows() <= self.left => {
+                    (batch.num_rows(), Some(batch))
+                }
+                Some(Ok(_)) | None => {
+                    return Err(damaged("a column has another number of rows than the others".into()));
+                }
+                Some(Err(e)) => return Err(damaged(e.to_string())),
+            },
+            None => (self.left.min(self.batch_rows), None),
+        };
+        let columns = self
+            .sources
+            .iter()
+            .zip(self.output.fields())
+            .map(|(source, field)| match source {
+                Source::Decoded(i) => {
+                    let batch = decoded.as_ref().expect("a decoded column has a decoder");
+                    typed(batch.column(*i), field.data_type())
+                }
+                Source::Ready(array) => Ok(array.slice(self.done, rows)),
+                Source::Constant(one) => Ok(take(one, &UInt32Array::from(vec![0; rows]), None)?),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(self.output.clone(), columns, &options)?)
+    }
+}
+
+/// The array as today's type.
+fn typed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == wanted {
+        return Ok(array.clone());
+    }
+    // A value that does not fit is an error: ALTER only widens.
+    Ok(cast_with_options(array, wanted, &CastOptions { safe: false, ..Default::default() })?)
+}
+
+/// The value of a column in objects written before it was added, as an array of one.
+pub(super) fn added_default(column: &TableColumn) -> Result<ArrayRef> {
+    let wanted = column.data_type.to_arrow();
+    match &column.added_default {
+        None => Ok(new_null_array(&wanted, 1)),
+        Some(text) => {
+            let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+            // Arrow has no cast from text to bytes views in one step.
+            if wanted == DataType::BinaryView {
+                return typed(&typed(&text, &DataType::Binary)?, &wanted);
+            }
+            typed(&text, &wanted)
+        }
+    }
+}
+
+impl ObjectReader {
+    /// Reads one row group.
+    ///
+    /// With a filter its columns come first, and of the others only the pages with rows that pass. The future fetches
+    /// (one round of requests per stage, none for what the cache holds) and runs the filter; the iterator decodes.
+    ///
+    /// # Errors
+    /// [`SegmentError::Store`], [`SegmentError::Damaged`], [`SegmentError::Arrow`] from the filter or from values that do
+    /// not fit today's types.
+    ///
+    /// # Panics
+    /// If there is no such row group or column.
+    pub async fn scan_group(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        filter_rows: Option<&mut Filter<'_>>,
+    ) -> Result<GroupScan> {
+        let total = self.group_rows(group);
+        let (ordinal, first_row) = self.group_segment(group);
+        let mut wanted = start(total, first_row, scan);
+        // Filter columns that are wanted too are kept from the filter's batches.
+        let mut kept: Vec<(usize, ArrayRef)> = Vec::new();
+        if let Some(filter_rows) = filter_rows
+            && wanted.rows() > 0
+        {
+            let fields: Vec<_> = scan.filter_columns.iter().map(|i| scan.schema.columns[*i].field()).collect();
+            let stage = Scan { columns: scan.filter_columns, row_address: false, ..scan.clone() };
+            let output = Arc::new(Schema::new(fields));
+            let batches = self.decode(group, &stage, output, &wanted, &[]).await?;
+            let keep: Vec<_> =
+                (0..scan.filter_columns.len()).filter(|i| scan.columns.contains(&scan.filter_columns[*i])).collect();
+            let mut passed = BooleanBufferBuilder::new(wanted.rows());
+            let mut pieces: Vec<Vec<ArrayRef>> = vec![Vec::new(); keep.len()];
+            for batch in batches {
+                let batch = batch?;
+                let mask = filter_rows(&batch)?;
+                if mask.len() != batch.num_rows() {
+                    return Err(SegmentError::Batch {
+                        expected: format!("{} answers of a filter", batch.num_rows()),
+                        found: mask.len().to_string(),
+                    });
+                }
+                let mask = match mask.nulls() {
+                    Some(nulls) => BooleanArray::new(mask.values() & nulls.inner(), None),
+                    None => mask,
+                };
+                passed.append_buffer(mask.values());
+                if mask.true_count() > 0 {
+                    for (i, pieces) in keep.iter().zip(&mut pieces) {
+                        pieces.push(filter(batch.column(*i), &mask)?);
+                    }
+                }
+            }
+            let passed = passed.finish();
+            wanted = match wanted {
+                Wanted::All(_) => Wanted::new(passed),
+                Wanted::Some { mask, .. } => Wanted::new(deposit(&mask, &passed)),
+            };
+            for (i, pieces) in keep.iter().zip(&pieces) {
+                let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+                if !pieces.is_empty() {
+                    kept.push((scan.filter_columns[*i], concat(&pieces)?));
+                }
+            }
+        }
+        let mut result = self.decode(group, scan, scan.output(), &wanted, &kept).await?;
+        if scan.row_address {
+            let base = u64::from(ordinal) << 32 | u64::from(first_row);
+            let addresses: UInt64Array = match &wanted {
+                Wanted::All(rows) => (base..base + *rows as u64).collect(),
+                Wanted::Some { mask, .. } => mask.set_indices().map(|i| base + i as u64).collect(),
+            };
+            result.sources.push(Source::Ready(Arc::new(addresses)));
+        }
+        Ok(result)
+    }
+
+    /// Fetches what the wanted rows of the scan's columns need, those in `kept` aside.
+    async fn decode(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        output: SchemaRef,
+        wanted: &Wanted,
+        kept: &[(usize, ArrayRef)],
+    ) -> Result<GroupScan> {
+        let damaged = |e: parquet::errors::ParquetError| self.damaged(format_args!("row group {group}"), e);
+        let schema = self.metadata.file_metadata().schema_descr();
+        let mut roots: Vec<usize> = Vec::new();
+        let mut sources = Vec::with_capacity(scan.columns.len());
+        for i in scan.columns {
+            let column = &scan.schema.columns[*i];
+            let ready = kept.iter().find(|(k, _)| k == i);
+            let root = self.ids.iter().position(|id| *id == column.id);
+            sources.push(match (ready, root) {
+                (Some((_, array)), _) => Source::Ready(array.clone()),
+                (None, None) => Source::Constant(added_default(column)?),
+                (None, Some(root)) => {
+                    if !roots.contains(&root) {
+                        roots.push(root);
+                    }
+                    Source::Decoded(root)
+                }
+            });
+        }
+        roots.sort_unstable();
+        // The decoder has the object's columns in the object's order.
+        for source in &mut sources {
+            if let Source::Decoded(root) = source {
+                *root = roots.binary_search(root).expect("every decoded column is among them");
+            }
+        }
+        let rows = wanted.rows();
+        let mut reader = None;
+        if !roots.is_empty() && rows > 0 {
+            let selection = wanted.selection();
+            let index = &self.metadata.offset_index().expect("checked when opened")[group];
+            let leaves: Vec<_> = (0..schema.num_columns())
+                .filter(|leaf| roots.binary_search(&schema.get_column_root_idx(*leaf)).is_ok())
+                .map(|leaf| {
+                    let pages = selection.as_ref().map(|_| pages_with(wanted, index[leaf].page_locations()));
+                    (leaf, pages)
+                })
+                .collect();
+            let mut pages =
+                GroupPages { metadata: self.metadata.clone(), group, leaves: vec![None; schema.num_columns()] };
+            for (leaf, parts) in self.pages(group, &leaves).await? {
+                pages.leaves[leaf] = Some(parts);
+            }
+            let mask = ProjectionMask::roots(schema, roots.iter().copied());
+            let levels = parquet_to_arrow_field_levels(schema, mask, Some(&self.fields)).map_err(damaged)?;
+            let batch_rows = scan.batch_rows.max(1);
+            let made = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, batch_rows, selection);
+            let made = made.map_err(damaged)?;
+            if made.schema().fields().len() != roots.len() {
+                return Err(self.damaged(format_args!("row group {group}"), "columns are missing"));
+            }
+            reader = Some(made);
+        }
+        Ok(GroupScan {
+            output,
+            batch_rows: scan.batch_rows.max(1),
+            left: rows,
+            sources,
+            reader,
+            done: 0,
+            path: self.path().to_string(),
+        })
+    }
+}
+
+/// Rows that are not deleted and asked for.
+fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
+    let mut mask = scan.rows.cloned();
+    if let Some(deleted) = scan.deleted {
+        let end = first_row + (total - 1) as u32;
+        let mut gone = deleted.range(first_row..=end).peekable();
+        if gone.peek().is_some() {
+            let mut alive = BooleanBufferBuilder::new(total);
+            alive.append_n(total, true);
+            gone.for_each(|row| alive.set_bit((row - first_row) as usize, false));
+            let alive = alive.finish();
+            mask = Some(mask.map_or_else(|| alive.clone(), |m| &m & &alive));
+        }
+    }
+    mask.map_or(Wanted::All(total), Wanted::new)
+}
+
+/// Sets of `mask`'s set bits those that `passed`, which has one bit for each of them, says.
+fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBuffer {
+    let mut out = BooleanBufferBuilder::new(mask.len());
+    out.append_n(mask.len(), false);
+    for (row, _) in mask.set_indices().zip(passed).filter(|(_, passed)| *passed) {
+        out.set_bit(row, true);
+    }
+    out.finish()
+}
+
+/// Which pages have wanted rows.
+fn pages_with(wanted: &Wanted, locations: &[parquet::file::page_index::offset_index::PageLocation]) -> Vec<bool> {
+    let Wanted::Some { mask, .. } = wanted else { return vec![true; locations.len()] };
+    (0..locations.len())
+        .map(|i| {
+            let from = locations[i].first_row_index as usize;
+            let to = locations.get(i + 1).map_or(mask.len(), |l| l.first_row_index as usize);
+            mask.slice(from, to - from).count_set_bits() > 0
+        })
+        .collect()
+}
+
+/// Row addresses of a batch that a scan with [`Scan::row_address`] returned.
+pub fn row_addresses(batch: &RecordBatch) -> Option<&[u64]> {
+    let column = batch.column_by_name(ROW_ADDRESS)?;
+    Some(column.as_primitive_opt::<arrow_array::types::UInt64Type>()?.values())
+}

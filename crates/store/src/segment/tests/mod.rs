@@ -1,0 +1,4 @@
+//! Objects written and read again.
+
+mod make;
+mod roundtrip;

@@ -1,0 +1,142 @@
+//! What was written is read.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, BooleanArray, RecordBatch, UInt32Array};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use roaring::RoaringBitmap;
+
+use super::make::*;
+use crate::key::KeyEncoder;
+use crate::segment::*;
+use crate::table::schema::Model;
+use crate::types::SqlType;
+
+#[tokio::test]
+async fn all_types_in_all_codecs() {
+    for (seed, codec) in ["zstd", "lz4", "none"].into_iter().enumerate() {
+        for wide in [false, true] {
+            for rows_of in [1usize, 3000, 30_000] {
+                let schema = table(&all_types(), 0, Model::Duplicate, &[("compression", codec)]);
+                let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+                options.row_group_rows = 12_500;
+                let options = Arc::new(options);
+                let a = rows(&schema, rows_of, wide, seed as u64);
+                let b = rows(&schema, 100, wide, seed as u64 + 10);
+                let (bytes, object) = object(&options, 0, &[vec![a.clone(), b.clone()], vec![b.clone()]]);
+                let stored = Stored::new(bytes).await;
+                let reader = stored.open(&object).await.unwrap();
+                reader.verify().await.unwrap();
+                let columns: Vec<_> = (0..schema.columns.len()).collect();
+                let expected = concat_batches(&schema.arrow(), [&a, &b, &b]).unwrap();
+                for _ in 0..2 {
+                    let found = read_all(&reader, &Scan::new(&schema, &columns)).await.unwrap();
+                    for (i, c) in schema.columns.iter().enumerate() {
+                        assert_eq!(expected.column(i), found.column(i), "{} {codec} {wide} {rows_of}", c.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn filters_delete_vectors_and_addresses() {
+    let columns = [("k", SqlType::BigInt, false), ("s", SqlType::String, true), ("v", SqlType::Int, true)];
+    let schema = table(&columns, 1, Model::Duplicate, &[]);
+    let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+    options.row_group_rows = 50_000;
+    let batch = rows(&schema, 120_000, true, 5);
+    let (bytes, object) = object(&Arc::new(options), 0, &[vec![batch.clone()]]);
+    assert_eq!(object.segments[0].groups, 3);
+    let stored = Stored::new(bytes).await;
+    let reader = stored.open(&object).await.unwrap();
+    let deleted: RoaringBitmap = (0..120_000u32).filter(|r| r % 7 == 3 || (40_000..90_000).contains(r)).collect();
+    for (wanted, filter_columns) in
+        [(vec![1, 2, 0], vec![0]), (vec![1], vec![2, 0]), (vec![], vec![0]), (vec![0], vec![])]
+    {
+        for few in [false, true] {
+            let scan = Scan {
+                filter_columns: &filter_columns,
+                deleted: Some(&deleted),
+                row_address: true,
+                batch_rows: 1000,
+                ..Scan::new(&schema, &wanted)
+            };
+            // By the value of the last filter column, so that it is known what passes.
+            let passes = |v: i64| if few { v % 5000 == 0 } else { v % 3 != 0 };
+            let last = filter_columns.last().copied();
+            let value = |row: usize| -> Option<i64> {
+                let column = batch.column(last?);
+                assert_eq!(last, Some(0));
+                Some(column.as_primitive::<Int64Type>().value(row))
+            };
+            let expected: Vec<u32> =
+                (0..120_000u32).filter(|r| !deleted.contains(*r) && value(*r as usize).is_none_or(passes)).collect();
+            let mut batches = Vec::new();
+            for group in 0..reader.num_groups() {
+                let mut filter = |b: &RecordBatch| {
+                    let keys = b.column(b.num_columns() - 1).as_primitive::<Int64Type>().clone();
+                    Ok(keys.iter().map(|k| k.map(passes)).collect::<BooleanArray>())
+                };
+                let filter = last.is_some().then_some(&mut filter as &mut Filter<'_>);
+                for b in reader.scan_group(group, &scan, filter).await.unwrap() {
+                    batches.push(b.unwrap());
+                }
+            }
+            let found = concat_batches(&scan.output(), &batches).unwrap();
+            assert_eq!(found.num_rows(), expected.len());
+            let addresses = row_addresses(&found).unwrap();
+            assert!(addresses.iter().eq(expected.iter().map(|r| u64::from(*r)).collect::<Vec<_>>().iter()));
+            let expected = take_record_batch(&batch, &UInt32Array::from(expected)).unwrap();
+            for (i, column) in wanted.iter().enumerate() {
+                assert_eq!(found.column(i), expected.column(*column));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_and_rows_are_found() {
+    let columns = [
+        ("a", SqlType::Varchar(Some(20)), true),
+        ("b", SqlType::Int, true),
+        ("v", SqlType::String, true),
+        ("__DORIS_DELETE_SIGN__", SqlType::TinyInt, false),
+    ];
+    let schema = table(&columns, 2, Model::Unique, &[("store_row_column", "true")]);
+    let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+    options.row_group_rows = 1500;
+    let batch = rows(&schema, 9000, true, 5);
+    let (bytes, object) = object(&Arc::new(options), 0, &[vec![batch.slice(0, 10)], vec![batch.clone()]]);
+    let stored = Stored::new(bytes).await;
+    let reader = stored.open(&object).await.unwrap();
+    let encoder = KeyEncoder::for_table(&schema).unwrap();
+    let keys = encoder.encode(&batch.columns()[..2]).unwrap();
+    let types: Vec<_> = schema.columns.iter().map(|c| c.data_type.clone()).collect();
+    let layout = row::RowLayout::try_new(&types).unwrap();
+    assert_eq!(reader.row_columns(1), Some(&[10, 11, 12, 13][..]));
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(reader.find(1, key).await.unwrap(), Some(i as u32));
+        assert_eq!(reader.find(0, key).await.unwrap(), (i < 10).then_some(i as u32));
+        let mut other = key.to_vec();
+        other.push(0);
+        assert_eq!(reader.find(1, &other).await.unwrap(), None);
+        let row = reader.row(1, i as u32).await.unwrap();
+        let values: Vec<_> = layout.values(&row).collect::<Result<_, _>>().unwrap();
+        let text = batch.column(2).as_string_view();
+        match values[2] {
+            None => assert!(text.is_null(i)),
+            Some(v) => assert_eq!(row::text(v).unwrap(), text.value(i).as_bytes()),
+        }
+        assert_eq!(
+            values[3].map(|v| v[0] as i8),
+            Some(batch.column(3).as_primitive::<arrow_array::types::Int8Type>().value(i))
+        );
+    }
+    assert_eq!(object.segments[1].key_max, keys.get(keys.len() - 1));
+    assert!(reader.row(1, 9000).await.is_err());
+}

@@ -1,0 +1,425 @@
+//! Rows to row groups, key blocks and row-store blocks.
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::bloom_filter::Sbbf;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
+use twox_hash::XxHash3_64;
+
+use super::directory::{Group, KeyBlock, KeyIndex, Place, RowBlock, RowStore, SegmentEntry};
+use super::key_index::{FinishedBlock, KeyBlockWriter};
+use super::options::{Plan, WriteOptions};
+use super::row::RowWriter;
+use super::{Result, SegmentError};
+use crate::key::Keys;
+use crate::table::data::{Segment, Tablet};
+
+/// Unpacked bytes of a row-store block, about.
+const ROW_BLOCK_BYTES: usize = 4096;
+/// Bits of the key filter for each key: about 1 % false positives.
+const FILTER_BITS: usize = 10;
+/// Bytes of a smallest key that the chain keeps.
+const KEY_MIN_BYTES: usize = 64;
+
+/// A segment as bytes and what the object's directory and footer will say of it.
+#[derive(Debug)]
+pub struct EncodedSegment {
+    pub(super) data: Vec<Bytes>,
+    pub(super) groups: Vec<EncodedGroup>,
+    pub(super) entry: SegmentEntry,
+    /// As the chain will hold it; its `first_group` is set by the object.
+    pub(super) segment: Segment,
+    /// Per column of the schema.
+    pub(super) nulls: Vec<u64>,
+}
+
+impl EncodedSegment {
+    /// Bytes it will take in an object, the tail aside.
+    pub fn bytes(&self) -> u64 {
+        self.data.iter().map(|b| b.len() as u64).sum()
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> u32 {
+        self.segment.rows
+    }
+
+    /// Where they belong.
+    pub fn tablet(&self) -> Tablet {
+        self.segment.tablet
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EncodedGroup {
+    /// Offsets count from the segment's base.
+    pub metadata: RowGroupMetaData,
+    pub blooms: Vec<Option<Sbbf>>,
+    pub column_index: Vec<ColumnIndexMetaData>,
+    pub offset_index: Vec<OffsetIndexMetaData>,
+}
+
+/// Encodes one sorted run of rows of one tablet. Uses the CPU only; many threads may call it at once.
+///
+/// `batches` have the columns of `options.schema().arrow()` and are sorted by the key, NULL first; a table with the UNIQUE
+/// model has each key once.
+///
+/// # Errors
+/// [`SegmentError::Batch`] for other columns, no rows, or, where there is a key index, rows out of order.
+pub fn encode_segment(options: &WriteOptions, tablet: Tablet, batches: &[RecordBatch]) -> Result<EncodedSegment> {
+    let mut writer = SegmentWriter::new(tablet, options);
+    let mut data = Vec::new();
+    for batch in batches {
+        data.extend(writer.push(options, batch)?);
+    }
+    let mut encoded = writer.finish(options)?;
+    data.append(&mut encoded.data);
+    encoded.data = data;
+    Ok(encoded)
+}
+
+/// Encodes a segment batch by batch; holds at most the rows of one row group.
+#[derive(Debug)]
+pub(super) struct SegmentWriter {
+    tablet: Tablet,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    rows: u32,
+    /// Bytes returned so far.
+    len: u64,
+    groups: Vec<EncodedGroup>,
+    crcs: Vec<Group>,
+    keys: Vec<KeyBlock>,
+    key_hashes: Vec<u64>,
+    key_writer: KeyBlockWriter,
+    row_blocks: Vec<RowBlock>,
+    key_min: Vec<u8>,
+    key_max: Vec<u8>,
+    nulls: Vec<u64>,
+}
+
+impl SegmentWriter {
+    pub fn new(tablet: Tablet, options: &WriteOptions) -> Self {
+        Self {
+            tablet,
+            pending: Vec::new(),
+            pending_rows: 0,
+            rows: 0,
+            len: 0,
+            groups: Vec::new(),
+            crcs: Vec::new(),
+            keys: Vec::new(),
+            key_hashes: Vec::new(),
+            key_writer: KeyBlockWriter::default(),
+            row_blocks: Vec::new(),
+            key_min: Vec::new(),
+            key_max: Vec::new(),
+            nulls: vec![0; options.schema.columns.len()],
+        }
+    }
+
+    pub fn tablet(&self) -> Tablet {
+        self.tablet
+    }
+
+    /// Takes rows; returns bytes that are to be written next.
+    pub fn push(&mut self, options: &WriteOptions, batch: &RecordBatch) -> Result<Vec<Bytes>> {
+        if !same_types(batch, options) {
+            return Err(SegmentError::Batch {
+                expected: types(options.arrow.fields().iter().map(|f| f.data_type())),
+                found: types(batch.columns().iter().map(|c| c.data_type())),
+            });
+        }
+        let limit = options.row_group_rows.max(1);
+        let mut out = Vec::new();
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let take = (batch.num_rows() - from).min(limit - self.pending_rows);
+            self.pending.push(batch.slice(from, take));
+            self.pending_rows += take;
+            from += take;
+            if self.pending_rows == limit {
+                self.cut(options, &mut out)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The last row group and everything the object must know.
+    pub fn finish(mut self, options: &WriteOptions) -> Result<EncodedSegment> {
+        let mut data = Vec::new();
+        if self.pending_rows > 0 {
+            self.cut(options, &mut data)?;
+        }
+        if self.rows == 0 {
+            return Err(SegmentError::Batch { expected: "rows".into(), found: "none".into() });
+        }
+        let keys = options.key_index.then(|| {
+            let blocks = (self.key_hashes.len() * FILTER_BITS).div_ceil(256).max(1);
+            let mut filter = Sbbf::new(&vec![0; blocks * 32]);
+            self.key_hashes.iter().for_each(|h| filter.insert(&(*h as i64)));
+            KeyIndex { blocks: self.keys, filter }
+        });
+        let row_store = (!options.row_store.is_empty()).then(|| RowStore {
+            columns: options.row_store.iter().map(|i| options.schema.columns[*i].id).collect(),
+            blocks: self.row_blocks,
+        });
+        Ok(EncodedSegment {
+            segment: Segment {
+                tablet: self.tablet,
+                rows: self.rows,
+                first_group: 0,
+                groups: self.groups.len() as u32,
+                bytes: self.len,
+                key_min: self.key_min,
+                key_max: self.key_max,
+            },
+            entry: SegmentEntry { base: 0, rows: self.rows, groups: self.crcs, keys, row_store },
+            data,
+            groups: self.groups,
+            nulls: self.nulls,
+        })
+    }
+
+    /// Encodes the pending rows as a row group.
+    fn cut(&mut self, options: &WriteOptions, out: &mut Vec<Bytes>) -> Result<()> {
+        let batches = std::mem::take(&mut self.pending);
+        let rows = std::mem::take(&mut self.pending_rows) as u32;
+        let first_row = self.rows;
+        self.rows = first_row
+            .checked_add(rows)
+            .ok_or(SegmentError::TooLarge { what: "rows in a segment", limit: u32::MAX.into() })?;
+        let plan = options.plan(&batches[0]);
+        let (mut bytes, group) = encode_group(options, plan, &batches, self.len)?;
+        let start = self.len;
+        self.crcs.push(Group { rows, pages: checksums(&bytes, start, &group) });
+        self.groups.push(group);
+        for batch in &batches {
+            batch.columns().iter().zip(&mut self.nulls).for_each(|(c, n)| *n += c.null_count() as u64);
+        }
+        if !options.row_store.is_empty() {
+            self.row_store(options, &batches, first_row, start, &mut bytes)?;
+        }
+        if options.schema.keys > 0 {
+            self.keys(options, &batches, first_row, start, &mut bytes)?;
+        }
+        self.len += bytes.len() as u64;
+        out.push(bytes.into());
+        Ok(())
+    }
+
+    fn keys(
+        &mut self,
+        options: &WriteOptions,
+        batches: &[RecordBatch],
+        first_row: u32,
+        start: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let encode =
+            |batch: &RecordBatch| -> Result<Keys> { Ok(options.keys.encode(&batch.columns()[..options.schema.keys])?) };
+        let first = encode(&batches[0].slice(0, 1))?;
+        if first_row == 0 {
+            self.key_min = first.get(0)[..first.get(0).len().min(KEY_MIN_BYTES)].into();
+        }
+        if !options.key_index {
+            let last = &batches[batches.len() - 1];
+            self.key_max = encode(&last.slice(last.num_rows() - 1, 1))?.get(0).into();
+            return Ok(());
+        }
+        let mut row = first_row;
+        let close = |block: FinishedBlock, bytes: &mut Vec<u8>, keys: &mut Vec<KeyBlock>| {
+            let place = place(&block.bytes, start, bytes, block.first_row);
+            keys.push(KeyBlock { place, first_key: block.first_key });
+        };
+        for batch in batches {
+            let encoded = encode(batch)?;
+            self.key_hashes.reserve(encoded.len());
+            for key in encoded.iter() {
+                if row > 0 && self.key_max.as_slice() > key {
+                    return Err(SegmentError::Batch {
+                        expected: "rows in the order of their keys".into(),
+                        found: format!("row {row} before its predecessor"),
+                    });
+                }
+                self.key_max.clear();
+                self.key_max.extend_from_slice(key);
+                self.key_hashes.push(XxHash3_64::oneshot(key));
+                if let Some(block) = self.key_writer.push(key, row) {
+                    close(block, bytes, &mut self.keys);
+                }
+                row += 1;
+            }
+        }
+        if let Some(block) = self.key_writer.finish() {
+            close(block, bytes, &mut self.keys);
+        }
+        Ok(())
+    }
+
+    fn row_store(
+        &mut self,
+        options: &WriteOptions,
+        batches: &[RecordBatch],
+        first_row: u32,
+        start: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut block = Vec::with_capacity(2 * ROW_BLOCK_BYTES);
+        let mut offsets: Vec<u32> = Vec::new();
+        let mut block_row = first_row;
+        let mut raw = Vec::new();
+        let mut row = first_row;
+        let mut close = |block: &mut Vec<u8>, offsets: &mut Vec<u32>, block_row: u32| -> Result<()> {
+            // Rows behind the table of their ends; the first one starts behind the table.
+            raw.clear();
+            offsets.iter().for_each(|o| raw.extend(o.to_le_bytes()));
+            raw.extend_from_slice(block);
+            let raw_len = u32::try_from(raw.len()).map_err(|_| SegmentError::TooLarge {
+                what: "bytes in a row of a row store",
+                limit: u32::MAX.into(),
+            })?;
+            let packed = lz4_flex::block::compress(&raw);
+            // A block that does not shrink is stored as it is: then its lengths are equal.
+            let stored = if packed.len() < raw.len() { &packed } else { &raw };
+            self.row_blocks.push(RowBlock { place: place(stored, start, bytes, block_row), raw_len });
+            block.clear();
+            offsets.clear();
+            Ok(())
+        };
+        for batch in batches {
+            let columns = options.row_store.iter().map(|i| batch.column(*i));
+            let writer = RowWriter::try_new(columns).ok_or_else(|| SegmentError::Batch {
+                expected: "columns that rows can hold".into(),
+                found: types(options.row_store.iter().map(|i| batch.column(*i).data_type())),
+            })?;
+            for i in 0..batch.num_rows() {
+                writer.write(i, &mut block);
+                offsets.push(block.len() as u32);
+                row += 1;
+                if block.len() >= ROW_BLOCK_BYTES {
+                    close(&mut block, &mut offsets, block_row)?;
+                    block_row = row;
+                }
+            }
+        }
+        if !offsets.is_empty() {
+            close(&mut block, &mut offsets, block_row)?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends a block to a row group's bytes, which start at `start` of the segment.
+fn place(block: &[u8], start: u64, bytes: &mut Vec<u8>, first_row: u32) -> Place {
+    let offset = start + bytes.len() as u64;
+    bytes.extend_from_slice(block);
+    Place { offset, len: block.len() as u32, crc: crc32c::crc32c(block), first_row }
+}
+
+fn same_types(batch: &RecordBatch, options: &WriteOptions) -> bool {
+    batch.num_columns() == options.arrow.fields().len()
+        && batch.columns().iter().zip(options.arrow.fields()).all(|(c, f)| c.data_type() == f.data_type())
+}
+
+fn types<'a>(types: impl Iterator<Item = &'a arrow_schema::DataType>) -> String {
+    types.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// One row group; its offsets count from `start` bytes before it.
+fn encode_group(
+    options: &WriteOptions,
+    plan: &Plan,
+    batches: &[RecordBatch],
+    start: u64,
+) -> Result<(Vec<u8>, EncodedGroup)> {
+    let file = SerializedFileWriter::new(Vec::new(), options.parquet.root_schema_ptr(), plan.properties.clone())?;
+    let factory = ArrowRowGroupWriterFactory::new(&file, options.file_arrow.clone());
+    let mut leaf_writers = factory.create_column_writers(0)?.into_iter();
+    let mut closed = None;
+    let mut buffer = TrackedWrite::new(Vec::new());
+    let mut group = SerializedRowGroupWriter::new(
+        options.parquet.clone(),
+        plan.properties.clone(),
+        &mut buffer,
+        0,
+        Some(Box::new(|_, metadata, blooms, column_index, offset_index| {
+            closed = Some((metadata, blooms, column_index, offset_index));
+            Ok(())
+        })),
+    );
+    for (i, field) in options.file_arrow.fields().iter().enumerate() {
+        let mut writers = Vec::new();
+        for batch in batches {
+            for (leaf, array) in compute_leaves(field, batch.column(i))?.iter().enumerate() {
+                if leaf == writers.len() {
+                    writers.extend(leaf_writers.next());
+                }
+                writers[leaf].write(array)?;
+            }
+        }
+        for writer in writers {
+            writer.close()?.append_to_row_group(&mut group)?;
+        }
+    }
+    group.close()?;
+    let bytes = buffer.into_inner()?;
+    let (metadata, blooms, column_index, offset_index) = closed.expect("closing the row group returns its metadata");
+    let metadata = shift_group(metadata, start as i64)?;
+    let column_index = column_index.into_iter().map(|i| i.unwrap_or(ColumnIndexMetaData::NONE)).collect();
+    let offset_index = offset_index
+        .into_iter()
+        .map(|i| shift_index(&i.expect("page statistics come with an offset index"), start as i64))
+        .collect();
+    Ok((bytes, EncodedGroup { metadata, blooms, column_index, offset_index }))
+}
+
+/// CRC-32C of each page of each leaf column, the dictionary first.
+fn checksums(bytes: &[u8], start: u64, group: &EncodedGroup) -> Vec<Box<[u32]>> {
+    let crc = |(from, len): (u64, u64)| {
+        let from = (from - start) as usize;
+        crc32c::crc32c(&bytes[from..from + len as usize])
+    };
+    let chunks = group.metadata.columns().iter().zip(&group.offset_index);
+    chunks.map(|(chunk, index)| page_ranges(chunk, index.page_locations()).map(crc).collect()).collect()
+}
+
+/// Offsets and lengths of a chunk's pages, the dictionary first.
+pub(super) fn page_ranges<'a>(
+    chunk: &ColumnChunkMetaData,
+    locations: &'a [PageLocation],
+) -> impl Iterator<Item = (u64, u64)> + 'a {
+    let (start, _) = chunk.byte_range();
+    let dictionary = locations.first().map(|l| (start, (l.offset as u64).saturating_sub(start))).filter(|d| d.1 > 0);
+    dictionary.into_iter().chain(locations.iter().map(|l| (l.offset as u64, l.compressed_page_size as u64)))
+}
+
+/// Moves a row group's offsets.
+pub(super) fn shift_group(group: RowGroupMetaData, by: i64) -> Result<RowGroupMetaData> {
+    let offset = group.file_offset().map(|o| o + by);
+    let columns = group
+        .columns()
+        .iter()
+        .map(|c| {
+            let data = c.data_page_offset() + by;
+            let dictionary = c.dictionary_page_offset().map(|o| o + by);
+            c.clone().into_builder().set_data_page_offset(data).set_dictionary_page_offset(dictionary).build()
+        })
+        .collect::<Result<_, _>>()?;
+    let mut builder = group.into_builder().set_column_metadata(columns);
+    if let Some(offset) = offset {
+        builder = builder.set_file_offset(offset);
+    }
+    Ok(builder.build()?)
+}
+
+/// Moves an offset index.
+pub(super) fn shift_index(index: &OffsetIndexMetaData, by: i64) -> OffsetIndexMetaData {
+    let mut index = index.clone();
+    index.page_locations.iter_mut().for_each(|l| l.offset += by);
+    index
+}
