@@ -26,7 +26,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
-## Measures dipper beside DuckDB, Polars and ClickHouse on 2 cores; writes benchmarks/README.md.
+## Measures dipper beside DuckDB, Polars and ClickHouse on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
+STEPS ?= run load compare
 bench:
 	cargo build --release -p dipper-cli -p dipper-benchmarks
-	python3 benchmarks/run.py --dipper $(BIN)/dipper --gen $(BIN)/dipper-gen
+	python3 benchmarks/test_compare.py
+	@status=0; for step in $(STEPS); do \
+	  python3 benchmarks/$$step.py --dipper $(BIN)/dipper --gen $(BIN)/dipper-gen $(ARGS) || status=1; \
+	done; exit $$status

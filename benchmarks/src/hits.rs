@@ -14,6 +14,8 @@ use crate::random::{Random, WORDS, civil, push_number, push_padded, push_signed,
 /// 2013-07-02 00:00:00 in seconds since 1970; the rows cover 30 days from here.
 const FIRST_SECOND: i64 = 1_372_723_200;
 const USERS: u64 = 17_630_976;
+/// The mean of UserID.
+const USER_MEAN: u64 = 2_528_953_029_789_716_000;
 const PHRASES: u64 = 15_000_000;
 /// Pages of all sites together.
 const PAGES: u64 = 25_000_000;
@@ -327,7 +329,7 @@ struct User {
 impl User {
     fn new(number: u64) -> Self {
         let mut random = Random::new(number, 17);
-        let id = if number == 1_000_003 { USER_OF_Q19 } else { (random.next() >> 1) as i64 };
+        let id = if number == 1_000_003 { USER_OF_Q19 } else { random.below(2 * USER_MEAN) as i64 };
         let region = random.weighted(10_000, REGIONS).unwrap_or(0);
         let region = if region == 0 { 1 + random.steep(9_030) as i64 } else { region };
         // Some networks hide thousands of people behind one address.
