@@ -6,6 +6,7 @@ mod checksum;
 pub mod key;
 pub mod local;
 pub mod merge;
+pub mod route;
 pub mod segment;
 pub mod sketch;
 pub mod table;
