@@ -73,10 +73,10 @@ impl BadValues {
         }
     }
 
-    /// Reports a string that is not UTF-8 under [`InvalidUtf8::Error`].
+    /// Reports a string that is not UTF-8, under [`InvalidUtf8::Error`] and [`InvalidUtf8::Reject`].
     #[cold]
-    pub fn report_utf8(&mut self, row: usize) {
-        self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), fatal: true });
+    pub fn report_utf8(&mut self, row: usize, fatal: bool) {
+        self.values.push(BadEntry { row, reason: "is not UTF-8".to_string(), fatal });
     }
 
     /// What was reported so far.

@@ -16,6 +16,13 @@ pub trait Source: Send + Sync + fmt::Debug {
         self.len() == 0
     }
 
+    /// Whether the bytes come once, from the beginning on, as those of a request do: [`read_at`](Self::read_at) is then
+    /// only asked for the bytes behind those that it returned before, [`len`](Self::len) is 0, and one worker at a time
+    /// reads (all of them convert).
+    fn is_stream(&self) -> bool {
+        false
+    }
+
     /// Reads bytes from `offset` on into `buf`, returns how many. 0 means the end, or an empty `buf`; fewer than asked
     /// for means nothing.
     ///

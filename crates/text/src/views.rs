@@ -371,8 +371,8 @@ impl ViewColumn {
         match cx.invalid_utf8 {
             InvalidUtf8::Replace => self.push_raw(String::from_utf8_lossy(value).as_bytes()),
             InvalidUtf8::Null => self.push_null(),
-            InvalidUtf8::Error => {
-                cx.bad.report_utf8(self.views.len());
+            policy @ (InvalidUtf8::Error | InvalidUtf8::Reject) => {
+                cx.bad.report_utf8(self.views.len(), policy == InvalidUtf8::Error);
                 self.push_null();
             }
         }

@@ -37,6 +37,12 @@ pub enum BadValue {
     Null,
     /// The scan ends with an error that names file, line, column and value.
     Error,
+    /// The value is NULL, but records with the wrong number of fields, and those that [`InvalidUtf8::Reject`] is about,
+    /// are left out as under `Reject`.
+    RejectRecord {
+        /// Most records that may be rejected.
+        max: u64,
+    },
     /// The record is left out and counted; the first ones are kept with their reasons. The scan ends with an error when
     /// there are more than `max`.
     Reject {
@@ -55,6 +61,8 @@ pub enum InvalidUtf8 {
     Error,
     /// The value is NULL.
     Null,
+    /// Under [`BadValue::Reject`] and [`BadValue::RejectRecord`], the record is left out; under others the value is NULL.
+    Reject,
 }
 
 /// How string columns hold their bytes.
@@ -142,6 +150,17 @@ pub struct FileInput {
     pub source: Arc<dyn Source>,
     /// How they are compressed.
     pub compression: Compression,
+}
+
+/// Rows of one split: the smallest piece of the input that one worker takes.
+#[derive(Debug, Clone)]
+pub struct Split {
+    /// Place in the input, over all files: 0, 1, 2, ... without gaps; each number is handed out once.
+    pub order: u64,
+    /// Index into the files of the queue.
+    pub file: usize,
+    /// Its rows, none where none passed.
+    pub batches: Vec<RecordBatch>,
 }
 
 /// Rows of one file.

@@ -10,8 +10,9 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::chain::Chain;
 use super::grammar::Grammar;
 use super::head;
+use super::stream::Stream;
 use super::worker::Worker;
-use super::{FileInput, Rejected, ScanMetrics, ScanOptions};
+use super::{BadValue, FileInput, Rejected, ScanMetrics, ScanOptions};
 use crate::block::{BufferPool, TextBlock};
 use crate::convert::{Convert, Cx, SplitLine};
 use crate::dialect::Dialect;
@@ -115,7 +116,8 @@ impl Scan {
     /// Whether nothing but the number of records is wanted.
     pub(super) fn counts_only(&self) -> bool {
         let o = &self.options;
-        o.projection.is_empty() && o.filter.is_none() && !matches!(o.bad_value, super::BadValue::Reject { .. })
+        let rejects = matches!(o.bad_value, BadValue::Reject { .. } | BadValue::RejectRecord { .. });
+        o.projection.is_empty() && o.filter.is_none() && !rejects
     }
 
     pub(super) fn convert(
@@ -151,7 +153,7 @@ fn splitter(dialect: &Dialect) -> Result<Option<Arc<dyn SplitLine>>, TextError> 
 pub(super) enum Plan {
     /// Blocks by position; records are in `start..end`.
     Blocks { start: u64, end: u64, blocks: u64 },
-    /// From the beginning to the end by one worker.
+    /// From the beginning to the end: read by one worker at a time, converted by all.
     Stream,
 }
 
@@ -160,12 +162,16 @@ pub(super) struct File {
     pub input: FileInput,
     pub plan: std::sync::OnceLock<Plan>,
     pub chain: Chain,
+    /// Of a file that is read in order: where it stands.
+    pub stream: Mutex<Option<Stream>>,
+    /// Nothing is left of the stream.
+    pub stream_done: AtomicBool,
 }
 
 /// What a worker does next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Claim {
-    Block { file: usize, block: u64 },
+    Block { file: usize, block: u64, order: u64 },
     Stream { file: usize },
     Nothing,
 }
@@ -189,6 +195,8 @@ pub struct ScanQueue {
     pub(super) pool: Arc<BufferPool>,
     /// Rows that may still be returned.
     remaining: AtomicU64,
+    /// Number of the next split.
+    next_split: AtomicU64,
     cancelled: AtomicBool,
     pub(super) counters: Counters,
     rejected: Mutex<Vec<Rejected>>,
@@ -211,7 +219,13 @@ impl ScanQueue {
         let remaining = AtomicU64::new(scan.options.limit.unwrap_or(u64::MAX));
         let files = files
             .into_iter()
-            .map(|input| File { input, plan: std::sync::OnceLock::new(), chain: Chain::new() })
+            .map(|input| File {
+                input,
+                plan: std::sync::OnceLock::new(),
+                chain: Chain::new(),
+                stream: Mutex::default(),
+                stream_done: AtomicBool::new(false),
+            })
             .collect();
         Arc::new(ScanQueue {
             scan,
@@ -220,6 +234,7 @@ impl ScanQueue {
             first_done: Condvar::new(),
             pool: Arc::default(),
             remaining,
+            next_split: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
             counters: Counters::default(),
             rejected: Mutex::default(),
@@ -320,19 +335,25 @@ impl ScanQueue {
                     let block = cursor.block;
                     cursor.block += 1;
                     cursor.begun = true;
-                    return Ok(Claim::Block { file: at, block });
+                    return Ok(Claim::Block { file: at, block, order: self.number_split() });
                 }
                 Plan::Blocks { .. } => {
                     cursor.file += 1;
                     cursor.block = 0;
                 }
-                Plan::Stream => {
-                    cursor.file += 1;
+                // All workers stay with it until it ends, so that numbers of splits follow the input.
+                Plan::Stream if !file.stream_done.load(Ordering::Acquire) => {
                     cursor.begun = true;
                     return Ok(Claim::Stream { file: at });
                 }
+                Plan::Stream => cursor.file += 1,
             }
         }
+    }
+
+    /// The number of the next split; asked for in the order of the input.
+    pub(super) fn number_split(&self) -> u64 {
+        self.next_split.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The first split's worker returns from its call.
@@ -349,7 +370,8 @@ impl ScanQueue {
             return Ok(*plan);
         }
         let grammar = &self.scan.grammar;
-        let plan = if file.input.compression != Compression::None || !grammar.splittable() {
+        let input = &file.input;
+        let plan = if input.compression != Compression::None || input.source.is_stream() || !grammar.splittable() {
             Plan::Stream
         } else {
             let mut bytes_read = 0;

@@ -78,7 +78,7 @@ impl RowMaker {
         if scan.grammar.strict {
             ragged(scan, chunk, from, to, &mut faults);
         }
-        let reject = matches!(scan.options.bad_value, BadValue::Reject { .. });
+        let reject = matches!(scan.options.bad_value, BadValue::Reject { .. } | BadValue::RejectRecord { .. });
         let mut bad_rows: Vec<usize> = faults.iter().map(|f| f.row).collect();
         bad_rows.sort_unstable();
         if scan.options.bad_value != BadValue::Error {
@@ -211,7 +211,7 @@ impl RowMaker {
                 (block, 0..block.bytes().len())
             }
         };
-        let wanted = scan.options.bad_value != BadValue::Null;
+        let wanted = !matches!(scan.options.bad_value, BadValue::Null | BadValue::RejectRecord { .. });
         let mut bad = BadValues::new(wanted);
         let mut cx =
             Cx { strings: scan.options.strings, invalid_utf8: scan.options.invalid_utf8, batch, bad: &mut bad };
@@ -245,7 +245,7 @@ impl RowMaker {
                 }
             },
             BadValue::Error => Err(error(queue, chunk, &faults[0])),
-            BadValue::Reject { max } => {
+            BadValue::Reject { max } | BadValue::RejectRecord { max } => {
                 if let Some(fault) = fatal {
                     return Err(error(queue, chunk, fault));
                 }

@@ -1,5 +1,6 @@
-//! A file read from its beginning to its end by one worker: compressed ones, and those whose records cannot be found from
-//! the middle.
+//! A file read from its beginning to its end: compressed ones, those whose records cannot be found from the middle, and
+//! bytes that come once. One worker at a time reads a piece of whole records; the others convert theirs meanwhile. Without
+//! quotes the last line end of what was read ends the piece, and its structure is found behind the lock as well.
 
 use std::fmt;
 use std::io::Read;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::blocks::{RECORD_BYTES_MAX, find, keep_lines, too_long};
 use super::chunk::{Chunk, Structure};
-use super::grammar::Ends;
+use super::grammar::{Ends, Grammar};
 use super::head::head_len;
 use super::machine::{Place, State};
 use super::queue::ScanQueue;
@@ -79,6 +80,54 @@ pub(super) struct Stream {
     cr: bool,
 }
 
+/// Whole records as they were read.
+pub(super) struct Piece {
+    buffer: Vec<u8>,
+    /// End of the last record.
+    end: usize,
+    /// Whether `found.index` is yet to be made.
+    raw: bool,
+    found: Structure,
+}
+
+impl Piece {
+    /// What takes time and needs no order.
+    pub(super) fn into_chunk(self, queue: &ScanQueue) -> Chunk {
+        let Piece { buffer, end, raw, mut found } = self;
+        let scan = &*queue.scan;
+        let start = found.start;
+        if raw {
+            let (state, _) = find(scan, &buffer, start, end, false, State::RECORD, &mut found.index);
+            if start < end && state.place != Place::Record {
+                // The last line of the file has no end.
+                found.index.ends.push(end as u32);
+                found.index.lines.push(found.index.ends.len() as u32);
+            }
+        }
+        let last = found.index.ends.last().map_or(start, |e| (*e as usize + 1).min(end));
+        let utf8 = scan.text && simdutf8::basic::from_utf8(&buffer[start..last.max(start)]).is_ok();
+        let block = TextBlock::new(queue.pool.share(buffer), utf8);
+        if found.index.lines.is_empty() { Chunk::empty(found) } else { Chunk::new(found, block, &scan.grammar) }
+    }
+}
+
+/// Whether the last line end of any bytes ends a record.
+fn ends_plainly(grammar: &Grammar) -> bool {
+    let hidden = grammar.escape.is_some() && grammar.escape_hides_line_end;
+    grammar.quote.is_none() && !hidden && grammar.footer == 0 && !matches!(grammar.ends, Ends::Bytes(_))
+}
+
+/// The place behind the last line end, and whether a `\n` that may follow belongs to it.
+fn last_end(bytes: &[u8], grammar: &Grammar) -> Option<(usize, bool)> {
+    let at = match &grammar.ends {
+        Ends::Feed => memchr::memrchr(b'\n', bytes)?,
+        Ends::Byte(b) => memchr::memrchr(*b, bytes)?,
+        Ends::Any => memchr::memrchr2(b'\n', b'\r', bytes)?,
+        Ends::Bytes(_) => return None,
+    };
+    Some((at + 1, grammar.ends == Ends::Any && bytes[at] == b'\r'))
+}
+
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream").field("file", &self.file).field("position", &self.position).finish_non_exhaustive()
@@ -120,7 +169,7 @@ impl Stream {
     }
 
     /// The next records; `None` at the end of the file.
-    pub(super) fn next(&mut self, queue: &ScanQueue, mut index: Index) -> Result<Option<Chunk>, TextError> {
+    pub(super) fn next(&mut self, queue: &ScanQueue, mut index: Index) -> Result<Option<Piece>, TextError> {
         let scan = &*queue.scan;
         let grammar = &scan.grammar;
         if self.ended && self.rest.is_empty() {
@@ -136,6 +185,8 @@ impl Stream {
         let mut at = PAD;
         let mut state = State::RECORD;
         let mut skipped_feed = false;
+        let raw = ends_plainly(grammar);
+        let mut last = None;
         index.clear();
         loop {
             filled = self.fill(queue, &mut buffer, filled, size)?;
@@ -152,7 +203,12 @@ impl Stream {
                 start = PAD + feed as usize;
                 at = start;
             }
-            if self.begun {
+            if self.begun && raw {
+                last = last_end(&buffer[start..filled], grammar).map(|(end, cr)| (start + end, cr));
+                if last.is_some() || self.ended {
+                    break;
+                }
+            } else if self.begun {
                 (state, at) = find(scan, &buffer, at, filled, !self.ended, state, &mut index);
                 let keep = index.lines.len() as u64 > grammar.footer;
                 if keep || self.ended {
@@ -172,7 +228,16 @@ impl Stream {
         }
         let mut unterminated = false;
         let mut end = filled;
-        if self.ended {
+        if raw {
+            self.rest.clear();
+            if !self.ended {
+                // The loop above ended with a line end.
+                let (behind, cr) = last.unwrap_or((filled, false));
+                end = behind;
+                self.cr = cr;
+                self.rest.extend_from_slice(&buffer[end..filled]);
+            }
+        } else if self.ended {
             if start < filled && state.place != Place::Record {
                 unterminated = matches!(state.place, Place::Quoted | Place::QuotedEscaped);
                 index.ends.push(filled as u32);
@@ -201,13 +266,7 @@ impl Stream {
         // Counted from the start of the records: what precedes them is behind this place the next time.
         let line = self.line + self.counter.count(&grammar.ends, &buffer[PAD..start]);
         self.line = line + self.counter.count(&grammar.ends, &buffer[start..end]);
-        let last = index.ends.last().map_or(start, |e| (*e as usize + 1).min(filled));
-        let utf8 = scan.text && simdutf8::basic::from_utf8(&buffer[start..last.max(start)]).is_ok();
-        let block = TextBlock::new(queue.pool.share(buffer), utf8);
         let found = Structure { file: self.file, offset, start, index, unterminated, line: Some((start, line)) };
-        if found.index.lines.is_empty() {
-            return Ok(Some(Chunk::empty(found)));
-        }
-        Ok(Some(Chunk::new(found, block, grammar)))
+        Ok(Some(Piece { buffer, end, raw, found }))
     }
 }

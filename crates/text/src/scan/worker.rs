@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow_array::RecordBatch;
+
 use super::blocks::{self, Counted};
 use super::chunk::Chunk;
 use super::queue::{Claim, Plan, ScanQueue};
 use super::rows::RowMaker;
-use super::stream::Stream;
-use super::{Batch, rows};
+use super::stream::{Piece, Stream};
+use super::{Batch, Split, rows};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::Index;
 
@@ -16,7 +18,6 @@ use crate::simd::Index;
 #[derive(Debug)]
 pub struct Worker {
     queue: Arc<ScanQueue>,
-    stream: Option<Stream>,
     chunk: Option<Current>,
     maker: RowMaker,
     spare: Index,
@@ -30,6 +31,7 @@ pub struct Worker {
 struct Current {
     chunk: Chunk,
     next: usize,
+    order: u64,
 }
 
 /// What a split gave.
@@ -42,15 +44,7 @@ pub(super) enum Part {
 
 impl Worker {
     pub(super) fn new(queue: Arc<ScanQueue>) -> Self {
-        Worker {
-            queue,
-            stream: None,
-            chunk: None,
-            maker: RowMaker::default(),
-            spare: Index::default(),
-            failed: false,
-            begun: false,
-        }
+        Worker { queue, chunk: None, maker: RowMaker::default(), spare: Index::default(), failed: false, begun: false }
     }
 
     /// The next rows; `None`: nothing is left for this worker.
@@ -67,41 +61,71 @@ impl Worker {
         if result.is_err() {
             self.failed = true;
             self.chunk = None;
-            self.stream = None;
         }
         result
+    }
+
+    /// All rows of the next split, also if there are none; `None`: nothing is left for this worker. Every number is handed
+    /// out once, to one of the workers, and each gets its numbers in ascending order.
+    ///
+    /// # Errors
+    /// As [`next_batch`](Self::next_batch).
+    pub fn next_split(&mut self) -> Result<Option<Split>, TextError> {
+        if self.failed {
+            return Ok(None);
+        }
+        let result = self.whole_split();
+        self.queue.notify_first_done();
+        if result.is_err() {
+            self.failed = true;
+            self.chunk = None;
+        }
+        result
+    }
+
+    fn whole_split(&mut self) -> Result<Option<Split>, TextError> {
+        let queue = Arc::clone(&self.queue);
+        if self.chunk.is_none() {
+            match self.next_part(&queue)? {
+                None => return Ok(None),
+                Some((order, Part::Count(file, counted))) => {
+                    let batches = self.counted(&queue, counted)?.into_iter().collect();
+                    return Ok(Some(Split { order, file, batches }));
+                }
+                Some((order, Part::Records(chunk))) => self.chunk = Some(Current { chunk, next: 0, order }),
+            }
+        }
+        let Some(mut current) = self.chunk.take() else { return Ok(None) };
+        let mut batches = Vec::new();
+        while current.next < current.chunk.rows() {
+            batches.extend(self.batch(&queue, &mut current)?);
+        }
+        let Current { chunk, order, .. } = current;
+        let file = chunk.file;
+        self.spare = chunk.into_index();
+        Ok(Some(Split { order, file, batches }))
     }
 
     fn next(&mut self) -> Result<Option<Batch>, TextError> {
         let queue = Arc::clone(&self.queue);
         loop {
-            if queue.is_cancelled() {
-                return Err(TextError::new(ErrorKind::Cancelled, "the scan was cancelled"));
-            }
-            if queue.is_done() {
-                return Ok(None);
-            }
-            if let Some(current) = &mut self.chunk {
+            if let Some(mut current) = self.chunk.take() {
                 if current.next < current.chunk.rows() {
-                    let from = current.next;
-                    let to = (from + queue.scan.options.batch_rows).min(current.chunk.rows());
-                    current.next = to;
-                    let rows = self.maker.batch(&queue, &current.chunk, from, to)?;
+                    let rows = self.batch(&queue, &mut current)?;
+                    let file = current.chunk.file;
+                    self.chunk = Some(current);
                     if let Some(rows) = rows {
-                        return Ok(Some(Batch { file: current.chunk.file, rows }));
+                        return Ok(Some(Batch { file, rows }));
                     }
                     continue;
                 }
-                if let Some(done) = self.chunk.take() {
-                    self.spare = done.chunk.into_index();
-                }
+                self.spare = current.chunk.into_index();
             }
-            match self.next_part()? {
+            match self.next_part(&queue)? {
                 None => return Ok(None),
-                Some(Part::Records(chunk)) => self.chunk = Some(Current { chunk, next: 0 }),
-                Some(Part::Count(file, counted)) => {
-                    queue.counters.rows_scanned.fetch_add(counted.rows, Ordering::Relaxed);
-                    if let Some(rows) = rows::counted(&queue, counted.rows as usize)? {
+                Some((order, Part::Records(chunk))) => self.chunk = Some(Current { chunk, next: 0, order }),
+                Some((_, Part::Count(file, counted))) => {
+                    if let Some(rows) = self.counted(&queue, counted)? {
                         return Ok(Some(Batch { file, rows }));
                     }
                 }
@@ -109,38 +133,81 @@ impl Worker {
         }
     }
 
-    fn next_part(&mut self) -> Result<Option<Part>, TextError> {
-        let queue = &self.queue;
-        let spare = std::mem::take(&mut self.spare);
-        if let Some(stream) = &mut self.stream {
-            if let Some(chunk) = stream.next(queue, spare)? {
-                return Ok(Some(Part::Records(chunk)));
-            }
-            self.stream = None;
-            return self.next_part();
+    fn counted(&self, queue: &ScanQueue, counted: Counted) -> Result<Option<RecordBatch>, TextError> {
+        queue.counters.rows_scanned.fetch_add(counted.rows, Ordering::Relaxed);
+        rows::counted(queue, counted.rows as usize)
+    }
+
+    /// The next rows of a chunk that has some.
+    fn batch(&mut self, queue: &ScanQueue, current: &mut Current) -> Result<Option<RecordBatch>, TextError> {
+        if queue.is_cancelled() {
+            return Err(cancelled());
         }
-        if self.begun {
-            // A split without rows: with a limit, the others still wait to see how far the first one got.
-            queue.notify_first_done();
+        let from = current.next;
+        current.next = (from + queue.scan.options.batch_rows).min(current.chunk.rows());
+        if queue.is_done() {
+            return Ok(None);
         }
-        self.begun = true;
-        match queue.claim()? {
-            Claim::Nothing => Ok(None),
-            Claim::Stream { file } => {
-                self.stream = Some(Stream::new(queue, file));
-                self.spare = spare;
-                self.next_part()
+        self.maker.batch(queue, &current.chunk, from, current.next)
+    }
+
+    fn next_part(&mut self, queue: &ScanQueue) -> Result<Option<(u64, Part)>, TextError> {
+        let mut spare = std::mem::take(&mut self.spare);
+        loop {
+            if queue.is_cancelled() {
+                return Err(cancelled());
             }
-            Claim::Block { file, block } => {
-                let Some(Plan::Blocks { start, end, .. }) = queue.files[file].plan.get().copied() else {
-                    return Err(TextError::new(ErrorKind::Options, "a block of a file that has no blocks"));
-                };
-                let read = blocks::read(queue, file, block, (start, end), spare);
-                if read.is_err() {
-                    queue.files[file].chain.fail();
+            if queue.is_done() {
+                return Ok(None);
+            }
+            if self.begun {
+                // A split without rows: with a limit, the others still wait to see how far the first one got.
+                queue.notify_first_done();
+            }
+            self.begun = true;
+            match queue.claim()? {
+                Claim::Nothing => return Ok(None),
+                Claim::Stream { file } => {
+                    let (order, piece) = match self.next_piece(queue, file, &mut spare)? {
+                        Some(found) => found,
+                        None => continue,
+                    };
+                    return Ok(Some((order, Part::Records(piece.into_chunk(queue)))));
                 }
-                read.map(Some)
+                Claim::Block { file, block, order } => {
+                    let Some(Plan::Blocks { start, end, .. }) = queue.files[file].plan.get().copied() else {
+                        return Err(TextError::new(ErrorKind::Options, "a block of a file that has no blocks"));
+                    };
+                    let read = blocks::read(queue, file, block, (start, end), spare);
+                    if read.is_err() {
+                        queue.files[file].chain.fail();
+                    }
+                    return read.map(|part| Some((order, part)));
+                }
             }
         }
     }
+
+    /// The next piece of a stream, with its number. Reading is one worker's at a time; converting is not.
+    fn next_piece(&self, queue: &ScanQueue, file: usize, spare: &mut Index) -> Result<Option<(u64, Piece)>, TextError> {
+        let state = &queue.files[file];
+        let mut stream = state.stream.lock().unwrap_or_else(|e| e.into_inner());
+        if state.stream_done.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let next = stream.get_or_insert_with(|| Stream::new(queue, file)).next(queue, std::mem::take(spare));
+        match next {
+            Ok(Some(piece)) => Ok(Some((queue.number_split(), piece))),
+            other => {
+                // Not to be read again after an error: what follows would be taken for what was asked for.
+                state.stream_done.store(true, Ordering::Release);
+                *stream = None;
+                other.map(|_| None)
+            }
+        }
+    }
+}
+
+fn cancelled() -> TextError {
+    TextError::new(ErrorKind::Cancelled, "the scan was cancelled")
 }

@@ -1,7 +1,7 @@
 //! Bad input: what is said about it, and where.
 
 use super::*;
-use crate::scan::BadValue;
+use crate::scan::{BadValue, InvalidUtf8};
 
 #[test]
 fn bad_value_names_its_place() {
@@ -42,4 +42,30 @@ fn bad_value_names_its_place() {
     let rejected = queue.rejected();
     assert_eq!(rejected.len(), 1);
     assert_eq!((rejected[0].line, &rejected[0].text[..]), (1002, "7,2024-13-01"));
+}
+
+#[test]
+fn records_are_rejected_while_bad_values_are_null() {
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Utf8View, true)]));
+    let dialect = CsvDialect { header: false, ..CsvDialect::default() };
+    let mut options = csv(dialect, schema);
+    options.bad_value = BadValue::RejectRecord { max: u64::MAX };
+    options.invalid_utf8 = InvalidUtf8::Reject;
+    let queue =
+        ScanQueue::new(Scan::try_new(options).expect("valid"), vec![memory(b"1,x\nno,y\n3\n4,z,5\n6,\xff\n7,w\n")]);
+    let mut worker = queue.worker();
+    let split = worker.next_split().expect("no error").expect("rows");
+    assert!(worker.next_split().expect("no error").is_none());
+    let a: Vec<_> = split.batches[0].column(0).as_primitive::<arrow_array::types::Int32Type>().iter().collect();
+    assert_eq!(a, [Some(1), None, Some(7)]);
+    let rejected: Vec<_> = queue.rejected().into_iter().map(|r| (r.line, r.reason)).collect();
+    assert_eq!(
+        rejected,
+        [
+            (3, "the record has 1 field, expected 2 fields".to_string()),
+            (4, "the record has 3 fields, expected 2 fields".to_string()),
+            (5, "\"\u{fffd}\" is not UTF-8".to_string()),
+        ]
+    );
 }

@@ -78,6 +78,7 @@ fn check(
     strings_as: Strings,
 ) {
     let mut expected = naive::rows(bytes, dialect, columns);
+    let in_order = expected.clone();
     let mut options = csv(dialect.clone(), strings(columns));
     options.block_bytes = block;
     options.batch_rows = batch;
@@ -87,9 +88,9 @@ fn check(
     if workers > 1 {
         expected.sort();
     }
-    if workers == 1 {
-        let scan = Scan::try_new(options.clone()).expect("valid options");
-        same(&scan_all(&scan, vec![gzipped(bytes)], 1).expect("no error"), &expected, "compressed");
+    let scan = Scan::try_new(options.clone()).expect("valid options");
+    for (how, file) in [("compressed", gzipped(bytes)), ("stream", once(bytes)), ("blocks", memory(bytes))] {
+        same(&scan_splits(&scan, vec![file], workers), &in_order, how);
     }
     for simd in Simd::available() {
         let scan = Scan::with_simd(options.clone(), simd).expect("valid options");
