@@ -2,8 +2,8 @@
 
 pub mod catalog;
 pub mod chain;
-mod checksum;
 pub mod key;
+pub mod labels;
 pub mod local;
 pub mod merge;
 pub mod route;

@@ -39,6 +39,7 @@ use tokio::sync::oneshot;
 pub use error::{ChainError, CommitError};
 pub use probe::probe_put_if_absent;
 pub use record::{Entry, Op, Record, RecordId, TxnId};
+pub(crate) use record::{Stored, decode_as, encode_as};
 pub use state::State;
 
 use io::{Io, pause};
@@ -205,6 +206,26 @@ impl<S: State> Chain<S> {
     /// Transactions below are forgotten, and never committed any more.
     pub fn horizon(&self) -> TxnId {
         self.inner.now.read().txns.horizon
+    }
+
+    /// What is known of a transaction: true for committed, false for aborted. `None`: neither, up to now; or so long ago
+    /// that it is forgotten.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn outcome(&self, txn: TxnId) -> Result<Option<bool>, ChainError> {
+        self.refresh().await?;
+        {
+            let txns = &self.inner.now.read().txns;
+            if txns.committed.contains_key(&txn) || txns.aborted.contains(&txn) {
+                return Ok(Some(txns.committed.contains_key(&txn)));
+            }
+        }
+        // Read after the state: what a checkpoint forgot is in a marker by then.
+        match self.inner.io.read(&Ask::Done).await? {
+            Answer::Done(done) if done.contains(&txn) => Ok(Some(true)),
+            _ => Ok(None),
+        }
     }
 
     /// Sees to it that a transaction of any writer is never committed from now on; false if it was before.

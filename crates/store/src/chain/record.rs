@@ -27,7 +27,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::ChainError;
 use super::state::State;
-use crate::checksum::crc32c;
+use crc32c::crc32c;
 
 const MAGIC: &[u8; 8] = b"DIPPERch";
 /// Newest format of header, record, checkpoint and done marker.
@@ -203,12 +203,17 @@ impl Stored for Done {
 
 /// The object's bytes.
 pub(crate) fn encode<S: State, T: Stored>(value: &T) -> Result<Bytes, serde_json::Error> {
+    encode_as(S::FORMAT, value)
+}
+
+/// As [`encode`], for things that are no part of a chain.
+pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serde_json::Error> {
     let mut bytes = vec![0; HEADER_BYTES];
     serde_json::to_writer(&mut bytes, value)?;
     let length = (bytes.len() - HEADER_BYTES) as u64;
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..10].copy_from_slice(&FORMAT.to_le_bytes());
-    bytes[10..12].copy_from_slice(&S::FORMAT.to_le_bytes());
+    bytes[10..12].copy_from_slice(&format.to_le_bytes());
     bytes[12..16].copy_from_slice(T::KIND);
     bytes[16..24].copy_from_slice(&length.to_le_bytes());
     let crc = crc32c(&bytes);
@@ -218,6 +223,11 @@ pub(crate) fn encode<S: State, T: Stored>(value: &T) -> Result<Bytes, serde_json
 
 /// Reads an object's bytes; `path` is its name, for errors, and `number` what that name says.
 pub(crate) fn decode<S: State, T: Stored>(path: &str, number: u64, bytes: &[u8]) -> Result<T, ChainError> {
+    decode_as(S::FORMAT, path, number, bytes)
+}
+
+/// As [`decode`], for things that are no part of a chain.
+pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: &[u8]) -> Result<T, ChainError> {
     let damaged = |reason: String| ChainError::Damaged { path: path.to_string(), reason };
     let newer = |found: u16, supported: u16| ChainError::Newer {
         path: path.to_string(),
@@ -236,7 +246,7 @@ pub(crate) fn decode<S: State, T: Stored>(path: &str, number: u64, bytes: &[u8])
     }
     // Before the checksum: a newer format may have its checksum elsewhere.
     let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    for (at, supported) in [(8, FORMAT), (10, S::FORMAT)] {
+    for (at, supported) in [(8, FORMAT), (10, format)] {
         if u16_at(at) > supported {
             return Err(newer(u16_at(at), supported));
         }

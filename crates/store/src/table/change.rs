@@ -309,10 +309,9 @@ impl crate::chain::State for TableState {
             }
             TableChange::Tombstone { at_ms } => {
                 self.clear(|_| true, *at_ms);
-                let prepared = std::mem::take(&mut self.prepared);
-                for object in prepared.values().flat_map(|p| &p.rowset.objects) {
-                    self.removed.push(object.id, *at_ms);
-                }
+                // All objects of its directory go with it.
+                self.prepared = Arc::default();
+                self.removed = Default::default();
                 self.dropped_ms = Some(*at_ms);
                 Ok(true)
             }

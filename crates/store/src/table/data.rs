@@ -123,6 +123,13 @@ fn numbers<const N: usize>(text: &str) -> Option<(TxnId, [u32; N])> {
     parts.next().is_none().then_some((txn, found))
 }
 
+impl ObjectId {
+    /// Reads what [`Display`](fmt::Display) wrote.
+    pub fn from_text(text: &str) -> Option<Self> {
+        numbers(text).map(|(txn, [index])| Self { txn, index })
+    }
+}
+
 impl Serialize for ObjectId {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
@@ -132,9 +139,7 @@ impl Serialize for ObjectId {
 impl<'de> Deserialize<'de> for ObjectId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
-        let (txn, [index]) =
-            numbers(&text).ok_or_else(|| D::Error::custom(format_args!("expected an object id, found {text:?}")))?;
-        Ok(Self { txn, index })
+        Self::from_text(&text).ok_or_else(|| D::Error::custom(format_args!("expected an object id, found {text:?}")))
     }
 }
 

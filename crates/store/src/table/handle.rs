@@ -237,6 +237,15 @@ impl Table {
         Ok(self.inner.chain.abort(txn).await?)
     }
 
+    /// What is known of a transaction: true for committed or prepared, false for aborted, `None` for neither up to now, or
+    /// forgotten.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn outcome(&self, txn: TxnId) -> Result<Option<bool>, TableError> {
+        Ok(self.inner.chain.outcome(txn).await?)
+    }
+
     /// Deletes rows (DELETE FROM) in some partitions, or everywhere if none are named. `resolve` as of
     /// [`publish_replacing`](Self::publish_replacing). Returns the state with the number of rows deleted.
     ///
@@ -437,6 +446,7 @@ fn alive(state: &TableState, id: SegmentId, rows: &RoaringBitmap) -> u64 {
     rows.len() - dead.map_or(0, |d| d.intersection_len(rows))
 }
 
-fn options() -> Options {
+/// How tables' chains are kept.
+pub(super) fn options() -> Options {
     Options { remember: LOAD_TIME_MAX, ..Options::default() }
 }

@@ -6,7 +6,7 @@
 //!
 //! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
 //! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
-//! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain
+//! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain · `vacuum.rs`: deletes what nobody needs
 
 mod change;
 pub mod data;
@@ -17,6 +17,7 @@ pub mod schema;
 mod segments;
 mod state;
 mod stats;
+mod vacuum;
 
 pub use change::{Deletes, Input, Reads, Replace, Replaced, Rowset, TableChange};
 pub use error::{Refused, TableError};
@@ -24,6 +25,9 @@ pub use handle::{LOAD_TIME_MAX, Table, table_path};
 pub use order::compare_text;
 pub use segments::SegmentRef;
 pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
+pub use vacuum::{VacuumError, Vacuumed, vacuum_data};
 
+#[cfg(test)]
+pub(crate) mod test_support;
 #[cfg(test)]
 mod tests;

@@ -1,92 +1,15 @@
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
-use object_store::memory::InMemory;
-use roaring::RoaringBitmap;
 
-use super::data::{ColumnStats, DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
-use super::schema::{
-    Bounds, Distribution, Model, Partition, PartitionBy, PartitionKind, TableColumn, TableSchema, Values,
-};
+use super::data::{ColumnStats, DataObject, SegmentId, Tablet};
+use super::schema::{Bounds, Model, Partition, TableColumn};
+use super::test_support::{bits, column, memory, object, partition, range, rowset, schema};
 use super::*;
 use crate::catalog::TableId;
-use crate::chain::{ChainError, Options, State, TxnId};
+use crate::chain::{ChainError, Options, State};
 use crate::types::SqlType;
-
-pub(super) fn column(id: u32, name: &str, data_type: SqlType) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable: true,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
-}
-
-pub(super) fn schema(model: Model, partitioned: bool) -> TableSchema {
-    TableSchema {
-        version: 1,
-        columns: vec![column(0, "k", SqlType::BigInt), column(1, "v", SqlType::String)],
-        model,
-        keys: 1,
-        sequence: None,
-        partition_by: partitioned.then(|| PartitionBy { kind: PartitionKind::Range, columns: vec![0], auto: None }),
-        distribution: Distribution::Hash(vec![0]),
-        buckets: Some(2),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-        next_column: 2,
-    }
-}
-
-pub(super) fn partition(id: u32, name: &str, bounds: Bounds) -> Partition {
-    Partition { id, name: name.into(), bounds, buckets: 2, temporary: false, properties: BTreeMap::new() }
-}
-
-pub(super) fn range(lower: i64, upper: i64) -> Bounds {
-    let values = |n: i64| -> Option<Values> { Some(vec![Some(n.to_string())]) };
-    Bounds::Range { lower: values(lower), upper: values(upper) }
-}
-
-pub(super) fn segment(tablet: Tablet, rows: u32) -> Segment {
-    Segment { tablet, rows, first_group: 0, groups: 1, bytes: 100, key_min: vec![1], key_max: vec![2] }
-}
-
-/// An object with one segment of so many rows in each of these tablets.
-pub(super) fn object(txn: TxnId, index: u32, segments: &[(u32, u32, u32)]) -> Arc<DataObject> {
-    let segments =
-        segments.iter().map(|&(partition, bucket, rows)| segment(Tablet { partition, bucket }, rows)).collect();
-    Arc::new(DataObject {
-        id: ObjectId { txn, index },
-        bytes: 1,
-        tail_bytes: 1,
-        tail_crc: 0,
-        schema_version: 1,
-        segments,
-    })
-}
-
-pub(super) fn rowset(objects: Vec<Arc<DataObject>>) -> Rowset {
-    let txn = objects[0].id.txn;
-    Rowset { txn, objects, stats: Vec::new(), replaces: Replace::None, label: None, auto_increment: None, reads: None }
-}
-
-pub(super) fn bits(rows: impl IntoIterator<Item = u32>) -> Rows {
-    Rows(RoaringBitmap::from_iter(rows))
-}
-
-pub(super) fn memory() -> Arc<dyn ObjectStore> {
-    Arc::new(InMemory::new())
-}
 
 async fn table(store: &Arc<dyn ObjectStore>, model: Model) -> Table {
     let partitions = vec![partition(0, "p", Bounds::All)];

@@ -1,0 +1,614 @@
+//! Labels: a load that brings one happens once in its database, whatever table it goes to and however often it is sent.
+//!
+//! ```text
+//! label/<database id>/<hash of the label>-<attempt>      who tries: transaction, table, node
+//! label/<database id>/<hash of the label>-<attempt>-end  how it ended; only saves looking into the table's chain
+//! lease/<node>                                           until when a node counts as alive
+//! ```
+//!
+//! An attempt is made by put-if-absent, so of two loads with one label one wins. Whoever finds an attempt looks at what
+//! became of it: committed or prepared in its table's chain, and the label is taken; its table dropped, and it is free;
+//! its node alive, and it is running. Otherwise the transaction is aborted in the chain, so that it can never be committed
+//! any more, and the next attempt may begin. Attempts have numbers from 1 without a gap.
+//!
+//! Leases depend on the clocks of nodes. Correctness does not: a node that is taken for dead by mistake finds its
+//! transaction aborted.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
+use parking_lot::Mutex;
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash3_64;
+
+use crate::catalog::TableId;
+use crate::chain::{ChainError, Stored, TxnId, decode_as, encode_as};
+use crate::table::{Table, TableError};
+
+/// Format of labels and leases.
+const FORMAT: u16 = 1;
+/// How long labels are kept.
+pub const LABELS_KEPT_MS: i64 = 3 * 24 * 3_600_000;
+/// How long a node counts as alive after it last said so.
+const LEASE_MS: i64 = 30_000;
+/// How often it says so.
+const LEASE_EVERY: Duration = Duration::from_secs(10);
+/// Characters of a label.
+pub const LABEL_CHARS_MAX: usize = 128;
+
+/// What can go wrong with a label.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabelError {
+    /// It cannot be one.
+    #[error("label \"{label}\" is not valid: expected 1 to {LABEL_CHARS_MAX} of the characters a-z, A-Z, 0-9, _ - : .")]
+    Invalid {
+        /// The label, cut after 64 characters.
+        label: String,
+    },
+    /// It is of a load that has not ended.
+    #[error("label \"{label}\" is of a load that has not ended ({status:?}); commit or abort it first")]
+    InUse {
+        /// The label.
+        label: String,
+        /// What is known of the load.
+        status: LabelStatus,
+    },
+    /// Two labels have one hash.
+    #[error("label \"{label}\" cannot be told from label \"{other}\"; choose another one")]
+    Collision {
+        /// The label.
+        label: String,
+        /// The one that is there.
+        other: String,
+    },
+    /// The store, or an object of the label, or the chain of the load's table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl From<ChainError> for LabelError {
+    fn from(e: ChainError) -> Self {
+        Self::Table(e.into())
+    }
+}
+
+/// What became of a load with a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelStatus {
+    /// Its node is at it.
+    Running,
+    /// It is prepared: it waits for its commit or abort.
+    Precommitted,
+    /// It is committed.
+    Finished,
+    /// It will never be committed; the label is free.
+    Aborted,
+    /// It ended too long ago to know how, and nobody asked meanwhile.
+    Forgotten,
+}
+
+/// An attempt under a label.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    /// Its number, from 1.
+    pub attempt: u64,
+    /// The label.
+    pub label: String,
+    /// The load.
+    pub txn: TxnId,
+    /// The table it goes to.
+    pub table: TableId,
+    /// The node that loads, as a number that it drew when it started.
+    pub node: u64,
+    /// When it began, milliseconds since 1970, UTC.
+    pub at_ms: i64,
+}
+
+impl Stored for Attempt {
+    const KIND: &'static [u8; 4] = b"labl";
+    fn number(&self) -> u64 {
+        self.attempt
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    attempt: u64,
+    status: LabelStatus,
+}
+
+impl Stored for End {
+    const KIND: &'static [u8; 4] = b"lend";
+    fn number(&self) -> u64 {
+        self.attempt
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Lease {
+    node: u64,
+    until_ms: i64,
+}
+
+impl Stored for Lease {
+    const KIND: &'static [u8; 4] = b"leas";
+    fn number(&self) -> u64 {
+        self.node
+    }
+}
+
+/// The answer to a load that brings a label.
+#[derive(Debug)]
+pub enum Acquired {
+    /// The label is this load's.
+    New(Held),
+    /// Another load has it.
+    Exists(Attempt, LabelStatus),
+}
+
+/// A label that a load of this process holds. Dropped without [`end`](Self::end), the load counts as not running any more,
+/// and the next attempt aborts it.
+#[derive(Debug)]
+pub struct Held {
+    labels: Labels,
+    db: TableId,
+    attempt: Attempt,
+}
+
+/// One process's view of all labels, and its lease; clones share it.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn ObjectStore>,
+    node: u64,
+    /// Loads of this process that hold a label.
+    running: Mutex<HashSet<TxnId>>,
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}
+
+fn failed(path: &Path, source: Error) -> LabelError {
+    ChainError::Store { path: path.to_string(), source }.into()
+}
+
+impl Labels {
+    /// A view for a process that loads nothing: it has no lease.
+    pub fn new(store: Arc<dyn ObjectStore>) -> Self {
+        let inner = Inner { store, node: rand::rng().random(), running: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A view with a lease, which a task renews until all clones are dropped. Needs tokio.
+    ///
+    /// # Errors
+    /// The lease could not be written.
+    pub async fn start(store: Arc<dyn ObjectStore>) -> Result<Self, LabelError> {
+        let labels = Self::new(store);
+        labels.renew().await?;
+        let inner = Arc::downgrade(&labels.inner);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LEASE_EVERY).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(e) = (Self { inner }).renew().await {
+                    tracing::warn!(error = %e, "the node's lease was not renewed; others may abort its labelled loads");
+                }
+            }
+        });
+        Ok(labels)
+    }
+
+    pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.inner.store
+    }
+
+    async fn renew(&self) -> Result<(), LabelError> {
+        let lease = Lease { node: self.inner.node, until_ms: now_ms() + LEASE_MS };
+        self.put(&lease_path(lease.node), &lease, PutMode::Overwrite).await.map(drop)
+    }
+
+    /// Begins a load under a label. `txn` is of the table's [`begin`](Table::begin).
+    ///
+    /// # Errors
+    /// The label is not valid, or the store's.
+    pub async fn acquire(&self, db: TableId, label: &str, txn: TxnId, table: TableId) -> Result<Acquired, LabelError> {
+        check(label)?;
+        let mut number = 1;
+        loop {
+            let attempt =
+                Attempt { attempt: number, label: label.into(), txn, table, node: self.inner.node, at_ms: now_ms() };
+            let path = path(db, label, number, false);
+            self.inner.running.lock().insert(txn);
+            let held = Held { labels: self.clone(), db, attempt };
+            let put = self.put(&path, &held.attempt, PutMode::Create).await;
+            if matches!(put, Ok(true)) {
+                return Ok(Acquired::New(held));
+            }
+            // Taken; or the answer was lost, and it is ours.
+            let Some(there) = self.get::<Attempt>(&path, number).await? else {
+                put?;
+                continue;
+            };
+            if there.txn == txn {
+                return Ok(Acquired::New(held));
+            }
+            drop(held);
+            if there.label != label {
+                return Err(LabelError::Collision { label: label.into(), other: there.label });
+            }
+            match self.judge(db, &there).await? {
+                LabelStatus::Aborted => number += 1,
+                status => return Ok(Acquired::Exists(there, status)),
+            }
+        }
+    }
+
+    /// The newest attempt under a label with what became of it. A load that nobody is at any more is aborted by this.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn lookup(&self, db: TableId, label: &str) -> Result<Option<(Attempt, LabelStatus)>, LabelError> {
+        match self.attempts(db, label).await?.pop() {
+            Some(last) => {
+                let status = self.judge(db, &last).await?;
+                Ok(Some((last, status)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// All attempts of a database that are kept, in no order (SHOW LOAD). What became of one says
+    /// [`status`](Self::status).
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self, db: TableId) -> Result<Vec<Attempt>, LabelError> {
+        let mut found = Vec::new();
+        for path in self.paths(&db_path(db)).await? {
+            if let Some(number) = attempt_of(&path)
+                && let Some(attempt) = self.get::<Attempt>(&path, number).await?
+            {
+                found.push(attempt);
+            }
+        }
+        Ok(found)
+    }
+
+    /// What became of an attempt. As [`lookup`](Self::lookup), it aborts a load that nobody is at any more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn status(&self, db: TableId, attempt: &Attempt) -> Result<LabelStatus, LabelError> {
+        self.judge(db, attempt).await
+    }
+
+    /// Forgets a label (CLEAN LABEL): it can be used again. False if there is none.
+    ///
+    /// # Errors
+    /// [`LabelError::InUse`] for a load that is running or prepared, or the store's.
+    pub async fn forget(&self, db: TableId, label: &str) -> Result<bool, LabelError> {
+        let attempts = self.attempts(db, label).await?;
+        if let Some(last) = attempts.last() {
+            let status = self.judge(db, last).await?;
+            if matches!(status, LabelStatus::Running | LabelStatus::Precommitted) {
+                return Err(LabelError::InUse { label: label.into(), status });
+            }
+        }
+        self.delete(db, &attempts).await?;
+        Ok(!attempts.is_empty())
+    }
+
+    /// Forgets all labels of a database whose loads ended, and began before a time in milliseconds since 1970, UTC. Their
+    /// number.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn forget_before(&self, db: TableId, before_ms: i64) -> Result<u64, LabelError> {
+        let mut forgotten = 0;
+        let labels: HashSet<String> = self.list(db).await?.into_iter().map(|a| a.label).collect();
+        for label in labels {
+            let attempts = self.attempts(db, &label).await?;
+            let Some(last) = attempts.last() else { continue };
+            // Also of those that stay: later, their chain will have forgotten how they ended.
+            let status = self.judge(db, last).await?;
+            if last.at_ms < before_ms && !matches!(status, LabelStatus::Running | LabelStatus::Precommitted) {
+                self.delete(db, &attempts).await?;
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Databases that have labels.
+    pub(crate) async fn databases(&self) -> Result<Vec<TableId>, LabelError> {
+        let root = Path::from("label");
+        let listed = self.inner.store.list_with_delimiter(Some(&root)).await.map_err(|e| failed(&root, e))?;
+        let id = |p: &Path| u64::from_str_radix(p.filename()?, 16).ok().map(TableId);
+        Ok(listed.common_prefixes.iter().filter_map(id).collect())
+    }
+
+    /// Deletes the leases of nodes that died before that time.
+    pub(crate) async fn forget_leases(&self, before_ms: i64) -> Result<(), LabelError> {
+        for path in self.paths(&Path::from("lease")).await? {
+            let node = path.filename().and_then(|n| u64::from_str_radix(n, 16).ok());
+            if let Some(node) = node
+                && let Some(lease) = self.get::<Lease>(&path, node).await?
+                && lease.until_ms < before_ms
+            {
+                self.remove(&path).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempts(&self, db: TableId, label: &str) -> Result<Vec<Attempt>, LabelError> {
+        check(label)?;
+        let mut found = Vec::new();
+        loop {
+            let number = found.len() as u64 + 1;
+            match self.get::<Attempt>(&path(db, label, number, false), number).await? {
+                Some(a) if a.label != label => {
+                    return Err(LabelError::Collision { label: label.into(), other: a.label });
+                }
+                Some(a) => found.push(a),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    /// The last one first: were this cut off, no number above a missing one would stay.
+    async fn delete(&self, db: TableId, attempts: &[Attempt]) -> Result<(), LabelError> {
+        for a in attempts.iter().rev() {
+            self.remove(&path(db, &a.label, a.attempt, false)).await?;
+            self.remove(&path(db, &a.label, a.attempt, true)).await?;
+        }
+        Ok(())
+    }
+
+    async fn judge(&self, db: TableId, attempt: &Attempt) -> Result<LabelStatus, LabelError> {
+        let end = path(db, &attempt.label, attempt.attempt, true);
+        if let Some(end) = self.get::<End>(&end, attempt.attempt).await? {
+            return Ok(end.status);
+        }
+        let status = self.look_into_the_table(attempt).await?;
+        if matches!(status, LabelStatus::Finished | LabelStatus::Aborted) {
+            self.put(&end, &End { attempt: attempt.attempt, status }, PutMode::Create).await?;
+        }
+        Ok(status)
+    }
+
+    async fn look_into_the_table(&self, attempt: &Attempt) -> Result<LabelStatus, LabelError> {
+        let table = match Table::open(Arc::clone(&self.inner.store), attempt.table).await {
+            Ok(table) => table,
+            Err(TableError::NotFound { .. }) => return Ok(LabelStatus::Aborted),
+            Err(e) => return Err(e.into()),
+        };
+        let txn = attempt.txn;
+        let known = table.outcome(txn).await?;
+        let state = table.snapshot();
+        if state.prepared().contains_key(&txn) {
+            return Ok(LabelStatus::Precommitted);
+        }
+        // A prepared load is committed to the chain under its own id; how it ended is in the state.
+        let committed = state.prepared_outcome(txn).or(known);
+        Ok(match committed {
+            Some(true) => LabelStatus::Finished,
+            Some(false) => LabelStatus::Aborted,
+            None if state.is_dropped() => LabelStatus::Aborted,
+            None if self.is_alive(attempt).await? => LabelStatus::Running,
+            None => match table.abort(txn).await {
+                Ok(true) => LabelStatus::Aborted,
+                Ok(false) => LabelStatus::Finished,
+                Err(TableError::Chain(ChainError::Unknown { .. })) if txn < table.horizon() => LabelStatus::Forgotten,
+                Err(e) => return Err(e.into()),
+            },
+        })
+    }
+
+    async fn is_alive(&self, attempt: &Attempt) -> Result<bool, LabelError> {
+        if attempt.node == self.inner.node {
+            return Ok(self.inner.running.lock().contains(&attempt.txn));
+        }
+        let lease = self.get::<Lease>(&lease_path(attempt.node), attempt.node).await?;
+        Ok(lease.is_some_and(|l| l.until_ms > now_ms()))
+    }
+
+    async fn put<T: Stored>(&self, path: &Path, value: &T, mode: PutMode) -> Result<bool, LabelError> {
+        let bytes = encode_as(FORMAT, value).map_err(|e| ChainError::Damaged {
+            path: path.to_string(),
+            reason: format!("cannot be written as JSON: {e}"),
+        })?;
+        match self.inner.store.put_opts(path, bytes.into(), mode.into()).await {
+            Ok(_) => Ok(true),
+            Err(Error::AlreadyExists { .. }) => Ok(false),
+            Err(e) => Err(failed(path, e)),
+        }
+    }
+
+    async fn get<T: Stored>(&self, path: &Path, number: u64) -> Result<Option<T>, LabelError> {
+        let got = match self.inner.store.get(path).await {
+            Ok(got) => got.bytes().await.map_err(|e| failed(path, e))?,
+            Err(Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(failed(path, e)),
+        };
+        Ok(Some(decode_as(FORMAT, path.as_ref(), number, &got)?))
+    }
+
+    async fn remove(&self, path: &Path) -> Result<(), LabelError> {
+        match self.inner.store.delete(path).await {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(failed(path, e)),
+        }
+    }
+
+    async fn paths(&self, below: &Path) -> Result<Vec<Path>, LabelError> {
+        let metas = self.inner.store.list(Some(below)).map_ok(|m| m.location).try_collect().await;
+        metas.map_err(|e| failed(below, e))
+    }
+}
+
+impl Held {
+    /// The attempt that the load makes.
+    pub fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// Notes how the load ended, after its commit or abort was acknowledged: a repeat is then answered without a look into
+    /// the table. Not for one that is
+    /// prepared: its state tells.
+    ///
+    /// # Errors
+    /// The store's; the label is all the same what the table's chain says.
+    pub async fn end(self, committed: bool) -> Result<(), LabelError> {
+        let Attempt { label, attempt, .. } = &self.attempt;
+        let status = if committed { LabelStatus::Finished } else { LabelStatus::Aborted };
+        let end = path(self.db, label, *attempt, true);
+        self.labels.put(&end, &End { attempt: *attempt, status }, PutMode::Create).await.map(drop)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.labels.inner.running.lock().remove(&self.attempt.txn);
+    }
+}
+
+fn check(label: &str) -> Result<(), LabelError> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
+    if label.is_empty() || label.len() > LABEL_CHARS_MAX || !label.chars().all(allowed) {
+        return Err(LabelError::Invalid { label: label.chars().take(64).collect() });
+    }
+    Ok(())
+}
+
+fn db_path(db: TableId) -> Path {
+    Path::from("label").join(db.to_string())
+}
+
+fn path(db: TableId, label: &str, attempt: u64, end: bool) -> Path {
+    let half = |seed| XxHash3_64::oneshot_with_seed(seed, label.as_bytes());
+    let end = if end { "-end" } else { "" };
+    db_path(db).join(format!("{:016x}{:016x}-{attempt}{end}", half(0), half(1)))
+}
+
+/// The number of an attempt; `None` for its end.
+fn attempt_of(path: &Path) -> Option<u64> {
+    path.filename()?.split_once('-')?.1.parse().ok()
+}
+
+fn lease_path(node: u64) -> Path {
+    Path::from("lease").join(format!("{node:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::table::test_support::{object, partition, rowset, schema};
+
+    const DB: TableId = TableId(3);
+
+    async fn table(store: &Arc<dyn ObjectStore>, id: u64) -> Table {
+        let partitions = vec![partition(0, "p", crate::table::schema::Bounds::All)];
+        let schema = schema(crate::table::schema::Model::Duplicate, false);
+        Table::create(Arc::clone(store), TableId(id), schema, partitions).await.unwrap()
+    }
+
+    async fn held(labels: &Labels, label: &str, t: &Table, txn: TxnId) -> Held {
+        match labels.acquire(DB, label, txn, t.id()).await.unwrap() {
+            Acquired::New(held) => held,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn exists(labels: &Labels, label: &str, t: &Table) -> (TxnId, LabelStatus) {
+        match labels.acquire(DB, label, t.begin(), t.id()).await.unwrap() {
+            Acquired::Exists(a, status) => (a.txn, status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_loads_into_two_tables_one_wins() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let (a, b) = (table(&store, 1).await, table(&store, 2).await);
+        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        for round in 0..20 {
+            let label = format!("l{round}");
+            let (x, y) = tokio::join!(
+                labels.acquire(DB, &label, a.begin(), a.id()),
+                labels.acquire(DB, &label, b.begin(), b.id())
+            );
+            let won = |r: &Acquired| matches!(r, Acquired::New(_));
+            assert!(won(x.as_ref().unwrap()) != won(y.as_ref().unwrap()), "{x:?} {y:?}");
+        }
+        for bad in ["", "a b", "ä", &"x".repeat(129)] {
+            assert!(matches!(labels.lookup(DB, bad).await, Err(LabelError::Invalid { .. })));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_label_is_what_its_tables_chain_says() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let t = table(&store, 1).await;
+        let mine = Labels::start(Arc::clone(&store)).await.unwrap();
+        let other = Labels::start(Arc::clone(&store)).await.unwrap();
+        let txn = t.begin();
+        let hold = held(&mine, "l", &t, txn).await;
+        // Running, as its node says to itself and its lease says to others.
+        assert_eq!(exists(&mine, "l", &t).await, (txn, LabelStatus::Running));
+        assert_eq!(exists(&other, "l", &t).await, (txn, LabelStatus::Running));
+        assert!(matches!(other.forget(DB, "l").await, Err(LabelError::InUse { .. })));
+        t.publish(rowset(vec![object(txn, 0, &[(0, 0, 1)])])).await.unwrap();
+        assert_eq!(exists(&other, "l", &t).await, (txn, LabelStatus::Finished));
+        hold.end(true).await.unwrap();
+        t.vacuum().await.unwrap();
+        assert_eq!(exists(&other, "l", &t).await, (txn, LabelStatus::Finished));
+        assert!(other.forget(DB, "l").await.unwrap() && !other.forget(DB, "l").await.unwrap());
+        drop(held(&other, "l", &t, t.begin()).await);
+        // One that was dropped by its process is aborted by the next, and cannot come back.
+        let left = t.begin();
+        drop(held(&mine, "m", &t, left).await);
+        let next = t.begin();
+        let hold = held(&mine, "m", &t, next).await;
+        assert_eq!(hold.attempt().attempt, 2);
+        let late = t.publish(rowset(vec![object(left, 0, &[(0, 0, 1)])])).await;
+        assert!(matches!(late, Err(TableError::Chain(ChainError::Aborted { .. }))), "{late:?}");
+        // Of a node without a lease: dead.
+        let dead = Labels::new(Arc::clone(&store));
+        let hold_dead = held(&dead, "n", &t, t.begin()).await;
+        assert_eq!(held(&mine, "n", &t, t.begin()).await.attempt().attempt, 2);
+        drop(hold_dead);
+        // A prepared load: its label waits with it.
+        let load = rowset(vec![object(next, 0, &[(0, 0, 1)])]);
+        t.prepare(load).await.unwrap();
+        drop(hold);
+        assert_eq!(exists(&other, "m", &t).await, (next, LabelStatus::Precommitted));
+        t.abort_prepared(next).await.unwrap();
+        assert_eq!(held(&other, "m", &t, t.begin()).await.attempt().attempt, 3);
+        // A dropped table frees what was not committed.
+        drop(held(&mine, "o", &t, t.begin()).await);
+        t.tombstone().await.unwrap();
+        assert_eq!(other.lookup(DB, "o").await.unwrap().unwrap().1, LabelStatus::Aborted);
+        assert_eq!(mine.list(DB).await.unwrap().iter().filter(|a| a.label == "m").count(), 3);
+        assert!(mine.forget_before(DB, i64::MAX).await.unwrap() >= 3);
+        assert_eq!(mine.list(DB).await.unwrap(), []);
+    }
+}
