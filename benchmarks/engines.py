@@ -75,8 +75,9 @@ def views_file(args, size):
 
 
 def machine(args):
-    model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), os.uname().machine)
-    return f"{args.cores.count(',') + 1} cores ({model}), {time.strftime('%Y-%m-%d', time.gmtime())}"
+    names = (l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name"))
+    model = next(names, os.uname().machine)
+    return f"{len(cores_of(args))} cores ({model}), {time.strftime('%Y-%m-%d', time.gmtime())}"
 
 
 class Usage:

@@ -119,16 +119,22 @@ pub fn civil(day: i64) -> (u64, u64, u64) {
     (year as u64, month as u64, day as u64)
 }
 
-/// Appends `2024-03-01 12:34:56` for seconds since 1970.
+/// Appends `2024-03-01` for seconds since 1970.
 #[inline]
-pub fn push_timestamp(out: &mut Vec<u8>, seconds: i64) {
+pub fn push_date(out: &mut Vec<u8>, seconds: i64) {
     let (year, month, day) = civil(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400) as u64;
     push_padded(out, year, 4);
     out.push(b'-');
     push_padded(out, month, 2);
     out.push(b'-');
     push_padded(out, day, 2);
+}
+
+/// Appends `2024-03-01 12:34:56` for seconds since 1970.
+#[inline]
+pub fn push_timestamp(out: &mut Vec<u8>, seconds: i64) {
+    let of_day = seconds.rem_euclid(86_400) as u64;
+    push_date(out, seconds);
     out.push(b' ');
     push_padded(out, of_day / 3600, 2);
     out.push(b':');
