@@ -1,1 +1,32 @@
-//! Rows into tables: parse, route, sort, encode, write.
+//! Rows into tables: parse, check, route, sort, encode, write.
+//!
+//! ```text
+//! threads of the caller                                     │ tasks of its runtime
+//! rows ─ check ─ route ─┬─► buffer of tablet 1 ─ cut ─┐     │
+//!        (per column)   ├─► buffer of tablet 2        ├─ sort ─ encode ─► object ─ parts ─► store
+//!                       └─► ...                       ┘     │             (one at a time)
+//! ```
+//!
+//! [`Load`] takes typed batches from as many threads as push them. A buffer that is full (128K rows, or its share of the
+//! memory) is cut, and the thread that cut it sorts and encodes it: whoever brings rows too fast is busy with them. Encoded
+//! segments go one behind the other into an open object, whose parts are written while the load runs.
+//!
+//! Where later rows win (UNIQUE, or AGGREGATE with REPLACE), pushes enter the buffers in the order of their numbers, and
+//! segments enter objects in the order in which they were cut: so among equal keys the higher
+//! ([object, ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
+//!
+//! Sources of rows that need no SQL: [`body`] (bytes that arrive, for `dipper_text`).
+
+pub mod body;
+mod buffer;
+mod check;
+mod error;
+mod load;
+mod output;
+mod profile;
+mod sort;
+mod stats;
+
+pub use error::LoadError;
+pub use load::{Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
+pub use profile::LoadProfile;

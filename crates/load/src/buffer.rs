@@ -1,0 +1,177 @@
+//! Rows that wait to be sorted: a buffer per tablet, and pushes that came too early.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_data::ArrayData;
+use dipper_store::table::data::Tablet;
+
+/// Rows of one tablet.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub tablet: Tablet,
+    pub batch: RecordBatch,
+    pub bytes: u64,
+}
+
+/// Rows of one tablet that are to become a segment.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Counts the chunks of a load.
+    pub number: u64,
+    pub tablet: Tablet,
+    /// In the order of the input.
+    pub parts: Vec<RecordBatch>,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    /// With the number of their push.
+    parts: Vec<(u64, RecordBatch)>,
+    rows: usize,
+    bytes: u64,
+}
+
+/// When buffers are cut.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Rows of a buffer.
+    pub rows: usize,
+    /// Bytes of a buffer.
+    pub bytes: u64,
+    /// Bytes of all.
+    pub total: u64,
+}
+
+/// All rows that no thread works on.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    limits: Limits,
+    tablets: HashMap<Tablet, Buffer>,
+    /// Bytes in `tablets`.
+    pub bytes: u64,
+    /// The push that enters next, and those that wait for it; only where the order matters.
+    pub next: u64,
+    early: BTreeMap<u64, Vec<Part>>,
+    /// Bytes in `early`.
+    pub early_bytes: u64,
+    /// Chunks that nobody works on yet.
+    pub ready: VecDeque<Chunk>,
+    chunks: u64,
+}
+
+impl Buffers {
+    pub fn new(limits: Limits) -> Self {
+        Buffers {
+            limits,
+            tablets: HashMap::new(),
+            bytes: 0,
+            next: 0,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            ready: VecDeque::new(),
+            chunks: 0,
+        }
+    }
+
+    /// Takes a push whose place in the order does not matter.
+    pub fn take(&mut self, order: u64, parts: Vec<Part>) {
+        for part in parts {
+            let buffer = self.tablets.entry(part.tablet).or_default();
+            buffer.rows += part.batch.num_rows();
+            buffer.bytes += part.bytes;
+            self.bytes += part.bytes;
+            buffer.parts.push((order, part.batch));
+            if buffer.rows >= self.limits.rows || buffer.bytes >= self.limits.bytes {
+                self.cut(part.tablet);
+            }
+        }
+        while self.bytes > self.limits.total {
+            let Some(tablet) = self.tablets.iter().max_by_key(|(_, b)| b.bytes).map(|(t, _)| *t) else { break };
+            self.cut(tablet);
+        }
+    }
+
+    /// Takes a push in its turn; one that is early waits.
+    pub fn take_in_order(&mut self, order: u64, parts: Vec<Part>) {
+        if order != self.next {
+            self.early_bytes += parts.iter().map(|p| p.bytes).sum::<u64>();
+            self.early.insert(order, parts);
+            return;
+        }
+        self.take(order, parts);
+        self.next += 1;
+        while let Some(parts) = self.early.remove(&self.next) {
+            self.early_bytes -= parts.iter().map(|p| p.bytes).sum::<u64>();
+            self.take(self.next, parts);
+            self.next += 1;
+        }
+    }
+
+    /// The lowest push that still waits.
+    pub fn first_early(&self) -> Option<u64> {
+        self.early.keys().next().copied()
+    }
+
+    fn cut(&mut self, tablet: Tablet) {
+        let Some(mut buffer) = self.tablets.remove(&tablet) else { return };
+        self.bytes -= buffer.bytes;
+        buffer.parts.sort_by_key(|(order, _)| *order);
+        let parts = buffer.parts.into_iter().map(|(_, batch)| batch).collect();
+        self.ready.push_back(Chunk { number: self.chunks, tablet, parts, bytes: buffer.bytes });
+        self.chunks += 1;
+    }
+
+    /// Cuts all buffers, in the order of their tablets.
+    pub fn cut_all(&mut self) {
+        let mut tablets: Vec<_> = self.tablets.keys().copied().collect();
+        tablets.sort_unstable();
+        tablets.into_iter().for_each(|t| self.cut(t));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Buffers::new(self.limits);
+    }
+}
+
+/// Bytes that a batch holds on to; buffers that several columns share count once.
+pub(crate) fn memory_of(batch: &RecordBatch) -> u64 {
+    fn add(data: &ArrayData, seen: &mut HashSet<usize>) -> u64 {
+        let mut bytes = 0;
+        for buffer in data.buffers() {
+            if seen.insert(buffer.as_ptr() as usize) {
+                bytes += buffer.len() as u64;
+            }
+        }
+        bytes += data.nulls().map_or(0, |n| n.len() as u64 / 8);
+        bytes + data.child_data().iter().map(|d| add(d, seen)).sum::<u64>()
+    }
+    let mut seen = HashSet::new();
+    batch.columns().iter().map(|c| add(&c.to_data(), &mut seen)).sum()
+}
+
+/// Rows of a batch, their long strings copied: what is kept of a batch must not hold on to the rest of it.
+pub(crate) fn gather(
+    batch: &RecordBatch,
+    rows: &arrow_array::UInt32Array,
+) -> Result<RecordBatch, arrow_schema::ArrowError> {
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|c| Ok(compact(arrow_select::take::take(c.as_ref(), rows, None)?)))
+        .collect::<Result<Vec<_>, arrow_schema::ArrowError>>()?;
+    RecordBatch::try_new(batch.schema(), columns)
+}
+
+fn compact(array: ArrayRef) -> ArrayRef {
+    use arrow_array::cast::AsArray;
+    use arrow_schema::DataType;
+    match array.data_type() {
+        DataType::Utf8View => std::sync::Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => std::sync::Arc::new(array.as_binary_view().gc()),
+        // Nested strings hold on to their batch; blocks are a MiB, and a tablet's share of rows is usually large.
+        _ => array,
+    }
+}

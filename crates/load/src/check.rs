@@ -1,0 +1,205 @@
+//! Do the values fit their columns? A column at a time; only what fails is looked at row by row.
+
+use std::sync::Arc;
+
+use arrow_array::builder::StringViewBuilder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Decimal256Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
+use arrow_buffer::i256;
+use arrow_schema::{Schema, SchemaRef};
+use dipper_store::table::schema::TableSchema;
+use dipper_store::types::SqlType;
+
+use crate::LoadError;
+
+/// What a column's values must be.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    Any,
+    /// CHAR(n), VARCHAR(n): at most n bytes. Where loads are not strict, longer ones are first cut to n characters.
+    Length(usize),
+    /// STRING, JSON, BINARY: at most so many bytes.
+    Bytes(usize),
+    /// DECIMAL(p, s) in 128 bits: below 10^p.
+    Decimal(u8),
+    /// In 256 bits.
+    WideDecimal(u8),
+    LargeInt,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    nullable: bool,
+    rule: Rule,
+}
+
+/// Checks of a table's columns.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    columns: Vec<Column>,
+    arrow: SchemaRef,
+    strict: bool,
+}
+
+/// A row that was refused, by its place in the batch.
+pub(crate) struct Refused {
+    pub row: u32,
+    pub reason: String,
+}
+
+/// Rows with this many bytes of text are shown in reasons.
+const SHOWN_BYTES: usize = 32;
+
+impl Checks {
+    pub fn new(schema: &TableSchema, strict: bool, string_bytes_max: usize) -> Self {
+        let column = |c: &dipper_store::table::schema::TableColumn| Column {
+            name: c.name.clone(),
+            nullable: c.nullable,
+            rule: match &c.data_type {
+                SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => Rule::Length(*n as usize),
+                SqlType::Char(None) => Rule::Length(1),
+                SqlType::Varchar(None) | SqlType::String | SqlType::Json | SqlType::Binary => {
+                    Rule::Bytes(string_bytes_max)
+                }
+                SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
+                SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
+                SqlType::LargeInt => Rule::LargeInt,
+                _ => Rule::Any,
+            },
+        };
+        Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow(), strict }
+    }
+
+    /// The batch with the table's schema, as far as its rows are right, and the rows that are not.
+    pub fn check(&self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
+        let fields = self.arrow.fields();
+        let fits = batch.num_columns() == fields.len()
+            && batch.columns().iter().zip(fields).all(|(c, f)| c.data_type() == f.data_type());
+        if !fits {
+            let types = |s: &Schema| {
+                s.fields().iter().map(|f| format!("{} {}", f.name(), f.data_type())).collect::<Vec<_>>().join(", ")
+            };
+            return Err(LoadError::Batch { expected: types(&self.arrow), found: types(batch.schema_ref()) });
+        }
+        let mut refused = Vec::new();
+        let mut columns = Vec::with_capacity(fields.len());
+        for (array, column) in batch.columns().iter().zip(&self.columns) {
+            if !column.nullable && array.null_count() > 0 {
+                let reason = format!("column({}) values is null while columns is not nullable", column.name);
+                let nulls = (0..array.len() as u32).filter(|r| array.is_null(*r as usize));
+                refused.extend(nulls.map(|row| Refused { row, reason: reason.clone() }));
+            }
+            columns.push(self.column(array, column, &mut refused));
+        }
+        if refused.is_empty() {
+            return Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused));
+        }
+        // The first reason of each row, by column.
+        refused.sort_by_key(|r| r.row);
+        refused.dedup_by_key(|r| r.row);
+        let mut keep = vec![true; batch.num_rows()];
+        refused.iter().for_each(|r| keep[r.row as usize] = false);
+        let keep = keep.into();
+        let columns = columns.iter().map(|c| arrow_select::filter::filter(c, &keep)).collect::<Result<Vec<_>, _>>()?;
+        Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused))
+    }
+
+    fn column(&self, array: &ArrayRef, column: &Column, refused: &mut Vec<Refused>) -> ArrayRef {
+        let mut refuse = |row: usize, reason: String| {
+            refused.push(Refused { row: row as u32, reason: format!("column_name[{}], {reason}", column.name) });
+        };
+        match column.rule {
+            Rule::Any => {}
+            Rule::Length(max) => {
+                let values = array.as_string_view();
+                if longest(values.views()) > max {
+                    return self.lengths(values, max, &mut refuse);
+                }
+            }
+            Rule::Bytes(max) => {
+                let (views, values) = match array.as_string_view_opt() {
+                    Some(values) => (values.views(), Some(values)),
+                    None => (array.as_binary_view().views(), None),
+                };
+                if longest(views) > max {
+                    for row in (0..array.len()).filter(|r| array.is_valid(*r)) {
+                        let len = views[row] as u32 as usize;
+                        if len > max {
+                            let shown = values.map_or("", |v| cut(v.value(row)));
+                            refuse(row, too_long(shown, max, len));
+                        }
+                    }
+                }
+            }
+            Rule::Decimal(p) => {
+                let limit = 10i128.pow(u32::from(p));
+                let values = array.as_primitive::<Decimal128Type>();
+                if values.values().iter().any(|v| *v >= limit || *v <= -limit) {
+                    for (row, v) in values.iter().enumerate() {
+                        if v.is_some_and(|v| v >= limit || v <= -limit) {
+                            refuse(row, out_of_range(values.value_as_string(row), p, values.scale()));
+                        }
+                    }
+                }
+            }
+            Rule::WideDecimal(p) => {
+                let limit = i256::from_i128(10).wrapping_pow(u32::from(p));
+                let values = array.as_primitive::<Decimal256Type>();
+                for (row, v) in values.iter().enumerate() {
+                    if v.is_some_and(|v| v >= limit || v <= limit.wrapping_neg()) {
+                        refuse(row, out_of_range(values.value_as_string(row), p, values.scale()));
+                    }
+                }
+            }
+            Rule::LargeInt => {
+                let values = array.as_primitive::<Decimal256Type>();
+                for (row, v) in values.iter().enumerate() {
+                    if v.is_some_and(|v| v.to_i128().is_none()) {
+                        refuse(row, format!("{} is not a LARGEINT (-2^127 to 2^127 - 1)", values.value_as_string(row)));
+                    }
+                }
+            }
+        }
+        Arc::clone(array)
+    }
+
+    /// Values of which some have more than `max` bytes.
+    fn lengths(&self, values: &StringViewArray, max: usize, refuse: &mut impl FnMut(usize, String)) -> ArrayRef {
+        let mut out = StringViewBuilder::with_capacity(values.len());
+        for (row, value) in values.iter().enumerate() {
+            let Some(value) = value.filter(|v| v.len() > max) else {
+                out.append_option(value);
+                continue;
+            };
+            let end =
+                if self.strict { value.len() } else { value.char_indices().nth(max).map_or(value.len(), |(i, _)| i) };
+            if end > max {
+                refuse(row, too_long(cut(value), max, end));
+            }
+            out.append_value(&value[..end]);
+        }
+        Arc::new(out.finish())
+    }
+}
+
+/// Bytes of the longest value; views of NULLs count too, so it may be too large.
+fn longest(views: &[u128]) -> usize {
+    views.iter().map(|v| *v as u32).max().unwrap_or(0) as usize
+}
+
+fn cut(value: &str) -> &str {
+    &value[..value.floor_char_boundary(SHOWN_BYTES)]
+}
+
+fn too_long(shown: &str, max: usize, len: usize) -> String {
+    format!(
+        "the length of input is too long than schema. first 32 bytes of input str: [{shown}] schema length: {max}; \
+         actual length: {len}; "
+    )
+}
+
+fn out_of_range(value: String, precision: u8, scale: i8) -> String {
+    format!("decimal value is not valid for definition, value={value}, precision={precision}, scale={scale}")
+}

@@ -1,0 +1,511 @@
+//! One load: batches in, a rowset out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use arrow_array::builder::Int64Builder;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use dipper_store::chain::TxnId;
+use dipper_store::route::{NewPartition, Routed, Router, dynamic::auto_buckets};
+use dipper_store::segment::{WriteOptions, encode_segment};
+use dipper_store::table::schema::{Aggregate, Model, Partition, TableSchema};
+use dipper_store::table::{Rowset, Table, TableState};
+use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::runtime::Handle;
+
+use crate::LoadError;
+use crate::buffer::{Buffers, Chunk, Limits, Part, gather, memory_of};
+use crate::check::Checks;
+use crate::output::Output;
+use crate::profile::{Counters, LoadProfile, add, add_time, timed};
+use crate::sort::sort_chunk;
+use crate::stats::Sketches;
+
+/// The table that is loaded, and as what.
+#[derive(Debug, Clone)]
+pub struct LoadTarget {
+    /// The table.
+    pub table: Table,
+    /// The state that rows are typed and routed by.
+    pub state: Arc<TableState>,
+    /// The transaction that [`Table::begin`] gave.
+    pub txn: TxnId,
+}
+
+/// How a load goes about it.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Strings that are too long for CHAR(n) and VARCHAR(n) reject their row, instead of being cut to n characters.
+    pub strict: bool,
+    /// Only rows of these partitions are taken; others are rejected, and no partition is made.
+    pub partitions: Option<Vec<String>>,
+    /// `partitions` names temporary ones.
+    pub temporary_partitions: bool,
+    /// Where buckets are random, all rows of a partition go to one.
+    pub single_tablet: bool,
+    /// Bytes that rows may take up while they wait and are encoded, about; encoded segments on their way to the store
+    /// come on top (at most some 80 MiB).
+    pub memory_bytes: u64,
+    /// Threads that push, and that [`Load::finish`] uses.
+    pub threads: usize,
+    /// Rows of a segment.
+    pub segment_rows: usize,
+    /// Bytes at which an object is ended and the next one begun.
+    pub object_bytes: u64,
+    /// Most bytes of a STRING, JSON or BINARY value.
+    pub string_bytes_max: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions {
+            strict: false,
+            partitions: None,
+            temporary_partitions: false,
+            single_tablet: false,
+            memory_bytes: 512 << 20,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            segment_rows: 128 * 1024,
+            object_bytes: 256 << 20,
+            string_bytes_max: 10 << 20,
+        }
+    }
+}
+
+/// A row that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedRow {
+    /// Which batch of the push.
+    pub batch: usize,
+    /// Its row in that batch.
+    pub row: usize,
+    /// Why, in Doris's words.
+    pub reason: String,
+}
+
+/// What became of a push.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PushReport {
+    /// Rows that were refused, in order. The caller decides how many are too many, and aborts.
+    pub rejected: Vec<RejectedRow>,
+}
+
+/// A load that is going on; see the [crate](crate). Shared by the threads that push.
+///
+/// Dropped without [`finish`](Load::finish) or [`abort`](Load::abort), it leaves objects that vacuum deletes.
+#[derive(Debug)]
+pub struct Load {
+    target: LoadTarget,
+    options: LoadOptions,
+    schema: Arc<TableSchema>,
+    input: SchemaRef,
+    write: Arc<WriteOptions>,
+    checks: Checks,
+    /// Later rows win.
+    ordered: bool,
+    /// Place of the AUTO_INCREMENT column.
+    auto_increment: Option<usize>,
+    reserved: Mutex<std::ops::Range<i64>>,
+    router: RwLock<Arc<Router>>,
+    /// Held while partitions are made.
+    making: Mutex<()>,
+    buffers: Mutex<Buffers>,
+    /// A push entered, or the load ended.
+    entered: Condvar,
+    output: Output,
+    sketches: Mutex<Sketches>,
+    /// Why the load ended.
+    ended: Mutex<Option<String>>,
+    is_ended: AtomicBool,
+    working_bytes: std::sync::atomic::AtomicU64,
+    counters: Counters,
+    runtime: Handle,
+}
+
+/// Most values of AUTO_INCREMENT that are reserved at a time.
+const RESERVED_MAX: u64 = 1 << 20;
+
+impl Load {
+    /// Begins a load. `runtime` runs the writing; the methods block and must not be called on its async threads.
+    ///
+    /// # Errors
+    /// Named partitions that do not exist, properties of the table that are none.
+    pub fn begin(target: LoadTarget, options: LoadOptions, runtime: Handle) -> Result<Arc<Self>, LoadError> {
+        let schema = Arc::clone(target.state.schema());
+        let partitions = partitions(&target.state);
+        let router = match &options.partitions {
+            Some(names) => Router::try_named(&schema, &partitions, names, options.temporary_partitions)?,
+            None => Router::try_new(&schema, &partitions)?,
+        };
+        let replaces = |c: &dipper_store::table::schema::TableColumn| {
+            matches!(c.aggregate, Some(Aggregate::Replace | Aggregate::ReplaceIfNotNull))
+        };
+        let ordered = schema.model == Model::Unique || schema.columns.iter().any(replaces);
+        let write = Arc::new(WriteOptions::try_new(Arc::clone(&schema))?);
+        let threads = options.threads.max(1) as u64;
+        let limits = Limits {
+            rows: options.segment_rows.max(1),
+            // A chunk that is encoded exists twice, and each thread may have one.
+            bytes: (options.memory_bytes / (4 * threads)).clamp(64 << 10, 128 << 20),
+            total: options.memory_bytes / 2,
+        };
+        let nullable = |f: &Arc<Field>| f.as_ref().clone().with_nullable(true);
+        Ok(Arc::new(Load {
+            input: Arc::new(Schema::new(schema.arrow().fields().iter().map(nullable).collect::<Vec<_>>())),
+            checks: Checks::new(&schema, options.strict, options.string_bytes_max),
+            auto_increment: schema.columns.iter().position(|c| c.auto_increment.is_some()),
+            output: Output::new(
+                target.table.clone(),
+                target.txn,
+                Arc::clone(&write),
+                options.object_bytes,
+                ordered,
+                runtime.clone(),
+            ),
+            sketches: Mutex::new(Sketches::new(schema.columns.len())),
+            buffers: Mutex::new(Buffers::new(limits)),
+            router: RwLock::new(Arc::new(router)),
+            reserved: Mutex::new(0..0),
+            making: Mutex::default(),
+            entered: Condvar::new(),
+            ended: Mutex::default(),
+            is_ended: AtomicBool::new(false),
+            working_bytes: Default::default(),
+            counters: Counters::default(),
+            target,
+            options,
+            schema,
+            write,
+            ordered,
+            runtime,
+        }))
+    }
+
+    /// What [`push`](Self::push) takes: all columns of the table, hidden ones too, all of them nullable (a NULL in a NOT
+    /// NULL column rejects its row; in the AUTO_INCREMENT column it asks for a value).
+    pub fn input_schema(&self) -> &SchemaRef {
+        &self.input
+    }
+
+    /// The definition that rows are typed by.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// Whether every push needs its own number, without gaps from 0 on, because later rows win.
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Takes the rows of one piece of the input. Blocking, from many threads at once.
+    ///
+    /// `order` is the piece's place in the input. Where [rows with equal keys compete](Self::is_ordered), pieces are
+    /// numbered 0, 1, 2, ... without gaps (an empty piece is pushed too), and a thread pushes its own in ascending order:
+    /// a piece far ahead waits for those before it. Otherwise numbers only serve to keep the order of the input where
+    /// that costs nothing.
+    ///
+    /// # Errors
+    /// The load has failed, here or in another thread; it takes nothing more, and should be [aborted](Self::abort).
+    pub fn push(&self, order: u64, batches: &[RecordBatch]) -> Result<PushReport, LoadError> {
+        let result = self.try_push(order, batches);
+        if let Err(e) = &result {
+            self.end(&e.to_string());
+        }
+        result
+    }
+
+    fn try_push(&self, order: u64, batches: &[RecordBatch]) -> Result<PushReport, LoadError> {
+        self.check_not_ended()?;
+        let mut report = PushReport::default();
+        let mut parts = Vec::new();
+        for (i, batch) in batches.iter().enumerate() {
+            self.prepare(order, i, batch, &mut report, &mut parts)?;
+        }
+        add(&self.counters.rows_rejected, report.rejected.len() as u64);
+        {
+            let mut buffers = self.buffers.lock();
+            if self.ordered {
+                // What waits too early counts; the piece that all wait for enters always.
+                let begin = Instant::now();
+                let limit = self.options.memory_bytes / 4;
+                while order > buffers.next && buffers.early_bytes > limit && !self.is_ended() {
+                    self.entered.wait(&mut buffers);
+                }
+                add_time(&self.counters.wait_ns, begin.elapsed());
+                buffers.take_in_order(order, parts);
+                self.entered.notify_all();
+            } else {
+                buffers.take(order, parts);
+            }
+            let held = buffers.bytes + buffers.early_bytes + self.working_bytes.load(Ordering::Relaxed);
+            self.counters.memory_peak.fetch_max(held, Ordering::Relaxed);
+        }
+        self.work()?;
+        Ok(report)
+    }
+
+    /// Checks and routes a batch.
+    fn prepare(
+        &self,
+        order: u64,
+        number: usize,
+        batch: &RecordBatch,
+        report: &mut PushReport,
+        parts: &mut Vec<Part>,
+    ) -> Result<(), LoadError> {
+        add(&self.counters.rows_pushed, batch.num_rows() as u64);
+        let filled = self.fill_auto_increment(batch)?;
+        let batch = filled.as_ref().unwrap_or(batch);
+        let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch))?;
+        let bytes = memory_of(&checked);
+        add(&self.counters.bytes_pushed, bytes);
+        let begin = Instant::now();
+        let gone: Vec<u32> = refused.iter().map(|r| r.row).collect();
+        report.rejected.extend(refused.into_iter().map(|r| RejectedRow {
+            batch: number,
+            row: r.row as usize,
+            reason: r.reason,
+        }));
+        if checked.num_rows() == 0 {
+            return Ok(());
+        }
+        let turn = if self.options.single_tablet { self.turn(0) } else { self.turn(order) };
+        let (router, routed) = self.route(&checked, turn)?;
+        match routed {
+            Routed::One(tablet) => parts.push(Part { tablet: router.tablet(tablet), batch: checked, bytes }),
+            Routed::Rows(of) => {
+                let mut rows: Vec<Vec<u32>> = vec![Vec::new(); router.tablets() as usize];
+                let mut nowhere = Vec::new();
+                for (row, tablet) in of.iter().enumerate() {
+                    match rows.get_mut(*tablet as usize) {
+                        Some(rows) => rows.push(row as u32),
+                        None => nowhere.push(row),
+                    }
+                }
+                let begin = report.rejected.len();
+                for row in nowhere {
+                    let tuple = tuple_text(&checked, row);
+                    let reason = format!("no partition for this tuple. tuple={tuple}");
+                    report.rejected.push(RejectedRow { batch: number, row: original(&gone, row), reason });
+                }
+                if report.rejected.len() > begin {
+                    report.rejected.sort_by_key(|r| (r.batch, r.row));
+                }
+                for (tablet, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+                    let batch = if rows.len() == checked.num_rows() {
+                        checked.clone()
+                    } else {
+                        gather(&checked, &UInt32Array::from(rows))?
+                    };
+                    let bytes = memory_of(&batch);
+                    parts.push(Part { tablet: router.tablet(tablet as u32), batch, bytes });
+                }
+            }
+        }
+        add_time(&self.counters.route_ns, begin.elapsed());
+        Ok(())
+    }
+
+    /// Which bucket a push goes to where buckets are random. Loads begin with different ones.
+    fn turn(&self, order: u64) -> u64 {
+        (self.target.txn.0 as u64).wrapping_add(order)
+    }
+
+    /// Routes a batch; makes the partitions that it lacks.
+    fn route(&self, batch: &RecordBatch, turn: u64) -> Result<(Arc<Router>, Routed), LoadError> {
+        let router = Arc::clone(&self.router.read());
+        let routed = router.route(batch, turn)?;
+        if router.missing(batch, &routed)?.is_empty() {
+            return Ok((router, routed));
+        }
+        let _one = self.making.lock();
+        // Another thread may have made them meanwhile.
+        let router = Arc::clone(&self.router.read());
+        let routed = router.route(batch, turn)?;
+        let missing = router.missing(batch, &routed)?;
+        if missing.is_empty() {
+            return Ok((router, routed));
+        }
+        let buckets = match self.schema.buckets {
+            Some(buckets) => buckets,
+            None => auto_buckets(&self.schema.properties, None)?,
+        };
+        let new = |p: NewPartition| Partition {
+            id: 0,
+            name: p.name,
+            bounds: p.bounds,
+            buckets,
+            temporary: false,
+            properties: Default::default(),
+        };
+        let made = self.target.table.ensure_partitions(missing.into_iter().map(new).collect());
+        let state = self.runtime.block_on(made)?;
+        let router = Arc::new(Router::try_new(&self.schema, &partitions(&state))?);
+        *self.router.write() = Arc::clone(&router);
+        let routed = router.route(batch, turn)?;
+        Ok((router, routed))
+    }
+
+    /// Gives NULLs of the AUTO_INCREMENT column their values.
+    fn fill_auto_increment(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, LoadError> {
+        let Some(at) = self.auto_increment else { return Ok(None) };
+        let Some(column) = batch.columns().get(at).filter(|c| c.null_count() > 0) else { return Ok(None) };
+        let mut values = {
+            let mut reserved = self.reserved.lock();
+            let wanted = column.null_count() as u64;
+            if (reserved.end - reserved.start) < wanted as i64 {
+                // Twice as many each time: a big load asks seldom, a small one wastes few.
+                let most = self.counters.rows_pushed.load(Ordering::Relaxed).clamp(wanted, RESERVED_MAX.max(wanted));
+                *reserved = self.runtime.block_on(self.target.table.reserve_auto_increment(most))?;
+            }
+            let first = reserved.start;
+            reserved.start += wanted as i64;
+            first..
+        };
+        let wide = arrow_cast::cast(column, &DataType::Int64)?;
+        let mut filled = Int64Builder::with_capacity(wide.len());
+        for value in wide.as_primitive::<Int64Type>() {
+            filled.append_option(value.or_else(|| values.next()));
+        }
+        let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
+        let mut columns = batch.columns().to_vec();
+        columns[at] = arrow_cast::cast_with_options(&filled.finish(), column.data_type(), &options)?;
+        Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
+    }
+
+    /// Sorts and encodes chunks until there is none left.
+    fn work(&self) -> Result<(), LoadError> {
+        loop {
+            self.check_not_ended()?;
+            let chunk = self.buffers.lock().ready.pop_front();
+            let Some(chunk) = chunk else { return Ok(()) };
+            let bytes = chunk.bytes;
+            self.working_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let done = self.segment(chunk);
+            self.working_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            done?;
+        }
+    }
+
+    fn segment(&self, chunk: Chunk) -> Result<(), LoadError> {
+        let Chunk { number, tablet, parts, .. } = chunk;
+        let (rows, in_order) = timed(&self.counters.sort_ns, || sort_chunk(&self.schema, parts))?;
+        add(&self.counters.segments_sorted, u64::from(in_order));
+        timed(&self.counters.stats_ns, || {
+            let mut sketches = Sketches::new(self.schema.columns.len());
+            rows.iter().for_each(|batch| sketches.add(batch));
+            self.sketches.lock().union(&sketches);
+        });
+        let encoded = timed(&self.counters.encode_ns, || encode_segment(&self.write, tablet, &rows))?;
+        drop(rows);
+        timed(&self.counters.write_ns, || self.output.append(number, encoded, &self.counters))
+    }
+
+    /// Encodes what is left, and returns when all objects are durable. The rowset can then be published.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push), and numbers of pushes that are missing where they must not be.
+    pub fn finish(&self) -> Result<Rowset, LoadError> {
+        let result = self.try_finish();
+        match &result {
+            Ok(_) => self.end("it is finished"),
+            Err(e) => self.end(&e.to_string()),
+        }
+        result
+    }
+
+    fn try_finish(&self) -> Result<Rowset, LoadError> {
+        self.check_not_ended()?;
+        let chunks = {
+            let mut buffers = self.buffers.lock();
+            if let Some(found) = buffers.first_early() {
+                return Err(LoadError::Gap { expected: buffers.next, found });
+            }
+            buffers.cut_all();
+            buffers.ready.len()
+        };
+        let threads = chunks.min(self.options.threads.max(1));
+        if threads > 1 {
+            let results = std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work())).collect();
+                let panicked = |_| Err(LoadError::Ended("a thread of it panicked".into()));
+                workers.into_iter().map(|w| w.join().unwrap_or_else(panicked)).collect::<Vec<_>>()
+            });
+            results.into_iter().collect::<Result<Vec<()>, LoadError>>()?;
+        } else {
+            self.work()?;
+        }
+        let (objects, mut stats) = self.output.finish(&self.counters)?;
+        self.sketches.lock().fill(&self.schema, &mut stats);
+        Ok(Rowset {
+            txn: self.target.txn,
+            objects,
+            stats,
+            replaces: Default::default(),
+            label: None,
+            auto_increment: None,
+            reads: None,
+        })
+    }
+
+    /// Ends the load and deletes what it wrote, as far as it can; the rest is vacuum's.
+    pub fn abort(&self) {
+        self.end("it was aborted");
+        self.buffers.lock().clear();
+        self.output.abort();
+    }
+
+    fn end(&self, why: &str) {
+        self.ended.lock().get_or_insert_with(|| why.to_string());
+        self.is_ended.store(true, Ordering::Release);
+        // Under the lock, so that nobody looks just before and waits just after.
+        let _buffers = self.buffers.lock();
+        self.entered.notify_all();
+    }
+
+    fn is_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Acquire)
+    }
+
+    fn check_not_ended(&self) -> Result<(), LoadError> {
+        if !self.is_ended() {
+            return Ok(());
+        }
+        Err(LoadError::Ended(self.ended.lock().clone().unwrap_or_default()))
+    }
+
+    /// What it did so far.
+    pub fn profile(&self) -> LoadProfile {
+        self.counters.profile()
+    }
+}
+
+fn partitions(state: &TableState) -> Vec<Arc<Partition>> {
+    state.partitions().chain(state.temporary_partitions()).cloned().collect()
+}
+
+/// The row in the pushed batch of a row of the batch without the rows `gone`, which are ascending.
+fn original(gone: &[u32], row: usize) -> usize {
+    let mut at = row;
+    for g in gone {
+        if *g as usize <= at {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// A row as `(1, abc, NULL)`, for messages.
+fn tuple_text(batch: &RecordBatch, row: usize) -> String {
+    let text = |c: &ArrayRef| match dipper_store::route::text_of(c.as_ref(), row) {
+        Ok(Some(text)) => text,
+        _ => "NULL".into(),
+    };
+    format!("({})", batch.columns().iter().map(text).collect::<Vec<_>>().join(", "))
+}

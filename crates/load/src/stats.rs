@@ -1,0 +1,103 @@
+//! What is known of the loaded columns: bounds and NULLs from the objects, distinct values from sketches.
+
+use std::cmp::Ordering;
+
+use arrow_array::RecordBatch;
+use dipper_store::sketch::{HyperLogLog, STATS_PRECISION};
+use dipper_store::table::compare_text;
+use dipper_store::table::data::ColumnStats;
+use dipper_store::table::schema::TableSchema;
+
+/// Sketches of all columns over some rows.
+#[derive(Debug)]
+pub(crate) struct Sketches {
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    /// `None` for types that have no hash.
+    sketch: Option<HyperLogLog>,
+    rows: usize,
+    /// Few distinct values: a part of the next rows is enough to find those that are missing.
+    few: bool,
+}
+
+/// A column is sampled when it had fewer distinct values than this share of its rows.
+const FEW: usize = 16;
+/// The share of rows that is looked at then.
+const SAMPLED: usize = 8;
+
+impl Sketches {
+    pub fn new(columns: usize) -> Self {
+        let new = || Column { sketch: Some(HyperLogLog::new(STATS_PRECISION)), rows: 0, few: false };
+        Sketches { columns: (0..columns).map(|_| new()).collect() }
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, batch: &RecordBatch) {
+        for (column, array) in self.columns.iter_mut().zip(batch.columns()) {
+            let Some(sketch) = &mut column.sketch else { continue };
+            let rows = array.len();
+            let known = if column.few {
+                sketch.add_array(&array.slice(0, rows.div_ceil(SAMPLED)))
+            } else {
+                sketch.add_array(array)
+            };
+            column.rows += rows;
+            if !known {
+                column.sketch = None;
+            } else if column.rows >= 1 << 14 {
+                column.few = sketch.estimate() < (column.rows / FEW) as u64;
+            }
+        }
+    }
+
+    /// Adds what another one has seen.
+    pub fn union(&mut self, other: &Sketches) {
+        for (mine, theirs) in self.columns.iter_mut().zip(&other.columns) {
+            match (&mut mine.sketch, &theirs.sketch) {
+                (Some(a), Some(b)) => a.union(b),
+                (mine, _) => *mine = None,
+            }
+        }
+    }
+
+    /// Puts the sketches into statistics.
+    pub fn fill(&self, schema: &TableSchema, stats: &mut [ColumnStats]) {
+        for one in stats {
+            let sketch =
+                schema.position(one.column).and_then(|at| self.columns.get(at)).and_then(|c| c.sketch.as_ref());
+            one.sketch = sketch.map(HyperLogLog::to_bytes).unwrap_or_default();
+        }
+    }
+}
+
+/// Adds the statistics of one more object; `rows` are those of all so far and of the new one.
+pub(crate) fn merge(schema: &TableSchema, all: &mut Vec<ColumnStats>, more: Vec<ColumnStats>, rows: (u64, u64)) {
+    let (rows_before, rows_more) = rows;
+    if rows_before == 0 {
+        *all = more;
+        return;
+    }
+    for new in more {
+        let Some(old) = all.iter_mut().find(|s| s.column == new.column) else { continue };
+        let Some(column) = schema.columns.iter().find(|c| c.id == new.column) else { continue };
+        // Without bounds: all are NULL, or they are not known. Only in the first case the other side's hold for both.
+        let all_null = |s: &ColumnStats, nulls: u64| s.min.is_none() && s.max.is_none() && s.nulls == nulls;
+        let (old_null, new_null) = (all_null(old, rows_before), all_null(&new, rows_more));
+        let pick = |a: Option<String>, b: Option<String>, wanted: Ordering| match (a, b) {
+            (Some(a), Some(b)) => match compare_text(&column.data_type, &b, &a) {
+                Some(o) if o == wanted => Some(b),
+                Some(_) => Some(a),
+                None => None,
+            },
+            (None, b) if old_null => b,
+            (a, None) if new_null => a,
+            _ => None,
+        };
+        old.min = pick(old.min.take(), new.min, Ordering::Less);
+        old.max = pick(old.max.take(), new.max, Ordering::Greater);
+        old.nulls += new.nulls;
+    }
+}
