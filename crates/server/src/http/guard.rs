@@ -87,12 +87,12 @@ mod tests {
     fn foreign_pages_are_refused() {
         let open = Accounts::new("");
         let closed = Accounts::new("secret");
-        for host in ["127.0.0.1:8030", "localhost", "LocalHost:1", "[::1]:8030", "10.0.0.1"] {
-            assert_eq!(host(&headers(&[("host", host)]), &open), Ok(host));
+        for name in ["127.0.0.1:8030", "localhost", "LocalHost:1", "[::1]:8030", "10.0.0.1"] {
+            assert_eq!(host(&headers(&[("host", name)]), &open), Ok(name));
         }
-        for host in ["evil.example", "localhost.evil.example:8030", "127.0.0.1.evil.example", "[::1", "1.2.3"] {
-            assert_eq!(host(&headers(&[("host", host)]), &open), Err(Refused::Host), "{host}");
-            assert_eq!(host(&headers(&[("host", host)]), &closed), Ok(host));
+        for name in ["evil.example", "localhost.evil.example:8030", "127.0.0.1.evil.example", "[::1", "1.2.3"] {
+            assert_eq!(host(&headers(&[("host", name)]), &open), Err(Refused::Host), "{name}");
+            assert_eq!(host(&headers(&[("host", name)]), &closed), Ok(name));
         }
         assert_eq!(host(&headers(&[]), &closed), Err(Refused::NoHost));
         let own = [("host", "a:1"), ("origin", "http://a:1"), ("sec-fetch-site", "same-origin")];

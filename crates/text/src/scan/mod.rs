@@ -6,6 +6,7 @@ mod chunk;
 mod grammar;
 mod head;
 mod machine;
+mod origins;
 mod queue;
 mod rows;
 mod stream;
@@ -13,6 +14,7 @@ mod stream;
 mod tests;
 mod worker;
 
+pub use origins::Origins;
 pub use queue::{Scan, ScanQueue};
 pub use worker::Worker;
 
@@ -111,6 +113,8 @@ pub struct ScanOptions {
     pub invalid_utf8: InvalidUtf8,
     /// How string columns hold their bytes.
     pub strings: Strings,
+    /// Splits say where their rows come from, see [`Split::origins`].
+    pub origins: bool,
 }
 
 impl ScanOptions {
@@ -137,6 +141,7 @@ impl ScanOptions {
             bad_value,
             invalid_utf8,
             strings: Strings::View,
+            origins: false,
         }
     }
 }
@@ -161,6 +166,8 @@ pub struct Split {
     pub file: usize,
     /// Its rows, none where none passed.
     pub batches: Vec<RecordBatch>,
+    /// For each batch where its rows come from, if [`ScanOptions::origins`] asks for it; else empty.
+    pub origins: Vec<Origins>,
 }
 
 /// Rows of one file.

@@ -55,6 +55,8 @@ struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct RowMaker {
     spans: Vec<Span>,
+    /// Rows of the chunk that are in the last batch; only where origins are wanted.
+    kept: Vec<u32>,
 }
 
 /// Where the fields of a batch are: in the chunk, or in a block that a splitter made.
@@ -163,6 +165,13 @@ impl RowMaker {
             });
         }
         let mut count = count;
+        self.kept.clear();
+        if scan.options.origins {
+            match &rows {
+                None => self.kept.extend(from as u32..to as u32),
+                Some(rows) => self.kept.extend_from_slice(rows),
+            }
+        }
         if !faults.is_empty() {
             let mut all: Vec<usize> = faults.iter().map(|f| f.row).collect();
             all.sort_unstable();
@@ -175,6 +184,7 @@ impl RowMaker {
                         .map_err(|e| TextError::new(ErrorKind::Filter, e.to_string()))?;
                 }
                 count = keep.true_count();
+                self.kept.retain(|row| all.binary_search(&(*row as usize)).is_err());
             }
         }
         let taken = queue.take_rows(count);
@@ -184,6 +194,11 @@ impl RowMaker {
         queue.counters.rows_returned.fetch_add(taken as u64, Ordering::Relaxed);
         let batch = assemble(queue, columns, count)?;
         Ok(Some(if taken < count { batch.slice(0, taken) } else { batch }))
+    }
+
+    /// Rows of the chunk that are in the last batch.
+    pub(super) fn kept(&self) -> &[u32] {
+        &self.kept
     }
 
     fn column(

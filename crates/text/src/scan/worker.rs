@@ -10,7 +10,7 @@ use super::chunk::Chunk;
 use super::queue::{Claim, Plan, ScanQueue};
 use super::rows::RowMaker;
 use super::stream::{Piece, Stream};
-use super::{Batch, Split, rows};
+use super::{Batch, Origins, Split, rows};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::Index;
 
@@ -90,20 +90,25 @@ impl Worker {
                 None => return Ok(None),
                 Some((order, Part::Count(file, counted))) => {
                     let batches = self.counted(&queue, counted)?.into_iter().collect();
-                    return Ok(Some(Split { order, file, batches }));
+                    return Ok(Some(Split { order, file, batches, origins: Vec::new() }));
                 }
                 Some((order, Part::Records(chunk))) => self.chunk = Some(Current { chunk, next: 0, order }),
             }
         }
         let Some(mut current) = self.chunk.take() else { return Ok(None) };
         let mut batches = Vec::new();
+        let mut origins = Vec::new();
         while current.next < current.chunk.rows() {
-            batches.extend(self.batch(&queue, &mut current)?);
+            let Some(batch) = self.batch(&queue, &mut current)? else { continue };
+            batches.push(batch);
+            if queue.scan.options.origins {
+                origins.push(Origins::new(&current.chunk, self.maker.kept(), &queue.scan.grammar));
+            }
         }
         let Current { chunk, order, .. } = current;
         let file = chunk.file;
         self.spare = chunk.into_index();
-        Ok(Some(Split { order, file, batches }))
+        Ok(Some(Split { order, file, batches, origins }))
     }
 
     fn next(&mut self) -> Result<Option<Batch>, TextError> {

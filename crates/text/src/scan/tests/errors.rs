@@ -52,6 +52,7 @@ fn records_are_rejected_while_bad_values_are_null() {
     let mut options = csv(dialect, schema);
     options.bad_value = BadValue::RejectRecord { max: u64::MAX };
     options.invalid_utf8 = InvalidUtf8::Reject;
+    options.origins = true;
     let queue =
         ScanQueue::new(Scan::try_new(options).expect("valid"), vec![memory(b"1,x\nno,y\n3\n4,z,5\n6,\xff\n7,w\n")]);
     let mut worker = queue.worker();
@@ -59,6 +60,10 @@ fn records_are_rejected_while_bad_values_are_null() {
     assert!(worker.next_split().expect("no error").is_none());
     let a: Vec<_> = split.batches[0].column(0).as_primitive::<arrow_array::types::Int32Type>().iter().collect();
     assert_eq!(a, [Some(1), None, Some(7)]);
+    let origins = &split.origins[0];
+    let from: Vec<_> = (0..3).map(|row| (origins.line(row), origins.text(row, 100))).collect();
+    let at = |line, text: &str| (line, text.to_string());
+    assert_eq!(from, [at(None, "1,x"), at(None, "no,y"), at(None, "7,w")]);
     let rejected: Vec<_> = queue.rejected().into_iter().map(|r| (r.line, r.reason)).collect();
     assert_eq!(
         rejected,
