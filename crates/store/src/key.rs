@@ -445,3 +445,7 @@ fn put_text(to: &mut [u8], text: &[u8]) -> usize {
     to[at] = 0;
     at + 1
 }
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ pub mod labels;
 pub mod local;
 pub mod merge;
 pub mod route;
+pub mod mow;
 pub mod segment;
 pub mod sketch;
 pub mod table;

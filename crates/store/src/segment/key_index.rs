@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use super::SegmentError;
 use super::binary::{Reader, Short, put_var};
 
 /// A block is closed when it has so many bytes.
@@ -109,8 +110,25 @@ impl KeyIter {
     /// The next key and its row; `None` after the last one.
     ///
     /// # Errors
-    /// If the block is not one; its checksum was right, so that is a bug of the writer.
-    pub(super) fn advance(&mut self) -> Result<Option<(&[u8], u32)>, Short> {
+    /// [`SegmentError::Damaged`] if the block is not one. Its checksum was right, so that is a mistake of its writer.
+    pub fn advance(&mut self) -> Result<Option<(&[u8], u32)>, SegmentError> {
+        match self.step() {
+            Ok(Some(row)) => Ok(Some((&self.key, row))),
+            Ok(None) => Ok(None),
+            Err(Short) => Err(SegmentError::Damaged {
+                object: "of a segment".into(),
+                place: format!("the key block with row {}", self.row),
+                what: "it is not one".into(),
+            }),
+        }
+    }
+
+    /// The key that [`KeyIter::advance`] returned last.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn step(&mut self) -> Result<Option<u32>, Short> {
         let mut from = Reader(&self.block[self.at..]);
         if from.0.is_empty() {
             return Ok(None);
@@ -125,6 +143,6 @@ impl KeyIter {
         self.at = self.block.len() - from.0.len();
         let row = self.row;
         self.row = row.checked_add(1).ok_or(Short)?;
-        Ok(Some((&self.key, row)))
+        Ok(Some(row))
     }
 }

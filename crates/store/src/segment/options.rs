@@ -58,7 +58,6 @@ pub(super) enum ColumnPlan {
 /// What the rows of a load advise.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub columns: Vec<ColumnPlan>,
     pub properties: WriterPropertiesPtr,
 }
 
@@ -177,10 +176,6 @@ impl WriteOptions {
         self.bloom.contains(&self.schema.columns[column].id)
     }
 
-    pub(super) fn bloom_fpp(&self) -> f64 {
-        self.bloom_fpp
-    }
-
     /// The plan, made from these rows if there is none yet.
     pub(super) fn plan(&self, batch: &RecordBatch) -> &Plan {
         self.plan.get_or_init(|| self.make_plan(batch))
@@ -239,7 +234,7 @@ impl WriteOptions {
                     .set_column_bloom_filter_fpp(path, self.bloom_fpp);
             }
         }
-        Plan { columns, properties: Arc::new(properties.build()) }
+        Plan { properties: Arc::new(properties.build()) }
     }
 
     fn plan_column(&self, array: &ArrayRef) -> ColumnPlan {

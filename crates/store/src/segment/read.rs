@@ -457,10 +457,33 @@ impl ObjectReader {
         Ok(out)
     }
 
-    /// The key block that a key would be in, counted from 0.
-    pub(crate) fn key_block_of(&self, ordinal: u32, key: &[u8]) -> usize {
-        let keys = self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref());
-        keys.map_or(0, |k| k.blocks.partition_point(|b| *b.first_key <= *key).saturating_sub(1))
+    /// Row groups of a segment.
+    pub fn segment_groups(&self, ordinal: u32) -> Range<usize> {
+        let from = self.groups.partition_point(|(o, _)| *o < ordinal);
+        from..self.groups.partition_point(|(o, _)| *o <= ordinal)
+    }
+
+    /// First keys of a segment's key blocks, each with the number of the block's rows.
+    pub(crate) fn key_block_starts(&self, ordinal: u32) -> Result<Vec<(Vec<u8>, u64)>> {
+        let (_, keys) = self.key_index(ordinal)?;
+        let rows = |i| self.key_block_rows(ordinal, i..i + 1);
+        Ok(keys.blocks.iter().enumerate().map(|(i, b)| (b.first_key.to_vec(), rows(i))).collect())
+    }
+
+    /// The key blocks that keys in `from..to` can be in.
+    pub(crate) fn key_blocks_between(&self, ordinal: u32, from: &[u8], to: Option<&[u8]>) -> Range<usize> {
+        let Some(keys) = self.segments.get(ordinal as usize).and_then(|s| s.keys.as_ref()) else { return 0..0 };
+        let first = keys.blocks.partition_point(|b| *b.first_key < *from).saturating_sub(1);
+        let end = to.map_or(keys.blocks.len(), |to| keys.blocks.partition_point(|b| *b.first_key < *to));
+        first..end.max(first)
+    }
+
+    /// Number of keys in key blocks.
+    pub(crate) fn key_block_rows(&self, ordinal: u32, blocks: Range<usize>) -> u64 {
+        let Some(segment) = self.segments.get(ordinal as usize) else { return 0 };
+        let Some(keys) = &segment.keys else { return 0 };
+        let row = |i: usize| keys.blocks.get(i).map_or(segment.rows, |b| b.place.first_row);
+        u64::from(row(blocks.end) - row(blocks.start))
     }
 
     fn row_store(&self, ordinal: u32) -> Result<(&SegmentEntry, &RowStore)> {

@@ -335,7 +335,8 @@ impl ObjectReader {
             }
             let mask = ProjectionMask::roots(schema, roots.iter().copied());
             let levels = parquet_to_arrow_field_levels(schema, mask, Some(&self.fields)).map_err(damaged)?;
-            let batch_rows = scan.batch_rows.max(1);
+            // The decoder makes room for a whole batch at once.
+            let batch_rows = scan.batch_rows.clamp(1, rows);
             let made = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &pages, batch_rows, selection);
             let made = made.map_err(damaged)?;
             if made.schema().fields().len() != roots.len() {

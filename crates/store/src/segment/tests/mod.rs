@@ -1,4 +1,6 @@
 //! Objects written and read again.
 
-mod make;
+mod damage;
+mod interop;
+pub(crate) mod make;
 mod roundtrip;

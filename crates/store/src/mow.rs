@@ -1,0 +1,428 @@
+//! Merge-on-write: which rows go because a load brings rows with the same keys.
+//!
+//! Of the rows with one key the newest is kept: of a load's own segments the later one, and a load before all that is in
+//! the table. A sequence column comes before age: the largest value is kept, of equal ones the newest row, and NULL is
+//! the smallest. A row with the delete sign takes part like any other, and then goes itself, so that scans need no filter;
+//! its key stays in the index, where later loads with smaller sequence values still meet it.
+//!
+//! The keys of a tablet are cut into ranges that are worked on in parallel. In each, the load's key runs are merged; an
+//! old segment joins the merge if the load has at least one key for eight of its key blocks there, else it is probed,
+//! filter first.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use roaring::RoaringBitmap;
+
+use crate::key::{KeyEncoder, Keys};
+use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError};
+use crate::table::SegmentRef;
+use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
+use crate::table::schema::{DELETE_SIGN, SEQUENCE, TableSchema};
+
+/// Key blocks of an old segment that a key of the load must stand for, so that all of them are read.
+const BLOCKS_PER_PROBE: usize = 8;
+/// Rows of the load in a range, about.
+const RANGE_ROWS: u64 = 256 * 1024;
+/// Ranges and probes under way at once.
+const AT_ONCE: usize = 8;
+
+/// A segment that takes part.
+struct Run {
+    id: SegmentId,
+    reader: Arc<ObjectReader>,
+    rows: u32,
+    key_min: Vec<u8>,
+    key_max: Vec<u8>,
+    /// Larger is newer.
+    age: (u64, SegmentId),
+    new: bool,
+    deleted: Option<Arc<RoaringBitmap>>,
+}
+
+impl Run {
+    fn ordinal(&self) -> u32 {
+        self.id.ordinal
+    }
+}
+
+/// Rows that share a key: (run, row), at least two.
+type Group = Vec<(usize, u32)>;
+
+/// Rows that go because of a load: of the load's own segments, and of `old`, which are the segments that it is to be
+/// compared with (those of other tablets, or without a common key, cost nothing).
+///
+/// `new` are the load's objects, all of them in the store; `path` says where objects are. Bits that `old` already has are
+/// not in the answer.
+///
+/// # Errors
+/// [`SegmentError`], above all from the store.
+pub async fn replaced<'a>(
+    readers: &Readers,
+    path: &(dyn Fn(ObjectId) -> Path + Sync),
+    schema: &TableSchema,
+    new: &[Arc<DataObject>],
+    old: impl IntoIterator<Item = SegmentRef<'a>>,
+) -> Result<BTreeMap<SegmentId, Rows>> {
+    let mut tablets: BTreeMap<Tablet, Vec<Run>> = BTreeMap::new();
+    for object in new {
+        let reader = readers.get(&path(object.id), object).await?;
+        for (ordinal, segment) in object.segments.iter().enumerate() {
+            let id = SegmentId { object: object.id, ordinal: ordinal as u32 };
+            tablets.entry(segment.tablet).or_default().push(Run {
+                id,
+                reader: reader.clone(),
+                rows: segment.rows,
+                key_min: segment.key_min.clone(),
+                key_max: segment.key_max.clone(),
+                age: (u64::MAX, id),
+                new: true,
+                deleted: None,
+            });
+        }
+    }
+    for old in old {
+        let segment = old.segment;
+        let Some(runs) = tablets.get_mut(&segment.tablet) else { continue };
+        // A smallest key may be cut, which leaves it a lower bound.
+        let meets = |r: &Run| r.new && r.key_min <= segment.key_max && segment.key_min <= r.key_max;
+        if !runs.iter().any(meets) || runs.iter().any(|r| r.id == old.id) {
+            continue;
+        }
+        runs.push(Run {
+            id: old.id,
+            reader: readers.get(&path(old.id.object), old.object).await?,
+            rows: segment.rows,
+            key_min: segment.key_min.clone(),
+            key_max: segment.key_max.clone(),
+            age: (old.seq, old.id),
+            new: false,
+            deleted: old.deleted.cloned(),
+        });
+    }
+    let mut bits: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
+    for runs in tablets.into_values() {
+        tablet(schema, runs, &mut bits).await?;
+    }
+    bits.retain(|_, rows| !rows.is_empty());
+    Ok(bits.into_iter().map(|(id, rows)| (id, Rows(rows))).collect())
+}
+
+async fn tablet(schema: &TableSchema, mut runs: Vec<Run>, bits: &mut BTreeMap<SegmentId, RoaringBitmap>) -> Result<()> {
+    runs.sort_by_key(|r| r.age);
+    let runs = Arc::new(runs);
+    let mut found: Vec<Group> = Vec::new();
+    // One segment of a load alone has each key once.
+    if runs.len() > 1 {
+        let borders = borders(&runs).await?;
+        let jobs = (0..borders.len()).map(|i| range(runs.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
+        let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+        while let Some(groups) = jobs.try_next().await? {
+            found.extend(groups);
+        }
+    }
+    let sequence = match schema.sequence {
+        Some(id) => schema.position(id),
+        None => schema.columns.iter().position(|c| c.name == SEQUENCE),
+    };
+    let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
+    let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
+    for group in found {
+        let mut winner: Option<(usize, u32)> = None;
+        let mut candidates = Vec::with_capacity(group.len());
+        for (run, row) in group {
+            let gone = runs[run].deleted.as_ref().is_some_and(|d| d.contains(row));
+            // Deleted rows are past, but for tombstones where a sequence decides.
+            if gone && !(sequence.is_some() && facts.signed(&runs, run, row).await?) {
+                continue;
+            }
+            candidates.push((run, row));
+            // Runs are in the order of age, and so are the rows of a group.
+            winner = match winner {
+                Some(best) if facts.sequence_order(&runs, best, (run, row)).await? == Ordering::Greater => Some(best),
+                _ => Some((run, row)),
+            };
+        }
+        for (run, row) in candidates {
+            if Some((run, row)) != winner && !runs[run].deleted.as_ref().is_some_and(|d| d.contains(row)) {
+                bits.entry(runs[run].id).or_default().insert(row);
+            }
+        }
+    }
+    for (i, run) in runs.iter().enumerate().filter(|(_, r)| r.new) {
+        if let Some(signed) = facts.signed_rows(&runs, i).await? {
+            *bits.entry(run.id).or_default() |= signed;
+        }
+    }
+    Ok(())
+}
+
+/// First keys of ranges that the keys of the new runs are cut into; the first range starts before all keys.
+async fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
+    let rows: u64 = runs.iter().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
+    let ranges = rows.div_ceil(RANGE_ROWS).max(1);
+    let mut firsts: Vec<(Vec<u8>, u64)> = Vec::new();
+    if ranges > 1 {
+        for run in runs.iter().filter(|r| r.new) {
+            firsts.extend(run.reader.key_block_starts(run.ordinal())?);
+        }
+        firsts.sort_unstable();
+    }
+    let mut borders = vec![Vec::new()];
+    let mut seen = 0;
+    for (key, rows) in firsts {
+        if seen >= RANGE_ROWS && borders.last() != Some(&key) {
+            borders.push(key);
+            seen = 0;
+        }
+        seen += rows;
+    }
+    Ok(borders)
+}
+
+/// Groups of rows whose keys are in `from..to`.
+async fn range(runs: Arc<Vec<Run>>, from: Vec<u8>, to: Option<Vec<u8>>) -> Result<Vec<Group>> {
+    let meets = |r: &Run| r.key_max >= from && to.as_ref().is_none_or(|to| r.key_min < *to);
+    let blocks = |r: &Run| r.reader.key_blocks_between(r.ordinal(), &from, to.as_deref());
+    let mut new_rows = 0;
+    for run in runs.iter().filter(|r| r.new && meets(r)) {
+        new_rows += run.reader.key_block_rows(run.ordinal(), blocks(run));
+    }
+    let (mut merged, mut probed) = (Vec::new(), Vec::new());
+    for (i, run) in runs.iter().enumerate().filter(|(_, r)| meets(r)) {
+        let blocks = blocks(run);
+        if run.new || new_rows as usize * BLOCKS_PER_PROBE >= blocks.len() {
+            merged.push((i, run.reader.keys(run.ordinal(), blocks).await?));
+        } else {
+            probed.push(i);
+        }
+    }
+    let shared = runs.clone();
+    let all = !probed.is_empty();
+    let work = move || merge(&shared, merged, &from, to.as_deref(), all);
+    let groups = match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => runtime.spawn_blocking(work).await.expect("the merge does not panic"),
+        Err(_) => work(),
+    }?;
+    if !all {
+        return Ok(groups.into_iter().map(|(group, _)| group).collect());
+    }
+    // Each key may be in each of the probed segments.
+    let probes = groups.into_iter().map(|(mut group, key)| {
+        let (runs, probed) = (&runs, &probed);
+        async move {
+            for i in probed {
+                if let Some(row) = runs[*i].reader.find(runs[*i].ordinal(), &key).await? {
+                    group.push((*i, row));
+                }
+            }
+            group.sort_unstable();
+            Ok::<_, SegmentError>(group)
+        }
+    });
+    let groups: Vec<Group> = stream::iter(probes.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await?;
+    Ok(groups.into_iter().filter(|g| g.len() > 1).collect())
+}
+
+/// A run's place in the merge.
+struct Cursor {
+    run: usize,
+    blocks: std::vec::IntoIter<KeyIter>,
+    current: KeyIter,
+    row: u32,
+    /// The key's first 16 bytes, zeros behind its end: most comparisons need no more.
+    head: u128,
+}
+
+impl Cursor {
+    /// The next key below `to`; false at the end.
+    fn advance(&mut self, to: Option<&[u8]>) -> Result<bool> {
+        loop {
+            if let Some((key, row)) = self.current.advance()? {
+                if to.is_some_and(|to| key >= to) {
+                    return Ok(false);
+                }
+                self.row = row;
+                self.head = head(key);
+                return Ok(true);
+            }
+            match self.blocks.next() {
+                Some(next) => self.current = next,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    fn key(&self) -> &[u8] {
+        self.current.key()
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        self.head.cmp(&other.head).then_with(|| self.key().cmp(other.key()))
+    }
+}
+
+fn head(key: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    let n = key.len().min(16);
+    bytes[..n].copy_from_slice(&key[..n]);
+    u128::from_be_bytes(bytes)
+}
+
+/// Merges key runs; returns the groups with at least two rows, one of them new; with `all` those with one new row too,
+/// and then their keys.
+fn merge(
+    runs: &[Run],
+    parts: Vec<(usize, Vec<KeyIter>)>,
+    from: &[u8],
+    to: Option<&[u8]>,
+    all: bool,
+) -> Result<Vec<(Group, Vec<u8>)>> {
+    let mut heap: Vec<Cursor> = Vec::new();
+    for (run, blocks) in parts {
+        let mut cursor = Cursor { run, blocks: blocks.into_iter(), current: KeyIter::default(), row: 0, head: 0 };
+        let mut more = cursor.advance(to)?;
+        while more && cursor.key() < from {
+            more = cursor.advance(to)?;
+        }
+        if more {
+            heap.push(cursor);
+        }
+    }
+    // A binary heap by key, then by age.
+    let less = |a: &Cursor, b: &Cursor| a.compare(b).then(a.run.cmp(&b.run)).is_lt();
+    let sift = |heap: &mut Vec<Cursor>, mut at: usize| {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < heap.len() && less(&heap[child], &heap[least]) {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            heap.swap(at, least);
+            at = least;
+        }
+    };
+    for at in (0..heap.len() / 2).rev() {
+        sift(&mut heap, at);
+    }
+    let mut groups = Vec::new();
+    let mut key: Vec<u8> = Vec::new();
+    let mut key_head = 0;
+    let mut group: Group = Vec::new();
+    while let Some(top) = heap.first_mut() {
+        if group.is_empty() || top.head != key_head || top.key() != key {
+            close(runs, &mut group, &key, all, &mut groups);
+            key.clear();
+            key.extend_from_slice(top.key());
+            key_head = top.head;
+        }
+        group.push((top.run, top.row));
+        if top.advance(to)? {
+            sift(&mut heap, 0);
+        } else {
+            heap.swap_remove(0);
+            sift(&mut heap, 0);
+        }
+    }
+    close(runs, &mut group, &key, all, &mut groups);
+    Ok(groups)
+}
+
+fn close(runs: &[Run], group: &mut Group, key: &[u8], all: bool, groups: &mut Vec<(Group, Vec<u8>)>) {
+    // The newest is last.
+    if group.last().is_some_and(|(run, _)| runs[*run].new) && (all || group.len() > 1) {
+        groups.push((group.clone(), if all { key.to_vec() } else { Vec::new() }));
+    }
+    group.clear();
+}
+
+/// Sequence values and delete signs of the segments where they matter, read when first asked for.
+struct Facts<'a> {
+    schema: &'a TableSchema,
+    sequence: Option<usize>,
+    sign: Option<usize>,
+    known: HashMap<usize, (Option<Keys>, Option<RoaringBitmap>)>,
+}
+
+impl Facts<'_> {
+    async fn known(&mut self, runs: &[Run], run: usize) -> Result<&(Option<Keys>, Option<RoaringBitmap>)> {
+        if !self.known.contains_key(&run) {
+            let columns: Vec<usize> = self.sequence.into_iter().chain(self.sign).collect();
+            let batch = column_values(self.schema, &columns, &runs[run]).await?;
+            let sequence = match self.sequence {
+                None => None,
+                Some(place) => {
+                    // Keys of one column: their order is that of the values, NULL first.
+                    let encoder = KeyEncoder::try_new([&self.schema.columns[place].data_type])?;
+                    Some(encoder.encode(&batch.columns()[..1])?)
+                }
+            };
+            let signed = self.sign.map(|_| signed_rows(&batch));
+            self.known.insert(run, (sequence, signed));
+        }
+        Ok(&self.known[&run])
+    }
+
+    async fn signed(&mut self, runs: &[Run], run: usize, row: u32) -> Result<bool> {
+        Ok(self.known(runs, run).await?.1.as_ref().is_some_and(|s| s.contains(row)))
+    }
+
+    /// Rows of a run with the delete sign.
+    async fn signed_rows(&mut self, runs: &[Run], run: usize) -> Result<Option<RoaringBitmap>> {
+        let Some(sign) = self.sign else { return Ok(None) };
+        if let Some((_, signed)) = self.known.get(&run) {
+            return Ok(signed.clone());
+        }
+        let reader = &runs[run].reader;
+        let stats = reader.group_stats(reader.segment_groups(runs[run].ordinal()), &self.schema.columns[sign])?;
+        let maxes = stats.max.as_primitive::<Int8Type>();
+        if maxes.iter().all(|max| max == Some(0)) {
+            return Ok(None);
+        }
+        let batch = column_values(self.schema, &[sign], &runs[run]).await?;
+        Ok(Some(signed_rows(&batch)))
+    }
+
+    /// Order of two rows by their sequence values; equal without a sequence.
+    async fn sequence_order(&mut self, runs: &[Run], a: (usize, u32), b: (usize, u32)) -> Result<Ordering> {
+        if self.sequence.is_none() {
+            return Ok(Ordering::Equal);
+        }
+        self.known(runs, a.0).await?;
+        self.known(runs, b.0).await?;
+        let value = |(run, row): (usize, u32)| self.known[&run].0.as_ref().map(|keys| keys.get(row as usize));
+        Ok(value(a).cmp(&value(b)))
+    }
+}
+
+/// Rows whose last column, the delete sign, is set.
+fn signed_rows(batch: &RecordBatch) -> RoaringBitmap {
+    let signs = batch.column(batch.num_columns() - 1).as_primitive::<Int8Type>();
+    signs.iter().zip(0u32..).filter(|(sign, _)| sign.is_some_and(|s| s != 0)).map(|(_, row)| row).collect()
+}
+
+/// Columns of a whole segment.
+async fn column_values(schema: &TableSchema, columns: &[usize], run: &Run) -> Result<RecordBatch> {
+    let scan = Scan { batch_rows: usize::MAX, ..Scan::new(schema, columns) };
+    let mut batches = Vec::new();
+    for group in run.reader.segment_groups(run.ordinal()) {
+        for batch in run.reader.scan_group(group, &scan, None).await? {
+            batches.push(batch?);
+        }
+    }
+    Ok(arrow_select::concat::concat_batches(&scan.output(), &batches)?)
+}
+
+#[cfg(test)]
+#[path = "mow_tests.rs"]
+mod tests;
