@@ -5,6 +5,7 @@
 //! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
 //! statement came from.
 
+mod print;
 mod show;
 mod table;
 mod write;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
+pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
     Aggregate, ColumnDef, ColumnPosition, CreateIndex, CreateTable, DefaultValue, DistributionClause, IndexDef,
