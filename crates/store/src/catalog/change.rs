@@ -294,6 +294,7 @@ impl CatalogState {
                 let changed = match &mut table.def {
                     TableDef::External(t) => merge(&mut t.properties, properties),
                     TableDef::View(_) => return Err(wrong_kind(db, name, TableKind::Table, TableKind::View)),
+                    TableDef::Native => return Err(not_external(db, name)),
                 };
                 table.revision += u64::from(changed);
                 Ok(changed)
@@ -345,6 +346,7 @@ impl CatalogState {
         let changed = match &mut table.def {
             TableDef::External(t) => change(t)?,
             TableDef::View(_) => return Err(wrong_kind(db, name, TableKind::Table, TableKind::View)),
+            TableDef::Native => return Err(not_external(db, name)),
         };
         table.revision += u64::from(changed);
         Ok(changed)
@@ -396,6 +398,10 @@ fn wrong_kind(db: &str, table: &str, expected: TableKind, found: TableKind) -> C
     CatalogError::WrongKind { db: db.to_string(), table: table.to_string(), expected, found }
 }
 
+fn not_external(db: &str, table: &str) -> CatalogError {
+    CatalogError::NotExternal { db: db.to_string(), table: table.to_string() }
+}
+
 /// Sets and removes properties; true if any differs afterwards.
 fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<String, Option<String>>) -> bool {
     let mut changed = false;
@@ -426,6 +432,7 @@ fn check_def(db: &str, table: &str, def: &TableDef) -> Result<(), CatalogError> 
     let names: Vec<&String> = match def {
         TableDef::External(t) => t.columns.iter().chain(&t.partition_columns).map(|c| &c.name).collect(),
         TableDef::View(v) => v.columns.iter().map(|c| &c.name).collect(),
+        TableDef::Native => Vec::new(), // checked when its chain is made
     };
     let mut seen = std::collections::HashSet::with_capacity(names.len());
     for name in names {

@@ -63,6 +63,14 @@ pub enum CatalogError {
         /// What it is.
         found: TableKind,
     },
+    /// A change of a table over files, asked of a table that dipper keeps itself.
+    #[error("\"{db}.{table}\" is no table over files; its definition is changed in its own chain")]
+    NotExternal {
+        /// Database.
+        db: String,
+        /// Table.
+        table: String,
+    },
     /// ADD PARTITION of a partition that is there.
     #[error("partition {} of table \"{db}.{table}\" exists already; say IF NOT EXISTS to keep it", show(.values))]
     PartitionExists {

@@ -38,7 +38,7 @@ impl State for CatalogState {
     /// A statement's changes, applied in order.
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
-    const FORMAT: u16 = 1;
+    const FORMAT: u16 = 2; // 2: native tables
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

@@ -255,6 +255,7 @@ fn model_of(state: &CatalogState) -> Model {
             properties: BTreeMap::new(),
             partitions: BTreeSet::new(),
         },
+        TableDef::Native => unreachable!("the model makes no native tables"),
     };
     let tables = |d: &Database| d.tables.iter().map(|(name, t)| (name.clone(), entry(t))).collect();
     state.databases.iter().map(|(name, d)| (name.clone(), tables(d))).collect()

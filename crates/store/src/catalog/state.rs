@@ -187,6 +187,8 @@ pub enum TableDef {
     External(ExternalTable),
     /// A stored query.
     View(View),
+    /// A table whose rows dipper keeps; its definition is in its own chain (`crate::table`).
+    Native,
 }
 
 /// Kind of a table, as error messages and drops tell them apart.
@@ -212,7 +214,7 @@ impl TableDef {
     /// Table or view.
     pub fn kind(&self) -> TableKind {
         match self {
-            Self::External(_) => TableKind::Table,
+            Self::External(_) | Self::Native => TableKind::Table,
             Self::View(_) => TableKind::View,
         }
     }
@@ -241,7 +243,7 @@ impl Table {
     pub fn as_external(&self) -> Option<&ExternalTable> {
         match &self.def {
             TableDef::External(t) => Some(t),
-            TableDef::View(_) => None,
+            TableDef::View(_) | TableDef::Native => None,
         }
     }
 
@@ -249,8 +251,13 @@ impl Table {
     pub fn as_view(&self) -> Option<&View> {
         match &self.def {
             TableDef::View(v) => Some(v),
-            TableDef::External(_) => None,
+            TableDef::External(_) | TableDef::Native => None,
         }
+    }
+
+    /// Whether dipper keeps its rows.
+    pub fn is_native(&self) -> bool {
+        matches!(self.def, TableDef::Native)
     }
 }
 
