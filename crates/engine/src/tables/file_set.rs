@@ -9,8 +9,8 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 
 use crate::error::{EngineError, Result};
 use crate::files::partitions::{self, PartitionDir};
@@ -76,6 +76,17 @@ impl FileSet {
                 Ok(found)
             }
         }
+    }
+
+    /// Filters over partition columns alone choose files exactly; all others are for the scan's rows.
+    pub(super) fn pushdown(&self, filters: &[&Expr]) -> Vec<TableProviderFilterPushDown> {
+        filters
+            .iter()
+            .map(|f| match self.covers(f) {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect()
     }
 
     /// The partitions that `filters` leave, with their typed values. Empty for tables without partitions.

@@ -140,6 +140,7 @@ pub(crate) async fn find(
     match &found.def {
         TableDef::External(external) => Ok(Some(define::provider(context, &found.name, external).await?)),
         TableDef::View(definition) => Ok(Some(view::provider(context, database, &found.name, definition).await?)),
+        TableDef::Native => Ok(Some(crate::native::provider(context, &found).await?)),
     }
 }
 

@@ -130,13 +130,7 @@ impl TableProvider for ParquetTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
         // Other filters reach ParquetSource as physical expressions and prune row groups and pages there.
-        Ok(filters
-            .iter()
-            .map(|f| match self.files.covers(f) {
-                true => TableProviderFilterPushDown::Exact,
-                false => TableProviderFilterPushDown::Unsupported,
-            })
-            .collect())
+        Ok(self.files.pushdown(filters))
     }
 
     async fn scan(

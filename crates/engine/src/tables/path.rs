@@ -6,12 +6,16 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
+use datafusion::catalog::view::ViewTable;
+use datafusion::common::ScalarValue;
 use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{LogicalPlanBuilder, cast, ident, lit};
 use dipper_sql::statement::Properties;
 use dipper_text::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd, Ragged};
 use dipper_text::hive::parse_type;
-use dipper_text::infer::{Guess, Hints, infer, union_by_name};
+use dipper_text::infer::{Guess, Hints, common_dialect, infer, union_by_name};
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8};
 use dipper_text::source::{Compression, FileSource};
 
@@ -248,11 +252,9 @@ fn csv(
     }
     let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
     let bad_value = bad_value(&mut options, BadValue::Error)?;
+    let union = options.flag(&["union_by_name"])?.unwrap_or(false);
     options.finish()?;
-    let guesses = sample(files, &hints, compression)?;
-    let (dialect, file_schema) = one_shape(&guesses)?;
-    tracing::debug!(guess = %guesses[0], "inferred");
-    let table = TextTable {
+    let table = |files: &[FileEntry], dialect: CsvDialect, file_schema: SchemaRef| TextTable {
         dialect: Dialect::Csv(dialect),
         file_schema,
         files: FileSet::Listed(files.into()),
@@ -262,12 +264,55 @@ fn csv(
         strings: strings(&context.variables),
         compression,
     };
-    Ok(table.into_provider())
+    if union {
+        let guesses = sample(files, files.len(), &hints, compression)?;
+        return united(&guesses, files, table);
+    }
+    let guesses = sample(files, FILES_SAMPLED, &hints, compression)?;
+    let (dialect, file_schema) = one_shape(&guesses)?;
+    tracing::debug!(guess = %guesses[0], "inferred");
+    Ok(table(files, dialect, file_schema).into_provider())
 }
 
-/// Guesses for up to [`FILES_SAMPLED`] files, spread over all of them.
-fn sample(files: &[FileEntry], hints: &Hints, compression: Option<Compression>) -> Result<Vec<Guess>> {
-    let step = files.len().div_ceil(FILES_SAMPLED).max(1);
+/// Files with different columns as one table that has all of them; what a file does not have is NULL.
+fn united(
+    guesses: &[Guess],
+    files: &[FileEntry],
+    table: impl Fn(&[FileEntry], CsvDialect, SchemaRef) -> TextTable,
+) -> Result<Arc<dyn TableProvider>> {
+    let all = union_by_name(guesses);
+    let mut groups: Vec<(&CsvDialect, &[Option<usize>], Vec<FileEntry>)> = Vec::new();
+    for ((guess, columns), file) in guesses.iter().zip(&all.columns).zip(files) {
+        match groups.iter_mut().find(|(d, c, _)| *d == &guess.dialect && c == columns) {
+            Some((_, _, files)) => files.push(file.clone()),
+            None => groups.push((&guess.dialect, columns, vec![file.clone()])),
+        }
+    }
+    let mut plan: Option<LogicalPlanBuilder> = None;
+    for (i, (dialect, columns, files)) in groups.into_iter().enumerate() {
+        let mut own: Vec<(usize, FieldRef)> = (columns.iter().zip(all.schema.fields()))
+            .filter_map(|(place, field)| Some(((*place)?, Arc::clone(field))))
+            .collect();
+        own.sort_by_key(|(place, _)| *place);
+        let schema = Arc::new(Schema::new(own.into_iter().map(|(_, field)| field).collect::<Vec<_>>()));
+        let provider = table(&files, dialect.clone(), schema).into_provider();
+        let shown = columns.iter().zip(all.schema.fields()).map(|(place, field)| match place {
+            Some(_) => ident(field.name()),
+            None => cast(lit(ScalarValue::Null), field.data_type().clone()).alias(field.name()),
+        });
+        let scan = LogicalPlanBuilder::scan(format!("files{i}"), provider_as_source(provider), None)?.project(shown)?;
+        plan = Some(match plan {
+            None => scan,
+            Some(before) => before.union(scan.build()?)?,
+        });
+    }
+    let plan = plan.ok_or_else(|| EngineError::invalid("no files"))?.build()?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
+}
+
+/// Guesses for up to `most` files, spread over all of them.
+fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<Compression>) -> Result<Vec<Guess>> {
+    let step = files.len().div_ceil(most).max(1);
     files
         .iter()
         .step_by(step)
@@ -282,20 +327,23 @@ fn sample(files: &[FileEntry], hints: &Hints, compression: Option<Compression>) 
 
 /// The dialect and columns that all files share.
 fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, SchemaRef)> {
-    let first = &guesses[0];
+    let differ = |a: usize, b: usize| {
+        let (a, b) = (&guesses[a], &guesses[b]);
+        EngineError::new(
+            ErrorKind::File,
+            format!(
+                "'{}' and '{}' are not written alike:\n{a}\n{b}\nread them with files('path' = ..., 'union_by_name' = 'true'), or give format options",
+                a.file, b.file
+            ),
+        )
+    };
     let names = |g: &Guess| g.schema.fields().iter().map(|f| f.name().to_lowercase()).collect::<Vec<_>>();
-    for other in &guesses[1..] {
-        if names(other) != names(first) || other.dialect != first.dialect {
-            return Err(EngineError::new(
-                ErrorKind::File,
-                format!(
-                    "'{}' and '{}' are not written alike:\n{first}\n{other}\nread them apart and unite them with UNION ALL, or give format options",
-                    first.file, other.file
-                ),
-            ));
-        }
+    let first = names(&guesses[0]);
+    if let Some(other) = guesses.iter().position(|g| names(g) != first) {
+        return Err(differ(0, other));
     }
-    Ok((first.dialect.clone(), union_by_name(guesses).schema))
+    let dialect = common_dialect(guesses).map_err(|(a, b)| differ(a, b))?;
+    Ok((dialect, union_by_name(guesses).schema))
 }
 
 /// `name:type;name:type` (Doris's csv_schema) or `name type, name type`.

@@ -56,13 +56,7 @@ impl TableProvider for TextProvider {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
         // Other filters reach the scan as physical expressions, later and exactly; see TextScanExec.
-        Ok(filters
-            .iter()
-            .map(|f| match self.table.files.covers(f) {
-                true => TableProviderFilterPushDown::Exact,
-                false => TableProviderFilterPushDown::Unsupported,
-            })
-            .collect())
+        Ok(self.table.files.pushdown(filters))
     }
 
     async fn scan(
