@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Kills a dipper server (kill -9) at random moments of loads, updates, compactions, schema changes and vacuum, starts it
+again, and checks what it promised:
+
+- every acknowledged load is there, once;
+- no unacknowledged load is there in part;
+- keys of UNIQUE tables are unique, and hold the newest acknowledged value;
+- AGGREGATE sums count every load once.
+
+    tests/faults/kill.py --server BIN [--cycles 300] [--seed N] [--keep DIR]
+
+Needs PyMySQL (the virtual environment of tests/clients has it).
+"""
+
+import argparse
+import base64
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+import pymysql
+
+ROWS = 50
+BUCKETS = 4
+TABLES = {
+    "dup": "CREATE TABLE IF NOT EXISTS dup (load_id BIGINT, n INT, pad VARCHAR(64)) DUPLICATE KEY(load_id, n) "
+    "DISTRIBUTED BY HASH(n) BUCKETS %d" % BUCKETS,
+    "uniq": "CREATE TABLE IF NOT EXISTS uniq (k INT, load_id BIGINT, pad VARCHAR(64)) UNIQUE KEY(k) "
+    "DISTRIBUTED BY HASH(k) BUCKETS %d" % BUCKETS,
+    "agg": "CREATE TABLE IF NOT EXISTS agg (k INT, loads BIGINT SUM, last BIGINT MAX) AGGREGATE KEY(k) "
+    "DISTRIBUTED BY HASH(k) BUCKETS %d" % BUCKETS,
+}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """A server process on a data directory."""
+
+    def __init__(self, binary, data):
+        self.binary, self.data = binary, data
+        self.process = None
+
+    def start(self):
+        self.mysql, self.http = free_port(), free_port()
+        log = open(self.data.parent / "server.log", "ab")
+        self.process = subprocess.Popen(
+            [self.binary, "server", "--data", self.data, "--mysql-port", str(self.mysql), "--http-port", str(self.http)],
+            stdout=log, stderr=log,
+        )
+        end = time.time() + 30
+        while time.time() < end:
+            if self.process.poll() is not None:
+                raise SystemExit(f"the server ended with {self.process.returncode} at its start; see {log.name}")
+            try:
+                self.connect().close()
+                return
+            except pymysql.err.OperationalError:
+                time.sleep(0.05)
+        raise SystemExit("the server does not answer")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def connect(self):
+        return pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", database="faults" if self.ready() else None,
+                               autocommit=True, read_timeout=60)
+
+    def ready(self):
+        return getattr(self, "created", False)
+
+    def load(self, table, label, body, headers=()):
+        """One Stream Load; returns its answer, or None if there was none."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
+        auth = base64.b64encode(b"root:").decode()
+        fields = {"Authorization": f"Basic {auth}", "label": label, "column_separator": ",", "Expect": "100-continue"}
+        fields.update(headers)
+        try:
+            connection.request("PUT", f"/api/faults/{table}/_stream_load", body=body, headers=fields)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+
+class Writers:
+    """Clients that load until the server dies; they remember what was acknowledged and what is open."""
+
+    def __init__(self, server, rng, first):
+        self.server = server
+        self.stop = threading.Event()
+        self.lock = threading.Lock()
+        self.next = first
+        self.acknowledged = {"dup": set(), "uniq": {}, "agg": set()}
+        self.open = {"dup": set(), "uniq": {}, "agg": set()}
+        self.seeds = [rng.random() for _ in range(6)]
+
+    def number(self):
+        with self.lock:
+            self.next += 1
+            return self.next
+
+    def loader(self, table, seed, base):
+        """Writers of `uniq` have keys of their own, so that the newest acknowledged value is known."""
+        rng = random.Random(seed)
+        while not self.stop.is_set():
+            n = self.number()
+            keys = []
+            if table == "dup":
+                body = "".join(f"{n},{i},{'x' * rng.randrange(40)}\n" for i in range(ROWS))
+            elif table == "uniq":
+                keys = rng.sample(range(base, base + 500), ROWS)
+                body = "".join(f"{k},{n},{'y' * rng.randrange(40)}\n" for k in keys)
+            else:
+                body = "".join(f"{i},1,{n}\n" for i in range(ROWS))
+            with self.lock:
+                if table == "uniq":
+                    self.open[table][n] = keys
+                else:
+                    self.open[table].add(n)
+            try:
+                answer = self.server.load(table, f"{table}-{n}", body.encode())
+            except (OSError, http.client.HTTPException, ValueError):
+                if self.server.process.poll() is None and not self.stop.is_set():
+                    time.sleep(0.01)
+                    continue
+                return
+            with self.lock:
+                if answer["Status"] == "Success":
+                    if answer["NumberLoadedRows"] != ROWS:
+                        raise SystemExit(f"load {n}: {answer}")
+                    if table == "uniq":
+                        for k in keys:
+                            self.acknowledged[table][k] = n
+                        del self.open[table][n]
+                    else:
+                        self.acknowledged[table].add(n)
+                        self.open[table].discard(n)
+                elif answer["Status"] == "Fail":
+                    if table == "uniq":
+                        del self.open[table][n]
+                    else:
+                        self.open[table].discard(n)
+
+    def disturber(self, seed):
+        """Schema changes, compactions, deletes of what nobody checks."""
+        rng = random.Random(seed)
+        column = 0
+        try:
+            connection = self.server.connect()
+            with connection.cursor() as cursor:
+                while not self.stop.is_set():
+                    column += 1
+                    name = f"c{int(seed * 1e6)}_{column}"
+                    statements = [
+                        f"ALTER TABLE dup ADD COLUMN {name} INT DEFAULT '7'",
+                        f"ALTER TABLE dup DROP COLUMN {name}",
+                        "ALTER TABLE uniq COMPACT",
+                        "ALTER TABLE dup COMPACT",
+                        "ALTER TABLE agg COMPACT",
+                        "DELETE FROM uniq WHERE k < 0",
+                    ]
+                    for statement in statements:
+                        cursor.execute(statement)
+                        time.sleep(rng.random() * 0.02)
+        except (pymysql.err.Error, OSError) as e:
+            if self.server.process.poll() is None and not self.stop.is_set() and "Lost connection" not in str(e):
+                print("disturber:", e, file=sys.stderr)
+
+    def run(self):
+        jobs = [("dup", 0), ("dup", 1), ("uniq", 2), ("uniq", 3), ("agg", 4)]
+        self.threads = [threading.Thread(target=self.loader, args=(t, self.seeds[i], 1000 * i)) for t, i in jobs]
+        self.threads.append(threading.Thread(target=self.disturber, args=(self.seeds[5],)))
+        for t in self.threads:
+            t.start()
+
+    def join(self):
+        self.stop.set()
+        for t in self.threads:
+            t.join()
+
+
+class Truth:
+    """What was acknowledged in all cycles, and what may or may not have happened."""
+
+    def __init__(self):
+        self.sure = {"dup": set(), "agg": set()}
+        self.maybe = {"dup": set(), "agg": set()}
+        self.keys = {}
+        self.key_maybe = {}
+
+    def add(self, writers):
+        for table in ("dup", "agg"):
+            self.sure[table] |= writers.acknowledged[table]
+            self.maybe[table] |= writers.open[table]
+        for k, n in writers.acknowledged["uniq"].items():
+            self.keys[k] = n
+        for n, keys in writers.open["uniq"].items():
+            for k in keys:
+                self.key_maybe.setdefault(k, set()).add(n)
+
+    def check(self, server):
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT load_id, count(*), count(DISTINCT n) FROM dup GROUP BY load_id")
+            there = {}
+            for n, rows, distinct in cursor.fetchall():
+                expect(rows == ROWS and distinct == ROWS, f"dup: load {n} has {rows} rows, {distinct} distinct")
+                there[n] = rows
+            self.settle("dup", set(there))
+            cursor.execute("SELECT count(*), count(DISTINCT k) FROM uniq")
+            rows, distinct = cursor.fetchone()
+            expect(rows == distinct, f"uniq: {rows} rows, {distinct} keys")
+            cursor.execute("SELECT k, load_id FROM uniq")
+            seen = dict(cursor.fetchall())
+            for k, n in self.keys.items():
+                allowed = {n} | {m for m in self.key_maybe.get(k, ()) if m > n}
+                expect(seen.get(k) in allowed, f"uniq: key {k} is {seen.get(k)}, expected one of {sorted(allowed)}")
+            for k, n in seen.items():
+                expect(k in self.keys or n in self.key_maybe.get(k, ()), f"uniq: key {k} = {n} was never loaded")
+                self.keys[k] = n
+            self.key_maybe.clear()
+            cursor.execute("SELECT min(loads), max(loads), count(*) FROM agg")
+            low, high, keys = cursor.fetchone()
+            if keys:
+                expect(keys == ROWS and low == high, f"agg: {keys} keys, between {low} and {high} loads")
+            count = int(low or 0)
+            sure, maybe = len(self.sure["agg"]), len(self.maybe["agg"])
+            expect(sure <= count <= sure + maybe, f"agg: {count} loads, expected {sure} to {sure + maybe}")
+            # Labels tell which of the open loads took place.
+            for n in sorted(self.maybe["agg"]):
+                if label_state(server, f"agg-{n}") == "VISIBLE":
+                    self.sure["agg"].add(n)
+            self.maybe["agg"].clear()
+            expect(len(self.sure["agg"]) == count, f"agg: labels say {len(self.sure['agg'])} loads, the sums {count}")
+
+    def settle(self, table, there):
+        missing = self.sure[table] - there
+        expect(not missing, f"{table}: acknowledged loads are missing: {sorted(missing)[:10]}")
+        extra = there - self.sure[table] - self.maybe[table]
+        expect(not extra, f"{table}: loads that nobody made: {sorted(extra)[:10]}")
+        for n in sorted(self.maybe[table])[:5]:
+            visible = n in there
+            said = label_state_of(n, table)
+            if said is not None:
+                expect(visible == said, f"{table}: load {n} visible={visible}, its label says {said}")
+        self.sure[table] |= there
+        self.maybe[table].clear()
+
+
+SERVER = None
+
+
+def label_state(server, label):
+    connection = http.client.HTTPConnection("127.0.0.1", server.http, timeout=30)
+    auth = base64.b64encode(b"root:").decode()
+    connection.request("GET", "/api/faults/get_load_state?label=" + urllib.parse.quote(label),
+                       headers={"Authorization": f"Basic {auth}"})
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer.get("data") or answer.get("state")
+
+
+def label_state_of(n, table):
+    state = label_state(SERVER, f"{table}-{n}")
+    return {"VISIBLE": True, "COMMITTED": True, "ABORTED": False, "UNKNOWN": False}.get(state)
+
+
+def expect(condition, message):
+    if not condition:
+        raise SystemExit("FAILED: " + message)
+
+
+def main():
+    global SERVER
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True, type=pathlib.Path)
+    parser.add_argument("--cycles", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--keep", type=pathlib.Path, help="directory for the data, kept")
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    rng = random.Random(options.seed)
+    directory = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="dipper-faults-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    server = SERVER = Server(options.server, directory / "data")
+    truth, loads, begun = Truth(), 0, time.time()
+    try:
+        server.start()
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE IF NOT EXISTS faults")
+            cursor.execute("USE faults")
+            for ddl in TABLES.values():
+                cursor.execute(ddl)
+        server.created = True
+        first = int(time.time()) * 1000
+        for cycle in range(options.cycles):
+            writers = Writers(server, rng, first)
+            writers.run()
+            time.sleep(0.05 + rng.random() * 1.2)
+            server.kill()
+            writers.join()
+            first = writers.next
+            truth.add(writers)
+            server.start()
+            truth.check(server)
+            loads = len(truth.sure["dup"]) + len(truth.sure["agg"])
+            if cycle % 20 == 19 or cycle + 1 == options.cycles:
+                print(f"{cycle + 1} cycles, {loads} loads into dup and agg, {len(truth.keys)} keys, "
+                      f"{time.time() - begun:.0f} s", flush=True)
+        print("every acknowledged load is there once, none in part, keys are unique")
+    finally:
+        if server.process and server.process.poll() is None:
+            server.process.terminate()
+            server.process.wait()
+        if not options.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
