@@ -17,6 +17,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
 use crate::load::records::LoadRecords;
+use crate::native::NativeTables;
 use crate::process::Processes;
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
@@ -56,10 +57,17 @@ impl Default for EngineOptions {
 /// DataFusion recurses itself, this is for everything else. Only touched pages cost memory.
 const STACK_BYTES: usize = 16 << 20;
 
+/// One part in so many of the memory keeps pages of native tables that were read.
+const CACHE_SHARE: usize = 4;
+
+/// Threads that wait for the store.
+const IO_THREADS: usize = 2;
+
 /// Shared by all sessions: catalog, memory pool, function registry, query threads.
 pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) catalog: Catalog,
+    pub(crate) native: NativeTables,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) loads: Loads,
@@ -68,6 +76,8 @@ pub struct Engine {
     pub(crate) threads: usize,
     next_connection: AtomicU32,
     cpu: Option<tokio::runtime::Runtime>,
+    /// Writes of loads and compactions, and what else waits for the store.
+    io: Option<tokio::runtime::Runtime>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -89,7 +99,7 @@ impl Engine {
             })?),
         };
         let loads = Loads::new(Arc::clone(&store));
-        let catalog = Catalog::open(store).await?;
+        let catalog = Catalog::open(Arc::clone(&store)).await?;
         let threads = options
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
@@ -103,9 +113,16 @@ impl Engine {
             .enable_all()
             .build()
             .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the query threads: {e}")))?;
+        let io = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_name("store")
+            .enable_all()
+            .build()
+            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the store's threads: {e}")))?;
         let runtime = runtime_env(&options)?;
         let template = template(runtime)?;
         Ok(Arc::new(Engine {
+            native: NativeTables::new(store, memory_bytes(&options) / CACHE_SHARE),
             options,
             catalog,
             globals: Arc::new(Globals::default()),
@@ -115,6 +132,7 @@ impl Engine {
             threads,
             next_connection: AtomicU32::new(1),
             cpu: Some(cpu),
+            io: Some(io),
         }))
     }
 
@@ -155,13 +173,18 @@ impl Engine {
     pub(crate) fn cpu(&self) -> &tokio::runtime::Handle {
         self.cpu.as_ref().expect("only taken in drop").handle()
     }
+
+    /// The threads that wait for the store.
+    pub(crate) fn io(&self) -> &tokio::runtime::Handle {
+        self.io.as_ref().expect("only taken in drop").handle()
+    }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
         // A runtime must not block in an asynchronous context, where the last session may end.
-        if let Some(cpu) = self.cpu.take() {
-            cpu.shutdown_background();
+        for runtime in [self.cpu.take(), self.io.take()].into_iter().flatten() {
+            runtime.shutdown_background();
         }
     }
 }
@@ -183,9 +206,17 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     Ok(state)
 }
 
+/// Bytes that statements and caches may use.
+fn memory_bytes(options: &EngineOptions) -> usize {
+    options.memory_bytes.unwrap_or_else(|| machine_memory_bytes() / 10 * 8) as usize
+}
+
 fn runtime_env(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
-    let memory = options.memory_bytes.unwrap_or_else(|| machine_memory_bytes() / 10 * 8) as usize;
-    let pool = TrackConsumersPool::new(FairSpillPool::new(memory), std::num::NonZero::new(3).expect("3 is not 0"));
+    let memory = memory_bytes(options);
+    let pool = TrackConsumersPool::new(
+        FairSpillPool::new(memory - memory / CACHE_SHARE),
+        std::num::NonZero::new(3).expect("3 is not 0"),
+    );
     let mut builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
     if let Some(dir) = &options.spill_dir {
         std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create the spill directory", &e))?;

@@ -4,8 +4,12 @@ use std::fmt;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use dipper_load::LoadError;
 use dipper_sql::error::SqlError;
 use dipper_store::catalog::CatalogError;
+use dipper_store::route::RouteError;
+use dipper_store::segment::SegmentError;
+use dipper_store::table::{Refused, TableError};
 use dipper_text::error::{ErrorKind as TextKind, TextError};
 
 /// Result with an [`EngineError`].
@@ -61,6 +65,8 @@ pub enum ErrorKind {
     NoThread,
     /// No such prepared statement.
     NoStatement,
+    /// Others changed the same rows meanwhile; the statement can be repeated.
+    Conflict,
     /// The catalog cannot be read or written.
     Storage,
     /// A bug.
@@ -94,6 +100,7 @@ impl ErrorKind {
             ErrorKind::Killed => (1317, "70100"),
             ErrorKind::NoThread => (1094, "HY000"),
             ErrorKind::NoStatement => (1243, "HY000"),
+            ErrorKind::Conflict => (1213, "40001"),
             ErrorKind::Storage => (1030, "HY000"),
             ErrorKind::Internal => (1815, "HY000"),
         }
@@ -186,6 +193,52 @@ impl From<CatalogError> for EngineError {
             _ => ErrorKind::Invalid,
         };
         EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<TableError> for EngineError {
+    fn from(e: TableError) -> Self {
+        let kind = match &e {
+            TableError::Refused(Refused::RowsChanged { .. }) | TableError::Contended { .. } => ErrorKind::Conflict,
+            TableError::Refused(Refused::SchemaChanged { .. } | Refused::AutoIncrementMoved { .. }) => {
+                ErrorKind::Conflict
+            }
+            TableError::Refused(Refused::Dropped) => ErrorKind::NoTable,
+            TableError::Refused(_) => ErrorKind::Invalid,
+            TableError::Resolve(inner) => match inner.downcast_ref::<EngineError>() {
+                Some(own) => return own.clone(),
+                None => ErrorKind::Storage,
+            },
+            _ => ErrorKind::Storage,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<SegmentError> for EngineError {
+    fn from(e: SegmentError) -> Self {
+        let kind = match &e {
+            SegmentError::Property { .. } => ErrorKind::Invalid,
+            _ => ErrorKind::Storage,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+impl From<LoadError> for EngineError {
+    fn from(e: LoadError) -> Self {
+        match e {
+            LoadError::Table(e) => e.into(),
+            LoadError::Segment(e) => e.into(),
+            LoadError::Route(e) => e.into(),
+            other => EngineError::new(ErrorKind::Storage, other.to_string()),
+        }
+    }
+}
+
+impl From<RouteError> for EngineError {
+    fn from(e: RouteError) -> Self {
+        EngineError::invalid(e.to_string())
     }
 }
 

@@ -21,6 +21,7 @@ pub mod error;
 pub mod files;
 pub mod info_schema;
 pub mod load;
+pub mod native;
 mod near;
 pub mod process;
 mod query;

@@ -14,7 +14,8 @@ use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::functions::SessionInfo;
 use dipper_sql::statement::{QueryText, Scope};
-use dipper_store::catalog::{CatalogState, View};
+use dipper_store::catalog::{CatalogState, TableId, View};
+use dipper_store::table::TableState;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -45,7 +46,26 @@ pub(crate) struct QueryContext {
     pub(crate) connection_id: u32,
     /// Views that are being expanded around this query.
     pub(crate) view_depth: usize,
+    /// Snapshots of native tables: all mentions of a table in one statement see the same.
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// The table whose rows a statement changes.
+    pub(crate) changed: Option<ChangedTable>,
+    /// Hidden columns of native tables are shown.
+    pub(crate) hidden_columns: bool,
 }
+
+/// The table whose rows a statement changes: its provider gives their addresses, too.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangedTable {
+    pub(crate) id: TableId,
+    /// Names of the partitions that the statement is restricted to; empty for all.
+    pub(crate) partitions: Vec<String>,
+    /// Only segments that were added after this commit (`TableState::seq`); 0 for all.
+    pub(crate) after: u64,
+}
+
+/// The state of each native table that a statement has read.
+pub(crate) type Snapshots = parking_lot::Mutex<HashMap<TableId, Arc<TableState>>>;
 
 impl QueryContext {
     pub(crate) fn new(session: &Session, catalog: Arc<CatalogState>) -> Self {
@@ -59,6 +79,9 @@ impl QueryContext {
             host: session.client.host.clone(),
             connection_id: session.client.connection_id,
             view_depth: 0,
+            snapshots: Arc::default(),
+            changed: None,
+            hidden_columns: session.variables.flag("show_hidden_columns"),
         }
     }
 
@@ -76,6 +99,9 @@ impl QueryContext {
             host: self.host.clone(),
             connection_id: self.connection_id,
             view_depth: self.view_depth + 1,
+            snapshots: Arc::clone(&self.snapshots),
+            changed: None,
+            hidden_columns: false,
         })
     }
 }

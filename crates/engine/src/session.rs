@@ -149,6 +149,17 @@ impl Session {
         self.warnings.push(Warning { level: Level::Warning, code, message: message.into() });
     }
 
+    pub(crate) fn note(&mut self, code: u16, message: impl Into<String>) {
+        self.warnings.push(Warning { level: Level::Note, code, message: message.into() });
+    }
+
+    /// Rows were written: a ROLLBACK that follows must not claim to undo it.
+    pub(crate) fn wrote(&mut self) {
+        if self.in_transaction || !self.autocommit() {
+            self.wrote_in_transaction = true;
+        }
+    }
+
     /// Cuts `sql` into statements under this session's sql_mode.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ fn catalog_tables<'a>(
 
 /// ENGINE of tables over files.
 pub(crate) const FILES_ENGINE: &str = "FILES";
+/// Engine of native tables, by Doris's name.
+pub(crate) const NATIVE_ENGINE: &str = "OLAP";
 
 pub(super) fn tables(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
@@ -77,6 +79,9 @@ pub(super) fn tables(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet)
                 push(database, &table.name, "BASE TABLE", FILES_ENGINE.into(), format, created, comment.into());
             }
             TableDef::View(_) => push(database, &table.name, "VIEW", Cell::Null, Cell::Null, created, "VIEW".into()),
+            TableDef::Native => {
+                push(database, &table.name, "BASE TABLE", NATIVE_ENGINE.into(), Cell::Null, created, "".into());
+            }
         }
     }
     for (database, table) in virtual_tables(wanted) {

@@ -12,9 +12,17 @@ use crate::variables::Variables;
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
 
 /// Engine, support, comment, transactions, XA, savepoints.
-pub(crate) fn engines() -> [[&'static str; 6]; 2] {
+pub(crate) fn engines() -> [[&'static str; 6]; 3] {
     [
-        [super::objects::FILES_ENGINE, "DEFAULT", "Tables over delimited text and Parquet files", "NO", "NO", "NO"],
+        [
+            super::objects::NATIVE_ENGINE,
+            "DEFAULT",
+            "Native tables: columns and keys in an object store",
+            "NO",
+            "NO",
+            "NO",
+        ],
+        [super::objects::FILES_ENGINE, "YES", "Tables over delimited text and Parquet files", "NO", "NO", "NO"],
         ["MEMORY", "YES", "Virtual tables of information_schema and mysql", "NO", "NO", "NO"],
     ]
 }

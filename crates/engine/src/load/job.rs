@@ -91,6 +91,7 @@ async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<Arc<Table>> {
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;
     match &table.def {
+        TableDef::Native => Ok(Arc::clone(table)),
         TableDef::External(_) | TableDef::View(_) => Err(EngineError::new(
             ErrorKind::WrongObject,
             format!(

@@ -28,7 +28,7 @@ use dipper_text::scan::{BadValue, FileInput, InvalidUtf8, Scan, ScanOptions, Sca
 use dipper_text::source::{Compression, FileSource};
 use futures::Stream;
 
-use super::filter::{TextFilter, accepts};
+use super::filter::{ScanFilter, accepts};
 use crate::error::EngineError;
 use crate::files::{FileEntry, cannot};
 
@@ -131,7 +131,7 @@ impl TextScanExec {
         let file_columns = self.file_columns();
         let mut options = ScanOptions::new(spec.dialect.clone(), Arc::clone(&spec.file_schema));
         options.projection = file_columns.iter().flatten().copied().collect();
-        options.filter = TextFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
+        options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
         options.limit = self.fetch.map(|n| n as u64);
         options.block_bytes = BLOCK_BYTES;
         options.bad_value = spec.bad_value;

@@ -1,4 +1,4 @@
-//! DataFusion predicates evaluated inside the text reader, before the other columns of a row are built.
+//! DataFusion predicates evaluated inside a scan, before the other columns of a row are built.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,26 +6,27 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use dipper_text::scan::RowFilter;
 
-/// A conjunction of predicates over the columns of a text file. Dynamic filters (a TopK's threshold, a join's key range)
-/// are evaluated as they stand at each batch.
+/// A conjunction of predicates over stored columns. Dynamic filters (a TopK's threshold, a join's key range) are
+/// evaluated as they stand at each batch.
 #[derive(Debug)]
-pub(super) struct TextFilter {
+pub(crate) struct ScanFilter {
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     columns: Vec<usize>,
 }
 
-impl TextFilter {
-    /// `predicates` are over the scan's output; `file_columns[i]` is the file column behind output column `i`, `None`
-    /// for partition columns, which no predicate may use.
+impl ScanFilter {
+    /// `predicates` are over the scan's output; `file_columns[i]` is the stored column behind output column `i`, `None`
+    /// for those that are made up (partition columns, row addresses), which no predicate may use.
     ///
     /// Returns `None` when there is nothing to test.
-    pub(super) fn try_new(
+    pub(crate) fn try_new(
         predicates: &[Arc<dyn PhysicalExpr>],
         file_columns: &[Option<usize>],
     ) -> datafusion::error::Result<Option<Self>> {
@@ -48,16 +49,16 @@ impl TextFilter {
                 Ok(moved.data)
             })
             .collect::<datafusion::error::Result<Vec<_>>>()?;
-        Ok(Some(TextFilter { predicates, columns }))
-    }
-}
-
-impl RowFilter for TextFilter {
-    fn columns(&self) -> Vec<usize> {
-        self.columns.clone()
+        Ok(Some(ScanFilter { predicates, columns }))
     }
 
-    fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>> {
+    /// Stored columns that [`keep`](Self::keep) needs, ascending.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// One bool a row; `batch` has exactly the columns of [`columns`](Self::columns).
+    pub(crate) fn keep(&self, batch: &RecordBatch) -> datafusion::error::Result<BooleanArray> {
         let mut keep: Option<BooleanArray> = None;
         for predicate in &self.predicates {
             let value = predicate.evaluate(batch)?.into_array(batch.num_rows())?;
@@ -74,15 +75,25 @@ impl RowFilter for TextFilter {
     }
 }
 
-fn as_bools(value: &ArrayRef) -> Result<BooleanArray, Box<dyn Error + Send + Sync>> {
-    match value.data_type() {
-        DataType::Boolean => Ok(value.as_boolean().clone()),
-        other => Err(format!("a filter gives {other} where a boolean is expected").into()),
+impl RowFilter for ScanFilter {
+    fn columns(&self) -> Vec<usize> {
+        self.columns.clone()
+    }
+
+    fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>> {
+        Ok(ScanFilter::keep(self, batch)?)
     }
 }
 
-/// Whether the scan can evaluate the predicate: it uses only columns that stand in the file.
-pub(super) fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
+fn as_bools(value: &ArrayRef) -> datafusion::error::Result<BooleanArray> {
+    match value.data_type() {
+        DataType::Boolean => Ok(value.as_boolean().clone()),
+        other => internal_err!("a filter gives {other} where a boolean is expected"),
+    }
+}
+
+/// Whether the scan can evaluate the predicate: it uses only stored columns.
+pub(crate) fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
     let columns = collect_columns(predicate);
     !columns.is_empty()
         && columns.iter().all(|c| {

@@ -303,9 +303,11 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         for name in names {
             let db = name.object().to_string();
             refuse_virtual(&db)?;
-            // MySQL and Doris drop what is in it; tables here are over files that stay where they are.
+            // MySQL and Doris drop what is in it; files below tables over files stay where they are.
+            let before = session.engine.catalog.refresh().await?;
             let change = CatalogChange::DropDatabase { db: db.clone(), if_exists, cascade: true };
-            session.engine.catalog.commit(vec![change]).await?;
+            let after = session.engine.catalog.commit(vec![change]).await?;
+            super::native::discard_missing(session, &before, &after).await?;
             if session.database() == Some(db.as_str()) {
                 session.database = None;
                 session.process().set_database(None);
@@ -320,7 +322,9 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         refuse_virtual(&db)?;
         changes.push(CatalogChange::Drop { db, name, kind, if_exists });
     }
-    session.engine.catalog.commit(changes).await?;
+    let before = session.engine.catalog.refresh().await?;
+    let after = session.engine.catalog.commit(changes).await?;
+    super::native::discard_missing(session, &before, &after).await?;
     Ok(Outcome::ok())
 }
 
@@ -443,19 +447,27 @@ pub(super) fn partition_values(table: &ExternalTable, spec: &[(String, Literal)]
         .collect()
 }
 
-/// The table that a statement names, which must not be a view.
-pub(super) async fn external(session: &Session, name: &Name) -> Result<(String, Arc<Table>, ExternalTable)> {
+/// The table that a statement names, which must not be a view, and its database.
+pub(super) async fn table_named(session: &Session, name: &Name) -> Result<(String, Arc<Table>)> {
     let (database, table) = qualified(session, name)?;
     refuse_virtual(&database)?;
     let state = session.engine.catalog.refresh().await?;
-    let found = state
-        .table(&database, &table)
-        .cloned()
-        .ok_or_else(|| EngineError::new(ErrorKind::NoTable, state.no_table(&database, &table).to_string()))?;
+    let found = state.table(&database, &table).cloned().ok_or_else(|| state.no_table(&database, &table))?;
+    if found.as_view().is_some() {
+        let message = format!("'{database}.{table}' is a view, expected a table");
+        return Err(EngineError::new(ErrorKind::WrongObject, message));
+    }
+    Ok((database, found))
+}
+
+/// The table over files that a statement names, and its database.
+pub(super) async fn external(session: &Session, name: &Name) -> Result<(String, Arc<Table>, ExternalTable)> {
+    let (database, found) = table_named(session, name).await?;
     match found.as_external().cloned() {
         Some(external) => Ok((database, found, external)),
         None => {
-            Err(EngineError::new(ErrorKind::WrongObject, format!("'{database}.{table}' is a view, expected a table")))
+            let message = format!("'{database}.{}' is a native table, expected one over files", found.name);
+            Err(EngineError::new(ErrorKind::WrongObject, message))
         }
     }
 }

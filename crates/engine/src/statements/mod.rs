@@ -5,6 +5,7 @@ mod describe;
 mod explain;
 mod export;
 mod insert;
+mod native;
 mod partitions;
 mod prepare;
 mod set;
@@ -68,7 +69,14 @@ async fn run_statement(
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
     if !params.is_empty()
-        && !matches!(statement, Statement::Query(_) | Statement::Insert(_) | Statement::Explain { .. })
+        && !matches!(
+            statement,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Explain { .. }
+        )
     {
         return Err(EngineError::unsupported("this kind of statement takes no parameters (?)"));
     }
@@ -96,9 +104,12 @@ async fn run_statement(
         Statement::SelectIntoOutfile(outfile) => export::into_outfile(session, outfile).await,
         Statement::CopyTo { source, path, options } => export::copy_to(session, source, path, options).await,
         Statement::CreateExternalTable(create) => ddl::create_table(session, create, text).await,
-        Statement::CreateTableLike { like, .. } => Err(EngineError::unsupported(format!(
-            "CREATE TABLE LIKE '{like}' would make two tables over the same files; SHOW CREATE TABLE prints a definition to copy"
-        ))),
+        Statement::CreateTable(create) => native::create_table(session, create).await,
+        Statement::CreateTableLike { name, like, if_not_exists, temporary: false } => {
+            native::create_like(session, name, like, *if_not_exists).await
+        }
+        Statement::Update(update) => native::update(session, update, params).await,
+        Statement::Delete(delete) => native::delete(session, delete, params).await,
         Statement::CreateView(create) => ddl::create_view(session, create, text).await,
         Statement::AlterView { name, query } => ddl::alter_view(session, name, query, text).await,
         Statement::CreateDatabase { name, if_not_exists, properties } => {
@@ -144,9 +155,7 @@ async fn run_statement(
         Statement::Prepare { name, source } => prepare::prepare(session, name, source),
         Statement::Execute { name, using } => prepare::execute(session, name, using).await,
         Statement::Deallocate(name) => prepare::deallocate(session, name),
-        Statement::Truncate { name, .. } => Err(EngineError::unsupported(format!(
-            "TRUNCATE of '{name}': tables over files are not truncated; INSERT OVERWRITE replaces their rows"
-        ))),
+        Statement::Truncate { name, partitions } => native::truncate(session, name, partitions).await,
         Statement::Analyze { .. } => Err(EngineError::unsupported(
             "ANALYZE TABLE: statistics are kept for native tables only, which this version does not have yet",
         )),

@@ -207,7 +207,7 @@ impl Variables {
         }
     }
 
-    fn flag(&self, name: &'static str) -> bool {
+    pub(crate) fn flag(&self, name: &'static str) -> bool {
         matches!(self.text(name).as_str(), "ON" | "true")
     }
 

@@ -128,6 +128,9 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
                 push(&table.name, info_schema::FILES_ENGINE.into(), t.format.as_str().into(), created, comment.into());
             }
             TableDef::View(_) => push(&table.name, Cell::Null, Cell::Null, created, "VIEW".into()),
+            TableDef::Native => {
+                push(&table.name, info_schema::NATIVE_ENGINE.into(), Cell::Null, created, "".into());
+            }
         }
     }
     Ok(sheet)
@@ -150,6 +153,9 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
     let statement = match found.as_deref() {
         Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
         Some(Table { def: TableDef::External(external), name, .. }) => ddl::table(name, external),
+        Some(table @ Table { def: TableDef::Native, .. }) => {
+            return Err(EngineError::unsupported(format!("SHOW CREATE TABLE of native table '{}'", table.name)));
+        }
         None => {
             let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
             let columns: Vec<_> = columns.into_iter().map(|c| (c.name, c.type_text)).collect();

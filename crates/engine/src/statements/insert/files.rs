@@ -1,4 +1,4 @@
-//! INSERT INTO and INSERT OVERWRITE for external tables: new files below the table's directory.
+//! INSERT INTO and INSERT OVERWRITE of tables over files: new files below the table's directory.
 //!
 //! Each thread of the query writes files of its own. They get their names when all of them are written and synced, so a
 //! statement that fails leaves nothing behind, and one that reads the table it writes to (`INSERT INTO t SELECT * FROM t`)
@@ -19,12 +19,11 @@ use dipper_store::catalog::ExternalTable;
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
-use super::ddl::external;
+use super::{cast, check_width, misfit, no_column};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
 use crate::files::{FileAccess, walk};
 use crate::query::{self, QueryContext};
-use crate::result::{Done, Outcome};
 use crate::session::Session;
 use crate::sink::{NewFile, OutputFormat, parquet_codec, unique_suffix};
 use crate::tables::define::{self, FORMAT_TEXT};
@@ -32,29 +31,26 @@ use crate::tables::define::{self, FORMAT_TEXT};
 /// Most partitions that one thread of a statement has open files in.
 const PARTITIONS_MAX: usize = 1_000;
 
-pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<VarValue>) -> Result<Outcome> {
+/// Inserts into a table over files; returns the number of rows.
+pub(super) async fn insert(
+    session: &Session,
+    table: &ExternalTable,
+    insert: &Insert,
+    params: Vec<VarValue>,
+    strict: bool,
+) -> Result<u64> {
     if !insert.on_duplicate.is_empty() {
         return Err(EngineError::unsupported("ON DUPLICATE KEY UPDATE: tables over files have no keys"));
     }
     if insert.label.is_some() {
         return Err(EngineError::unsupported("WITH LABEL: tables over files keep no labels"));
     }
-    let (_, _, table) = external(session, &insert.table).await?;
     let context = session.query_context().await?;
-    let strict = !insert.ignore
-        && session
-            .variables
-            .get("enable_insert_strict")
-            .is_none_or(|v| v != "0" && !v.eq_ignore_ascii_case("false") && !v.eq_ignore_ascii_case("off"));
-    let target = Arc::new(Target::try_new(&context, &table, insert, strict)?);
+    let target = Arc::new(Target::try_new(&context, table, insert, strict)?);
     let source = insert.source.clone();
     let overwrite = insert.overwrite;
     let cpu = session.engine.cpu().clone();
-    let rows = query::on_cpu(&cpu, async move { write(&context, &source, params, target, overwrite).await }).await?;
-    if session.in_transaction || !session.autocommit() {
-        session.wrote_in_transaction = true;
-    }
-    Ok(Outcome::Done(Done { affected_rows: rows, info: String::new() }))
+    query::on_cpu(&cpu, async move { write(&context, &source, params, target, overwrite).await }).await
 }
 
 /// Where rows go and in which shape.
@@ -103,11 +99,10 @@ impl Target {
             file_schema.fields().iter().chain(partition_columns.iter()).map(|f| f.name().as_str()).collect();
         let mut sources = vec![Source::Null; names.len()];
         let at = |name: &str| {
-            names.iter().position(|n| n.eq_ignore_ascii_case(name)).ok_or_else(|| {
-                let near = crate::near::closest(name, names.iter().copied());
-                let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-                EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'field list'{hint}"))
-            })
+            names
+                .iter()
+                .position(|n| n.eq_ignore_ascii_case(name))
+                .ok_or_else(|| no_column(name, names.iter().copied()))
         };
         for (name, value) in &insert.partition {
             let i = at(name)?;
@@ -131,10 +126,7 @@ impl Target {
             for name in &insert.columns {
                 let i = at(name)?;
                 if !matches!(sources[i], Source::Null) {
-                    return Err(EngineError {
-                        code: 1110,
-                        ..EngineError::invalid(format!("Column '{name}' specified twice"))
-                    });
+                    return Err(super::twice(name));
                 }
                 sources[i] = next();
             }
@@ -167,7 +159,7 @@ impl Target {
         for (i, source) in self.sources.iter().enumerate() {
             let field = if i < own { &self.file_schema.fields()[i] } else { &self.partition_columns[i - own] };
             let array = match source {
-                Source::Query(at) => self.cast(batch.column(*at), field)?,
+                Source::Query(at) => cast(batch.column(*at), field, self.strict)?,
                 Source::Constant(text) => {
                     let typed =
                         crate::tables::typed(std::slice::from_ref(field), std::slice::from_ref(text))?.remove(0);
@@ -189,35 +181,6 @@ impl Target {
             .map_err(|e| EngineError::invalid(e.to_string()))?;
         Ok((batch, partition))
     }
-
-    fn cast(&self, array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
-        let options = CastOptions { safe: true, ..Default::default() };
-        let cast = cast_with_options(array, field.data_type(), &options).map_err(|_| {
-            EngineError::invalid(format!(
-                "column {}: a value of type {} cannot be stored as {}; cast it",
-                field.name(),
-                array.data_type(),
-                field.data_type()
-            ))
-        })?;
-        if self.strict && cast.null_count() > array.logical_null_count() {
-            let row = (0..array.len()).find(|&i| cast.is_null(i) && array.is_valid(i)).unwrap_or_default();
-            let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
-            return Err(misfit(field, &value));
-        }
-        Ok(cast)
-    }
-}
-
-fn misfit(field: &FieldRef, value: &str) -> EngineError {
-    EngineError::new(
-        ErrorKind::BadValue,
-        format!(
-            "Incorrect {} value: '{value}' for column '{}'; cast or correct it, or SET enable_insert_strict = false to store NULL",
-            field.data_type(),
-            field.name()
-        ),
-    )
 }
 
 async fn write(
@@ -228,17 +191,7 @@ async fn write(
     overwrite: bool,
 ) -> Result<u64> {
     let planned = query::plan(context, source, Some(&params)).await?;
-    let given = planned.logical.schema().fields().len();
-    if given != target.wanted {
-        return Err(EngineError {
-            code: 1136,
-            sqlstate: "21S01",
-            ..EngineError::invalid(format!(
-                "Column count doesn't match value count: {} columns to fill, the query gives {given}",
-                target.wanted
-            ))
-        });
-    }
+    check_width(target.wanted, planned.logical.schema().fields().len())?;
     let physical = planned.physical().await?;
     let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,0 +1,83 @@
+//! Native tables in queries and statements.
+//!
+//! - `registry.rs`: handles of tables that are open in this process, and how loads of any kind are published
+//! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
+//! - `scan.rs`: the scan operator · `prune.rs`: which tablets and row groups it can leave out
+
+mod aggregate;
+mod provider;
+mod prune;
+mod registry;
+mod scan;
+mod statistics;
+
+pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
+pub(crate) use registry::NativeTables;
+
+use std::sync::Arc;
+
+use arrow::datatypes::Field;
+use datafusion::catalog::TableProvider;
+use dipper_store::catalog::{Table as CatalogTable, TableId};
+use dipper_store::table::schema::{Model, TableColumn};
+use dipper_store::table::{SegmentRef, TableState};
+use dipper_store::types::SqlType;
+use dipper_text::hive::TYPE_KEY;
+
+use crate::error::Result;
+use crate::query::QueryContext;
+
+/// The table as a query reads it: AGGREGATE tables with equal keys merged.
+pub(crate) async fn provider(context: &Arc<QueryContext>, table: &CatalogTable) -> Result<Arc<dyn TableProvider>> {
+    let handle = context.engine.native.get(table.id).await?;
+    let state = snapshot(context, table.id).await?;
+    let readers = Arc::clone(context.engine.native.readers());
+    let changed = context.changed.as_ref().filter(|c| c.id == table.id);
+    // Rows of AGGREGATE tables are merged by the age of their segments.
+    let merge = changed.is_none() && state.schema().model == Model::Aggregate;
+    let columns = match (changed, context.hidden_columns) {
+        (Some(_), _) => Columns::Addressed,
+        _ if merge => Columns::Addressed,
+        (None, true) => Columns::All,
+        (None, false) => Columns::Visible,
+    };
+    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, changed);
+    match merge {
+        true => aggregate::merged(provider),
+        false => Ok(Arc::new(provider)),
+    }
+}
+
+/// The state of a table that this statement sees: the newest when it first asks.
+pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<TableState>> {
+    if let Some(state) = context.snapshots.lock().get(&id) {
+        return Ok(Arc::clone(state));
+    }
+    let state = context.engine.native.get(id).await?.refresh().await?;
+    Ok(Arc::clone(context.snapshots.lock().entry(id).or_insert(state)))
+}
+
+/// The segments of a snapshot, oldest first. A row's [`SEGMENT_COLUMN`] is the place of its segment in this list.
+pub(crate) fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
+    let mut all: Vec<_> = state.segments().collect();
+    all.sort_by_key(|s| (s.seq, s.id));
+    all
+}
+
+/// A column in a result. What its SQL type says beyond Arrow's is in the metadata.
+pub(crate) fn field(column: &TableColumn) -> Field {
+    let field = column.field();
+    match &column.data_type {
+        SqlType::Char(_)
+        | SqlType::Varchar(_)
+        | SqlType::Json
+        | SqlType::DateTime(_)
+        | SqlType::Hll
+        | SqlType::Bitmap
+        | SqlType::Time(_) => {
+            let text = column.data_type.to_string();
+            field.with_metadata([(TYPE_KEY.to_string(), text)].into())
+        }
+        _ => field,
+    }
+}

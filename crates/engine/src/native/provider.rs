@@ -1,0 +1,105 @@
+//! A native table as DataFusion sees it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use dipper_store::segment::Readers;
+use dipper_store::table::schema::TableSchema;
+use dipper_store::table::{Table, TableState};
+
+use super::prune;
+use super::scan::{NativeScanExec, NativeScanSpec};
+use crate::error::EngineError;
+use crate::query::ChangedTable;
+
+/// Column of [`Columns::Addressed`]: which segment of the snapshot a row is in, UInt32.
+pub(crate) const SEGMENT_COLUMN: &str = "__dipper_segment";
+/// Column of [`Columns::Addressed`]: the row's number in its segment, UInt32.
+pub(crate) const ROW_COLUMN: &str = "__dipper_row";
+
+/// Which columns a query sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// Those of the definition.
+    Visible,
+    /// Hidden ones, too.
+    All,
+    /// All, and behind them where each row is: [`SEGMENT_COLUMN`], [`ROW_COLUMN`].
+    Addressed,
+}
+
+/// One snapshot of a native table.
+#[derive(Debug)]
+pub(crate) struct NativeProvider {
+    name: String,
+    table: Table,
+    state: Arc<TableState>,
+    readers: Arc<Readers>,
+    /// What a statement that changes rows is restricted to.
+    changed: Option<ChangedTable>,
+    schema: SchemaRef,
+}
+
+impl NativeProvider {
+    pub(crate) fn new(
+        name: &str,
+        table: Table,
+        state: Arc<TableState>,
+        readers: Arc<Readers>,
+        columns: Columns,
+        changed: Option<&ChangedTable>,
+    ) -> Self {
+        let mut fields: Vec<Field> = (state.schema().columns.iter())
+            .filter(|c| columns != Columns::Visible || !c.hidden)
+            .map(super::field)
+            .collect();
+        if columns == Columns::Addressed {
+            fields.push(Field::new(SEGMENT_COLUMN, DataType::UInt32, false));
+            fields.push(Field::new(ROW_COLUMN, DataType::UInt32, false));
+        }
+        let (name, changed) = (name.to_string(), changed.cloned());
+        NativeProvider { name, table, state, readers, changed, schema: Arc::new(Schema::new(fields)) }
+    }
+
+    pub(super) fn definition(&self) -> &Arc<TableSchema> {
+        self.state.schema()
+    }
+}
+
+#[async_trait]
+impl TableProvider for NativeProvider {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Filters choose partitions and buckets when the scan is planned; they reach its rows later and exactly as
+    /// physical expressions.
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let (partitions, after) = self.changed.as_ref().map_or((&[][..], 0), |c| (&c.partitions[..], c.after));
+        let wanted = prune::tablets(&self.state, partitions, filters).map_err(EngineError::into_datafusion)?;
+        let spec =
+            NativeScanSpec::new(&self.name, &self.table, &self.state, &self.readers, &self.schema, &wanted, after);
+        let workers = state.config().target_partitions();
+        Ok(Arc::new(NativeScanExec::new(Arc::new(spec), projection, limit, workers)))
+    }
+}

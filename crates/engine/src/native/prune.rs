@@ -1,0 +1,277 @@
+//! What a scan need not read: partitions and buckets by the filters of the plan, row groups by their statistics.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::physical_expr::utils::conjunction_opt;
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use datafusion::physical_plan::PhysicalExpr;
+use dipper_store::route::{Buckets, Constraint, Router};
+use dipper_store::segment::{ObjectReader, ZoneStats};
+use dipper_store::table::TableState;
+use dipper_store::table::data::Tablet;
+use dipper_store::table::schema::{ColumnId, PartitionId, TableSchema};
+
+use parquet::bloom_filter::Sbbf;
+
+use crate::error::{EngineError, Result};
+
+/// Tablets that a scan reads.
+#[derive(Debug)]
+pub(super) struct Tablets(HashMap<PartitionId, Buckets>);
+
+impl Tablets {
+    pub(super) fn contains(&self, tablet: Tablet) -> bool {
+        self.0.get(&tablet.partition).is_some_and(|buckets| buckets.contains(tablet.bucket))
+    }
+}
+
+/// The tablets that can hold rows which pass all filters, of the partitions with these names (all if there are none).
+pub(super) fn tablets(state: &TableState, names: &[String], filters: &[Expr]) -> Result<Tablets> {
+    let schema = state.schema();
+    let partitions: Vec<_> = state.partitions().cloned().collect();
+    let router = match names.is_empty() {
+        true => Router::try_new(schema, &partitions),
+        false => Router::try_named(schema, &partitions, names, false),
+    };
+    let mut known: Vec<Known> = Vec::new();
+    for filter in filters {
+        learn(state, filter, &mut known);
+    }
+    let constraints = known.into_iter().map(Known::constraint).collect::<Result<Vec<_>>>()?;
+    Ok(Tablets(router?.prune(&constraints)?.into_iter().collect()))
+}
+
+/// What the filters say about one column.
+#[derive(Debug)]
+struct Known {
+    column: ColumnId,
+    values: Option<Vec<ScalarValue>>,
+    lower: Bound<ScalarValue>,
+    upper: Bound<ScalarValue>,
+}
+
+impl Known {
+    fn constraint(self) -> Result<Constraint> {
+        let array = |v: ScalarValue| v.to_array().map_err(EngineError::from);
+        let bound = |b: Bound<ScalarValue>| -> Result<Bound<ArrayRef>> {
+            Ok(match b {
+                Bound::Included(v) => Bound::Included(array(v)?),
+                Bound::Excluded(v) => Bound::Excluded(array(v)?),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        Ok(match self.values {
+            Some(values) => Constraint::values(self.column, ScalarValue::iter_to_array(values)?),
+            None => Constraint::range(self.column, bound(self.lower)?, bound(self.upper)?),
+        })
+    }
+}
+
+/// Takes from a conjunction what is said about single columns; what is not understood says nothing.
+fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            learn(state, left, known);
+            learn(state, right, known);
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (column, value, op) = match (left.as_ref(), right.as_ref()) {
+                (Expr::Column(c), Expr::Literal(v, _)) => (c, v, *op),
+                (Expr::Literal(v, _), Expr::Column(c)) => match op.swap() {
+                    Some(op) => (c, v, op),
+                    None => return,
+                },
+                _ => return,
+            };
+            let Some(entry) = entry(state, column, value, known) else { return };
+            let value = value.clone();
+            match op {
+                Operator::Eq => meet(entry, vec![value]),
+                Operator::Gt => raise(&mut entry.lower, Bound::Excluded(value)),
+                Operator::GtEq => raise(&mut entry.lower, Bound::Included(value)),
+                Operator::Lt => cut(&mut entry.upper, Bound::Excluded(value)),
+                Operator::LtEq => cut(&mut entry.upper, Bound::Included(value)),
+                _ => {}
+            }
+        }
+        Expr::Between(between) if !between.negated => {
+            if let (Expr::Column(c), Expr::Literal(low, _), Expr::Literal(high, _)) =
+                (between.expr.as_ref(), between.low.as_ref(), between.high.as_ref())
+            {
+                if let Some(entry) = entry(state, c, low, known) {
+                    raise(&mut entry.lower, Bound::Included(low.clone()));
+                }
+                if let Some(entry) = entry(state, c, high, known) {
+                    cut(&mut entry.upper, Bound::Included(high.clone()));
+                }
+            }
+        }
+        Expr::InList(list) if !list.negated => {
+            let Expr::Column(c) = list.expr.as_ref() else { return };
+            let mut values = Vec::with_capacity(list.list.len());
+            for item in &list.list {
+                let Expr::Literal(v, _) = item else { return };
+                if entry(state, c, v, known).is_none() {
+                    return;
+                }
+                values.push(v.clone());
+            }
+            if let Some(entry) = values.first().cloned().and_then(|v| entry(state, c, &v, known)) {
+                meet(entry, values);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The entry of a column that is compared with a value of its own type.
+fn entry<'a>(
+    state: &TableState,
+    column: &Column,
+    value: &ScalarValue,
+    known: &'a mut Vec<Known>,
+) -> Option<&'a mut Known> {
+    let schema = state.schema();
+    let found = schema.columns.iter().find(|c| c.name == column.name)?;
+    if value.is_null() || value.data_type() != found.data_type.to_arrow() {
+        return None;
+    }
+    let at = known.iter().position(|k| k.column == found.id).unwrap_or_else(|| {
+        known.push(Known { column: found.id, values: None, lower: Bound::Unbounded, upper: Bound::Unbounded });
+        known.len() - 1
+    });
+    known.get_mut(at)
+}
+
+fn meet(entry: &mut Known, values: Vec<ScalarValue>) {
+    entry.values = Some(match entry.values.take() {
+        None => values,
+        Some(before) => before.into_iter().filter(|v| values.contains(v)).collect(),
+    });
+    // An empty set has no type; one value that cannot be is as good: the plan's filter decides.
+    if entry.values.as_ref().is_some_and(Vec::is_empty) {
+        entry.values = None;
+    }
+}
+
+fn raise(bound: &mut Bound<ScalarValue>, new: Bound<ScalarValue>) {
+    let higher = match (value(bound), value(&new)) {
+        (Some(old), Some(new)) => new > old,
+        _ => true,
+    };
+    if higher {
+        *bound = new;
+    }
+}
+
+fn cut(bound: &mut Bound<ScalarValue>, new: Bound<ScalarValue>) {
+    let lower = match (value(bound), value(&new)) {
+        (Some(old), Some(new)) => new < old,
+        _ => true,
+    };
+    if lower {
+        *bound = new;
+    }
+}
+
+fn value(bound: &Bound<ScalarValue>) -> Option<&ScalarValue> {
+    match bound {
+        Bound::Included(v) | Bound::Excluded(v) => Some(v),
+        Bound::Unbounded => None,
+    }
+}
+
+/// Leaves out row groups whose bounds say that no row passes.
+#[derive(Debug)]
+pub(super) struct GroupPruner {
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// The scan's output, which the filter's columns are of.
+    schema: SchemaRef,
+    /// Dynamic filters change while the scan runs: the predicate is made anew when they do.
+    made: Option<(u64, Option<PruningPredicate>)>,
+}
+
+impl GroupPruner {
+    pub(super) fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
+        GroupPruner { filter: conjunction_opt(predicates.iter().cloned()), schema: Arc::clone(schema), made: None }
+    }
+
+    /// Whether a row group can have rows that pass.
+    pub(super) fn keeps(&mut self, reader: &ObjectReader, group: usize, definition: &TableSchema) -> Result<bool> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let generation = snapshot_generation(filter);
+        if self.made.as_ref().is_none_or(|(made, _)| *made != generation) {
+            // What cannot be put as a question about bounds prunes nothing.
+            let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
+            let predicate = builder.try_build(Arc::clone(filter)).ok();
+            self.made = Some((generation, predicate.filter(|p| !p.always_true())));
+        }
+        let Some((_, Some(predicate))) = &self.made else { return Ok(true) };
+        let bounds = GroupBounds { reader, group, definition };
+        Ok(predicate.prune(&bounds)?.first().copied().unwrap_or(true))
+    }
+}
+
+/// One row group's statistics as the pruning predicate asks for them.
+struct GroupBounds<'a> {
+    reader: &'a ObjectReader,
+    group: usize,
+    definition: &'a TableSchema,
+}
+
+impl GroupBounds<'_> {
+    fn stats(&self, column: &Column) -> Option<ZoneStats> {
+        let column = self.definition.columns.iter().find(|c| c.name == column.name)?;
+        self.reader.group_stats(self.group..self.group + 1, column).ok()
+    }
+}
+
+impl PruningStatistics for GroupBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        1
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        Some(Arc::new(self.stats(column)?.nulls))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        Some(Arc::new(UInt64Array::from(vec![self.reader.group_rows(self.group) as u64])))
+    }
+
+    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        let column = self.definition.columns.iter().find(|c| c.name == column.name)?;
+        let bloom = self.reader.bloom(self.group, column.id).ok()??;
+        values.iter().all(|v| excludes(&bloom, v)).then(|| BooleanArray::from(vec![false]))
+    }
+}
+
+/// Whether a column with this filter surely does not have the value. Integers are hashed as Parquet stores them.
+fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Int8(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int16(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v)) => !bloom.check(v),
+        ScalarValue::Int64(Some(v)) | ScalarValue::TimestampMicrosecond(Some(v), _) => !bloom.check(v),
+        ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)) => {
+            !bloom.check(&v.as_str())
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,96 @@
+//! What a process keeps of its native tables: handles, open objects, and how loads of any kind are published.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dipper_store::catalog::TableId;
+use dipper_store::mow;
+use dipper_store::segment::{PageCache, Readers};
+use dipper_store::table::data::DataObject;
+use dipper_store::table::schema::Model;
+use dipper_store::table::{Deletes, Rowset, Table, TableState};
+use object_store::ObjectStore;
+use parking_lot::Mutex;
+
+use crate::error::Result;
+
+/// One part in so many of the cache keeps footers and indexes.
+const OPEN_SHARE: usize = 4;
+
+/// Open tables by id, and what they share.
+#[derive(Debug)]
+pub struct NativeTables {
+    store: Arc<dyn ObjectStore>,
+    open: Mutex<HashMap<TableId, Table>>,
+    readers: Arc<Readers>,
+}
+
+impl NativeTables {
+    /// Keeps unpacked pages and open objects in `cache_bytes`.
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache_bytes: usize) -> Self {
+        let open_bytes = cache_bytes / OPEN_SHARE;
+        let pages = PageCache::new(cache_bytes - open_bytes);
+        let readers = Arc::new(Readers::new(Arc::clone(&store), pages, open_bytes));
+        NativeTables { store, open: Mutex::default(), readers }
+    }
+
+    /// Where tables are.
+    pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// Open objects, shared by all queries.
+    pub(crate) fn readers(&self) -> &Arc<Readers> {
+        &self.readers
+    }
+
+    /// The table's handle. Two callers at once may both read the chain; one handle is kept.
+    ///
+    /// # Errors
+    /// The chain cannot be read.
+    pub async fn get(&self, id: TableId) -> Result<Table> {
+        if let Some(table) = self.open.lock().get(&id) {
+            return Ok(table.clone());
+        }
+        let table = Table::open(Arc::clone(&self.store), id).await?;
+        Ok(self.open.lock().entry(id).or_insert(table).clone())
+    }
+
+    /// Puts a table that was just made.
+    pub(crate) fn insert(&self, table: Table) {
+        self.open.lock().insert(table.id(), table);
+    }
+
+    /// Forgets a table that was dropped.
+    pub(crate) fn forget(&self, id: TableId) {
+        self.open.lock().remove(&id);
+    }
+
+    /// Commits a load; UNIQUE tables find out which rows it replaces.
+    ///
+    /// # Errors
+    /// As of [`Table::publish`] and [`Table::publish_replacing`].
+    pub async fn publish(&self, table: &Table, rowset: Rowset) -> Result<Arc<TableState>> {
+        if table.snapshot().schema().model != Model::Unique {
+            return Ok(table.publish(rowset).await?);
+        }
+        let own = rowset.objects.clone();
+        Ok(table.publish_replacing(rowset, |state, after| self.replaced(table, own.clone(), state, after)).await?)
+    }
+
+    /// Rows that go because of a load, among those that came in after a commit.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn replaced(
+        &self,
+        table: &Table,
+        own: Vec<Arc<DataObject>>,
+        state: Arc<TableState>,
+        after: u64,
+    ) -> Result<Deletes> {
+        let path = |object| table.data_path(object);
+        let old = state.segments_added_after(after);
+        Ok(mow::replaced(&self.readers, &path, state.schema(), &own, old).await?)
+    }
+}

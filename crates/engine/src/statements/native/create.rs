@@ -1,0 +1,416 @@
+//! CREATE TABLE of native tables.
+
+use std::collections::BTreeMap;
+
+use dipper_sql::statement::{
+    ColumnDef, CreateTable, DistributionClause, IndexDef, Model, Name, ObjectKind, PartitionClause, PartitionExpr,
+    PartitionKind,
+};
+use dipper_store::catalog::{CatalogChange, OnExists, TableDef, TableId};
+use dipper_store::table::Table;
+use dipper_store::table::schema::{
+    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Index, Partition, PartitionBy, SEQUENCE,
+    TableColumn, TableSchema,
+};
+use dipper_store::types::SqlType;
+
+use super::{partitions, rules};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query;
+use crate::result::{Done, Outcome};
+use crate::session::Session;
+use crate::statements::{ddl, qualified};
+
+/// Name of the only partition of a table without partitions is the table's own, as in Doris.
+pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
+    Partition {
+        id: 0,
+        name: table.to_string(),
+        bounds: Bounds::All,
+        buckets,
+        temporary: false,
+        properties: BTreeMap::new(),
+    }
+}
+
+pub(in crate::statements) async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Outcome> {
+    let (database, name) = qualified(session, &create.name)?;
+    if create.temporary {
+        return Err(EngineError::unsupported("CREATE TEMPORARY TABLE; create a table and drop it"));
+    }
+    if let Some((rollup, _)) = create.rollups.first() {
+        return Err(EngineError::unsupported(format!(
+            "ROLLUP {rollup}: rollups are not supported yet; leave them out"
+        )));
+    }
+    let engine = create.engine.as_deref().unwrap_or("OLAP");
+    if !["olap", "innodb", "myisam", "starrocks", "dipper"].contains(&engine.to_lowercase().as_str()) {
+        return Err(EngineError::unsupported(format!(
+            "ENGINE={engine}; native tables are ENGINE=OLAP, tables over files are created with STORED AS ... LOCATION"
+        )));
+    }
+    let before = session.engine.catalog.refresh().await?;
+    if before.table(&database, &name).is_some() {
+        if create.if_not_exists {
+            session.note(1050, format!("Table '{name}' already exists"));
+            return Ok(Outcome::ok());
+        }
+        return Err(EngineError::new(ErrorKind::TableExists, format!("Table '{database}.{name}' already exists")));
+    }
+    let mut create = std::borrow::Cow::Borrowed(create);
+    if let Some(source) = &create.query {
+        if create.columns.is_empty() {
+            let columns = columns_of_query(session, source, &create.column_names).await?;
+            create.to_mut().columns = columns;
+        } else {
+            return Err(EngineError::invalid(
+                "CREATE TABLE ... AS SELECT takes its columns' types from the query; name columns without types, or CREATE and INSERT",
+            ));
+        }
+    }
+    let (definition, partitions) = definition(session, &name, &create)?;
+    make(session, &database, &name, definition, partitions, create.if_not_exists).await?;
+    let Some(source) = &create.query else { return Ok(Outcome::ok()) };
+    let filled = super::insert::fill(session, &database, &name, source).await;
+    if filled.is_err() {
+        let names = [Name(vec![database, name])];
+        ddl::drop(session, ObjectKind::Table, &names, true).await?;
+    }
+    Ok(Outcome::Done(Done { affected_rows: filled?, info: String::new() }))
+}
+
+/// CREATE TABLE ... LIKE.
+pub(in crate::statements) async fn create_like(
+    session: &mut Session,
+    name: &Name,
+    like: &Name,
+    if_not_exists: bool,
+) -> Result<Outcome> {
+    let (database, table) = qualified(session, name)?;
+    let (source_database, source) = ddl::table_named(session, like).await?;
+    if !source.is_native() {
+        return Err(EngineError::unsupported(format!(
+            "CREATE TABLE LIKE '{source_database}.{}' would make two tables over the same files; SHOW CREATE TABLE prints a definition to copy",
+            source.name
+        )));
+    }
+    let state = session.engine.native.get(source.id).await?.refresh().await?;
+    let definition = TableSchema { version: 1, ..state.schema().as_ref().clone() };
+    let partitions = (state.partitions())
+        .filter(|p| !p.temporary)
+        .map(|p| match p.bounds {
+            Bounds::All => only_partition(&table, p.buckets),
+            _ => p.as_ref().clone(),
+        })
+        .collect();
+    make(session, &database, &table, definition, partitions, if_not_exists).await?;
+    Ok(Outcome::ok())
+}
+
+/// The table's chain first, then its name in the catalog.
+async fn make(
+    session: &Session,
+    database: &str,
+    name: &str,
+    definition: TableSchema,
+    partitions: Vec<Partition>,
+    if_not_exists: bool,
+) -> Result<()> {
+    let on_exists = if if_not_exists { OnExists::Keep } else { OnExists::Fail };
+    let change = CatalogChange::create(database, name, TableDef::Native, on_exists);
+    let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
+    let id: TableId = *id;
+    if session.engine.catalog.snapshot().database(database).is_none() && database != crate::session::DEFAULT_DATABASE {
+        return Err(session.engine.catalog.snapshot().no_database(database).into());
+    }
+    let native = &session.engine.native;
+    let table = Table::create(std::sync::Arc::clone(native.store()), id, definition, partitions).await?;
+    if let Err(e) = ddl::commit(session, database, vec![change]).await {
+        table.tombstone().await?;
+        return Err(e);
+    }
+    let kept = session.engine.catalog.snapshot().table(database, name).is_some_and(|t| t.id == id);
+    match kept {
+        true => native.insert(table),
+        // IF NOT EXISTS, and another session was first.
+        false => table.tombstone().await?,
+    }
+    Ok(())
+}
+
+/// Columns with the types that a query gives; strings become VARCHAR keys where they are first, as in Doris.
+async fn columns_of_query(
+    session: &Session,
+    source: &dipper_sql::statement::QueryText,
+    names: &[String],
+) -> Result<Vec<ColumnDef>> {
+    let context = session.query_context().await?;
+    let planned = query::plan(&context, source, None).await?;
+    let columns = planned.columns();
+    if !names.is_empty() && names.len() != columns.len() {
+        return Err(EngineError::invalid(format!(
+            "CREATE TABLE names {} columns, the query gives {}",
+            names.len(),
+            columns.len()
+        )));
+    }
+    (columns.into_iter().enumerate())
+        .map(|(i, column)| {
+            let text = crate::info_schema::types::type_text(&column.field);
+            let mut data_type = dipper_sql::parser::parse_type(&text)?;
+            if i == 0 && data_type == SqlType::String {
+                data_type = SqlType::Varchar(Some(65533));
+            }
+            Ok(ColumnDef {
+                name: names.get(i).cloned().unwrap_or(column.name),
+                data_type,
+                comment: None,
+                not_null: !column.field.is_nullable(),
+                key: false,
+                aggregate: None,
+                auto_increment: None,
+                default: None,
+                on_update: None,
+            })
+        })
+        .collect()
+}
+
+/// What a statement defines.
+pub(super) fn definition(
+    session: &mut Session,
+    table: &str,
+    create: &CreateTable,
+) -> Result<(TableSchema, Vec<Partition>)> {
+    let mut columns: Vec<TableColumn> = (create.columns.iter().zip(0..)).map(|(c, id)| column(c, id)).collect();
+    let (model, keys) = key(create, &columns)?;
+    for c in &mut columns[..keys] {
+        if create.key.as_ref().is_some_and(|k| k.primary) {
+            c.nullable = false;
+        }
+    }
+    let mut properties: BTreeMap<String, String> = create.properties.iter().cloned().collect();
+    let mut next_column = columns.len() as u32;
+    let mut sequence = None;
+    if model == Model::Unique {
+        let mut hide = |name: &str, data_type: SqlType, nullable: bool, default: Option<&str>| {
+            let id = next_column;
+            next_column += 1;
+            columns.push(TableColumn {
+                id,
+                name: name.into(),
+                data_type,
+                nullable,
+                aggregate: None,
+                default: default.map(|d| DefaultValue::Literal(Some(d.into()))),
+                auto_increment: None,
+                on_update: None,
+                comment: None,
+                hidden: true,
+                added_default: None,
+            });
+            id
+        };
+        hide(DELETE_SIGN, SqlType::TinyInt, false, Some("0"));
+        if let Some(data_type) = properties.get("function_column.sequence_type") {
+            sequence = Some(hide(SEQUENCE, dipper_sql::parser::parse_type(data_type)?, true, None));
+        }
+        if let Some(name) = properties.get("function_column.sequence_col") {
+            sequence = Some(named(&columns, name)?.id);
+        }
+        if properties.get("enable_unique_key_merge_on_write").is_some_and(|v| v.eq_ignore_ascii_case("false")) {
+            session.note(1105, "enable_unique_key_merge_on_write = false: UNIQUE tables are always merge-on-write");
+            properties.remove("enable_unique_key_merge_on_write");
+        }
+    }
+    let partition_by = create.partition_by.as_ref().map(|p| partition_by(p, &columns)).transpose()?;
+    let (distribution, buckets) = distribution(create.distribution.as_ref(), model, &columns[..keys], &columns)?;
+    let indexes =
+        (create.indexes.iter().filter_map(|i| index(session, i, &columns).transpose())).collect::<Result<Vec<_>>>()?;
+    let definition = TableSchema {
+        version: 1,
+        columns,
+        model,
+        keys,
+        sequence,
+        partition_by,
+        distribution,
+        buckets,
+        indexes,
+        properties,
+        comment: create.comment.clone(),
+        next_column,
+    };
+    super::properties::check(session, &definition, create.properties.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
+    if !create.sort_key.is_empty() {
+        let key: Vec<String> = definition.key_columns().iter().map(|c| c.name.to_lowercase()).collect();
+        let wanted: Vec<String> = create.sort_key.iter().map(|c| c.to_lowercase()).collect();
+        if !key.starts_with(&wanted) {
+            return Err(EngineError::unsupported(format!(
+                "ORDER BY / CLUSTER BY ({}): rows are sorted by the key ({}); another order is not supported yet",
+                create.sort_key.join(", "),
+                key.join(", ")
+            )));
+        }
+    }
+    rules::check(&definition)?;
+    for c in &definition.columns {
+        super::insert::default_value(c, &super::insert::Now::of(session))?;
+    }
+    let partitions = match &create.partition_by {
+        None => vec![only_partition(table, partitions::bucket_count(&definition, None))],
+        Some(clause) => partitions::initial(&definition, clause)?,
+    };
+    Ok((definition, partitions))
+}
+
+pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
+    TableColumn {
+        id,
+        name: c.name.clone(),
+        data_type: match &c.data_type {
+            SqlType::Char(None) => SqlType::Char(Some(1)),
+            SqlType::Varchar(None) => SqlType::Varchar(Some(65533)),
+            other => other.clone(),
+        },
+        nullable: !c.not_null,
+        aggregate: c.aggregate,
+        default: c.default.clone(),
+        auto_increment: c.auto_increment,
+        on_update: c.on_update,
+        comment: c.comment.clone(),
+        hidden: false,
+        added_default: None,
+    }
+}
+
+pub(super) fn named<'a>(columns: &'a [TableColumn], name: &str) -> Result<&'a TableColumn> {
+    columns.iter().find(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let near = crate::near::closest(name, columns.iter().map(|c| c.name.as_str()));
+        let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+        EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}'{hint}"))
+    })
+}
+
+/// Model and number of key columns.
+fn key(create: &CreateTable, columns: &[TableColumn]) -> Result<(Model, usize)> {
+    if let Some(clause) = &create.key {
+        for (i, name) in clause.columns.iter().enumerate() {
+            named(columns, name)?;
+            let found = &columns[i].name;
+            if !found.eq_ignore_ascii_case(name) {
+                return Err(EngineError::invalid(format!(
+                    "Key columns should be a ordered prefix of the schema. KeyColumns[{i}] (starts from zero) is {name}, but corresponding column is {found} in the previous columns declaration."
+                )));
+            }
+        }
+        return Ok((clause.model, clause.columns.len()));
+    }
+    let marked = create.columns.iter().take_while(|c| c.key).count();
+    if let Some(late) = create.columns[marked..].iter().find(|c| c.key) {
+        return Err(EngineError::invalid(format!(
+            "Key columns should be a ordered prefix of the schema: {} follows a column that is no key",
+            late.name
+        )));
+    }
+    if let Some(first) = columns.iter().position(|c| c.aggregate.is_some()) {
+        return Ok((Model::Aggregate, first));
+    }
+    if marked > 0 {
+        return Ok((Model::Duplicate, marked));
+    }
+    // Doris: the first three columns or 36 bytes, and nothing behind a VARCHAR.
+    let mut keys = 0;
+    let mut bytes = 0;
+    for c in columns.iter().take(3) {
+        let width = match &c.data_type {
+            SqlType::Boolean | SqlType::TinyInt => 1,
+            SqlType::SmallInt => 2,
+            SqlType::Int | SqlType::Date => 4,
+            SqlType::BigInt | SqlType::UnsignedBigInt | SqlType::DateTime(_) | SqlType::Time(_) => 8,
+            SqlType::LargeInt | SqlType::Decimal(..) => 16,
+            SqlType::Char(n) | SqlType::Varchar(n) => n.unwrap_or(1) as usize,
+            _ => break,
+        };
+        bytes += width;
+        let varchar = matches!(c.data_type, SqlType::Varchar(_));
+        if bytes > 36 && keys > 0 && !varchar {
+            break;
+        }
+        keys += 1;
+        if bytes >= 36 || varchar {
+            break;
+        }
+    }
+    if keys == 0 {
+        return Err(EngineError::invalid(format!(
+            "the first column, {} {}, cannot be a key column; put another first, or name DUPLICATE KEY(...)",
+            columns.first().map_or("", |c| &c.name),
+            columns.first().map_or(String::new(), |c| c.data_type.to_string()),
+        )));
+    }
+    Ok((Model::Duplicate, keys))
+}
+
+fn partition_by(clause: &PartitionClause, columns: &[TableColumn]) -> Result<PartitionBy> {
+    let ids = clause.by.iter().map(|e| Ok(named(columns, e.column())?.id)).collect::<Result<Vec<_>>>()?;
+    let auto = match (&clause.by[..], clause.auto) {
+        (_, false) => None,
+        ([PartitionExpr::DateTrunc { unit, .. }], true) => Some(AutoPartition::DateTrunc(unit.clone())),
+        (_, true) if clause.kind == PartitionKind::List => Some(AutoPartition::Value),
+        _ => {
+            return Err(EngineError::invalid("AUTO PARTITION BY RANGE needs date_trunc(column, 'unit') of one column"));
+        }
+    };
+    Ok(PartitionBy { kind: clause.kind, columns: ids, auto })
+}
+
+/// Distribution and the number of buckets, `None` for AUTO.
+pub(super) fn distribution(
+    clause: Option<&DistributionClause>,
+    model: Model,
+    keys: &[TableColumn],
+    columns: &[TableColumn],
+) -> Result<(Distribution, Option<u32>)> {
+    let Some(clause) = clause else {
+        // Doris refuses a UNIQUE table without DISTRIBUTED BY; MySQL's statements never have one.
+        return Ok(match model {
+            Model::Duplicate => (Distribution::Random, None),
+            _ => (Distribution::Hash(keys.iter().map(|c| c.id).collect()), None),
+        });
+    };
+    let distribution = match &clause.hash {
+        None => Distribution::Random,
+        Some(names) => Distribution::Hash(names.iter().map(|n| Ok(named(columns, n)?.id)).collect::<Result<Vec<_>>>()?),
+    };
+    Ok((distribution, clause.buckets))
+}
+
+/// The index, if it is one that acts; an error for one that users would miss.
+pub(super) fn index(session: &mut Session, index: &IndexDef, columns: &[TableColumn]) -> Result<Option<Index>> {
+    let name = index.name.clone().unwrap_or_else(|| index.columns.join("_"));
+    let ids = index.columns.iter().map(|n| Ok(named(columns, n)?.id)).collect::<Result<Vec<_>>>()?;
+    if index.unique {
+        return Err(EngineError::unsupported(format!(
+            "UNIQUE index {name}: only the table's key is unique; declare it as PRIMARY KEY or UNIQUE KEY(...)"
+        )));
+    }
+    let kind = match index.using.as_deref() {
+        Some("BLOOM_FILTER") => "bloom_filter".to_string(),
+        // MySQL's indexes make queries faster, not different: zone maps serve them.
+        None | Some("BTREE" | "HASH") => {
+            session.note(1105, format!("index {name}: zone maps are kept for every column; no other index is made"));
+            return Ok(None);
+        }
+        Some(other) => {
+            return Err(EngineError::unsupported(format!("index {name}: {other} indexes are not supported yet")));
+        }
+    };
+    Ok(Some(Index {
+        name,
+        columns: ids,
+        kind,
+        properties: index.properties.iter().cloned().collect(),
+        comment: index.comment.clone(),
+    }))
+}

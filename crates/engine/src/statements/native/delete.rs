@@ -1,0 +1,163 @@
+//! DELETE: the rows that the condition finds get bits in their segments' delete vectors.
+
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt32Type;
+use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::execute_stream;
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Delete, QueryText};
+use dipper_store::table::data::{Rows, SegmentId};
+use dipper_store::table::schema::Model;
+use dipper_store::table::{Deletes, TableState};
+use futures::StreamExt;
+use roaring::RoaringBitmap;
+use sqlparser::ast;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::{self, ROW_COLUMN, SEGMENT_COLUMN};
+use crate::query::{self, ChangedTable, QueryContext};
+use crate::result::{Done, Outcome};
+use crate::session::Session;
+use crate::statements::ddl;
+
+pub(in crate::statements) async fn delete(
+    session: &mut Session,
+    delete: &Delete,
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    let (database, table) = ddl::table_named(session, &delete.table).await?;
+    if !table.is_native() {
+        return Err(EngineError::unsupported(format!(
+            "DELETE FROM '{database}.{}': tables over files keep their rows; INSERT OVERWRITE replaces them",
+            table.name
+        )));
+    }
+    if delete.temporary {
+        return Err(EngineError::unsupported("DELETE of temporary partitions; drop or replace them"));
+    }
+    let handle = session.engine.native.get(table.id).await?;
+    let state = handle.refresh().await?;
+    keys_only(&state, &delete.source)?;
+    let partitions = super::partition_ids(&state, &delete.partitions)?;
+    let alias = delete.alias.clone().unwrap_or_else(|| delete.table.object().to_string());
+    let source = with_items(&delete.source, vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)])?;
+    let session_ref: &Session = session;
+    let found = handle.delete(partitions, |state, after| {
+        let (source, params) = (source.clone(), params.clone());
+        let changed = ChangedTable { id: table.id, partitions: delete.partitions.clone(), after };
+        async move { addresses(session_ref, changed, source, params, state).await }
+    });
+    let (_, affected_rows) = found.await?;
+    session.wrote();
+    Ok(Outcome::Done(Done { affected_rows, info: String::new() }))
+}
+
+/// A context in which the table's rows, as of `state`, have addresses.
+pub(super) async fn changing(
+    session: &Session,
+    changed: ChangedTable,
+    state: &Arc<TableState>,
+) -> Result<Arc<QueryContext>> {
+    let mut context = QueryContext::new(session, session.engine.catalog.refresh().await?);
+    context.snapshots.lock().insert(changed.id, Arc::clone(state));
+    context.changed = Some(changed);
+    Ok(Arc::new(context))
+}
+
+/// Rows of AGGREGATE tables are merged as they are read: a condition on their values is about no stored row.
+fn keys_only(state: &TableState, source: &QueryText) -> Result<()> {
+    let schema = state.schema();
+    if schema.model != Model::Aggregate {
+        return Ok(());
+    }
+    let values: Vec<&str> = schema.columns[schema.keys..].iter().map(|c| c.name.as_str()).collect();
+    let ast::SetExpr::Select(select) = source.ast.body.as_ref() else { return Ok(()) };
+    let Some(condition) = &select.selection else { return Ok(()) };
+    let mut wrong = None;
+    let _ = ast::visit_expressions(condition, |e| {
+        let name = match e {
+            ast::Expr::Identifier(i) => Some(&i.value),
+            ast::Expr::CompoundIdentifier(parts) => parts.last().map(|i| &i.value),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|n| values.iter().any(|v| v.eq_ignore_ascii_case(n))) {
+            wrong = Some(name.clone());
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    match wrong {
+        None => Ok(()),
+        Some(name) => Err(EngineError::invalid(format!(
+            "delete predicate on value column only supports Unique table with merge-on-write enabled and Duplicate table, but {name} is a value column of an AGGREGATE table"
+        ))),
+    }
+}
+
+/// The query with other select items.
+pub(super) fn with_items(source: &QueryText, items: Vec<ast::SelectItem>) -> Result<QueryText> {
+    let mut query = source.clone();
+    let ast::SetExpr::Select(select) = query.ast.body.as_mut() else {
+        return Err(EngineError::new(ErrorKind::Internal, "a DELETE or UPDATE without a SELECT"));
+    };
+    select.projection = items;
+    Ok(query)
+}
+
+pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {
+    let parts = vec![ast::Ident::with_quote('`', table), ast::Ident::with_quote('`', name)];
+    ast::SelectItem::UnnamedExpr(ast::Expr::CompoundIdentifier(parts))
+}
+
+/// Runs a query whose two columns are addresses.
+async fn addresses(
+    session: &Session,
+    changed: ChangedTable,
+    source: QueryText,
+    params: Vec<VarValue>,
+    state: Arc<TableState>,
+) -> Result<Deletes> {
+    let context = changing(session, changed, &state).await?;
+    let cpu = session.engine.cpu().clone();
+    query::on_cpu(&cpu, async move {
+        let planned = query::plan(&context, &source, Some(&params)).await?;
+        let physical = planned.physical().await?;
+        let mut stream = execute_stream(physical, planned.state.task_ctx())?;
+        let mut found = Addresses::new(&state);
+        while let Some(batch) = stream.next().await {
+            found.add(&batch.map_err(EngineError::from)?, 0);
+        }
+        Ok(found.rows())
+    })
+    .await
+}
+
+/// Collects addresses; a row that is found twice counts once.
+pub(super) struct Addresses {
+    ids: Vec<SegmentId>,
+    rows: Vec<RoaringBitmap>,
+}
+
+impl Addresses {
+    pub(super) fn new(state: &TableState) -> Self {
+        let ids: Vec<_> = native::by_age(state).iter().map(|s| s.id).collect();
+        Addresses { rows: vec![RoaringBitmap::new(); ids.len()], ids }
+    }
+
+    /// The columns `at` and `at + 1` are segments and rows. Returns for each row whether it is new.
+    pub(super) fn add(&mut self, batch: &RecordBatch, at: usize) -> Vec<bool> {
+        let segments = batch.column(at).as_primitive::<UInt32Type>();
+        let rows = batch.column(at + 1).as_primitive::<UInt32Type>();
+        segments.values().iter().zip(rows.values()).map(|(s, r)| self.rows[*s as usize].insert(*r)).collect()
+    }
+
+    /// Number of rows.
+    pub(super) fn len(&self) -> u64 {
+        self.rows.iter().map(RoaringBitmap::len).sum()
+    }
+
+    fn rows(self) -> Deletes {
+        self.ids.into_iter().zip(self.rows).filter(|(_, rows)| !rows.is_empty()).map(|(id, r)| (id, Rows(r))).collect()
+    }
+}

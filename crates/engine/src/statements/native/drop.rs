@@ -1,0 +1,24 @@
+//! The end of native tables: the name goes first, then the rows.
+
+use dipper_store::catalog::{CatalogState, TableId};
+
+use crate::error::Result;
+use crate::session::Session;
+
+/// Gives up the rows of native tables that a change of the catalog left without a name.
+pub(in crate::statements) async fn discard_missing(
+    session: &Session,
+    before: &CatalogState,
+    after: &CatalogState,
+) -> Result<()> {
+    let gone: Vec<TableId> = (before.tables())
+        .filter(|(_, t)| t.is_native() && after.table_by_id(t.id).is_none())
+        .map(|(_, t)| t.id)
+        .collect();
+    for id in gone {
+        // Open loads fail from here on; the objects are freed by vacuum.
+        session.engine.native.get(id).await?.tombstone().await?;
+        session.engine.native.forget(id);
+    }
+    Ok(())
+}

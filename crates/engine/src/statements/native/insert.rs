@@ -1,0 +1,477 @@
+//! INSERT into native tables: the query's batches as rows of the table, pushed into one load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{RecordBatchOptions, new_null_array};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use chrono::Offset;
+use datafusion::common::ScalarValue;
+use datafusion::physical_plan::execute_stream_partitioned;
+use dipper_load::{Load, LoadOptions, LoadTarget, PushReport};
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Insert, Name, QueryText, is_default};
+use dipper_store::catalog::Table as CatalogTable;
+use dipper_store::chain::TxnId;
+use dipper_store::sketch;
+use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
+use dipper_store::table::{Reads, Replace, Table, TableState};
+use dipper_store::types::SqlType;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use roaring::RoaringTreemap;
+use sqlparser::ast;
+use tokio::task::block_in_place;
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::native;
+use crate::query::{self, Planned};
+use crate::result::Done;
+use crate::session::Session;
+use crate::statements::ddl;
+use crate::statements::insert::{cast, check_width, no_column, twice};
+
+/// Where a column of the table gets its values.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Column of the query.
+    Query(usize),
+    /// The same for all rows.
+    Constant(ScalarValue),
+    /// Generated numbers.
+    AutoIncrement,
+}
+
+/// How batches of a query become rows of a table.
+#[derive(Debug)]
+pub(super) struct Shape {
+    definition: Arc<TableSchema>,
+    schema: SchemaRef,
+    sources: Vec<Source>,
+    /// Columns that the query has to give.
+    pub(super) wanted: usize,
+    strict: bool,
+}
+
+impl Shape {
+    /// `columns` are the names in the statement, empty when none are written: all that are visible.
+    pub(super) fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
+        let mut sources: Vec<Option<Source>> = vec![None; definition.columns.len()];
+        let mut wanted = 0;
+        let mut next = || {
+            wanted += 1;
+            Some(Source::Query(wanted - 1))
+        };
+        if columns.is_empty() {
+            for (source, column) in sources.iter_mut().zip(&definition.columns) {
+                if !column.hidden {
+                    *source = next();
+                }
+            }
+        }
+        for name in columns {
+            let i = (definition.columns.iter())
+                .position(|c| c.name.eq_ignore_ascii_case(name))
+                .ok_or_else(|| no_column(name, definition.columns.iter().map(|c| c.name.as_str())))?;
+            if sources[i].is_some() {
+                return Err(twice(name));
+            }
+            sources[i] = next();
+        }
+        let sources = (sources.into_iter().zip(&definition.columns))
+            .map(|(source, column)| source.map_or_else(|| omitted(column, now), Ok))
+            .collect::<Result<Vec<_>>>()?;
+        let nullable = |f: &FieldRef| f.as_ref().clone().with_nullable(true);
+        let schema = Arc::new(Schema::new(definition.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
+        Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict })
+    }
+
+    /// The columns that the query fills, in its order.
+    fn targets(&self) -> Vec<&TableColumn> {
+        let mut targets: Vec<(usize, &TableColumn)> = (self.sources.iter().zip(&self.definition.columns))
+            .filter_map(|(source, column)| match source {
+                Source::Query(at) => Some((*at, column)),
+                _ => None,
+            })
+            .collect();
+        targets.sort_by_key(|(at, _)| *at);
+        targets.into_iter().map(|(_, column)| column).collect()
+    }
+
+    /// A batch of the query as rows of the table. NOT NULL is checked by the load, which names the row, and fills in
+    /// AUTO_INCREMENT where it finds NULL.
+    fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let arrays = (self.sources.iter().zip(self.schema.fields()))
+            .map(|(source, field)| match source {
+                Source::Query(at) => cast(batch.column(*at), field, self.strict),
+                Source::Constant(value) => Ok(value.to_array_of_size(rows)?),
+                Source::AutoIncrement => Ok(new_null_array(field.data_type(), rows)),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|e| EngineError::invalid(e.to_string()))
+    }
+}
+
+/// The statement's time, for CURRENT_TIMESTAMP.
+#[derive(Debug, Clone)]
+pub(super) struct Now {
+    /// Wall clock in the session's zone, microseconds since 1970.
+    micros: i64,
+}
+
+impl Now {
+    pub(super) fn of(session: &Session) -> Self {
+        let now = chrono::Utc::now();
+        let zone = session.variables.time_zone();
+        let offset = match zone.parse::<chrono_tz::Tz>() {
+            Ok(zone) => now.with_timezone(&zone).offset().fix().local_minus_utc(),
+            // `SET time_zone` lets only offsets through beside names.
+            Err(_) => zone.parse::<chrono::FixedOffset>().map_or(0, |o| o.local_minus_utc()),
+        };
+        Now { micros: now.timestamp_micros() + i64::from(offset) * 1_000_000 }
+    }
+}
+
+/// The value of a column that the statement does not name.
+fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
+    if column.auto_increment.is_some() {
+        return Ok(Source::AutoIncrement);
+    }
+    if column.name == DELETE_SIGN {
+        return Ok(Source::Constant(ScalarValue::Int8(Some(0))));
+    }
+    match default_value(column, now)? {
+        Some(value) => Ok(Source::Constant(value)),
+        None => Err(EngineError {
+            code: 1364,
+            sqlstate: "HY000",
+            ..EngineError::invalid(format!(
+                "Field '{}' doesn't have a default value, and is NOT NULL; name it in the column list",
+                column.name
+            ))
+        }),
+    }
+}
+
+/// The column's default; `None` when it has none and NULL is not allowed.
+pub(super) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+    let data_type = column.data_type.to_arrow();
+    let typed = |value: ScalarValue| {
+        value.cast_to(&data_type).map_err(|_| {
+            EngineError::invalid(format!("column {}: the default {value} is no {}", column.name, column.data_type))
+        })
+    };
+    Ok(Some(match &column.default {
+        Some(DefaultValue::Literal(Some(text))) => typed(ScalarValue::Utf8(Some(text.clone())))?,
+        Some(DefaultValue::Literal(None)) => ScalarValue::try_from(&data_type)?,
+        None if column.nullable => ScalarValue::try_from(&data_type)?,
+        None => return Ok(None),
+        Some(DefaultValue::CurrentTimestamp(digits)) => {
+            let unit = 10_i64.pow(6 - u32::from((*digits).min(6)));
+            typed(ScalarValue::TimestampMicrosecond(Some(now.micros.div_euclid(unit) * unit), None))?
+        }
+        Some(DefaultValue::CurrentDate) => {
+            typed(ScalarValue::Date32(i32::try_from(now.micros.div_euclid(86_400_000_000)).ok()))?
+        }
+        Some(DefaultValue::Empty) => match column.data_type {
+            SqlType::Hll => ScalarValue::BinaryView(Some(sketch::HyperLogLog::new(14).to_bytes())),
+            _ => ScalarValue::BinaryView(Some(sketch::bitmap_to_bytes(&RoaringTreemap::new()))),
+        },
+    }))
+}
+
+/// A value as an expression of a query; NULL for what the table makes up itself.
+fn literal(value: &ScalarValue) -> Result<ast::Expr> {
+    let value = match value {
+        v if v.is_null() => ast::Value::Null,
+        v @ (ScalarValue::BinaryView(_) | ScalarValue::Binary(_)) => {
+            return Err(EngineError::unsupported(format!(
+                "DEFAULT of a {} column in VALUES; leave the column out",
+                v.data_type()
+            )));
+        }
+        v => {
+            let text = v
+                .to_array()
+                .map_err(EngineError::from)
+                .and_then(|a| array_value_to_string(&a, 0).map_err(|e| EngineError::invalid(e.to_string())))?;
+            ast::Value::SingleQuotedString(text)
+        }
+    };
+    Ok(ast::Expr::Value(value.into()))
+}
+
+/// The word DEFAULT for a column.
+pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
+    match omitted(column, now)? {
+        Source::Constant(value) => literal(&value),
+        Source::AutoIncrement | Source::Query(_) => Ok(ast::Expr::Value(ast::Value::Null.into())),
+    }
+}
+
+/// The value of ON UPDATE CURRENT_TIMESTAMP.
+pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
+    let stamped =
+        TableColumn { default: Some(DefaultValue::CurrentTimestamp(column.on_update.unwrap_or(0))), ..column.clone() };
+    default_expr(&stamped, now)
+}
+
+/// Puts the columns' defaults in the place of the word DEFAULT in rows of VALUES.
+fn with_defaults(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
+    let mut query = source.clone();
+    if let ast::SetExpr::Values(values) = query.ast.body.as_mut() {
+        for row in &mut values.rows {
+            for (expr, column) in row.iter_mut().zip(targets) {
+                if is_default(expr) {
+                    *expr = default_expr(column, now)?;
+                }
+            }
+        }
+    }
+    Ok(query)
+}
+
+/// INSERT INTO and INSERT OVERWRITE.
+pub(in crate::statements) async fn insert(
+    session: &mut Session,
+    database: &str,
+    table: &CatalogTable,
+    insert: &Insert,
+    params: Vec<VarValue>,
+    strict: bool,
+) -> Result<Done> {
+    if !insert.on_duplicate.is_empty() {
+        return Err(EngineError::unsupported(
+            "ON DUPLICATE KEY UPDATE: a UNIQUE table takes the new row; to keep columns, name only those that change under SET enable_unique_key_partial_update = true",
+        ));
+    }
+    let handle = session.engine.native.get(table.id).await?;
+    let context = session.query_context().await?;
+    let state = native::snapshot(&context, table.id).await?;
+    let definition = Arc::clone(state.schema());
+    let now = Now::of(session);
+    if let Some(sequence) = definition.sequence.and_then(|id| definition.position(id)) {
+        let column = &definition.columns[sequence];
+        let named = match insert.columns.is_empty() {
+            true => !column.hidden,
+            false => insert.columns.iter().any(|c| c.eq_ignore_ascii_case(&column.name)),
+        };
+        if !named && column.default.is_none() && session.variables.flag("require_sequence_in_insert") {
+            return Err(EngineError::invalid(format!(
+                "Table {} has sequence column, need to specify the sequence column",
+                table.name
+            )));
+        }
+    }
+    let shape = Shape::try_new(&definition, &insert.columns, &now, strict)?;
+    let source = with_defaults(&insert.source, &shape.targets(), &now)?;
+    let names: Vec<String> = insert.partition.iter().map(|(name, _)| name.clone()).collect();
+    let mut target = Target::new(handle, Arc::clone(&state), shape);
+    if insert.overwrite {
+        target.replaces = match names.is_empty() {
+            true => Replace::All,
+            false => Replace::Partitions(super::partition_ids(&state, &names)?),
+        };
+    }
+    target.partitions = names;
+    target.temporary = insert.temporary;
+    target.max_filter_ratio = match strict {
+        true => 0.0,
+        false => session.variables.get("insert_max_filter_ratio").and_then(|v| v.parse().ok()).unwrap_or(1.0),
+    };
+    let txn = target.txn;
+    let label = insert.label.clone().unwrap_or_else(|| format!("insert_{txn}"));
+    if insert.label.is_some() {
+        target.label = Some(label.clone());
+    }
+    let engine = Arc::clone(&session.engine);
+    let cpu = session.engine.cpu().clone();
+    let written = query::on_cpu(&cpu, async move {
+        let planned = query::plan(&context, &source, Some(&params)).await?;
+        run(&engine, planned, target).await
+    })
+    .await?;
+    let (rows, filtered) = (written.rows, written.rejected);
+    for reason in written.reasons {
+        session.warn(1366, reason);
+    }
+    let info =
+        format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
+    Ok(Done { affected_rows: rows, info })
+}
+
+/// Fills a table that was just made with the rows of a query.
+pub(super) async fn fill(session: &Session, database: &str, name: &str, source: &QueryText) -> Result<u64> {
+    let (_, table) = ddl::table_named(session, &Name(vec![database.into(), name.into()])).await?;
+    let handle = session.engine.native.get(table.id).await?;
+    let context = session.query_context().await?;
+    let state = native::snapshot(&context, table.id).await?;
+    let shape = Shape::try_new(state.schema(), &[], &Now::of(session), true)?;
+    let target = Target::new(handle, state, shape);
+    let (engine, source) = (Arc::clone(&session.engine), source.clone());
+    let cpu = session.engine.cpu().clone();
+    let written = query::on_cpu(&cpu, async move {
+        let planned = query::plan(&context, &source, None).await?;
+        run(&engine, planned, target).await
+    });
+    Ok(written.await?.rows)
+}
+
+/// Chooses among the rows of a query, as they come.
+type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+
+/// One transaction's target.
+pub(super) struct Target {
+    handle: Table,
+    state: Arc<TableState>,
+    txn: TxnId,
+    shape: Shape,
+    /// Names of the partitions that rows may go to; empty for all.
+    partitions: Vec<String>,
+    /// They are temporary ones.
+    temporary: bool,
+    replaces: Replace,
+    label: Option<String>,
+    max_filter_ratio: f64,
+    /// Called for each batch of the query, before it is shaped.
+    pub(super) select: Option<Select>,
+    /// The rows that the new ones were computed from, asked when all are read.
+    pub(super) reads: Option<Box<dyn FnOnce() -> Reads + Send>>,
+}
+
+impl Target {
+    pub(super) fn new(handle: Table, state: Arc<TableState>, shape: Shape) -> Self {
+        Target {
+            txn: handle.begin(),
+            handle,
+            state,
+            shape,
+            partitions: Vec::new(),
+            temporary: false,
+            replaces: Replace::None,
+            label: None,
+            max_filter_ratio: 0.0,
+            select: None,
+            reads: None,
+        }
+    }
+}
+
+/// What a statement has written.
+pub(super) struct Written {
+    pub(super) rows: u64,
+    /// Rows left out.
+    pub(super) rejected: u64,
+    /// Why, for the first of them.
+    pub(super) reasons: Vec<String>,
+}
+
+impl Written {
+    /// Doris: more rows than that share of all are left out, and none is kept.
+    fn check(&self, max_filter_ratio: f64) -> Result<()> {
+        if self.rejected as f64 <= max_filter_ratio * (self.rows + self.rejected) as f64 {
+            return Ok(());
+        }
+        let first = self.reasons.first().map(String::as_str).unwrap_or_default();
+        Err(EngineError::new(
+            ErrorKind::BadValue,
+            format!(
+                "Insert has filtered data: {} of {} rows; first: {first}",
+                self.rejected,
+                self.rows + self.rejected
+            ),
+        ))
+    }
+}
+
+/// Reasons that are kept for SHOW WARNINGS.
+const REASONS_MAX: usize = 64;
+
+/// Counts what the parallel parts of a statement push.
+#[derive(Debug, Default)]
+struct Rejects {
+    pushed: u64,
+    rejected: u64,
+    reasons: Vec<String>,
+}
+
+impl Rejects {
+    fn add(&mut self, rows: usize, report: PushReport, max_filter_ratio: f64) -> Result<()> {
+        self.pushed += rows as u64;
+        self.rejected += report.rejected.len() as u64;
+        let left = REASONS_MAX.saturating_sub(self.reasons.len());
+        self.reasons.extend(report.rejected.into_iter().take(left).map(|r| r.reason));
+        // Without tolerance the first row decides.
+        if max_filter_ratio <= 0.0 { self.written().check(0.0) } else { Ok(()) }
+    }
+
+    fn written(&self) -> Written {
+        Written { rows: self.pushed - self.rejected, rejected: self.rejected, reasons: self.reasons.clone() }
+    }
+}
+
+/// Runs a query and publishes its rows.
+pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) -> Result<Written> {
+    check_width(
+        target.shape.wanted,
+        planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
+    )?;
+    let physical = planned.physical().await?;
+    let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, select, reads } =
+        target;
+    let options = LoadOptions {
+        strict: true,
+        partitions: (!partitions.is_empty()).then_some(partitions),
+        temporary_partitions: temporary,
+        threads: engine.threads,
+        ..LoadOptions::default()
+    };
+    let load = Load::begin(LoadTarget { table: handle.clone(), state, txn }, options, engine.io().clone())?;
+    let shape = Arc::new(shape);
+    let order = Arc::new(AtomicU64::new(0));
+    let rejects = Arc::new(Mutex::new(Rejects::default()));
+    let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for mut stream in streams {
+        let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
+        let (rejects, select) = (Arc::clone(&rejects), select.clone());
+        tasks.spawn(async move {
+            while let Some(batch) = stream.next().await {
+                let mut batch = batch.map_err(EngineError::from)?;
+                if let Some(select) = &select {
+                    batch = select(&batch)?;
+                }
+                let rows = [shape.shape(&batch)?];
+                // Numbers are drawn where the push follows at once: it may wait for those before it.
+                let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
+                rejects.lock().add(rows[0].num_rows(), report, max_filter_ratio)?;
+            }
+            Ok::<_, EngineError>(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        let failed = match done {
+            Ok(Ok(())) => continue,
+            Ok(Err(e)) => e,
+            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            Err(_) => EngineError::new(ErrorKind::Killed, "the statement was cancelled"),
+        };
+        block_in_place(|| load.abort());
+        tasks.shutdown().await;
+        return Err(failed);
+    }
+    let written = rejects.lock().written();
+    written.check(max_filter_ratio)?;
+    let mut rowset = block_in_place(|| load.finish())?;
+    rowset.replaces = replaces;
+    rowset.label = label;
+    rowset.reads = reads.map(|reads| reads());
+    engine.native.publish(&handle, rowset).await?;
+    Ok(written)
+}

@@ -1,0 +1,41 @@
+//! Statements about native tables.
+
+use dipper_store::table::TableState;
+use dipper_store::table::schema::PartitionId;
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+mod create;
+mod delete;
+mod drop;
+mod insert;
+mod partitions;
+mod properties;
+mod rules;
+mod truncate;
+mod update;
+
+pub(super) use create::{create_like, create_table};
+pub(super) use delete::delete;
+pub(super) use drop::discard_missing;
+pub(super) use insert::insert;
+pub(super) use truncate::truncate;
+pub(super) use update::update;
+
+/// How often a statement that changes rows begins again because others changed the same rows.
+const ATTEMPTS_MAX: usize = 50;
+
+/// Ids of partitions by name.
+fn partition_ids(state: &TableState, names: &[String]) -> Result<Vec<PartitionId>> {
+    names
+        .iter()
+        .map(|name| match state.partition_by_name(name) {
+            Some(p) => Ok(p.id),
+            None => {
+                let near = crate::near::closest(name, state.partitions().map(|p| p.name.as_str()));
+                let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                Err(EngineError::new(ErrorKind::Invalid, format!("partition '{name}' does not exist{hint}")))
+            }
+        })
+        .collect()
+}

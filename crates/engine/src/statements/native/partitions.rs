@@ -1,0 +1,174 @@
+//! From a statement's partitions to partitions of a table.
+
+use std::sync::Arc;
+
+use chrono::{NaiveDate, NaiveDateTime};
+use dipper_sql::statement::{PartitionClause, PartitionDef, PartitionItem, PartitionValue, PartitionValues};
+use dipper_store::route::dynamic::{Unit, interval};
+use dipper_store::route::{NewPartition, less_than, validate_all};
+use dipper_store::table::schema::{Bounds, Partition, PartitionId, PartitionKind, TableSchema, Values};
+use dipper_store::types::SqlType;
+
+use crate::error::{EngineError, Result};
+
+/// Buckets of a partition where neither statement nor table says: one per 10 GB is Doris's rule for AUTO; scans here
+/// split tablets by themselves, so few are enough.
+const AUTO_BUCKETS: u32 = 1;
+/// Most partitions that one statement makes.
+const PARTITIONS_MAX: usize = 4096;
+
+/// Number of buckets of a new partition.
+pub(super) fn bucket_count(definition: &TableSchema, given: Option<u32>) -> u32 {
+    given.or(definition.buckets).unwrap_or(AUTO_BUCKETS)
+}
+
+/// The partitions that CREATE TABLE makes.
+pub(super) fn initial(definition: &TableSchema, clause: &PartitionClause) -> Result<Vec<Partition>> {
+    let mut made: Vec<Arc<Partition>> = Vec::new();
+    for item in &clause.partitions {
+        let next = made.len() as PartitionId;
+        let new = from_item(definition, &made, item, next, None, false)?;
+        made.extend(new.into_iter().map(Arc::new));
+    }
+    validate_all(definition, &made)?;
+    Ok(made.iter().map(|p| p.as_ref().clone()).collect())
+}
+
+/// The partitions that one entry of a list stands for. `existing` are those that are there already, `next` is the first
+/// free id.
+pub(super) fn from_item(
+    definition: &TableSchema,
+    existing: &[Arc<Partition>],
+    item: &PartitionItem,
+    next: PartitionId,
+    buckets: Option<u32>,
+    temporary: bool,
+) -> Result<Vec<Partition>> {
+    let Some(by) = &definition.partition_by else {
+        return Err(EngineError::invalid("the table is not partitioned"));
+    };
+    let buckets = bucket_count(definition, buckets);
+    let list = match item {
+        PartitionItem::One(def) => vec![one(definition, existing, def, next, buckets, temporary)?],
+        PartitionItem::Steps { from, to, step, unit } => {
+            if by.kind != PartitionKind::Range || by.columns.len() != 1 {
+                return Err(EngineError::invalid("FROM ... TO ... needs PARTITION BY RANGE of one column"));
+            }
+            let column = &definition.columns[definition.position(by.columns[0]).expect("its own column")];
+            steps(&column.data_type, single(from)?, single(to)?, *step, unit.as_deref())?
+                .into_iter()
+                .zip(next..)
+                .map(|(new, id)| Partition {
+                    id,
+                    name: new.name,
+                    bounds: new.bounds,
+                    buckets,
+                    temporary,
+                    properties: Default::default(),
+                })
+                .collect()
+        }
+    };
+    Ok(list)
+}
+
+fn one(
+    definition: &TableSchema,
+    existing: &[Arc<Partition>],
+    def: &PartitionDef,
+    id: PartitionId,
+    buckets: u32,
+    temporary: bool,
+) -> Result<Partition> {
+    let by = definition.partition_by.as_ref().expect("the caller has looked");
+    let bounds = match (&def.values, by.kind) {
+        (PartitionValues::LessThan(values), PartitionKind::Range) => {
+            less_than(definition, existing, &def.name, bound(values))?
+        }
+        (PartitionValues::Range { lower, upper }, PartitionKind::Range) => {
+            Bounds::Range { lower: bound(lower), upper: bound(upper) }
+        }
+        (PartitionValues::In(list), PartitionKind::List) => Bounds::List(list.clone()),
+        (PartitionValues::Rest, PartitionKind::List) => {
+            return Err(EngineError::unsupported(format!(
+                "partition {}: a LIST partition without VALUES IN; name the values",
+                def.name
+            )));
+        }
+        (_, PartitionKind::Range) => {
+            return Err(EngineError::invalid(format!(
+                "partition {}: RANGE partitions need VALUES LESS THAN (...) or VALUES [(...), (...))",
+                def.name
+            )));
+        }
+        (_, PartitionKind::List) => {
+            return Err(EngineError::invalid(format!("partition {}: LIST partitions need VALUES IN (...)", def.name)));
+        }
+    };
+    let properties = def.properties.iter().cloned().collect();
+    Ok(Partition { id, name: def.name.clone(), bounds, buckets, temporary, properties })
+}
+
+/// `None` is unbounded. MAXVALUE counts from its place on: what is behind it says nothing more.
+fn bound(values: &[PartitionValue]) -> Option<Values> {
+    let known: Values = values
+        .iter()
+        .map_while(|v| match v {
+            PartitionValue::Value(text) => Some(text.clone()),
+            PartitionValue::Max => None,
+        })
+        .collect();
+    (!known.is_empty()).then_some(known)
+}
+
+fn single(values: &[PartitionValue]) -> Result<&str> {
+    match values {
+        [PartitionValue::Value(Some(text))] => Ok(text),
+        _ => Err(EngineError::invalid("FROM (...) TO (...) needs one value each")),
+    }
+}
+
+/// The steps from `from` to `to`.
+fn steps(data_type: &SqlType, from: &str, to: &str, step: u64, unit: Option<&str>) -> Result<Vec<NewPartition>> {
+    let length = i64::try_from(step).unwrap_or(i64::MAX);
+    let Some(unit) = unit else {
+        return integer_steps(from, to, length);
+    };
+    if !matches!(data_type, SqlType::Date | SqlType::DateTime(_)) {
+        return Err(EngineError::invalid(format!(
+            "INTERVAL {unit} needs a DATE or DATETIME column, found {data_type}"
+        )));
+    }
+    let parsed = Unit::parse(unit).ok_or_else(|| EngineError::invalid(format!("INTERVAL {unit}: unknown unit")))?;
+    if *data_type == SqlType::Date && matches!(parsed, Unit::Hour | Unit::Minute | Unit::Second) {
+        return Err(EngineError::invalid(format!("INTERVAL {unit} needs a DATETIME column, found {data_type}")));
+    }
+    Ok(interval(moment(from)?, moment(to)?, length, parsed, data_type)?)
+}
+
+fn integer_steps(from: &str, to: &str, step: i64) -> Result<Vec<NewPartition>> {
+    let number = |text: &str| {
+        text.parse::<i64>().map_err(|_| EngineError::invalid(format!("partition bound '{text}' is no integer")))
+    };
+    let (mut at, end) = (number(from)?, number(to)?);
+    let mut made = Vec::new();
+    while at < end {
+        let next = at.saturating_add(step).min(end);
+        let bound = |n: i64| Some(vec![Some(n.to_string())]);
+        let bounds = Bounds::Range { lower: bound(at), upper: bound(next) };
+        made.push(NewPartition { name: format!("p_{at}").replace('-', "_"), bounds });
+        if made.len() > PARTITIONS_MAX {
+            return Err(EngineError::invalid(format!(
+                "FROM {from} TO {to} makes more than {PARTITIONS_MAX} partitions; use a longer interval"
+            )));
+        }
+        at = next;
+    }
+    Ok(made)
+}
+
+fn moment(text: &str) -> Result<NaiveDateTime> {
+    NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f")
+        .or_else(|_| NaiveDate::parse_from_str(text, "%Y-%m-%d").map(|d| d.and_time(chrono::NaiveTime::MIN)))
+        .map_err(|_| EngineError::invalid(format!("partition bound '{text}' is no date")))
+}

@@ -1,0 +1,275 @@
+//! What Doris demands of a table's definition, with its messages where they are known.
+
+use dipper_store::table::schema::{Aggregate, Distribution, Model, PartitionKind, TableColumn, TableSchema};
+use dipper_store::types::SqlType;
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Most columns of a table.
+const COLUMNS_MAX: usize = 4096;
+
+/// Checks a definition; partitions are checked by the store's router.
+pub(super) fn check(schema: &TableSchema) -> Result<()> {
+    names(schema)?;
+    keys(schema)?;
+    values(schema)?;
+    placement(schema)
+}
+
+fn invalid<T>(message: String) -> Result<T> {
+    Err(EngineError::invalid(message))
+}
+
+fn names(schema: &TableSchema) -> Result<()> {
+    let visible = schema.columns.iter().filter(|c| !c.hidden);
+    if visible.clone().count() == 0 {
+        return Err(EngineError { code: 1113, ..EngineError::invalid("A table must have at least 1 column") });
+    }
+    if schema.columns.len() > COLUMNS_MAX {
+        return invalid(format!("the table has {} columns, at most {COLUMNS_MAX} are allowed", schema.columns.len()));
+    }
+    let mut seen = std::collections::HashSet::new();
+    for column in &schema.columns {
+        if !seen.insert(column.name.to_lowercase()) {
+            return Err(EngineError {
+                code: 1060,
+                sqlstate: "42S21",
+                ..EngineError::invalid(format!("Duplicate column name '{}'", column.name))
+            });
+        }
+    }
+    for column in visible {
+        let name = &column.name;
+        if name.to_ascii_uppercase().starts_with("__DORIS_") || name.to_ascii_lowercase().starts_with("__dipper_") {
+            return invalid(format!("Disable to create table column with name start with __DORIS_: {name}"));
+        }
+        if name.is_empty() || name.chars().count() > 256 || name.chars().any(char::is_control) {
+            return Err(EngineError {
+                code: 1166,
+                sqlstate: "42000",
+                ..EngineError::invalid(format!("Incorrect column name '{name}'"))
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether values of the type are ordered bytes that a key can be made of.
+fn can_be_key(data_type: &SqlType) -> bool {
+    !matches!(
+        data_type,
+        SqlType::Float
+            | SqlType::Double
+            | SqlType::String
+            | SqlType::Json
+            | SqlType::Binary
+            | SqlType::Array(_)
+            | SqlType::Map(..)
+            | SqlType::Struct(_)
+            | SqlType::Hll
+            | SqlType::Bitmap
+    )
+}
+
+fn keys(schema: &TableSchema) -> Result<()> {
+    if schema.keys == 0 && schema.model != Model::Duplicate {
+        return invalid("The table has no key column; UNIQUE and AGGREGATE tables need one".into());
+    }
+    for column in schema.key_columns() {
+        if !can_be_key(&column.data_type) {
+            let hint = match column.data_type {
+                SqlType::Float | SqlType::Double => "; use DECIMAL instead",
+                SqlType::String => "; use VARCHAR instead",
+                _ => "",
+            };
+            return invalid(format!("column {}: type {} cannot be a key column{hint}", column.name, column.data_type));
+        }
+        if column.aggregate.is_some() {
+            return invalid(format!("Key column {} can not set aggregation type", column.name));
+        }
+    }
+    Ok(())
+}
+
+fn values(schema: &TableSchema) -> Result<()> {
+    for column in schema.columns[schema.keys..].iter().filter(|c| !c.hidden) {
+        match (schema.model, column.aggregate) {
+            (Model::Aggregate, None) => {
+                return invalid(format!(
+                    "column {} of an AGGREGATE KEY table needs an aggregation: SUM, MIN, MAX, REPLACE, REPLACE_IF_NOT_NULL, HLL_UNION or BITMAP_UNION",
+                    column.name
+                ));
+            }
+            (Model::Aggregate, Some(aggregate)) => check_aggregate(column, aggregate)?,
+            (_, Some(_)) => {
+                return invalid(format!("column {}: only AGGREGATE KEY tables have aggregations", column.name));
+            }
+            (_, None) => {}
+        }
+    }
+    if schema.model != Model::Aggregate {
+        for column in &schema.columns {
+            if matches!(column.data_type, SqlType::Hll) {
+                return invalid(format!(
+                    "column {}: HLL columns need HLL_UNION, in an AGGREGATE KEY table",
+                    column.name
+                ));
+            }
+        }
+    }
+    for column in &schema.columns {
+        if column.auto_increment.is_some() {
+            if !matches!(column.data_type, SqlType::BigInt | SqlType::Int) {
+                return invalid(format!("the auto increment must be BIGINT or INT type: column {}", column.name));
+            }
+            if schema.model == Model::Aggregate {
+                return invalid(format!("column {}: AUTO_INCREMENT is not for AGGREGATE KEY tables", column.name));
+            }
+        }
+    }
+    if schema.columns.iter().filter(|c| c.auto_increment.is_some()).count() > 1 {
+        return Err(EngineError {
+            code: 1075,
+            sqlstate: "42000",
+            ..EngineError::invalid("there can be at most one AUTO_INCREMENT column")
+        });
+    }
+    if let Some(id) = schema.sequence {
+        let column = schema.position(id).map(|i| &schema.columns[i]);
+        let Some(column) = column else {
+            return Err(EngineError::new(ErrorKind::NoColumn, "the sequence column does not exist"));
+        };
+        let ordered = matches!(
+            column.data_type,
+            SqlType::TinyInt
+                | SqlType::SmallInt
+                | SqlType::Int
+                | SqlType::BigInt
+                | SqlType::LargeInt
+                | SqlType::Date
+                | SqlType::DateTime(_)
+        );
+        if !ordered {
+            return invalid(format!("sequence column {} must be of an integer or date type", column.name));
+        }
+    }
+    Ok(())
+}
+
+fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
+    let t = &column.data_type;
+    let fits = match aggregate {
+        Aggregate::Sum => matches!(
+            t,
+            SqlType::TinyInt
+                | SqlType::SmallInt
+                | SqlType::Int
+                | SqlType::BigInt
+                | SqlType::LargeInt
+                | SqlType::Float
+                | SqlType::Double
+                | SqlType::Decimal(..)
+        ),
+        Aggregate::Min | Aggregate::Max => !matches!(
+            t,
+            SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Hll | SqlType::Bitmap | SqlType::Json
+        ),
+        Aggregate::Replace | Aggregate::ReplaceIfNotNull => !matches!(t, SqlType::Hll | SqlType::Bitmap),
+        Aggregate::HllUnion | Aggregate::BitmapUnion => {
+            return Err(EngineError::unsupported(format!(
+                "column {}: {} is not supported yet",
+                column.name,
+                aggregate_name(aggregate)
+            )));
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    invalid(format!("Invalid aggregate function '{}' for '{}'", aggregate_name(aggregate), column.name))
+}
+
+/// As statements spell it.
+pub(super) fn aggregate_name(aggregate: Aggregate) -> &'static str {
+    match aggregate {
+        Aggregate::Sum => "SUM",
+        Aggregate::Min => "MIN",
+        Aggregate::Max => "MAX",
+        Aggregate::Replace => "REPLACE",
+        Aggregate::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
+        Aggregate::HllUnion => "HLL_UNION",
+        Aggregate::BitmapUnion => "BITMAP_UNION",
+    }
+}
+
+fn placement(schema: &TableSchema) -> Result<()> {
+    let column = |id: &u32| &schema.columns[schema.position(*id).expect("the caller has looked them up")];
+    let is_key = |id: &u32| schema.position(*id).is_some_and(|i| i < schema.keys);
+    match &schema.distribution {
+        Distribution::Random if schema.model == Model::Unique => {
+            return invalid("Create unique keys table should not contain random distribution desc".into());
+        }
+        Distribution::Random => {
+            let replace = schema
+                .columns
+                .iter()
+                .any(|c| matches!(c.aggregate, Some(Aggregate::Replace | Aggregate::ReplaceIfNotNull)));
+            if replace {
+                return invalid(
+                    "Create aggregate keys table with value columns of which aggregate type is REPLACE should not contain random distribution desc".into(),
+                );
+            }
+        }
+        Distribution::Hash(columns) => {
+            for id in columns {
+                let c = column(id);
+                if schema.model != Model::Duplicate && !is_key(id) {
+                    return invalid(format!("Distribution column[{}] is not key column", c.name));
+                }
+                if matches!(
+                    c.data_type,
+                    SqlType::Float
+                        | SqlType::Double
+                        | SqlType::Array(_)
+                        | SqlType::Map(..)
+                        | SqlType::Struct(_)
+                        | SqlType::Json
+                        | SqlType::Hll
+                        | SqlType::Bitmap
+                ) {
+                    return invalid(format!(
+                        "Distribution column[{}] of type {} cannot be hashed",
+                        c.name, c.data_type
+                    ));
+                }
+            }
+        }
+    }
+    if schema.buckets == Some(0) {
+        return invalid("Number of hash distribution should be greater than zero.".into());
+    }
+    if let Some(by) = &schema.partition_by {
+        for id in &by.columns {
+            let c = column(id);
+            if schema.model != Model::Duplicate && !is_key(id) {
+                return invalid(format!("The partition column must be key column: {}", c.name));
+            }
+            let ordered = matches!(
+                c.data_type,
+                SqlType::TinyInt
+                    | SqlType::SmallInt
+                    | SqlType::Int
+                    | SqlType::BigInt
+                    | SqlType::LargeInt
+                    | SqlType::Date
+                    | SqlType::DateTime(_)
+            );
+            let listed =
+                matches!(c.data_type, SqlType::Boolean | SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String);
+            if !ordered && !(listed && by.kind == PartitionKind::List) {
+                return invalid(format!("column {} of type {} cannot be a partition column", c.name, c.data_type));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! UPDATE of UNIQUE tables: the changed rows are read whole, and written as an upsert.
+
+use std::sync::Arc;
+
+use arrow::compute::filter_record_batch;
+use arrow::record_batch::RecordBatch;
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{Update, is_default};
+use dipper_store::table::Reads;
+use dipper_store::table::schema::{Model, TableSchema};
+use parking_lot::Mutex;
+use sqlparser::ast;
+
+use super::ATTEMPTS_MAX;
+use super::delete::{Addresses, changing, column, with_items};
+use super::insert::{Now, Shape, Target, run};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::{ROW_COLUMN, SEGMENT_COLUMN};
+use crate::query::{self, ChangedTable};
+use crate::result::{Done, Outcome};
+use crate::session::Session;
+use crate::statements::ddl;
+use crate::statements::insert::{no_column, twice};
+
+pub(in crate::statements) async fn update(
+    session: &mut Session,
+    update: &Update,
+    params: Vec<VarValue>,
+) -> Result<Outcome> {
+    let (database, table) = ddl::table_named(session, &update.table).await?;
+    if !table.is_native() {
+        return Err(EngineError::unsupported(format!(
+            "UPDATE of '{database}.{}': tables over files keep their rows; INSERT OVERWRITE replaces them",
+            table.name
+        )));
+    }
+    let handle = session.engine.native.get(table.id).await?;
+    let alias = update.alias.clone().unwrap_or_else(|| update.table.object().to_string());
+    for _ in 0..ATTEMPTS_MAX {
+        let state = handle.refresh().await?;
+        let definition = Arc::clone(state.schema());
+        let changed = ChangedTable { id: table.id, partitions: update.partitions.clone(), after: 0 };
+        let context = changing(session, changed, &state).await?;
+        let now = Now::of(session);
+        let source = with_items(&update.source, items(&definition, update, &alias, &now)?)?;
+        let names: Vec<String> = definition.columns.iter().map(|c| c.name.clone()).collect();
+        let shape = Shape::try_new(&definition, &names, &now, true)?;
+        let width = definition.columns.len();
+        let read = Arc::new(Mutex::new(Addresses::new(&state)));
+        let mut target = Target::new(handle.clone(), Arc::clone(&state), shape);
+        let first = Arc::clone(&read);
+        // A row that joins several others is changed once.
+        target.select = Some(Arc::new(move |batch: &RecordBatch| {
+            let new = first.lock().add(batch, width);
+            filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
+        }));
+        target.reads = Some(Box::new(move || Reads { seq: state.seq(), rows: read.lock().len() }));
+        let (engine, params) = (Arc::clone(&session.engine), params.clone());
+        let cpu = session.engine.cpu().clone();
+        let written = query::on_cpu(&cpu, async move {
+            let planned = query::plan(&context, &source, Some(&params)).await?;
+            run(&engine, planned, target).await
+        });
+        match written.await {
+            Ok(written) => {
+                session.wrote();
+                return Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }));
+            }
+            Err(e) if e.kind == ErrorKind::Conflict => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(EngineError::new(
+        ErrorKind::Conflict,
+        format!(
+            "table '{}': others changed the same rows {ATTEMPTS_MAX} times while this statement ran; repeat it",
+            table.name
+        ),
+    ))
+}
+
+/// Every column of the table, those of SET with their new values, and the row's address.
+fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> Result<Vec<ast::SelectItem>> {
+    if definition.model != Model::Unique {
+        return Err(EngineError::invalid("Only unique table could be updated."));
+    }
+    let ast::SetExpr::Select(select) = update.source.ast.body.as_ref() else {
+        return Err(EngineError::invalid("UPDATE without values"));
+    };
+    let mut items: Vec<ast::SelectItem> = definition.columns.iter().map(|c| column(alias, &c.name)).collect();
+    let mut seen = vec![false; items.len()];
+    for (name, item) in update.columns.iter().zip(&select.projection) {
+        let at = (definition.columns.iter())
+            .position(|c| c.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| no_column(name, definition.columns.iter().map(|c| c.name.as_str())))?;
+        if std::mem::replace(&mut seen[at], true) {
+            return Err(twice(name));
+        }
+        if at < definition.keys {
+            return Err(EngineError::invalid(format!(
+                "Only value columns of unique table could be updated: {name} is a key column"
+            )));
+        }
+        let expr = match item {
+            ast::SelectItem::UnnamedExpr(e) | ast::SelectItem::ExprWithAlias { expr: e, .. } => e.clone(),
+            other => return Err(EngineError::invalid(format!("SET {name} = {other}: expected an expression"))),
+        };
+        items[at] = ast::SelectItem::UnnamedExpr(match is_default(&expr) {
+            true => super::insert::default_expr(&definition.columns[at], now)?,
+            false => expr,
+        });
+    }
+    for (at, c) in definition.columns.iter().enumerate().filter(|(_, c)| c.on_update.is_some()) {
+        if !seen[at] {
+            items[at] = ast::SelectItem::UnnamedExpr(super::insert::now_expr(c, now)?);
+        }
+    }
+    items.push(column(alias, SEGMENT_COLUMN));
+    items.push(column(alias, ROW_COLUMN));
+    Ok(items)
+}
