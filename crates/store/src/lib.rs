@@ -2,6 +2,8 @@
 
 pub mod catalog;
 pub mod chain;
+mod checksum;
+pub mod compact;
 pub mod key;
 pub mod labels;
 pub mod local;

@@ -271,9 +271,9 @@ impl Table {
         Ok((state, deleted))
     }
 
-    /// Puts segments in the place of others. `inputs` name the deletions that `outputs` leave out;
-    /// `carry(added)` gives the rows of outputs for rows of inputs that were deleted since, and is called again as long
-    /// as deletions are faster.
+    /// Puts segments in the place of others. `inputs` name the deletions that `outputs` leave out; `deletes` are rows of
+    /// outputs that are deleted all the same (their keys still decide by their sequence); `carry(added)` gives the rows of
+    /// outputs for rows of inputs that were deleted since, and is called again as long as deletions are faster.
     ///
     /// # Errors
     /// [`Refused::SegmentGone`] if an input was compacted or removed by another: the outputs are of no use then. Else as
@@ -283,6 +283,7 @@ impl Table {
         txn: TxnId,
         mut inputs: Vec<(SegmentId, Option<Arc<RoaringBitmap>>)>,
         outputs: Vec<Arc<DataObject>>,
+        mut deletes: Deletes,
         mut carry: F,
     ) -> Result<Arc<TableState>, TableError>
     where
@@ -291,7 +292,6 @@ impl Table {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let _one = self.inner.settling.lock().await;
-        let mut deletes = Deletes::new();
         let mut state = self.snapshot();
         for _ in 0..ATTEMPTS_MAX {
             let mut added = Deletes::new();

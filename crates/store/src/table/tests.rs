@@ -128,7 +128,7 @@ async fn a_compaction_carries_deletions_over_or_gives_up() {
     t.delete(vec![], |_, _| async { Found::Ok(gone.clone()) }).await.unwrap();
     let (o, a, b) = (id(&out, 0), id(&x, 0), id(&y, 0));
     let state = t
-        .compact(txn, read.clone(), vec![out], |added| async move {
+        .compact(txn, read.clone(), vec![out], Deletes::new(), |added| async move {
             assert_eq!(added, Deletes::from([(a, bits([1, 2])), (b, bits([4]))]));
             Found::Ok(Deletes::from([(o, bits([0, 1, 13]))]))
         })
@@ -139,7 +139,8 @@ async fn a_compaction_carries_deletions_over_or_gives_up() {
     assert_eq!((s.seq, s.added, s.deleted_rows()), (2, 3, 3));
     assert_eq!(state.removed().map(|(o, _)| o.txn).collect::<Vec<_>>(), [x.id.txn], "the other still has a segment");
     let again = t.begin();
-    let late = t.compact(again, read, vec![object(again, 0, &[(0, 0, 14)])], |_| async { Found::Ok(Deletes::new()) });
+    let outputs = vec![object(again, 0, &[(0, 0, 14)])];
+    let late = t.compact(again, read, outputs, Deletes::new(), |_| async { Found::Ok(Deletes::new()) });
     assert!(matches!(late.await, Err(TableError::Refused(Refused::SegmentGone { .. }))));
     assert_eq!(*reopened(&t).await.snapshot(), *t.snapshot());
 }
