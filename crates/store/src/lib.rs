@@ -2,7 +2,6 @@
 
 pub mod catalog;
 pub mod chain;
-mod checksum;
 pub mod compact;
 pub mod key;
 pub mod labels;

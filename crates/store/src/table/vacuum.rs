@@ -203,6 +203,7 @@ async fn delete(store: &Arc<dyn ObjectStore>, dir: &Path, paths: Vec<Path>) -> R
 mod tests {
     use object_store::ObjectStoreExt;
 
+    use super::super::change::Deletes;
     use super::super::schema::{Bounds, Model};
     use super::super::test_support::{memory, object, partition, rowset, schema};
     use super::*;
@@ -246,7 +247,7 @@ mod tests {
         let input = (crate::table::data::SegmentId { object: compacted.objects[0].id, ordinal: 0 }, None);
         let out = written(&t, now - HOUR).await;
         let none = |_| async { Ok::<_, std::convert::Infallible>(Default::default()) };
-        t.compact(out.txn, vec![input], out.objects.clone(), none).await.unwrap();
+        t.compact(out.txn, vec![input], out.objects.clone(), Deletes::new(), none).await.unwrap();
         assert_eq!(run(now).await, Vacuumed { objects: 1, bytes: 10, ..Vacuumed::default() });
         assert!(!there(&t).await.contains(&orphan));
         assert_eq!(there(&t).await.len(), 5);
