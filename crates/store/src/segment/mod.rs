@@ -26,6 +26,7 @@
 
 mod binary;
 mod directory;
+mod encode;
 mod key_index;
 mod object;
 mod options;

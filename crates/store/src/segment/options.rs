@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::schema::types::SchemaDescPtr;
 
-use super::{Result, SegmentError};
+use super::{Result, SegmentError, encode};
 use crate::key::KeyEncoder;
 use crate::table::schema::{ColumnId, Model, TableColumn, TableSchema};
 use crate::types::SqlType;
@@ -58,6 +59,8 @@ pub(super) enum ColumnPlan {
 /// What the rows of a load advise.
 #[derive(Debug)]
 pub(super) struct Plan {
+    pub columns: Vec<ColumnPlan>,
+    /// For the columns that `ArrowColumnWriter` writes.
     pub properties: WriterPropertiesPtr,
 }
 
@@ -66,9 +69,11 @@ pub(super) struct Plan {
 pub struct WriteOptions {
     pub(super) schema: Arc<TableSchema>,
     pub(super) arrow: SchemaRef,
-    /// `arrow` with field ids.
-    pub(super) file_arrow: SchemaRef,
     pub(super) parquet: SchemaDescPtr,
+    /// The columns that `ArrowColumnWriter` writes, with field ids, and as Parquet sees them alone.
+    pub(super) others: (Vec<usize>, SchemaRef, SchemaDescPtr),
+    /// Bytes of the largest row group so far: room for the next one.
+    pub(super) group_bytes: AtomicUsize,
     pub(super) keys: KeyEncoder,
     /// Whether segments have a key index.
     pub(super) key_index: bool,
@@ -77,7 +82,7 @@ pub struct WriteOptions {
     pub(super) codec: Codec,
     /// Rows of a row group at most.
     pub row_group_rows: usize,
-    plan: OnceLock<Plan>,
+    pub(super) plan: OnceLock<Plan>,
     bloom: Vec<ColumnId>,
     bloom_fpp: f64,
 }
@@ -135,8 +140,12 @@ impl WriteOptions {
             })?,
         };
         let arrow = schema.arrow();
-        let file_arrow = Arc::new(Schema::new(schema.columns.iter().map(file_field).collect::<Vec<_>>()));
+        let file_arrow = Schema::new(schema.columns.iter().map(file_field).collect::<Vec<_>>());
         let parquet = Arc::new(ArrowSchemaConverter::new().convert(&file_arrow)?);
+        let others: Vec<_> =
+            (0..schema.columns.len()).filter(|i| !encode::is_ours(arrow.field(*i).data_type())).collect();
+        let other_arrow = file_arrow.project(&others)?;
+        let other_parquet = Arc::new(ArrowSchemaConverter::new().convert(&other_arrow)?);
         Ok(Self {
             keys: KeyEncoder::for_table(&schema)?,
             key_index: schema.keys > 0 && (schema.model == Model::Unique || !row_store.is_empty()),
@@ -147,8 +156,9 @@ impl WriteOptions {
             bloom,
             bloom_fpp,
             arrow,
-            file_arrow,
             parquet,
+            others: (others, Arc::new(other_arrow), other_parquet),
+            group_bytes: AtomicUsize::new(0),
             schema,
         })
     }
@@ -171,9 +181,9 @@ impl WriteOptions {
         }
     }
 
-    /// Whether a column has Bloom filters.
-    pub(super) fn bloom(&self, column: usize) -> bool {
-        self.bloom.contains(&self.schema.columns[column].id)
+    /// False positives of a column's Bloom filters, if it has some.
+    pub(super) fn bloom(&self, column: usize) -> Option<f64> {
+        self.bloom.contains(&self.schema.columns[column].id).then_some(self.bloom_fpp)
     }
 
     /// The plan, made from these rows if there is none yet.
@@ -227,14 +237,14 @@ impl WriteOptions {
                     ColumnPlan::Plain { codec: false } => {}
                 }
             }
-            if self.bloom(column) {
+            if let Some(fpp) = self.bloom(column) {
                 properties = properties
                     .set_column_bloom_filter_enabled(path.clone(), true)
                     .set_column_bloom_filter_max_ndv(path.clone(), self.row_group_rows as u64)
-                    .set_column_bloom_filter_fpp(path, self.bloom_fpp);
+                    .set_column_bloom_filter_fpp(path, fpp);
             }
         }
-        Plan { properties: Arc::new(properties.build()) }
+        Plan { columns, properties: Arc::new(properties.build()) }
     }
 
     fn plan_column(&self, array: &ArrayRef) -> ColumnPlan {

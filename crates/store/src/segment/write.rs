@@ -1,16 +1,21 @@
 //! Rows to row groups, key blocks and row-store blocks.
 
-use arrow_array::RecordBatch;
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_select::concat::concat;
 use bytes::Bytes;
 use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::bloom_filter::Sbbf;
-use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData, SortingColumn};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter, TrackedWrite};
 use twox_hash::XxHash3_64;
 
 use super::directory::{Group, KeyBlock, KeyIndex, Place, RowBlock, RowStore, SegmentEntry};
+use super::encode::{self, Chunk, Scratch};
 use super::key_index::{FinishedBlock, KeyBlockWriter};
 use super::options::{Plan, WriteOptions};
 use super::row::RowWriter;
@@ -330,6 +335,10 @@ fn types<'a>(types: impl Iterator<Item = &'a arrow_schema::DataType>) -> String 
     types.map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
 /// One row group; its offsets count from `start` bytes before it.
 fn encode_group(
     options: &WriteOptions,
@@ -337,13 +346,79 @@ fn encode_group(
     batches: &[RecordBatch],
     start: u64,
 ) -> Result<(Vec<u8>, EncodedGroup)> {
-    let file = SerializedFileWriter::new(Vec::new(), options.parquet.root_schema_ptr(), plan.properties.clone())?;
-    let factory = ArrowRowGroupWriterFactory::new(&file, options.file_arrow.clone());
+    // Room for a little more than the largest group so far; growing copies everything.
+    let room = options.group_bytes.load(Ordering::Relaxed);
+    let mut bytes = Vec::with_capacity(room + room / 16);
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut chunks = Vec::with_capacity(options.parquet.num_columns());
+    let mut others = encode_others(options, plan, batches)?.into_iter();
+    for leaf in 0..options.parquet.num_columns() {
+        let i = options.parquet.get_column_root_idx(leaf);
+        if options.others.0.contains(&i) {
+            let (from, chunk) = others.next().expect("one chunk for each leaf column");
+            let by = (start as i64) + bytes.len() as i64 - chunk.metadata.byte_range().0 as i64;
+            bytes.extend_from_slice(&from);
+            chunks.push(Chunk {
+                metadata: shift_chunk(&chunk.metadata, by)?,
+                offset_index: shift_index(&chunk.offset_index, by),
+                ..chunk
+            });
+            continue;
+        }
+        let column = encode::Column {
+            descr: options.parquet.columns().get(leaf).expect("a leaf of the schema"),
+            nullable: options.schema.columns[i].nullable,
+            plan: plan.columns[i],
+            codec: options.codec,
+            compression: options.compression(),
+            bloom: options.bloom(i),
+        };
+        let array = match batches {
+            [one] => one.column(i).clone(),
+            _ => concat(&batches.iter().map(|b| b.column(i).as_ref()).collect::<Vec<_>>())?,
+        };
+        if !column.nullable && array.null_count() > 0 {
+            return Err(SegmentError::Batch {
+                expected: format!("no NULL in column {:?}", options.schema.columns[i].name),
+                found: array.null_count().to_string(),
+            });
+        }
+        let chunk = SCRATCH.with_borrow_mut(|s| encode::encode(&column, &array, start, &mut bytes, s))?;
+        chunks.push(chunk);
+    }
+    options.group_bytes.fetch_max(bytes.len(), Ordering::Relaxed);
+    let sorting = (0..options.schema.keys as i32)
+        .map(|column_idx| SortingColumn { column_idx, descending: false, nulls_first: true })
+        .collect();
+    let metadata = RowGroupMetaData::builder(options.parquet.clone())
+        .set_num_rows(rows as i64)
+        .set_total_byte_size(chunks.iter().map(|c| c.metadata.uncompressed_size()).sum())
+        .set_file_offset(start as i64)
+        .set_sorting_columns(Some(sorting))
+        .set_column_metadata(chunks.iter().map(|c| c.metadata.clone()).collect())
+        .build()?;
+    let mut group = EncodedGroup { metadata, blooms: Vec::new(), column_index: Vec::new(), offset_index: Vec::new() };
+    for chunk in chunks {
+        group.blooms.push(chunk.bloom);
+        group.column_index.push(chunk.column_index);
+        group.offset_index.push(chunk.offset_index);
+    }
+    Ok((bytes, group))
+}
+
+/// The columns that are written by `ArrowColumnWriter`, each leaf with its bytes, in order.
+fn encode_others(options: &WriteOptions, plan: &Plan, batches: &[RecordBatch]) -> Result<Vec<(Bytes, Chunk)>> {
+    let (columns, arrow, parquet) = &options.others;
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let file = SerializedFileWriter::new(Vec::new(), parquet.root_schema_ptr(), plan.properties.clone())?;
+    let factory = ArrowRowGroupWriterFactory::new(&file, arrow.clone());
     let mut leaf_writers = factory.create_column_writers(0)?.into_iter();
     let mut closed = None;
     let mut buffer = TrackedWrite::new(Vec::new());
     let mut group = SerializedRowGroupWriter::new(
-        options.parquet.clone(),
+        parquet.clone(),
         plan.properties.clone(),
         &mut buffer,
         0,
@@ -352,10 +427,10 @@ fn encode_group(
             Ok(())
         })),
     );
-    for (i, field) in options.file_arrow.fields().iter().enumerate() {
+    for (i, field) in columns.iter().zip(arrow.fields()) {
         let mut writers = Vec::new();
         for batch in batches {
-            for (leaf, array) in compute_leaves(field, batch.column(i))?.iter().enumerate() {
+            for (leaf, array) in compute_leaves(field, batch.column(*i))?.iter().enumerate() {
                 if leaf == writers.len() {
                     writers.extend(leaf_writers.next());
                 }
@@ -367,15 +442,21 @@ fn encode_group(
         }
     }
     group.close()?;
-    let bytes = buffer.into_inner()?;
+    let bytes = Bytes::from(buffer.into_inner()?);
     let (metadata, blooms, column_index, offset_index) = closed.expect("closing the row group returns its metadata");
-    let metadata = shift_group(metadata, start as i64)?;
-    let column_index = column_index.into_iter().map(|i| i.unwrap_or(ColumnIndexMetaData::NONE)).collect();
-    let offset_index = offset_index
-        .into_iter()
-        .map(|i| shift_index(&i.expect("page statistics come with an offset index"), start as i64))
-        .collect();
-    Ok((bytes, EncodedGroup { metadata, blooms, column_index, offset_index }))
+    let parts = metadata.columns().iter().zip(blooms).zip(column_index.into_iter().zip(offset_index));
+    Ok(parts
+        .map(|((metadata, bloom), (column_index, offset_index))| {
+            let (from, len) = metadata.byte_range();
+            let chunk = Chunk {
+                metadata: metadata.clone(),
+                bloom,
+                column_index: column_index.unwrap_or(ColumnIndexMetaData::NONE),
+                offset_index: offset_index.expect("page statistics come with an offset index"),
+            };
+            (bytes.slice(from as usize..(from + len) as usize), chunk)
+        })
+        .collect())
 }
 
 /// CRC-32C of each page of each leaf column, the dictionary first.
@@ -401,20 +482,18 @@ pub(super) fn page_ranges<'a>(
 /// Moves a row group's offsets.
 pub(super) fn shift_group(group: RowGroupMetaData, by: i64) -> Result<RowGroupMetaData> {
     let offset = group.file_offset().map(|o| o + by);
-    let columns = group
-        .columns()
-        .iter()
-        .map(|c| {
-            let data = c.data_page_offset() + by;
-            let dictionary = c.dictionary_page_offset().map(|o| o + by);
-            c.clone().into_builder().set_data_page_offset(data).set_dictionary_page_offset(dictionary).build()
-        })
-        .collect::<Result<_, _>>()?;
+    let columns = group.columns().iter().map(|c| shift_chunk(c, by)).collect::<Result<_>>()?;
     let mut builder = group.into_builder().set_column_metadata(columns);
     if let Some(offset) = offset {
         builder = builder.set_file_offset(offset);
     }
     Ok(builder.build()?)
+}
+
+fn shift_chunk(chunk: &ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaData> {
+    let data = chunk.data_page_offset() + by;
+    let dictionary = chunk.dictionary_page_offset().map(|o| o + by);
+    Ok(chunk.clone().into_builder().set_data_page_offset(data).set_dictionary_page_offset(dictionary).build()?)
 }
 
 /// Moves an offset index.

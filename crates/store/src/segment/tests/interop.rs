@@ -89,9 +89,6 @@ async fn statistics_bound_all_values() {
     let reader = stored.open(&object).await.unwrap();
     let options = Some(arrow_schema::SortOptions { descending: false, nulls_first: true });
     for (i, column) in schema.columns.iter().enumerate() {
-        if matches!(column.data_type, SqlType::Float | SqlType::Double) {
-            continue;
-        }
         let group = reader.group_stats(0..1, column).unwrap();
         let pages = reader.page_stats(0, column).unwrap();
         assert_eq!(pages.rows.iter().flatten().sum::<u64>(), 45_000);

@@ -1,0 +1,148 @@
+//! Parquet's packings of integers: LEB128 and zigzag, the RLE and bit-packed hybrid, DELTA_BINARY_PACKED.
+
+use crate::segment::binary::put_var;
+
+/// Bits that a number takes.
+pub(super) fn width(n: u64) -> u32 {
+    u64::BITS - n.leading_zeros()
+}
+
+pub(super) fn put_zigzag(out: &mut Vec<u8>, n: i64) {
+    put_var(out, ((n << 1) ^ (n >> 63)) as u64);
+}
+
+/// Appends values of `width` bits each, low bits first, filled with zeros up to a whole number of eights.
+fn pack(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
+    let mut acc = 0u128;
+    let mut bits = 0;
+    let mut n = 0usize;
+    for v in values {
+        acc |= u128::from(v) << bits;
+        bits += width;
+        n += 1;
+        if bits >= 64 {
+            out.extend((acc as u64).to_le_bytes());
+            acc >>= 64;
+            bits -= 64;
+        }
+    }
+    bits += width * (n.next_multiple_of(8) - n) as u32;
+    while bits > 0 {
+        out.push(acc as u8);
+        acc >>= 8;
+        bits = bits.saturating_sub(8);
+    }
+}
+
+/// [`pack`] for up to 32 bits: its accumulator is one register.
+fn pack32(out: &mut Vec<u8>, values: &[u32], width: u32) {
+    let mut acc = 0u64;
+    let mut bits = 0;
+    for v in values {
+        acc |= u64::from(*v) << bits;
+        bits += width;
+        if bits >= 32 {
+            out.extend((acc as u32).to_le_bytes());
+            acc >>= 32;
+            bits -= 32;
+        }
+    }
+    bits += width * (values.len().next_multiple_of(8) - values.len()) as u32;
+    while bits > 0 {
+        out.push(acc as u8);
+        acc >>= 8;
+        bits = bits.saturating_sub(8);
+    }
+}
+
+/// Appends codes in the hybrid: as runs of equal ones where that is shorter, else as one packed run.
+pub(super) fn put_codes(out: &mut Vec<u8>, codes: &[u32], width: u32) {
+    if codes.is_empty() {
+        return;
+    }
+    let changes = codes.windows(2).filter(|w| w[0] != w[1]).count();
+    let value_bytes = width.div_ceil(8) as usize;
+    // A run takes its value and one or two bytes of length.
+    if (changes + 1) * (value_bytes + 2) < codes.len() * width as usize / 8 + 4 {
+        for run in codes.chunk_by(|a, b| a == b) {
+            put_var(out, (run.len() as u64) << 1);
+            out.extend_from_slice(&run[0].to_le_bytes()[..value_bytes]);
+        }
+    } else {
+        put_var(out, (codes.len().div_ceil(8) as u64) << 1 | 1);
+        pack32(out, codes, width);
+    }
+}
+
+/// Appends definition levels of a column without nesting, 1 for a value: behind their length, as in pages of version 1.
+pub(super) fn put_levels(out: &mut Vec<u8>, rows: usize, nulls: Option<&arrow_buffer::NullBuffer>) {
+    let start = out.len();
+    out.extend([0; 4]);
+    match nulls.filter(|n| n.null_count() > 0) {
+        None => {
+            put_var(out, (rows as u64) << 1);
+            out.push(1);
+        }
+        Some(nulls) if nulls.null_count() == rows => {
+            put_var(out, (rows as u64) << 1);
+            out.push(0);
+        }
+        Some(nulls) => {
+            put_var(out, (rows.div_ceil(8) as u64) << 1 | 1);
+            let bits = nulls.inner().sliced();
+            let bytes = &bits[..rows.div_ceil(8)];
+            out.extend_from_slice(bytes);
+            // Bits behind the last row are anything in Arrow.
+            if rows % 8 != 0 {
+                let last = out.len() - 1;
+                out[last] &= (1 << (rows % 8)) - 1;
+            }
+        }
+    }
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+}
+
+const BLOCK: usize = 128;
+const MINIBLOCKS: usize = 4;
+
+/// Appends integers in DELTA_BINARY_PACKED. Differences wrap in the width of the physical type, as readers undo them.
+pub(super) fn put_delta(out: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>, is_32: bool) {
+    put_var(out, BLOCK as u64);
+    put_var(out, MINIBLOCKS as u64);
+    put_var(out, values.len() as u64);
+    let Some(mut before) = values.next() else {
+        put_zigzag(out, 0);
+        return;
+    };
+    put_zigzag(out, before);
+    let mut deltas = [0i64; BLOCK];
+    loop {
+        let mut n = 0;
+        for v in values.by_ref().take(BLOCK) {
+            let delta = v.wrapping_sub(before);
+            deltas[n] = if is_32 { i64::from(delta as i32) } else { delta };
+            before = v;
+            n += 1;
+        }
+        if n == 0 {
+            return;
+        }
+        let least = deltas[..n].iter().copied().min().expect("there is a value");
+        put_zigzag(out, least);
+        let above = |d: i64| {
+            let above = d.wrapping_sub(least) as u64;
+            if is_32 { u64::from(above as u32) } else { above }
+        };
+        let minis = BLOCK / MINIBLOCKS;
+        let widths_at = out.len();
+        out.extend([0; MINIBLOCKS]);
+        for (i, mini) in deltas[..n].chunks(minis).enumerate() {
+            let bits = mini.iter().map(|d| width(above(*d))).max().unwrap_or(0);
+            out[widths_at + i] = bits as u8;
+            // A miniblock is always whole.
+            let filled = mini.iter().map(|d| above(*d)).chain(std::iter::repeat_n(0, minis - mini.len()));
+            pack(out, filled, bits);
+        }
+    }
+}

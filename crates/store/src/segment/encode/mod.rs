@@ -1,0 +1,275 @@
+//! Column chunks of the types that most columns have, written page by page in Parquet's format.
+//!
+//! The general writer looks at each value several times through layers that know nothing of Arrow's buffers. Here a page
+//! is cut first, then levels, values, and bounds are made each by a loop over a slice; dictionary codes go out as one
+//! packed run. Strings of up to 12 bytes are copied as the 16 bytes of their view, which is Parquet's plain encoding.
+//!
+//! Booleans, decimals and nested columns are written by `ArrowColumnWriter`.
+
+mod bits;
+mod dictionary;
+mod numbers;
+mod text;
+
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+use parquet::basic::{Compression, Encoding, Type};
+use parquet::bloom_filter::Sbbf;
+use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::OffsetIndexMetaData;
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+
+use self::bits::put_zigzag;
+use super::options::ColumnPlan;
+use super::{Codec, Result, SegmentError};
+
+/// A written column chunk. Offsets are those of `out`, plus what the writer was told.
+pub(super) struct Chunk {
+    pub metadata: ColumnChunkMetaData,
+    pub bloom: Option<Sbbf>,
+    pub column_index: ColumnIndexMetaData,
+    pub offset_index: OffsetIndexMetaData,
+}
+
+/// How to write a column.
+pub(super) struct Column<'a> {
+    pub descr: &'a ColumnDescPtr,
+    pub nullable: bool,
+    pub plan: ColumnPlan,
+    pub codec: Codec,
+    pub compression: Compression,
+    /// False positives of a Bloom filter, if there is to be one.
+    pub bloom: Option<f64>,
+}
+
+/// Whether columns of that type are written here.
+pub(super) fn is_ours(t: &DataType) -> bool {
+    t.is_integer()
+        || t.is_floating()
+        || matches!(
+            t,
+            DataType::Date32
+                | DataType::Timestamp(..)
+                | DataType::Time64(_)
+                | DataType::Utf8View
+                | DataType::BinaryView
+        )
+}
+
+/// Buffers that one chunk after the other uses.
+#[derive(Default)]
+pub(super) struct Scratch {
+    page: Vec<u8>,
+    packed: Vec<u8>,
+    codes: Vec<u32>,
+    slots: Vec<u32>,
+}
+
+/// Appends a column chunk to `out`; its offsets count from `before` bytes ahead of `out`.
+///
+/// The array is of the column's type, which is one of [`is_ours`].
+pub(super) fn encode(
+    column: &Column<'_>,
+    array: &ArrayRef,
+    before: u64,
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+) -> Result<Chunk> {
+    match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => text::encode(column, array, before, out, scratch),
+        _ => numbers::encode(column, array, before, out, scratch),
+    }
+}
+
+/// Bounds of a page as bytes in the plain encoding; `None` if there are none.
+type Bounds = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Writes the pages of one chunk and notes what the footer says of them.
+struct PageSink<'a> {
+    column: &'a Column<'a>,
+    before: u64,
+    start: usize,
+    out: &'a mut Vec<u8>,
+    packed: &'a mut Vec<u8>,
+    compress: bool,
+    uncompressed: i64,
+    dictionary: Option<i64>,
+    first_data: Option<i64>,
+    rows: i64,
+    encoding: Encoding,
+    column_index: ColumnIndexBuilder,
+    offset_index: OffsetIndexBuilder,
+}
+
+impl<'a> PageSink<'a> {
+    fn new(
+        column: &'a Column<'a>,
+        before: u64,
+        out: &'a mut Vec<u8>,
+        packed: &'a mut Vec<u8>,
+        encoding: Encoding,
+        compress: bool,
+    ) -> Self {
+        Self {
+            before,
+            start: out.len(),
+            out,
+            packed,
+            compress: compress && column.codec != Codec::None,
+            uncompressed: 0,
+            dictionary: None,
+            first_data: None,
+            rows: 0,
+            encoding,
+            column_index: ColumnIndexBuilder::new(column.descr.physical_type()),
+            offset_index: OffsetIndexBuilder::new(),
+            column,
+        }
+    }
+
+    /// Writes header and bytes; returns the page's offset and size.
+    fn page(&mut self, page: &[u8], values: usize, encoding: Encoding, dictionary: bool) -> Result<(i64, i32)> {
+        self.packed.clear();
+        let body: &[u8] = match self.column.codec {
+            Codec::Zstd if self.compress => {
+                self.packed.resize(zstd::zstd_safe::compress_bound(page.len()), 0);
+                let len = ZSTD.with_borrow_mut(|zstd| {
+                    let zstd = match zstd {
+                        Some(zstd) => zstd,
+                        None => zstd.insert(zstd::bulk::Compressor::new(1)?),
+                    };
+                    zstd.compress_to_buffer(page, self.packed.as_mut_slice())
+                });
+                &self.packed[..len.map_err(parquet::errors::ParquetError::from)?]
+            }
+            Codec::Lz4 if self.compress => {
+                self.packed.resize(lz4_flex::block::get_maximum_output_size(page.len()), 0);
+                let len = lz4_flex::block::compress_into(page, self.packed)
+                    .map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))?;
+                &self.packed[..len]
+            }
+            _ => page,
+        };
+        let size = |n: usize| {
+            i32::try_from(n).map_err(|_| SegmentError::TooLarge { what: "bytes in a page", limit: i32::MAX as u64 })
+        };
+        let at = self.out.len();
+        put_header(self.out, size(page.len())?, size(body.len())?, values as i32, encoding, dictionary);
+        let header = self.out.len() - at;
+        self.out.extend_from_slice(body);
+        self.uncompressed += (header + page.len()) as i64;
+        Ok(((self.before + at as u64) as i64, size(self.out.len() - at)?))
+    }
+
+    fn dictionary(&mut self, page: &[u8], values: usize) -> Result<()> {
+        // Dictionaries and codes stay plain: a column that would shrink much further has none.
+        let (offset, _) = self.page(page, values, Encoding::PLAIN, true)?;
+        self.dictionary = Some(offset);
+        Ok(())
+    }
+
+    /// A page of rows, of which `nulls` have no value.
+    fn data(&mut self, page: &[u8], rows: usize, nulls: usize, bounds: Bounds, text_bytes: Option<i64>) -> Result<()> {
+        let (offset, size) = self.page(page, rows, self.encoding, false)?;
+        self.first_data.get_or_insert(offset);
+        self.rows += rows as i64;
+        match bounds {
+            Some((min, max)) => self.column_index.append(false, min, max, nulls as i64),
+            None if nulls == rows => self.column_index.append(true, Vec::new(), Vec::new(), nulls as i64),
+            None => self.column_index.to_invalid(),
+        }
+        self.offset_index.append_row_count(rows as i64);
+        self.offset_index.append_offset_and_size(offset, size);
+        self.offset_index.append_unencoded_byte_array_data_bytes(text_bytes);
+        Ok(())
+    }
+
+    fn finish(self, statistics: Option<Statistics>, bloom: Option<Sbbf>) -> Result<Chunk> {
+        let mut encodings = vec![self.encoding];
+        if self.column.nullable {
+            encodings.push(Encoding::RLE);
+        }
+        if self.dictionary.is_some() {
+            encodings.push(Encoding::PLAIN);
+        }
+        let compression = if self.compress { self.column.compression } else { Compression::UNCOMPRESSED };
+        let mut metadata = ColumnChunkMetaData::builder(self.column.descr.clone())
+            .set_encodings(encodings)
+            .set_compression(compression)
+            .set_num_values(self.rows)
+            .set_total_compressed_size((self.out.len() - self.start) as i64)
+            .set_total_uncompressed_size(self.uncompressed)
+            .set_data_page_offset(self.first_data.unwrap_or_default())
+            .set_dictionary_page_offset(self.dictionary);
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        let valid = self.column_index.valid();
+        Ok(Chunk {
+            metadata: metadata.build()?,
+            bloom,
+            column_index: if valid { self.column_index.build()? } else { ColumnIndexMetaData::NONE },
+            offset_index: self.offset_index.build(),
+        })
+    }
+}
+
+thread_local! {
+    /// Making one costs more than packing a small page.
+    static ZSTD: std::cell::RefCell<Option<zstd::bulk::Compressor<'static>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// A page header in Thrift's compact protocol (`PageHeader` of parquet.thrift, version 1 pages).
+fn put_header(out: &mut Vec<u8>, size: i32, packed: i32, values: i32, encoding: Encoding, dictionary: bool) {
+    /// Type 5 is i32, 12 a struct; the high half is the distance to the field before.
+    fn number(out: &mut Vec<u8>, distance: u8, n: i32) {
+        out.push(distance << 4 | 5);
+        put_zigzag(out, n.into());
+    }
+    number(out, 1, if dictionary { 2 } else { 0 });
+    number(out, 1, size);
+    number(out, 1, packed);
+    // Field 5 is the header of a data page, 7 that of a dictionary.
+    out.push(if dictionary { 4 } else { 2 } << 4 | 12);
+    number(out, 1, values);
+    number(out, 1, code(encoding));
+    if !dictionary {
+        number(out, 1, code(Encoding::RLE));
+        number(out, 1, code(Encoding::RLE));
+    }
+    out.extend([0, 0]);
+}
+
+/// The encoding's number in parquet.thrift.
+fn code(encoding: Encoding) -> i32 {
+    match encoding {
+        Encoding::PLAIN => 0,
+        Encoding::RLE => 3,
+        Encoding::DELTA_BINARY_PACKED => 5,
+        Encoding::RLE_DICTIONARY => 8,
+        other => unreachable!("{other} is not written here"),
+    }
+}
+
+/// Empty at first, for that many values.
+fn bloom(column: &Column<'_>, values: usize) -> Result<Option<Sbbf>> {
+    Ok(column.bloom.map(|fpp| Sbbf::new_with_ndv_fpp(values.max(1) as u64, fpp)).transpose()?)
+}
+
+/// The filter as it is written: as small as its values allow.
+fn folded(bloom: Option<Sbbf>, column: &Column<'_>) -> Option<Sbbf> {
+    bloom.zip(column.bloom).map(|(mut bloom, fpp)| {
+        bloom.fold_to_target_fpp(fpp);
+        bloom
+    })
+}
+
+/// Whether the column's physical type has 4 bytes.
+fn is_32(column: &Column<'_>) -> bool {
+    matches!(column.descr.physical_type(), Type::INT32 | Type::FLOAT)
+}
+
+#[cfg(test)]
+mod tests;
