@@ -102,6 +102,49 @@ class Usage:
         return used
 
 
+class Allocations:
+    """Counts the calls of dipper's allocator while something runs, by uprobes: takes root, perf, nm and readelf. A call
+    counted costs a microsecond or two, so nothing is timed meanwhile."""
+
+    EVENTS = Path("/sys/kernel/tracing/uprobe_events")
+    SYMBOLS = ["mi_malloc_aligned", "mi_zalloc_aligned", "mi_realloc_aligned"]
+
+    def __init__(self, binary, pid):
+        binary = Path(binary).resolve()
+        tool = lambda *command: subprocess.run([*command, binary], check=True, capture_output=True, text=True).stdout
+        addresses = {line.split()[2]: int(line.split()[0], 16) for line in tool("nm").splitlines() if len(line.split()) == 3}
+        loads = [line.split() for line in tool("readelf", "-lW").splitlines() if line.split()[:1] == ["LOAD"]]
+        self.probes = []
+        for symbol in self.SYMBOLS:
+            address = addresses[symbol]
+            offset = next(
+                address - int(load[2], 16) + int(load[1], 16)
+                for load in loads if int(load[2], 16) <= address < int(load[2], 16) + int(load[4], 16)
+            )  # fmt: skip
+            self.write(f"p:dipper_bench/{symbol} {binary}:{offset:#x}")
+            self.probes.append(symbol)
+        events = ",".join(f"dipper_bench:{symbol}" for symbol in self.probes)
+        self.perf = subprocess.Popen(["perf", "stat", "-x,", "-e", events, "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+
+    def write(self, line):
+        # Python's append mode seeks, which this file refuses; truncating it would remove the probes of others.
+        events = os.open(self.EVENTS, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(events, f"{line}\n".encode())
+        finally:
+            os.close(events)
+
+    def stop(self):
+        """Calls of each function."""
+        self.perf.send_signal(signal.SIGINT)
+        lines = self.perf.stderr.read().splitlines()
+        self.perf.wait()
+        for symbol in self.probes:
+            self.write(f"-:dipper_bench/{symbol}")
+        return {line.split(",")[2].partition(":")[2]: int(line.split(",")[0]) for line in lines if "dipper_bench:" in line}
+
+
 def bytes_below(directory):
     return sum(file.stat().st_size for file in Path(directory).rglob("*") if file.is_file())
 

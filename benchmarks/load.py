@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures loading: dipper by Stream Load through HTTP with curl, ClickHouse (MergeTree) and DuckDB from the same files.
 
-Steps: `views` (Hive text of 16 columns), `hits` (105 columns), `upsert` (UNIQUE KEY, the same rows in random order), `width`
+Steps: `views` (Hive text of 16 columns), `hits` (105 columns), `allocations` (of both loads), `upsert` (UNIQUE KEY, the same rows in random order), `width`
 (time per cell at 105 and at 10 columns), `small` (many small loads at a fixed rate). Engines take turns, the first round
 warms up, figures are medians. Engines and curl are bound to the same cores."""
 
@@ -23,7 +23,7 @@ import engines  # noqa: E402
 import suites  # noqa: E402
 from compare import median, seconds, times  # noqa: E402
 
-STEPS = ["views", "hits", "upsert", "width", "small"]
+STEPS = ["views", "hits", "allocations", "upsert", "width", "small"]
 # Ten columns of hits with its mix of types, and, as it has on average, seven bytes a cell.
 NARROW = ["CounterID", "EventDate", "UserID", "EventTime", "WatchID", "JavaEnable", "RegionID", "ResolutionWidth",
           "UserAgentMinor", "SearchPhrase"]  # fmt: skip
@@ -144,6 +144,25 @@ class Bench:
             ("seconds", "dipper", "DuckDB", 0.5),
         ])  # fmt: skip
         return lines + found, met
+
+    def allocations(self):
+        """Calls of dipper's allocator per MB of text; the second load of each, so that what is kept for reuse is there."""
+        if not self.dipper:
+            return ["allocations: needs --dipper"], True
+        lines = ["Allocations of dipper:", "", "| | malloc / MB | zeroed / MB | realloc / MB |", "|---|---|---|---|"]
+        for suite, name, path, form in (
+            ("views", "views", engines.views_file(self.args, self.args.bytes), suites.HIVE),
+            ("clickbench", "hits", engines.hits_file(self.args, self.args.bytes), suites.TSV),
+        ):  # fmt: skip
+            self.load(suite, name, path, form)
+            counter = engines.Allocations(self.args.dipper, self.dipper.process.pid)
+            try:
+                self.load(suite, name, path, form)
+            finally:
+                calls = counter.stop()
+            each = [calls.get(symbol, 0) / (path.stat().st_size / 1e6) for symbol in engines.Allocations.SYMBOLS]
+            lines.append(f"| {name} | {' | '.join(f'{count:.0f}' for count in each)} |")
+        return lines, True
 
     def upsert(self):
         if not self.dipper:
