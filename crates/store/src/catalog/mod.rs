@@ -38,6 +38,7 @@ impl State for CatalogState {
     /// A statement's changes, applied in order.
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
+    type Part = ();
     const FORMAT: u16 = 2; // 2: native tables
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {

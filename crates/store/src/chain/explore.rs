@@ -8,7 +8,8 @@
 //! Checked in every state:
 //! - no transaction is in the true history twice; one that was acknowledged is in it, one that was answered as failed,
 //!   refused or expired is not; of two attempts under one label at most one is in it; a refusal has its reason in it;
-//! - what a fresh reader loads is the true history; what any process holds for confirmed is a prefix of it.
+//! - what a fresh reader loads is the true history; what any process holds for confirmed is a prefix of it; the newest
+//!   checkpoint has all its parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,21 +18,26 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{Answer, Ask, BROKEN, Committer, Outcome, Pending, Reader, Rule, Step, Vacuum};
-use super::record::{Checkpoint, Op, Record, RecordId, TxnId};
-use super::state::{Known, State};
+use super::protocol::{Answer, Ask, BROKEN, Clean, Committer, Names, Outcome, Pending, Reader, Rule, Step, Vacuum};
+use super::record::{Checkpoint, Op, PartName, Record, RecordId, TxnId};
+use super::state::{Known, Shared, State};
 
 /// Rows in order of their commits, and names that can be taken once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Model {
     rows: Vec<u8>,
     names: BTreeMap<u8, u8>,
+    /// Rows that checkpoints store apart, two together.
+    #[serde(skip)]
+    parts: Vec<Arc<Shared<Vec<u8>>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Change {
     /// Always fits.
     Row(u8),
+    /// Always fits, and goes into a part.
+    Part(u8),
     /// Fits if the name is free: CREATE TABLE.
     Name { name: u8, by: u8 },
 }
@@ -39,15 +45,32 @@ enum Change {
 impl State for Model {
     type Change = Change;
     type Error = String;
+    type Part = Vec<u8>;
     const FORMAT: u16 = 1;
 
     fn apply(&mut self, change: &Change) -> Result<bool, String> {
         match change {
             Change::Row(row) => self.rows.push(*row),
+            Change::Part(row) => match self.parts.last_mut() {
+                Some(last) if last.len() < 2 => Shared::edit(last).push(*row),
+                _ => self.parts.push(Shared::new(vec![*row])),
+            },
             Change::Name { name, .. } if self.names.contains_key(name) => return Err("taken".into()),
             Change::Name { name, by } => drop(self.names.insert(*name, *by)),
         }
         Ok(true)
+    }
+
+    fn parts(&self) -> Vec<Arc<Shared<Vec<u8>>>> {
+        self.parts.clone()
+    }
+
+    fn without_parts(&self) -> Self {
+        Self { parts: Vec::new(), ..self.clone() }
+    }
+
+    fn with_parts(self, parts: Vec<Arc<Shared<Vec<u8>>>>) -> Result<Self, String> {
+        Ok(Self { parts, ..self })
     }
 }
 
@@ -65,6 +88,9 @@ enum Process {
     Vacuum {
         machine: Vacuum<Model>,
         rounds: usize,
+        /// What the process knows between its rounds, parts with their names.
+        known: Known<Model>,
+        names: Names<Model>,
     },
     Reader {
         known: Known<Model>,
@@ -78,6 +104,7 @@ struct World {
     versions: BTreeMap<u64, Rec>,
     checkpoints: BTreeMap<u64, Checkpoint<Model>>,
     done: BTreeMap<u64, BTreeSet<TxnId>>,
+    parts: BTreeMap<PartName, Vec<u8>>,
     history: Vec<Rec>,
     acknowledged: BTreeSet<TxnId>,
     /// Answered as failed, refused or expired.
@@ -93,6 +120,10 @@ fn txn(n: u8) -> TxnId {
 
 fn row(n: u8) -> (TxnId, Op<Change>) {
     (txn(n), Op::Commit(Change::Row(n)))
+}
+
+fn part(n: u8) -> (TxnId, Op<Change>) {
+    (txn(n), Op::Commit(Change::Part(n)))
 }
 
 fn name(n: u8) -> (TxnId, Op<Change>) {
@@ -133,7 +164,23 @@ fn loading(number: u64, batches: Vec<(Batch, TxnId)>) -> Process {
 }
 
 fn vacuum(rounds: usize) -> Process {
-    Process::Vacuum { machine: Vacuum::new(), rounds }
+    vacuum_naming(rounds, |head, at| part_number(1, head, at))
+}
+
+/// A vacuum of another process: the parts that it writes have other names.
+fn other_vacuum(rounds: usize) -> Process {
+    vacuum_naming(rounds, |head, at| part_number(2, head, at))
+}
+
+fn vacuum_naming(rounds: usize, names: Names<Model>) -> Process {
+    let known = Known::root();
+    Process::Vacuum { machine: Vacuum::new(known.clone(), names), rounds, known, names }
+}
+
+fn part_number(process: u8, head: &Known<Model>, at: usize) -> u64 {
+    let mut h = DefaultHasher::new();
+    (process, head.id, at).hash(&mut h);
+    h.finish()
 }
 
 fn reader(rounds: usize) -> Process {
@@ -152,7 +199,7 @@ impl World {
         for i in 0..self.processes.len() {
             let ask = match &self.processes[i] {
                 Process::Writer { machine, .. } => machine.ask(),
-                Process::Vacuum { machine, rounds } => (*rounds > 0).then(|| machine.ask()).flatten(),
+                Process::Vacuum { machine, rounds, .. } => (*rounds > 0).then(|| machine.ask()).flatten(),
                 Process::Reader { machine, .. } => machine.as_ref().map(Reader::ask),
             };
             if let Some(ask) = ask {
@@ -170,6 +217,15 @@ impl World {
         match ask {
             Ask::Checkpoint => {
                 go(self.clone(), Answer::Checkpoint(self.checkpoints.last_key_value().map(|(_, c)| c.clone())));
+            }
+            Ask::Newest => go(self.clone(), Answer::Newest(self.checkpoints.last_key_value().map_or(0, |(n, _)| *n))),
+            Ask::Parts(c) => go(self.clone(), Answer::Parts(self.parts_of(&c))),
+            Ask::PutParts(parts) => {
+                let mut w = self.clone();
+                for (name, part) in parts {
+                    assert!(w.parts.insert(name, (**part).clone()).is_none_or(|p| p == **part), "{name:?} is there");
+                }
+                go(w, Answer::Finished);
             }
             Ask::List { after } => {
                 let listed = self.versions.range(after + 1..).map(|(_, r)| Arc::clone(r)).collect();
@@ -199,9 +255,15 @@ impl World {
                 go(w, Answer::Finished);
             }
             Ask::PutCheckpoint(c) => {
+                if self.checkpoints.contains_key(&c.ordinal) {
+                    return go(self.clone(), Answer::Put(false));
+                }
                 let mut w = self.clone();
-                w.checkpoints.entry(c.number).or_insert_with(|| (*c).clone());
-                go(w, Answer::Finished);
+                w.checkpoints.insert(c.ordinal, (*c).clone());
+                if self.budget > 0 {
+                    go(Self { budget: self.budget - 1, ..w.clone() }, Answer::Put(false)); // the answer is lost
+                }
+                go(w, Answer::Put(true));
             }
             Ask::Free { below } => {
                 for &number in self.versions.range(..below).map(|(n, _)| n) {
@@ -213,10 +275,11 @@ impl World {
                 w.answer(i, Answer::Finished);
                 out.push(w);
             }
-            Ask::FreeOld { below, horizon } => {
+            Ask::FreeOld { base, horizon } => {
                 let mut w = self.clone();
-                w.checkpoints.retain(|&n, _| n >= below);
-                w.done.retain(|&n, txns| n >= below || txns.iter().any(|t| *t >= horizon));
+                w.checkpoints.retain(|&n, _| n >= base.ordinal);
+                w.parts.retain(|name, _| name.ordinal > base.ordinal || base.parts.contains(name));
+                w.done.retain(|&n, txns| n >= base.number || txns.iter().any(|t| *t >= horizon));
                 go(w, Answer::Finished);
             }
         }
@@ -251,11 +314,23 @@ impl World {
                     **machine = committer(machine.confirmed().clone(), batch, horizon, *writer);
                 }
             }
-            Process::Vacuum { machine, rounds } => {
+            Process::Vacuum { machine, rounds, known, names } => {
                 machine.answer(answer);
+                if let Some(head) = machine.head.take() {
+                    let stored = std::mem::take(&mut machine.stored);
+                    let name_of = |p: &Arc<_>| stored.iter().find(|(_, s)| Arc::ptr_eq(s, p)).map(|(name, _)| *name);
+                    // The worlds share parts: names are given to copies.
+                    let named = |p: Arc<Shared<Vec<u8>>>| match name_of(&p) {
+                        Some(name) => Shared::named((**p).clone(), name),
+                        None => p,
+                    };
+                    let parts = head.state.parts().into_iter().map(named).collect();
+                    let state = Arc::new(head.state.without_parts().with_parts(parts).unwrap());
+                    *known = Known { state, ..head };
+                }
                 if machine.ask().is_none() {
                     *rounds -= 1;
-                    *machine = Vacuum::new();
+                    *machine = Vacuum::new(known.clone(), *names);
                 }
             }
             Process::Reader { known, machine, rounds } => {
@@ -290,8 +365,13 @@ impl World {
         if let Some(t) = self.refused.iter().find(|_| truth.names.is_empty()) {
             return Some(format!("{t:?} was refused because of a name that nobody took"));
         }
-        let base = self.checkpoints.last_key_value();
-        let base = base.map_or_else(Known::root, |(_, c)| Known::from_checkpoint(c.clone()));
+        let base = match self.checkpoints.last_key_value() {
+            None => Known::root(),
+            Some((n, c)) => match self.parts_of(c) {
+                Some(parts) => Known::from_checkpoint(c.clone(), parts).unwrap(),
+                None => return Some(format!("the newest checkpoint, {n}, has lost a part")),
+            },
+        };
         // A listing that does not fit is read again: a stray just above a checkpoint is told by its link.
         if let Ok(head) = base.then_all(self.versions.range(base.number + 1..).map(|(_, r)| &**r))
             && *head.state != truth
@@ -302,7 +382,7 @@ impl World {
             let known = match p {
                 Process::Writer { machine, .. } => machine.confirmed(),
                 Process::Reader { known, .. } => known,
-                Process::Vacuum { machine: Vacuum::PutCheckpoint(known), .. } => known,
+                Process::Vacuum { machine: Vacuum { step: Clean::PutCheckpoint(known, _), .. }, .. } => known,
                 Process::Vacuum { .. } => continue,
             };
             let n = known.number as usize;
@@ -312,6 +392,10 @@ impl World {
             }
         }
         None
+    }
+
+    fn parts_of(&self, c: &Checkpoint<Model>) -> Option<Vec<Arc<Shared<Vec<u8>>>>> {
+        c.parts.iter().map(|name| self.parts.get(name).map(|p| Shared::named(p.clone(), *name))).collect()
     }
 
     /// The state after that many versions of the history.
@@ -335,8 +419,9 @@ impl World {
                 (n, r.id).hash(h);
             }
             for (n, c) in &self.checkpoints {
-                (n, c.id, &c.aborted, c.horizon).hash(h);
+                (n, c.id, &c.aborted, c.horizon, &c.parts).hash(h);
             }
+            self.parts.keys().for_each(|name| name.hash(h));
             (&self.done, self.history.last().map(|r| r.id), self.history.len()).hash(h);
             (&self.acknowledged, &self.denied, &self.refused, self.budget).hash(h);
             for p in &self.processes {
@@ -353,18 +438,21 @@ impl World {
                             Step::Done | Step::AfterDone | Step::End => {}
                         }
                     }
-                    Process::Vacuum { machine, rounds } => {
-                        (std::mem::discriminant(machine), rounds).hash(h);
-                        match machine {
-                            Vacuum::Read(r) => read(r, h),
-                            Vacuum::Leftover(k)
-                            | Vacuum::PutDone(k)
-                            | Vacuum::PutCheckpoint(k)
-                            | Vacuum::Free(k)
-                            | Vacuum::FreeOld(k) => {
-                                known(k, h);
+                    Process::Vacuum { machine, rounds, known, .. } => {
+                        (std::mem::discriminant(&machine.step), rounds).hash(h);
+                        parted(known, h);
+                        match &machine.step {
+                            Clean::Read(r) | Clean::List(r) => read(r, h),
+                            Clean::Newest(k)
+                            | Clean::Leftover(k)
+                            | Clean::PutDone(k)
+                            | Clean::Free(k)
+                            | Clean::FreeOld(k) => parted(k, h),
+                            Clean::PutParts(k, plan) | Clean::PutCheckpoint(k, plan) | Clean::Confirm(k, plan) => {
+                                parted(k, h);
+                                plan.names.hash(h);
                             }
-                            Vacuum::End => {}
+                            Clean::End => {}
                         }
                     }
                     Process::Reader { known: k, machine, rounds } => {
@@ -386,10 +474,18 @@ fn known(k: &Known<Model>, h: &mut DefaultHasher) {
     (k.number, k.id, &k.txns).hash(h);
 }
 
+/// With the checkpoint that it goes back to, and the names of its parts.
+fn parted(k: &Known<Model>, h: &mut DefaultHasher) {
+    known(k, h);
+    k.base.hash(h);
+    k.state.parts.iter().for_each(|p| p.name().hash(h));
+}
+
 fn read(r: &Reader<Model>, h: &mut DefaultHasher) {
     match r {
         Reader::Checkpoint => 0.hash(h),
-        Reader::List(k) => known(k, h),
+        Reader::Parts(c) => (1, c.ordinal, c.id).hash(h),
+        Reader::List(k) => parted(k, h),
     }
 }
 
@@ -432,7 +528,7 @@ impl World {
                 }
                 s => format!("{:?}", std::mem::discriminant(s)),
             },
-            Process::Vacuum { machine, .. } => format!("x{:?}", std::mem::discriminant(machine)),
+            Process::Vacuum { machine, .. } => format!("x{:?}", std::mem::discriminant(&machine.step)),
             Process::Reader { known, .. } => format!("r{}", known.number),
         };
         let at: Vec<String> = self.processes.iter().map(at).collect();
@@ -511,6 +607,12 @@ fn reader_world(rounds: usize, budget: usize) -> World {
     )
 }
 
+/// Two vacuums write checkpoints of one chain whose state is in parts, while a reader loads them.
+fn parts_world(rounds: usize, rows: u8, budget: usize) -> World {
+    let rows = (0..rows).map(|k| (vec![part(10 + k)], NONE)).collect();
+    world(vec![writer(1, rows), vacuum(rounds), other_vacuum(rounds), reader(1)], budget)
+}
+
 /// How a world goes wrong without a rule.
 fn broken(rule: Rule, start: World) -> String {
     BROKEN.set(Some(rule));
@@ -537,6 +639,7 @@ fn rules_hold_in_small_worlds() {
         (batch_world(2, 1), 50_000),
         (horizon_world(2, 1), 100_000),
         (reader_world(2, 1), 150_000),
+        (parts_world(2, 3, 1), 50_000),
     ] {
         let states = sound(world);
         assert!(states > least, "only {states} states: the world is smaller than it was");
@@ -591,4 +694,16 @@ fn without_a_loaded_state_strays_fail_loads() {
 fn without_the_horizon_forgotten_loads_come_back() {
     let found = broken(Rule::Horizon, horizon_world(2, 1));
     assert!(found.contains("1 was denied and is in the history"), "{found}");
+}
+
+#[test]
+fn without_the_look_at_the_newest_checkpoint_strays_free_what_is_needed() {
+    let found = broken(Rule::Newest, parts_world(2, 3, 0));
+    assert!(found.contains("sees") || found.contains("lost a part") || found.contains("not in the history"), "{found}");
+}
+
+#[test]
+fn without_ordinals_in_their_names_parts_are_freed_while_they_are_written() {
+    let found = broken(Rule::Ordinal, parts_world(2, 3, 0));
+    assert!(found.contains("has lost a part"), "{found}");
 }

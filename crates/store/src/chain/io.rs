@@ -1,20 +1,20 @@
 //! Does on an object store what the machines of `protocol.rs` ask for.
 
-use std::collections::BTreeSet;
-use std::marker::PhantomData;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
+use parking_lot::Mutex;
 use rand::Rng;
 
 use super::ChainError;
 use super::protocol::{Answer, Ask};
-use super::record::{Checkpoint, Done, Record, Stored, decode, encode};
-use super::state::State;
+use super::record::{Checkpoint, Done, PartName, PartObject, Record, Stored, decode, encode};
+use super::state::{Shared, State};
 use crate::local::NotWritten;
 
 /// Objects read at the same time.
@@ -26,7 +26,7 @@ const READ_ATTEMPTS_MAX: u32 = 4;
 
 /// A chain's objects.
 #[derive(Debug)]
-pub(super) struct Io<S> {
+pub(super) struct Io<S: State> {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     /// Bytes of records read or put since the last checkpoint that this process saw.
@@ -35,7 +35,12 @@ pub(super) struct Io<S> {
     pub checkpoint: AtomicU64,
     /// Its size in bytes.
     pub checkpoint_bytes: AtomicU64,
-    state: PhantomData<fn() -> S>,
+    /// Bytes of parts written for the next checkpoint.
+    part_bytes: AtomicU64,
+    /// Parts by their names, while some state has them.
+    kept: Mutex<HashMap<PartName, Weak<Shared<S::Part>>>>,
+    /// How many there were when those that are gone were taken out last.
+    kept_live: AtomicUsize,
 }
 
 /// A put that failed.
@@ -55,7 +60,16 @@ pub(super) async fn pause(attempt: u32) {
 impl<S: State> Io<S> {
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { store, prefix, bytes: zero(), checkpoint: zero(), checkpoint_bytes: zero(), state: PhantomData }
+        Self {
+            store,
+            prefix,
+            bytes: zero(),
+            checkpoint: zero(),
+            checkpoint_bytes: zero(),
+            part_bytes: zero(),
+            kept: Mutex::default(),
+            kept_live: AtomicUsize::new(0),
+        }
     }
 
     pub fn prefix(&self) -> String {
@@ -77,12 +91,17 @@ impl<S: State> Io<S> {
         loop {
             let answer = match ask {
                 Ask::Checkpoint => self.checkpoint().await.map(Answer::Checkpoint),
+                Ask::Parts(checkpoint) => self.parts(&checkpoint.parts).await.map(Answer::Parts),
+                Ask::Newest => self.listed("c", 0).await.map(|l| Answer::Newest(l.last().map_or(0, |(n, _)| *n))),
                 Ask::List { after } => self.list(*after).await.map(Answer::List),
                 Ask::Done => self.done().await.map(Answer::Done),
                 Ask::Get { number } => self.get(*number).await.map(Answer::Get),
-                Ask::Put(_) | Ask::PutDone(_) | Ask::PutCheckpoint(_) | Ask::Free { .. } | Ask::FreeOld { .. } => {
-                    unreachable!("not a read")
-                }
+                Ask::Put(_)
+                | Ask::PutDone(_)
+                | Ask::PutParts(_)
+                | Ask::PutCheckpoint(_)
+                | Ask::Free { .. }
+                | Ask::FreeOld { .. } => unreachable!("not a read"),
             };
             match answer {
                 Err(e) if attempt < READ_ATTEMPTS_MAX && passes(&e) => {
@@ -97,16 +116,36 @@ impl<S: State> Io<S> {
     /// Writes and deletes of a vacuum.
     pub async fn write(&self, ask: Ask<S>) -> Result<Answer<S>, ChainError> {
         match ask {
-            Ask::PutDone(done) => drop(self.put_new("done", &done).await?),
+            Ask::PutDone(done) => drop(self.put_new(&self.path("done", done.number), &done).await?),
+            Ask::PutParts(parts) => {
+                let writes = parts.into_iter().map(|(name, part)| async move {
+                    let object = PartObject { ordinal: name.ordinal, part: (**part).clone() };
+                    let (size, made) = self.put_new(&self.part_path(name), &object).await?;
+                    if made { Ok(size) } else { Err(self.contended("naming a part", 1, "the name is taken")) }
+                });
+                let sizes: Vec<u64> = futures::stream::iter(writes).buffer_unordered(READS_MAX).try_collect().await?;
+                self.part_bytes.store(sizes.iter().sum(), Ordering::Relaxed);
+            }
             Ask::PutCheckpoint(checkpoint) => {
-                let size = self.put_new("c", &*checkpoint).await?;
-                self.saw_checkpoint(checkpoint.number, size);
+                let (size, made) = self.put_new(&self.path("c", checkpoint.ordinal), &*checkpoint).await?;
+                if made {
+                    let parts = self.part_bytes.swap(0, Ordering::Relaxed);
+                    self.saw_checkpoint(checkpoint.number, parts + size);
+                }
+                return Ok(Answer::Put(made));
             }
             Ask::Free { below } => self.delete_below("v", below).await?,
-            Ask::FreeOld { below, horizon } => {
-                self.delete_below("c", below).await?;
+            Ask::FreeOld { base, horizon } => {
+                self.delete_below("c", base.ordinal).await?;
+                let dir = self.dir("p");
+                let metas: Vec<ObjectMeta> =
+                    self.store.list(Some(&dir)).try_collect().await.map_err(|e| store_error(&dir, e))?;
+                let named = |path: &Path| path.filename().and_then(PartName::from_text);
+                let free = |name: PartName| name.ordinal <= base.ordinal && !base.parts.contains(&name);
+                let paths = metas.into_iter().map(|m| m.location);
+                self.delete(paths.filter(|p| named(p).is_some_and(free)).collect()).await?;
                 for (number, meta) in self.listed("done", 0).await? {
-                    if number < below
+                    if number < base.number
                         && let Some((done, _)) = self.fetch::<Done>(number, &meta.location).await?
                         && done.txns.iter().all(|t| *t < horizon)
                     {
@@ -114,7 +153,13 @@ impl<S: State> Io<S> {
                     }
                 }
             }
-            Ask::Put(_) | Ask::Checkpoint | Ask::List { .. } | Ask::Done | Ask::Get { .. } => {
+            Ask::Put(_)
+            | Ask::Checkpoint
+            | Ask::Parts(_)
+            | Ask::Newest
+            | Ask::List { .. }
+            | Ask::Done
+            | Ask::Get { .. } => {
                 unreachable!("not a write of vacuum")
             }
         }
@@ -139,19 +184,19 @@ impl<S: State> Io<S> {
         }
     }
 
-    /// Puts an object if there is none of its number; its size in bytes.
-    async fn put_new<T: Stored>(&self, kind: &str, value: &T) -> Result<u64, ChainError> {
-        let path = self.path(kind, value.number());
+    /// Puts an object if there is none of its name; its size in bytes, and whether this made it.
+    async fn put_new<T: Stored>(&self, path: &Path, value: &T) -> Result<(u64, bool), ChainError> {
         let bytes = encode::<S, _>(value).map_err(|e| ChainError::Damaged {
             path: path.to_string(),
             reason: format!("cannot be written as JSON: {e}"),
         })?;
         let size = bytes.len() as u64;
-        match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
-            // Another vacuum wrote what this one would: the same version's checkpoint, or a marker for at least the
-            // transactions that no earlier marker has.
-            Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(size),
-            Err(e) => Err(store_error(&path, e)),
+        match self.store.put_opts(path, bytes.into(), PutMode::Create.into()).await {
+            Ok(_) => Ok((size, true)),
+            // Of a done marker: another vacuum wrote what this one would, one for at least the transactions that no
+            // earlier marker has.
+            Err(Error::AlreadyExists { .. }) => Ok((size, false)),
+            Err(e) => Err(store_error(path, e)),
         }
     }
 
@@ -204,12 +249,45 @@ impl<S: State> Io<S> {
         for attempt in 0..LIST_ATTEMPTS_MAX {
             let Some((number, meta)) = self.listed("c", 0).await?.pop() else { return Ok(None) };
             if let Some((checkpoint, _)) = self.fetch::<Checkpoint<S>>(number, &meta.location).await? {
-                self.saw_checkpoint(number, meta.size);
+                self.saw_checkpoint(checkpoint.number, meta.size);
                 return Ok(Some(checkpoint));
             }
             pause(attempt).await; // a newer one has taken its place
         }
         Err(self.contended("reading the newest checkpoint", LIST_ATTEMPTS_MAX, "each vanished before it was read"))
+    }
+
+    /// The parts of those names; `None` if one is missing. Those that this process has are not read.
+    async fn parts(&self, names: &[PartName]) -> Result<Option<Vec<Arc<Shared<S::Part>>>>, ChainError> {
+        let reads = names.to_vec().into_iter().map(|name| async move {
+            let kept = self.kept.lock().get(&name).and_then(Weak::upgrade);
+            // It may have got another name since.
+            if let Some(part) = kept.filter(|p| p.name() == Some(name)) {
+                return Ok(Some(part));
+            }
+            let found = self.fetch::<PartObject<S::Part>>(name.ordinal, &self.part_path(name)).await?;
+            Ok::<_, ChainError>(found.map(|(object, _)| {
+                let part = Shared::named(object.part, name);
+                self.keep(name, &part);
+                part
+            }))
+        });
+        let parts: Vec<_> = futures::stream::iter(reads).buffered(READS_MAX).try_collect().await?;
+        Ok(parts.into_iter().collect())
+    }
+
+    /// Remembers a part under its name as long as some state has it.
+    pub fn keep(&self, name: PartName, part: &Arc<Shared<S::Part>>) {
+        let mut kept = self.kept.lock();
+        if kept.len() >= 2 * self.kept_live.load(Ordering::Relaxed).max(64) {
+            kept.retain(|_, p| p.strong_count() > 0);
+            self.kept_live.store(kept.len(), Ordering::Relaxed);
+        }
+        kept.insert(name, Arc::downgrade(part));
+    }
+
+    fn part_path(&self, name: PartName) -> Path {
+        self.dir("p").join(name.to_string())
     }
 
     /// One listing with the contents that were listed: when one has changed since, the listing is repeated.

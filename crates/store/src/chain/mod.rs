@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! <prefix>/v/<n>       version n: its own random id, the id of version n-1, transactions with their changes
-//! <prefix>/c/<n>       checkpoint: the state at version n
-//! <prefix>/done/<n>    transactions that checkpoint n forgets
+//! <prefix>/c/<k>       k-th checkpoint: the state at some version, of which it names unchanged parts of the one before
+//! <prefix>/p/<k>-<id>  part of a state, written for the k-th checkpoint
+//! <prefix>/done/<n>    transactions that the checkpoint of version n forgets
 //! ```
 //!
 //! Numbers have 20 digits. Version n exists from the moment its object does; who creates an object that exists fails,
@@ -40,7 +41,7 @@ pub use error::{ChainError, CommitError};
 pub use probe::probe_put_if_absent;
 pub use record::{Entry, Op, Record, RecordId, TxnId};
 pub(crate) use record::{Stored, decode_as, encode_as};
-pub use state::State;
+pub use state::{Shared, State};
 
 use io::{Io, pause};
 use protocol::{Answer, Ask, Committer, Outcome, Reader, Vacuum};
@@ -275,7 +276,11 @@ impl<S: State> Inner<S> {
     fn publish(&self, head: &Known<S>) {
         let mut now = self.now.write();
         if head.number > now.number {
-            *now = head.clone();
+            *now = head.clone().rebased(&now.base);
+        } else if head.base.ordinal > now.base.ordinal {
+            // Of one version, the state whose parts have names.
+            let to = if head.number == now.number { head } else { &*now };
+            *now = to.clone().rebased(&head.base);
         }
     }
 
@@ -419,12 +424,17 @@ impl<S: State> Inner<S> {
 
     /// Writes a checkpoint if it replaces at least that many versions.
     async fn vacuum(&self, least: u64) -> Result<(), ChainError> {
-        let mut vacuum = Vacuum::new();
-        let (mut from, mut attempt) = (0, 0);
+        let known = self.now.read().clone();
+        let mut vacuum = Vacuum::new(known, |_, _| rand::rng().random());
+        let mut attempt = 0;
         while let Some(ask) = vacuum.ask() {
+            if let (Ask::PutDone(done), Some(from)) = (&ask, vacuum.replaces())
+                && done.number < from + least
+            {
+                return Ok(());
+            }
             let answer = match ask {
-                Ask::PutDone(done) if done.number < from + least => return Ok(()),
-                Ask::PutDone(_) | Ask::PutCheckpoint(_) | Ask::Free { .. } | Ask::FreeOld { .. } => {
+                Ask::PutDone(_) | Ask::PutParts(_) | Ask::PutCheckpoint(_) | Ask::Free { .. } | Ask::FreeOld { .. } => {
                     self.io.write(ask).await?
                 }
                 Ask::Checkpoint => {
@@ -437,15 +447,18 @@ impl<S: State> Inner<S> {
                         ));
                     }
                     pause(attempt - 1).await;
-                    let answer = self.io.read(&ask).await?;
-                    if let Answer::Checkpoint(c) = &answer {
-                        from = c.as_ref().map_or(0, |c| c.number);
-                    }
-                    answer
+                    self.io.read(&ask).await?
                 }
                 read => self.io.read(&read).await?,
             };
             vacuum.answer(answer);
+            if let Some(head) = vacuum.head.take() {
+                for (name, part) in vacuum.stored.drain(..) {
+                    part.set_name(name);
+                    self.io.keep(name, &part);
+                }
+                self.publish(&head);
+            }
         }
         Ok(())
     }
@@ -491,4 +504,4 @@ fn copy(e: &ChainError) -> ChainError {
 #[cfg(test)]
 mod explore;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -24,11 +24,18 @@
 //! freed number something is always listed, and it does not link to us. Otherwise done markers (`Done`) tell whether the
 //! transaction had been committed before; if not, it is committed again from a fresh load.
 
+//!
+//! *Checkpoints* (`Newest`, `PutParts`, `PutCheckpoint`) have ordinals without a gap, each made from the one before and put
+//! if absent, so of two vacuums one wins, and what is a part of one checkpoint is part of the next or of none after it.
+//! Therefore parts of ordinals up to the newest checkpoint's that it does not name can be freed at any time: those that
+//! another vacuum is just writing have the next ordinal. A sleeper can put a checkpoint at an ordinal that was freed; the
+//! newest one is never freed, so nobody ever takes the sleeper's for the newest, and it frees nothing.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::record::{Checkpoint, Done, Entry, Op, Record, RecordId, TxnId};
-use super::state::{Broken, Known, State};
+use super::record::{Checkpoint, Done, Entry, Op, PartName, Record, RecordId, TxnId};
+use super::state::{Base, Broken, Known, Shared, State};
 
 /// A rule of the protocol that tests can switch off, to see that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +54,10 @@ pub(crate) enum Rule {
     Fail,
     /// A transaction below the horizon is never put again.
     Horizon,
+    /// Nothing is freed for a checkpoint that is not the newest one.
+    Newest,
+    /// Parts carry the ordinal of the checkpoint they are written for, and are freed only from that one on.
+    Ordinal,
 }
 
 #[cfg(test)]
@@ -72,6 +83,10 @@ pub(super) const fn holds(_rule: Rule) -> bool {
 pub(crate) enum Ask<S: State> {
     /// Read the newest checkpoint.
     Checkpoint,
+    /// Read the parts that a checkpoint names.
+    Parts(Arc<Checkpoint<S>>),
+    /// Which checkpoint is the newest?
+    Newest,
     /// List the records with numbers above this one, with the contents that were listed.
     List { after: u64 },
     /// Read all done markers.
@@ -82,12 +97,15 @@ pub(crate) enum Ask<S: State> {
     Get { number: u64 },
     /// Put a done marker, if there is none of its number.
     PutDone(Done),
-    /// Put a checkpoint, if there is none of its number.
+    /// Put parts of a checkpoint; nobody else has their names.
+    PutParts(Vec<(PartName, Arc<Shared<S::Part>>)>),
+    /// Put a checkpoint, if there is none of its ordinal.
     PutCheckpoint(Arc<Checkpoint<S>>),
     /// Delete all records below this number.
     Free { below: u64 },
-    /// Delete all checkpoints below this number, and done markers of transactions that are all below the horizon.
-    FreeOld { below: u64, horizon: TxnId },
+    /// Delete all checkpoints before this one, parts up to its ordinal that it does not name, and done markers below its
+    /// number of transactions that are all below the horizon.
+    FreeOld { base: Arc<Base>, horizon: TxnId },
 }
 
 /// The outcome of an [`Ask`].
@@ -95,15 +113,19 @@ pub(crate) enum Ask<S: State> {
 pub(crate) enum Answer<S: State> {
     /// `None`: there is no checkpoint yet.
     Checkpoint(Option<Checkpoint<S>>),
+    /// `None`: one is missing, so there is a newer checkpoint.
+    Parts(Option<Vec<Arc<Shared<S::Part>>>>),
+    /// Its ordinal; 0 for none.
+    Newest(u64),
     /// In order of their numbers.
     List(Vec<Arc<Record<S::Change>>>),
     /// Transactions of all done markers.
     Done(BTreeSet<TxnId>),
-    /// True: this call made the object. False: anything else, it may or may not be there.
+    /// Of a record or checkpoint. True: this call made the object. False: anything else, it may or may not be there.
     Put(bool),
     /// `None`: no such record.
     Get(Option<Arc<Record<S::Change>>>),
-    /// `PutDone`, `PutCheckpoint`, `Free` or `FreeOld` is done; what was to be put is there.
+    /// `PutDone`, `PutParts`, `Free` or `FreeOld` is done; what was to be put is there.
     Finished,
 }
 
@@ -142,6 +164,7 @@ pub(crate) type Ids<S> = fn(&Record<<S as State>::Change>) -> RecordId;
 #[derive(Clone, Debug)]
 pub(crate) enum Reader<S: State> {
     Checkpoint,
+    Parts(Arc<Checkpoint<S>>),
     List(Known<S>),
 }
 
@@ -154,6 +177,7 @@ impl<S: State> Reader<S> {
     pub fn ask(&self) -> Ask<S> {
         match self {
             Self::Checkpoint => Ask::Checkpoint,
+            Self::Parts(checkpoint) => Ask::Parts(Arc::clone(checkpoint)),
             Self::List(base) => Ask::List { after: base.number },
         }
     }
@@ -161,8 +185,26 @@ impl<S: State> Reader<S> {
     /// The newest version, or `None` and another ask; with the reason when a listing did not fit.
     pub fn answer(&mut self, answer: Answer<S>) -> Result<Option<Known<S>>, Broken> {
         match (&*self, answer) {
-            (Self::Checkpoint, Answer::Checkpoint(c)) => {
-                *self = Self::List(c.map_or_else(Known::root, Known::from_checkpoint));
+            (Self::Checkpoint, Answer::Checkpoint(None)) => {
+                *self = Self::List(Known::root());
+                Ok(None)
+            }
+            (Self::Checkpoint, Answer::Checkpoint(Some(c))) if c.parts.is_empty() => {
+                *self = Self::List(Known::from_checkpoint(c, Vec::new())?);
+                Ok(None)
+            }
+            (Self::Checkpoint, Answer::Checkpoint(Some(c))) => {
+                *self = Self::Parts(Arc::new(c));
+                Ok(None)
+            }
+            (Self::Parts(_), Answer::Parts(None)) => {
+                *self = Self::Checkpoint;
+                Err("a part of the newest checkpoint is missing".into())
+            }
+            (Self::Parts(c), Answer::Parts(Some(parts))) => {
+                let known = Known::from_checkpoint((**c).clone(), parts);
+                *self = Self::Checkpoint; // unless they fit together
+                *self = Self::List(known?);
                 Ok(None)
             }
             (Self::List(base), Answer::List(records)) => match base.then_all(records.iter().map(|r| &**r)) {
@@ -463,54 +505,134 @@ impl<S: State> Committer<S> {
 
 /// Writes a checkpoint of the newest version and frees what it replaces.
 #[derive(Clone, Debug)]
-pub(crate) enum Vacuum<S: State> {
+pub(crate) struct Vacuum<S: State> {
+    pub(super) step: Clean<S>,
+    /// Random numbers for the names of parts, but for the explorer: from the version and the place of the part.
+    names: Names<S>,
+    /// Parts that the checkpoint brought, once it is known to be the newest: from now on they are stored.
+    pub stored: Vec<(PartName, Arc<Shared<S::Part>>)>,
+    /// The version of that checkpoint, going back to it.
+    pub head: Option<Known<S>>,
+}
+
+/// Where the names of parts come from.
+pub(crate) type Names<S> = fn(&Known<S>, usize) -> u64;
+
+/// Where a vacuum stands.
+#[derive(Clone, Debug)]
+pub(super) enum Clean<S: State> {
+    /// Does the state that we know go back to the newest checkpoint? Then its parts need not be read.
+    Newest(Known<S>),
     Read(Reader<S>),
     /// First what an earlier vacuum left that was cut off after its checkpoint: processes that live shortly would else
     /// write checkpoints and free nothing.
     Leftover(Known<S>),
+    List(Reader<S>),
     /// Before the checkpoint: who asks for a transaction that it forgets finds it here.
     PutDone(Known<S>),
-    PutCheckpoint(Known<S>),
+    PutParts(Known<S>, Plan<S>),
+    PutCheckpoint(Known<S>, Plan<S>),
+    /// A writer that slept may have put a checkpoint whose ordinal was freed: then a newer one is there.
+    Confirm(Known<S>, Plan<S>),
     /// The version itself stays: it tells sleepers that numbers below were freed.
     Free(Known<S>),
     FreeOld(Known<S>),
     End,
 }
 
+/// The parts of a checkpoint: names in order, and those that must be written.
+#[derive(Clone, Debug)]
+pub(super) struct Plan<S: State> {
+    pub names: Vec<PartName>,
+    new: Vec<(PartName, Arc<Shared<S::Part>>)>,
+}
+
 impl<S: State> Vacuum<S> {
-    pub fn new() -> Self {
-        Self::Read(Reader::Checkpoint)
+    /// Starts at a version known to be true, however old.
+    pub fn new(known: Known<S>, names: Names<S>) -> Self {
+        Self { step: Clean::Newest(known), names, stored: Vec::new(), head: None }
     }
 
     pub fn ask(&self) -> Option<Ask<S>> {
-        Some(match self {
-            Self::Read(reader) => reader.ask(),
-            Self::Leftover(base) => Ask::Free { below: base.number },
-            Self::PutDone(head) => {
-                let txns = head.txns.committed.keys().copied().filter(|_| holds(Rule::Done)).collect();
+        Some(match &self.step {
+            Clean::Newest(_) | Clean::Confirm(..) => Ask::Newest,
+            Clean::Read(reader) | Clean::List(reader) => reader.ask(),
+            Clean::Leftover(base) => Ask::Free { below: base.base.number },
+            Clean::PutDone(head) => {
+                let since = |number: &u64| *number > head.base.number && holds(Rule::Done);
+                let txns = head.txns.committed.iter().filter(|(_, n)| since(n)).map(|(txn, _)| *txn).collect();
                 Ask::PutDone(Done { number: head.number, txns })
             }
-            Self::PutCheckpoint(head) => Ask::PutCheckpoint(Arc::new(head.to_checkpoint())),
-            Self::Free(head) => Ask::Free { below: head.number + u64::from(!holds(Rule::Order)) },
-            Self::FreeOld(head) => Ask::FreeOld { below: head.number, horizon: head.txns.horizon },
-            Self::End => return None,
+            Clean::PutParts(_, plan) => Ask::PutParts(plan.new.clone()),
+            Clean::PutCheckpoint(head, plan) => Ask::PutCheckpoint(Arc::new(head.to_checkpoint(plan.names.clone()))),
+            Clean::Free(head) => Ask::Free { below: head.number + u64::from(!holds(Rule::Order)) },
+            Clean::FreeOld(head) => Ask::FreeOld { base: Arc::clone(&head.base), horizon: head.txns.horizon },
+            Clean::End => return None,
         })
     }
 
+    /// The version of the checkpoint that the one to be written replaces.
+    pub fn replaces(&self) -> Option<u64> {
+        match &self.step {
+            Clean::PutDone(head) => Some(head.base.number),
+            _ => None,
+        }
+    }
+
     pub fn answer(&mut self, answer: Answer<S>) {
-        *self = match (std::mem::replace(self, Self::End), answer) {
-            (Self::Read(Reader::Checkpoint), Answer::Checkpoint(Some(c))) => Self::Leftover(Known::from_checkpoint(c)),
-            (Self::Leftover(base), Answer::Finished) => Self::Read(Reader::List(base)),
-            (Self::Read(mut reader), answer) => match reader.answer(answer) {
-                Ok(Some(head)) if head.number == 0 => Self::End,
-                Ok(Some(head)) => Self::PutDone(head),
-                Ok(None) | Err(_) => Self::Read(reader),
+        self.step = match (std::mem::replace(&mut self.step, Clean::End), answer) {
+            (Clean::Newest(known), Answer::Newest(ordinal)) if ordinal == known.base.ordinal => Clean::Leftover(known),
+            (Clean::Newest(_), Answer::Newest(_)) => Clean::Read(Reader::Checkpoint),
+            (Clean::Read(mut reader), answer) => match (reader.answer(answer), reader) {
+                (Ok(_), Reader::List(base)) => Clean::Leftover(base),
+                (_, reader) => Clean::Read(reader),
             },
-            (Self::PutDone(head), Answer::Finished) => Self::PutCheckpoint(head),
-            (Self::PutCheckpoint(head), Answer::Finished) => Self::Free(head),
-            (Self::Free(head), Answer::Finished) => Self::FreeOld(head),
-            (Self::FreeOld(_), Answer::Finished) => Self::End,
+            (Clean::Leftover(base), Answer::Finished) => Clean::List(Reader::List(base)),
+            (Clean::List(mut reader), answer) => match reader.answer(answer) {
+                Ok(Some(head)) if head.number == head.base.number => Clean::End,
+                Ok(Some(head)) => Clean::PutDone(head),
+                Ok(None) | Err(_) => Clean::Read(reader),
+            },
+            (Clean::PutDone(head), Answer::Finished) => {
+                let plan = self.plan(&head);
+                if plan.new.is_empty() { Clean::PutCheckpoint(head, plan) } else { Clean::PutParts(head, plan) }
+            }
+            (Clean::PutParts(head, plan), Answer::Finished) => Clean::PutCheckpoint(head, plan),
+            (Clean::PutCheckpoint(head, plan), Answer::Put(true)) => Clean::Confirm(head, plan),
+            // Another vacuum was faster, or the answer is lost: the next one finds what is there.
+            (Clean::PutCheckpoint(..), Answer::Put(false)) => Clean::End,
+            (Clean::Confirm(head, plan), Answer::Newest(newest)) => {
+                let (ordinal, number) = (head.base.ordinal + 1, head.number);
+                if newest == ordinal || !holds(Rule::Newest) {
+                    let base = Base { ordinal, number, parts: plan.names.iter().copied().collect() };
+                    let head = head.rebased(&Arc::new(base));
+                    self.stored = plan.new;
+                    self.head = Some(head.clone());
+                    Clean::Free(head)
+                } else {
+                    Clean::End
+                }
+            }
+            (Clean::Free(head), Answer::Finished) => Clean::FreeOld(head),
+            (Clean::FreeOld(_), Answer::Finished) => Clean::End,
             (_, answer) => unreachable!("the driver answers what was asked, not {answer:?}"),
         };
+    }
+
+    /// Parts that the checkpoint before names are used again; all others are written, whatever they were called.
+    fn plan(&self, head: &Known<S>) -> Plan<S> {
+        let mut plan = Plan { names: Vec::new(), new: Vec::new() };
+        for (at, part) in head.state.parts().into_iter().enumerate() {
+            let known = part.name().filter(|name| head.base.parts.contains(name));
+            let name = known.unwrap_or_else(|| {
+                // A name of an ordinal that is not freed: freeing goes by ordinals of checkpoints that are there.
+                let ordinal = head.base.ordinal + u64::from(holds(Rule::Ordinal));
+                let name = PartName { ordinal, random: (self.names)(head, at) };
+                plan.new.push((name, part));
+                name
+            });
+            plan.names.push(name);
+        }
+        plan
     }
 }

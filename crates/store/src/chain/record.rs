@@ -6,9 +6,9 @@
 //! ```text
 //! offset  bytes
 //!      0      8  "DIPPERch"
-//!      8      2  format of the chain, u16 little-endian; this dipper writes 1 and refuses newer ones
+//!      8      2  format of the kind, u16 little-endian (checkpoints 2, others 1); newer ones are refused
 //!     10      2  format of the state's changes (`State::FORMAT`), likewise
-//!     12      4  kind: "vers", "ckpt" or "done"
+//!     12      4  kind: "vers", "ckpt", "part" or "done"
 //!     16      8  length n of the body in bytes, u64 little-endian
 //!     24      n  body, JSON
 //!   24+n      4  CRC-32C of all bytes before, u32 little-endian
@@ -30,8 +30,6 @@ use super::state::State;
 use crc32c::crc32c;
 
 const MAGIC: &[u8; 8] = b"DIPPERch";
-/// Newest format of header, record, checkpoint and done marker.
-const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 24;
 const CRC_BYTES: usize = 4;
 
@@ -146,11 +144,63 @@ pub struct Record<C> {
     pub entries: Vec<Entry<C>>,
 }
 
-/// The state at a version; loading starts here.
+/// Name of a part of a state: the checkpoint it was written for, and a random number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PartName {
+    pub ordinal: u64,
+    pub random: u64,
+}
+
+impl PartName {
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (ordinal, random) = text.split_once('-').filter(|(o, r)| o.len() == 20 && r.len() == 16)?;
+        Some(Self { ordinal: ordinal.parse().ok()?, random: u64::from_str_radix(random, 16).ok()? })
+    }
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}-{:016x}", self.ordinal, self.random)
+    }
+}
+
+impl fmt::Debug for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:x}", self.ordinal, self.random)
+    }
+}
+
+impl Serialize for PartName {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PartName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        Self::from_text(&text).ok_or_else(|| D::Error::custom(format_args!("expected a part's name, found {text:?}")))
+    }
+}
+
+/// A part of a state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartObject<P> {
+    /// The checkpoint it was written for, as in its name.
+    pub ordinal: u64,
+    /// The part.
+    pub part: P,
+}
+
+/// The state at a version; loading starts here. Each is made from the one before, whose parts it goes on using.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint<S> {
-    /// The version's number, as in the checkpoint's name.
+    /// Which checkpoint of the chain, as in its name; 0 in format 1, whose checkpoints are called by their versions.
+    #[serde(default)]
+    pub ordinal: u64,
+    /// The version's number.
     pub number: u64,
     /// The version's identity.
     pub id: RecordId,
@@ -158,8 +208,18 @@ pub(crate) struct Checkpoint<S> {
     pub horizon: TxnId,
     /// Aborted transactions above the horizon.
     pub aborted: BTreeSet<TxnId>,
-    /// The state.
+    /// Parts of the state, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartName>,
+    /// The state without them.
     pub state: S,
+}
+
+impl<S> Checkpoint<S> {
+    /// Which checkpoint of the chain: larger than that of the one before.
+    pub fn ordinal(&self) -> u64 {
+        if self.ordinal == 0 { self.number } else { self.ordinal }
+    }
 }
 
 /// Committed transactions that a checkpoint does not name any more.
@@ -174,6 +234,8 @@ pub(crate) struct Done {
 
 /// Something that is stored as one object of a chain.
 pub(crate) trait Stored: Serialize + DeserializeOwned {
+    /// Newest format of header and body; that of the state's changes comes beside it.
+    const FORMAT: u16 = 1;
     /// Kind in the header.
     const KIND: &'static [u8; 4];
     /// Number in the body; must be the one in the name.
@@ -188,9 +250,17 @@ impl<C: Serialize + DeserializeOwned> Stored for Record<C> {
 }
 
 impl<S: Serialize + DeserializeOwned> Stored for Checkpoint<S> {
+    const FORMAT: u16 = 2;
     const KIND: &'static [u8; 4] = b"ckpt";
     fn number(&self) -> u64 {
-        self.number
+        self.ordinal()
+    }
+}
+
+impl<P: Serialize + DeserializeOwned> Stored for PartObject<P> {
+    const KIND: &'static [u8; 4] = b"part";
+    fn number(&self) -> u64 {
+        self.ordinal
     }
 }
 
@@ -212,7 +282,7 @@ pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serd
     serde_json::to_writer(&mut bytes, value)?;
     let length = (bytes.len() - HEADER_BYTES) as u64;
     bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..10].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[8..10].copy_from_slice(&T::FORMAT.to_le_bytes());
     bytes[10..12].copy_from_slice(&format.to_le_bytes());
     bytes[12..16].copy_from_slice(T::KIND);
     bytes[16..24].copy_from_slice(&length.to_le_bytes());
@@ -246,7 +316,7 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
     }
     // Before the checksum: a newer format may have its checksum elsewhere.
     let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    for (at, supported) in [(8, FORMAT), (10, format)] {
+    for (at, supported) in [(8, T::FORMAT), (10, format)] {
         if u16_at(at) > supported {
             return Err(newer(u16_at(at), supported));
         }

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Debug, Display};
+use std::ops::Deref;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::protocol::{Rule, holds};
-use super::record::{Checkpoint, Op, Record, RecordId, TxnId};
+use super::record::{Checkpoint, Op, PartName, Record, RecordId, TxnId};
 
 /// What a chain describes, and how a change alters it.
 pub trait State: Clone + Default + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -16,7 +18,10 @@ pub trait State: Clone + Default + Debug + Serialize + DeserializeOwned + Send +
     type Change: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
     /// Why a change does not fit a state.
     type Error: Debug + Display + Send + 'static;
-    /// Format of changes and state; grows with every field or kind of change that older versions would not know.
+    /// A piece of a large state that checkpoints store as an object of its own, and only when it changed; `()` for states
+    /// that are stored whole.
+    type Part: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// Format of changes, state and parts; grows with every field or kind of change that older versions would not know.
     const FORMAT: u16;
 
     /// Applies a change; true if anything differs afterwards. Depends on nothing but its arguments: every process
@@ -25,6 +30,92 @@ pub trait State: Clone + Default + Debug + Serialize + DeserializeOwned + Send +
     /// # Errors
     /// The change does not fit: it is refused before its commit.
     fn apply(&mut self, change: &Self::Change) -> Result<bool, Self::Error>;
+
+    /// Its parts, in order.
+    fn parts(&self) -> Vec<Arc<Shared<Self::Part>>> {
+        Vec::new()
+    }
+
+    /// The rest, which a checkpoint stores whole.
+    fn without_parts(&self) -> Self {
+        self.clone()
+    }
+
+    /// The state with these parts, in order, on top of the rest.
+    ///
+    /// # Errors
+    /// They do not fit together.
+    fn with_parts(self, parts: Vec<Arc<Shared<Self::Part>>>) -> Result<Self, String> {
+        if parts.is_empty() { Ok(self) } else { Err(format!("expected no parts, found {}", parts.len())) }
+    }
+}
+
+/// A part of a state, with the name under which it is stored as it is now, if it is.
+#[derive(Debug)]
+pub struct Shared<T> {
+    content: T,
+    name: Mutex<Option<PartName>>,
+}
+
+impl<T> Shared<T> {
+    /// A part that is not stored.
+    pub fn new(content: T) -> Arc<Self> {
+        Arc::new(Self { content, name: Mutex::new(None) })
+    }
+
+    /// A part as it was read or written under that name.
+    pub(crate) fn named(content: T, name: PartName) -> Arc<Self> {
+        Arc::new(Self { content, name: Mutex::new(Some(name)) })
+    }
+
+    pub(crate) fn name(&self) -> Option<PartName> {
+        *self.name.lock()
+    }
+
+    /// It was written under that name.
+    pub(crate) fn set_name(&self, name: PartName) {
+        *self.name.lock() = Some(name);
+    }
+}
+
+impl<T: Clone> Shared<T> {
+    /// To change it: a copy if others share it, and no longer what is stored.
+    pub fn edit(this: &mut Arc<Self>) -> &mut T {
+        let own = Arc::make_mut(this);
+        *own.name.get_mut() = None;
+        &mut own.content
+    }
+}
+
+impl<T: Clone> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self { content: self.content.clone(), name: Mutex::new(None) }
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.content
+    }
+}
+
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.content == other.content
+    }
+}
+
+/// The checkpoint that a state goes back to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Base {
+    /// Which checkpoint of the chain; 0 for none.
+    pub ordinal: u64,
+    /// Its version.
+    pub number: u64,
+    /// The parts that it names.
+    pub parts: BTreeSet<PartName>,
 }
 
 /// Transactions that a state remembers.
@@ -45,6 +136,7 @@ pub(crate) struct Known<S> {
     pub id: RecordId,
     pub state: Arc<S>,
     pub txns: Arc<Txns>,
+    pub base: Arc<Base>,
 }
 
 /// Why a record cannot follow a version, or a listing does not continue it.
@@ -53,20 +145,36 @@ pub(crate) type Broken = String;
 impl<S: State> Known<S> {
     /// Before the first version.
     pub fn root() -> Self {
-        Self { number: 0, id: RecordId::ROOT, state: Arc::default(), txns: Arc::default() }
+        Self { number: 0, id: RecordId::ROOT, state: Arc::default(), txns: Arc::default(), base: Arc::default() }
     }
 
-    pub fn from_checkpoint(c: Checkpoint<S>) -> Self {
+    /// A checkpoint with the parts that it names, in order.
+    pub fn from_checkpoint(c: Checkpoint<S>, parts: Vec<Arc<Shared<S::Part>>>) -> Result<Self, Broken> {
+        let ordinal = c.ordinal();
         let txns = Txns { committed: BTreeMap::new(), aborted: c.aborted, horizon: c.horizon };
-        Self { number: c.number, id: c.id, state: Arc::new(c.state), txns: Arc::new(txns) }
+        let base = Base { ordinal, number: c.number, parts: c.parts.into_iter().collect() };
+        let (number, id, base) = (c.number, c.id, Arc::new(base));
+        Ok(Self { number, id, state: Arc::new(c.state.with_parts(parts)?), txns: Arc::new(txns), base })
     }
 
-    /// The checkpoint of this version: committed transactions are forgotten, aborted ones stay until the horizon has
-    /// passed them, since their put may still be on its way.
-    pub fn to_checkpoint(&self) -> Checkpoint<S> {
+    /// The checkpoint of this version, the next one of the chain: committed transactions are forgotten, aborted ones stay
+    /// until the horizon has passed them, since their put may still be on its way.
+    pub fn to_checkpoint(&self, parts: Vec<PartName>) -> Checkpoint<S> {
         let aborted = if holds(Rule::Abort) { self.txns.aborted.clone() } else { BTreeSet::new() };
         let (number, id, horizon) = (self.number, self.id, self.txns.horizon);
-        Checkpoint { number, id, horizon, aborted, state: (*self.state).clone() }
+        let ordinal = self.base.ordinal + 1;
+        Checkpoint { ordinal, number, id, horizon, aborted, parts, state: self.state.without_parts() }
+    }
+
+    /// The same version, going back to a later checkpoint that is not above it: what that forgot is forgotten.
+    pub fn rebased(mut self, base: &Arc<Base>) -> Self {
+        if base.ordinal > self.base.ordinal && base.number <= self.number {
+            self.base = Arc::clone(base);
+            if self.txns.committed.values().any(|number| *number <= base.number) {
+                Arc::make_mut(&mut self.txns).committed.retain(|_, number| *number > base.number);
+            }
+        }
+        self
     }
 
     /// The version after this one.

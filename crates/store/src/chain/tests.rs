@@ -32,6 +32,7 @@ enum Change {
 impl State for Counts {
     type Change = Change;
     type Error = String;
+    type Part = ();
     const FORMAT: u16 = 1;
 
     fn apply(&mut self, change: &Change) -> Result<bool, String> {
@@ -76,19 +77,25 @@ async fn names(store: &Arc<dyn ObjectStore>, dir: &str) -> Vec<u64> {
 
 /// A store whose answers go wrong: puts that are done and reported as failed or not done at all, reads that fail.
 #[derive(Debug)]
-struct Faulty {
+pub(crate) struct Faulty {
     inner: InMemory,
     /// One in so many puts has its answer lost; another one in so many is told of a conflict that is none.
     lost: u32,
     /// One in so many reads fails.
     unread: u32,
+    /// One in so many puts of versions and checkpoints sleeps before it writes, long enough for others to free its number.
+    sleepy: u32,
     /// Every put fails like a full disk.
     full: AtomicBool,
 }
 
 impl Faulty {
-    fn new(lost: u32, unread: u32) -> Arc<Self> {
-        Arc::new(Self { inner: InMemory::new(), lost, unread, full: AtomicBool::new(false) })
+    pub(crate) fn new(lost: u32, unread: u32) -> Arc<Self> {
+        Self::sleepy(lost, unread, 0)
+    }
+
+    pub(crate) fn sleepy(lost: u32, unread: u32, sleepy: u32) -> Arc<Self> {
+        Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full: AtomicBool::new(false) })
     }
 }
 
@@ -113,6 +120,10 @@ impl ObjectStore for Faulty {
             return Err(generic("no space left on device"));
         }
         tokio::task::yield_now().await;
+        if !at.as_ref().contains("/d/") && one_in(self.sleepy) {
+            let ms = rand::rng().random_range(1..40);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
         if at.as_ref().contains("/v/") && one_in(self.lost) {
             return Err(object_store::Error::AlreadyExists { path: at.to_string(), source: "spurious".into() });
         }
@@ -198,7 +209,7 @@ async fn checkpoints_replace_versions() {
         a.commit(add(i)).await.unwrap();
     }
     a.vacuum().await.unwrap();
-    assert_eq!((names(&store, "v").await, names(&store, "c").await), (vec![10], vec![10]));
+    assert_eq!((names(&store, "v").await, names(&store, "c").await), (vec![10], vec![1]));
     assert_eq!(names(&store, "done").await, [10]);
     assert_eq!(*open(&store).await.snapshot(), *a.snapshot());
     // The sleeper's next number is a freed one. Its put succeeds, and is not taken for a version.
@@ -210,7 +221,7 @@ async fn checkpoints_replace_versions() {
         assert_eq!(chain.refresh().await.unwrap().added["late"], 1);
     }
     a.vacuum().await.unwrap();
-    assert_eq!((names(&store, "v").await, names(&store, "c").await), (vec![11], vec![11]));
+    assert_eq!((names(&store, "v").await, names(&store, "c").await), (vec![11], vec![2]));
     assert_eq!(names(&store, "done").await, [10, 11]);
     let before = store.list(None).count().await;
     a.vacuum().await.unwrap();
@@ -315,6 +326,98 @@ async fn waiting_commits_share_versions() {
     assert!(all.await.into_iter().all(|r| r.unwrap()), "the state returned has the change");
     assert!(a.version() < 150, "{} versions", a.version());
     assert_eq!(open(&store).await.snapshot().added.len(), 200);
+}
+
+/// Rows in parts of two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Rows {
+    #[serde(skip)]
+    parts: Vec<Arc<Shared<Vec<u64>>>>,
+}
+
+impl State for Rows {
+    type Change = u64;
+    type Error = String;
+    type Part = Vec<u64>;
+    const FORMAT: u16 = 1;
+
+    fn apply(&mut self, row: &u64) -> Result<bool, String> {
+        match self.parts.last_mut() {
+            Some(last) if last.len() < 2 => Shared::edit(last).push(*row),
+            _ => self.parts.push(Shared::new(vec![*row])),
+        }
+        Ok(true)
+    }
+
+    fn parts(&self) -> Vec<Arc<Shared<Vec<u64>>>> {
+        self.parts.clone()
+    }
+
+    fn without_parts(&self) -> Self {
+        Self::default()
+    }
+
+    fn with_parts(self, parts: Vec<Arc<Shared<Vec<u64>>>>) -> Result<Self, String> {
+        Ok(Self { parts })
+    }
+}
+
+#[tokio::test]
+async fn checkpoints_write_only_parts_that_changed() {
+    let store = memory();
+    let options = || Options { checkpoint_versions: 1000, ..Options::default() };
+    let a = Chain::<Rows>::open(Arc::clone(&store), prefix(), options()).await.unwrap();
+    for row in 0..9 {
+        a.commit(row).await.unwrap();
+    }
+    a.vacuum().await.unwrap();
+    let parts = async || -> BTreeMap<String, u64> {
+        let metas: Vec<ObjectMeta> = store.list(Some(&Path::from("t/p"))).try_collect().await.unwrap();
+        let ordinal = |name: &str| name.split_once('-').unwrap().0.parse().unwrap();
+        metas.iter().filter_map(|m| m.location.filename()).map(|n| (n.to_string(), ordinal(n))).collect()
+    };
+    let first = parts().await;
+    assert_eq!(first.values().copied().collect::<Vec<u64>>(), [1; 5]);
+    // Another process goes on from there: it uses what is written, and frees what it replaces.
+    let b = Chain::<Rows>::open(Arc::clone(&store), prefix(), options()).await.unwrap();
+    assert_eq!(*b.snapshot(), *a.snapshot());
+    for chain in [&b, &a, &a, &b] {
+        chain.commit(chain.version()).await.unwrap();
+        chain.vacuum().await.unwrap();
+    }
+    let last = parts().await;
+    assert_eq!(first.keys().filter(|name| last.contains_key(*name)).count(), 4, "{last:?}");
+    assert_eq!(last.len(), b.snapshot().parts.len());
+    let c = Chain::<Rows>::open(Arc::clone(&store), prefix(), options()).await.unwrap();
+    assert_eq!(*c.snapshot(), *b.refresh().await.unwrap());
+    assert_eq!(names(&store, "c").await, [5]);
+}
+
+/// Format 1 of checkpoints: called by its version, without ordinal and parts.
+#[tokio::test]
+async fn checkpoints_of_format_1_are_read_and_followed() {
+    let store = memory();
+    let a = open(&store).await;
+    for i in 0..7 {
+        a.commit(add(i)).await.unwrap();
+    }
+    let state = serde_json::to_string(&*a.snapshot()).unwrap();
+    let id = a.inner.now.read().id;
+    let body = format!(
+        r#"{{"number":7,"id":"{id}","horizon":"00000000000000000000000000000000","aborted":[],"state":{state}}}"#
+    );
+    let mut bytes = b"DIPPERch\x01\0\x01\0ckpt".to_vec();
+    bytes.extend((body.len() as u64).to_le_bytes());
+    bytes.extend(body.as_bytes());
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    store.put(&Path::from("t/c/00000000000000000007"), bytes.into()).await.unwrap();
+    let b = open(&store).await;
+    b.vacuum().await.unwrap();
+    assert_eq!((names(&store, "c").await, names(&store, "v").await), (vec![7], vec![7]), "nothing is new");
+    b.commit(add("x")).await.unwrap();
+    b.vacuum().await.unwrap();
+    assert_eq!((names(&store, "c").await, names(&store, "v").await), (vec![8], vec![8]));
+    assert_eq!(*open(&store).await.snapshot(), *a.refresh().await.unwrap());
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use super::data::{ColumnStats, DataObject, ObjectId, Rows, SegmentId, Tablet, ar
 use super::error::Refused;
 use super::order::{overlap, same_cover};
 use super::schema::{Bounds, Model, Partition, PartitionId, TableSchema};
-use super::segments::{Item, entries};
+use super::segments::{Item, Part, Segments, entries};
 use super::state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
 use super::stats::Stats;
-use crate::chain::TxnId;
+use crate::chain::{Shared, TxnId};
 use crate::types::SqlType;
 
 /// Rows to delete, by segment.
@@ -233,7 +233,22 @@ pub enum TableChange {
 impl crate::chain::State for TableState {
     type Change = TableChange;
     type Error = Refused;
+    type Part = Part;
     const FORMAT: u16 = 1;
+
+    fn parts(&self) -> Vec<Arc<Shared<Part>>> {
+        self.segments.parts().to_vec()
+    }
+
+    fn without_parts(&self) -> Self {
+        Self { segments: Segments::default(), rows: 0, ..self.clone() }
+    }
+
+    fn with_parts(mut self, parts: Vec<Arc<Shared<Part>>>) -> Result<Self, String> {
+        self.segments = Segments::from_parts(parts)?;
+        self.rows = self.segments().map(|s| s.live_rows()).sum();
+        Ok(self)
+    }
 
     fn apply(&mut self, change: &TableChange) -> Result<bool, Refused> {
         if let TableChange::Create { schema, partitions, at_ms } = change {

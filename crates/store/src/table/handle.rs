@@ -157,8 +157,17 @@ impl Table {
     /// another process aborted it.
     pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
         let txn = rowset.txn;
-        let change = TableChange::Load { rowset, replaced: None, at_ms: now_ms() };
-        Ok(self.inner.chain.commit_as(txn, change).await?)
+        self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }).await
+    }
+
+    async fn commit_load(&self, txn: TxnId, change: TableChange) -> Result<Arc<TableState>, TableError> {
+        match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
+            // Sent again after its version was freed: it is what it was.
+            Err(TableError::Refused(Refused::ObjectExists { .. })) if self.outcome(txn).await? == Some(true) => {
+                Ok(self.snapshot())
+            }
+            other => other,
+        }
     }
 
     /// Commits a load into a UNIQUE table.
@@ -398,7 +407,7 @@ impl Table {
             base = state.seq();
             note(&state, &deletes);
             let change = build(Replaced { base, deletes: deletes.clone() });
-            match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
+            match self.commit_load(txn, change).await {
                 Err(TableError::Refused(e @ (Refused::Moved { .. } | Refused::SegmentGone { .. }))) => last = e,
                 other => return other,
             }

@@ -28,6 +28,8 @@ pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
 pub use vacuum::{VacuumError, Vacuumed, vacuum_data};
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 pub(crate) mod test_support;
 #[cfg(test)]
 mod tests;

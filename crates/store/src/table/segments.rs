@@ -9,10 +9,11 @@ use std::sync::{Arc, OnceLock};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use super::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet, arc_list};
+use super::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
+use crate::chain::Shared;
 
 /// Segments in a part, unless one object has more.
-const PART_SEGMENTS: usize = 512;
+const PART_SEGMENTS: usize = 256;
 
 /// A segment in a state.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +77,9 @@ impl PartialEq for Item {
     }
 }
 
-/// Entries in the order of their ids, those of an object together.
+/// A part of a table's state: segments in the order of their names, those of an object together.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub struct Part {
     items: Vec<Item>,
     /// Places of each tablet's entries, found when first asked for.
     tablets: OnceLock<HashMap<Tablet, Vec<u32>>>,
@@ -126,7 +127,7 @@ impl Part {
 /// All segments of a state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Segments {
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<Shared<Part>>>,
     /// Entries in all parts.
     len: usize,
 }
@@ -165,7 +166,7 @@ impl Segments {
     /// To alter an entry in place.
     pub fn get_mut(&mut self, id: SegmentId) -> Option<&mut Item> {
         let (part, at) = self.find(id)?;
-        Some(&mut Arc::make_mut(&mut self.parts[part]).items_mut()[at])
+        Some(&mut Shared::edit(&mut self.parts[part]).items_mut()[at])
     }
 
     /// The part in which an id is or would be.
@@ -186,23 +187,23 @@ impl Segments {
         let place = self.part_of(first);
         let last = place + 1 >= self.parts.len();
         let Some(part) = self.parts.get_mut(place) else {
-            self.parts.push(Arc::new(Part::new(items)));
+            self.parts.push(Shared::new(Part::new(items)));
             return;
         };
         let at = part.items.partition_point(|i| i.id < first);
         // New objects come last nearly always: full parts stay as they are.
         if last && at == part.items.len() && at + items.len() > PART_SEGMENTS {
-            self.parts.push(Arc::new(Part::new(items)));
+            self.parts.push(Shared::new(Part::new(items)));
             return;
         }
-        let part = Arc::make_mut(part).items_mut();
+        let part = Shared::edit(part).items_mut();
         part.splice(at..at, items);
         if part.len() > PART_SEGMENTS {
             let middle = part[part.len() / 2].id.object;
             let cut = part.partition_point(|i| i.id.object < middle);
             if cut > 0 {
                 let rest = part.split_off(cut);
-                self.parts.insert(place + 1, Arc::new(Part::new(rest)));
+                self.parts.insert(place + 1, Shared::new(Part::new(rest)));
             }
         }
     }
@@ -210,7 +211,7 @@ impl Segments {
     /// Takes an entry out.
     pub fn remove(&mut self, id: SegmentId) -> Option<Item> {
         let (part, at) = self.find(id)?;
-        let items = Arc::make_mut(&mut self.parts[part]).items_mut();
+        let items = Shared::edit(&mut self.parts[part]).items_mut();
         let item = items.remove(at);
         self.len -= 1;
         self.shrink(part);
@@ -224,10 +225,10 @@ impl Segments {
             if part.items.iter().all(&mut keep) {
                 continue;
             }
-            let items = std::mem::take(Arc::make_mut(part).items_mut());
+            let items = std::mem::take(Shared::edit(part).items_mut());
             let (kept, out): (Vec<_>, Vec<_>) = items.into_iter().partition(&mut keep);
             gone.extend(out);
-            *Arc::make_mut(part).items_mut() = kept;
+            *Shared::edit(part).items_mut() = kept;
         }
         self.len -= gone.len();
         let mut at = 0;
@@ -251,7 +252,7 @@ impl Segments {
             _ => return at + 1,
         };
         let next = self.parts.remove(into + 1);
-        Arc::make_mut(&mut self.parts[into]).items_mut().extend(next.items.iter().cloned());
+        Shared::edit(&mut self.parts[into]).items_mut().extend(next.items.iter().cloned());
         into
     }
 }
@@ -311,20 +312,12 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
-impl Serialize for Segments {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        arc_list::serialize(&self.parts, to)
-    }
-}
-
-impl<'de> Deserialize<'de> for Segments {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::from_parts(arc_list::deserialize(from)?).map_err(serde::de::Error::custom)
-    }
-}
-
 impl Segments {
-    fn from_parts(parts: Vec<Arc<Part>>) -> Result<Self, String> {
+    pub fn parts(&self) -> &[Arc<Shared<Part>>] {
+        &self.parts
+    }
+
+    pub fn from_parts(parts: Vec<Arc<Shared<Part>>>) -> Result<Self, String> {
         let ids = |p: &Part| Some((p.items.first()?.id, p.items.last()?.id));
         let mut before: Option<SegmentId> = None;
         for part in &parts {

@@ -257,7 +257,7 @@ impl TableState {
     }
 }
 
-/// The state as a checkpoint stores it.
+/// The state as a checkpoint stores it, but for its segments.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -268,7 +268,6 @@ struct Stored {
     #[serde(with = "arc_list")]
     partitions: Vec<Arc<Partition>>,
     next_partition: PartitionId,
-    segments: Segments,
     seq: u64,
     changed_ms: i64,
     stats_rows: u64,
@@ -291,7 +290,6 @@ impl Serialize for TableState {
             dropped_ms: self.dropped_ms,
             partitions: self.partitions.values().cloned().collect(),
             next_partition: self.next_partition,
-            segments: self.segments.clone(),
             seq: self.seq,
             changed_ms: self.changed_ms,
             stats_rows: self.stats.rows,
@@ -309,13 +307,14 @@ impl<'de> Deserialize<'de> for TableState {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let s = Stored::deserialize(from)?;
         let columns = s.stats.into_iter().map(|c| (c.column, c)).collect();
-        let mut state = Self {
+        Ok(Self {
             schema: s.schema.map(Arc::new),
             created_ms: s.created_ms,
             dropped_ms: s.dropped_ms,
             partitions: Arc::new(s.partitions.into_iter().map(|p| (p.id, p)).collect()),
             next_partition: s.next_partition,
-            segments: s.segments,
+            // They come as parts.
+            segments: Segments::default(),
             rows: 0,
             seq: s.seq,
             changed_ms: s.changed_ms,
@@ -324,8 +323,6 @@ impl<'de> Deserialize<'de> for TableState {
             prepared: Arc::new(s.prepared.into_iter().map(|p| (p.rowset.txn, p)).collect()),
             removed: s.removed,
             outcomes: s.outcomes,
-        };
-        state.rows = state.segments().map(|s| s.live_rows()).sum();
-        Ok(state)
+        })
     }
 }
