@@ -15,17 +15,21 @@
 //! segments enter objects in the order in which they were cut: so among equal keys the higher
 //! ([object, ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
 //!
-//! Sources of rows that need no SQL: [`body`] (bytes that arrive, for `dipper_text`).
+//! Sources of rows that need no SQL: [`body`] (bytes that arrive, for `dipper_text`), [`json`], [`parquet`].
 
 pub mod body;
 mod buffer;
 mod check;
 mod error;
+pub mod json;
 mod load;
 mod output;
+pub mod parquet;
 mod profile;
 mod sort;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 pub use error::LoadError;
 pub use load::{Load, LoadOptions, LoadTarget, PushReport, RejectedRow};

@@ -39,6 +39,7 @@ pub mod write;
 pub use block::TextBlock;
 pub use compress::{CompressError, Encoder, decoder, encoder};
 pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
+pub use csv::converter as csv_converter;
 pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
 pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, union_by_name};

@@ -27,11 +27,11 @@ use crate::span::Span;
 use crate::views::{Patches, ViewColumn, binary_views, null_bits, nulls_equal_to, utf8_views_patched};
 use unescape::Unescape;
 
-/// A converter for fields of a CSV column.
+/// A converter for fields of a CSV column; also for values that came another way and are to be read as CSV reads them.
 ///
 /// # Errors
 /// `Options` for a data type that cannot be read from CSV.
-pub(crate) fn converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
+pub fn converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
     let kind = Kind::try_new(field)?;
     let unescape = Unescape { quote: dialect.quote, escape: dialect.escape.filter(|e| Some(*e) != dialect.quote) };
     let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, null_first: false };
