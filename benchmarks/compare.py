@@ -269,10 +269,14 @@ def load_all(asked, args, suite):
     else:
         files = {"hits": (engines.hits_file(args, args.bytes), suites.TSV)}
     for name, (path, form) in files.items():
+        rows = set()
         for engine in asked:
             more = {"buckets": args.buckets} if engine.name == "dipper" else {}
             reply = engine.load(suite, name, path, form, **more)
             print(f"{engine.name}: {name}: {reply['rows']} rows in {seconds(reply['seconds'])}", file=sys.stderr)
+            rows.add(reply["rows"])
+        if len(rows) > 1:
+            raise SystemExit(f"{name}: the engines loaded different numbers of rows: {rows}")
 
 
 def profile(dipper, sql):

@@ -30,15 +30,20 @@ NARROW = ["CounterID", "EventDate", "UserID", "EventTime", "WatchID", "JavaEnabl
 
 
 def rounds(variants, runs):
-    """{label: [reply of each round but the first]}; a variant that fails is left out and said."""
+    """{label: [reply of each round but the first]}; a variant that fails, or that loads another
+    number of rows than the first, is left out and said."""
     replies = {label: [] for label, _ in variants}
     failed = {}
+    rows = None
     for turn in range(runs + 1):
         for label, load in variants:
             if label in failed:
                 continue
             try:
                 reply = load()
+                rows = reply["rows"] if rows is None else rows
+                if reply["rows"] != rows:
+                    raise RuntimeError(f"{reply['rows']} rows loaded, others loaded {rows}")
             except Exception as error:  # the engines' own exceptions have no common base
                 failed[label] = str(error)
                 print(f"failed: {label}: {error}", file=sys.stderr)
@@ -46,7 +51,8 @@ def rounds(variants, runs):
             print(f"{label}: {seconds(reply['seconds'])}{' (warm-up)' if turn == 0 else ''}", file=sys.stderr)
             if turn > 0:
                 replies[label].append(reply)
-    return {label: found for label, found in replies.items() if label not in failed}
+    replies = {label: found for label, found in replies.items() if label not in failed}
+    return replies, not failed
 
 
 def of(replies, label, field="seconds"):
@@ -123,7 +129,7 @@ class Bench:
 
     def views(self):
         path = engines.views_file(self.args, self.args.bytes)
-        replies = rounds(self.variants("views", "views", path, suites.HIVE, True), self.args.runs)
+        replies, complete = rounds(self.variants("views", "views", path, suites.HIVE, True), self.args.runs)
         lines = table("Hive text, 16 columns (the array as its text), sorted by key:", replies, path.stat().st_size)
         found, met = bars(replies, [
             ("seconds", "dipper", "ClickHouse ZSTD(1)", 1.0),
@@ -132,18 +138,18 @@ class Bench:
             ("seconds", "dipper LZ4", "ClickHouse LZ4 fsync", 0.9),
             ("size", "dipper", "ClickHouse ZSTD(1)", 1.0),
         ], peak_mib=1024)  # fmt: skip
-        return lines + found, met
+        return lines + found, met and complete
 
     def hits(self):
         path = engines.hits_file(self.args, self.args.bytes)
-        replies = rounds(self.variants("clickbench", "hits", path, suites.TSV, False), self.args.runs)
+        replies, complete = rounds(self.variants("clickbench", "hits", path, suites.TSV, False), self.args.runs)
         lines = table("hits TSV, 105 columns:", replies, path.stat().st_size)
         found, met = bars(replies, [
             ("seconds", "dipper", "ClickHouse ZSTD(1)", 0.8),
             ("seconds", "dipper LZ4", "ClickHouse LZ4", 0.8),
             ("seconds", "dipper", "DuckDB", 0.5),
         ])  # fmt: skip
-        return lines + found, met
+        return lines + found, met and complete
 
     def allocations(self):
         """Calls of dipper's allocator per MB of text; the second load of each, so that what is kept for reuse is there."""
@@ -183,13 +189,13 @@ class Bench:
                 raise RuntimeError(f"{reply['rows']} rows loaded twice give {rows[0]} rows, {rows[1]} keys")
             return reply
 
-        replies = rounds([
+        replies, complete = rounds([
             ("DUPLICATE, random order", lambda: self.load("views", "views", mixed, suites.HIVE)),
             ("UNIQUE, the same rows again in random order", again),
         ], self.args.runs)  # fmt: skip
         lines = table("Merge-on-write:", replies, mixed.stat().st_size)
         found, met = bars(replies, [("seconds", "UNIQUE, the same rows again in random order", "DUPLICATE, random order", 1.6)])
-        return lines + found, met
+        return lines + found, met and complete
 
     def width(self):
         wide = engines.hits_file(self.args, self.args.bytes)
@@ -209,7 +215,7 @@ class Bench:
             for name, peer in self.peers.items():
                 variants.append((f"{name}, {label}",
                                  lambda path=path, only=only, peer=peer: peer.load("clickbench", "hits", path, suites.TSV, only=only)))  # fmt: skip
-        replies = rounds(variants, self.args.runs)
+        replies, complete = rounds(variants, self.args.runs)
         lines = ["Time per cell:", "", "| | 105 columns | 10 columns | ratio |", "|---|---|---|---|"]
         met = True
         for name in (["dipper"] if self.dipper else []) + list(self.peers):
@@ -223,7 +229,7 @@ class Bench:
                 bar = f" (bar 1.2x: {'met' if ratio <= 1.2 else '**not met**'})" if name == "dipper" else ""
                 met = met and (name != "dipper" or ratio <= 1.2)
                 lines.append(f"| {name} | {cell[105]:.0f} ns | {cell[10]:.0f} ns | {ratio:.2f}x{bar} |")
-        return lines, met
+        return lines, met and complete
 
     def small(self):
         if not self.dipper:
@@ -308,8 +314,12 @@ class Small:
         return statistics.median(self.dipper.query(sql)["seconds"] for _ in range(runs))
 
     def segments(self):
-        """Segments of each tablet, as SHOW TABLETS says."""
-        rows = self.dipper.columns("SHOW TABLETS FROM small")
+        """Segments of each tablet, as SHOW TABLETS says; None if it does not."""
+        try:
+            rows = self.dipper.columns("SHOW TABLETS FROM small")
+        except Exception as error:  # the latencies are worth their line all the same
+            self.problems.append(f"SHOW TABLETS: {error}")
+            return None
         name = next((name for name in (rows[0] if rows else {}) if "segment" in name.lower()), None)
         return [int(row[name]) for row in rows] if name else None
 
