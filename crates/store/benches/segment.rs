@@ -302,7 +302,7 @@ async fn keys(rows: usize) {
     store.put(&at(new.id), PutPayload::from(new_bytes)).await.expect("puts");
     let readers = Readers::new(store, PageCache::new(1 << 30), 1 << 30);
     let (old, new) = (Arc::new(old), Arc::new(new));
-    let before: Vec<_> = old.segments.iter().enumerate().map(|(i, segment)| SegmentRef {
+    let before = old.segments.iter().enumerate().map(|(i, segment)| SegmentRef {
         id: SegmentId { object: old.id, ordinal: i as u32 },
         object: &old,
         segment,

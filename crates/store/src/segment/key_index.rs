@@ -1,4 +1,4 @@
-//! Sorted keys in blocks of about 4 KiB.
+//! Sorted keys in blocks of up to 256 keys or about 4 KiB.
 //!
 //! A block is its keys one behind the other: var bytes shared with the key before (0 for the first) | var length of the
 //! rest | the rest. The keys of a segment are in the order of its rows, one per row, so the i-th key of a block is that
@@ -10,13 +10,17 @@ use super::SegmentError;
 use super::binary::{Reader, Short, put_var};
 
 /// A block is closed when it has so many bytes.
-pub(super) const BLOCK_BYTES: usize = 4096;
+const BLOCK_BYTES: usize = 4096;
+/// And when it has so many keys: a look-up walks half a block. Short keys that share most of their bytes would else be a
+/// thousand a block.
+const BLOCK_KEYS: u32 = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct KeyBlockWriter {
     bytes: Vec<u8>,
     last: Vec<u8>,
     first: Option<(Box<[u8]>, u32)>,
+    keys: u32,
 }
 
 /// A finished block: its bytes, its first key and that key's row.
@@ -41,12 +45,14 @@ impl KeyBlockWriter {
         self.bytes.extend_from_slice(&key[shared..]);
         self.last.truncate(shared);
         self.last.extend_from_slice(&key[shared..]);
-        if self.bytes.len() >= BLOCK_BYTES { self.finish() } else { None }
+        self.keys += 1;
+        if self.bytes.len() >= BLOCK_BYTES || self.keys >= BLOCK_KEYS { self.finish() } else { None }
     }
 
     /// The last block.
     pub fn finish(&mut self) -> Option<FinishedBlock> {
         let (first_key, first_row) = self.first.take()?;
+        self.keys = 0;
         let capacity = self.bytes.capacity();
         let bytes = std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity));
         Some(FinishedBlock { bytes, first_key, first_row })

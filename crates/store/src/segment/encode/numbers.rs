@@ -17,8 +17,13 @@ use crate::segment::options::{ColumnPlan, PAGE_ROWS};
 trait Number: ArrowPrimitiveType {
     /// The value in the low bytes of the physical type.
     fn bits(v: Self::Native) -> u64;
-    /// Grows with the value; `None` for NaN.
-    fn rank(v: Self::Native) -> Option<i64>;
+    /// Grows with the value; anything for NaN.
+    fn rank(v: Self::Native) -> i64;
+    /// The value of a rank.
+    fn of_rank(rank: i64) -> Self::Native;
+    fn is_nan(_: Self::Native) -> bool {
+        false
+    }
     /// Statistics of a chunk.
     fn statistics(bounds: Option<(Self::Native, Self::Native)>, nulls: u64) -> Statistics;
     /// Bounds as they are written: zeros get the sign that keeps them bounds.
@@ -35,8 +40,12 @@ macro_rules! integer {
                 <$physical>::from(v) as u64
             }
             #[inline]
-            fn rank(v: Self::Native) -> Option<i64> {
-                Some(v.into())
+            fn rank(v: Self::Native) -> i64 {
+                v.into()
+            }
+            #[inline]
+            fn of_rank(rank: i64) -> Self::Native {
+                rank as Self::Native
             }
             fn statistics(bounds: Option<(Self::Native, Self::Native)>, nulls: u64) -> Statistics {
                 let (min, max) = (bounds.map(|b| b.0.into()), bounds.map(|b| b.1.into()));
@@ -60,8 +69,12 @@ impl Number for UInt64Type {
         v
     }
     #[inline]
-    fn rank(v: u64) -> Option<i64> {
-        Some((v ^ (1 << 63)) as i64)
+    fn rank(v: u64) -> i64 {
+        (v ^ (1 << 63)) as i64
+    }
+    #[inline]
+    fn of_rank(rank: i64) -> u64 {
+        rank as u64 ^ (1 << 63)
     }
     fn statistics(bounds: Option<(u64, u64)>, nulls: u64) -> Statistics {
         let (min, max) = (bounds.map(|b| b.0 as i64), bounds.map(|b| b.1 as i64));
@@ -77,11 +90,19 @@ macro_rules! floating {
                 v.to_bits().into()
             }
             #[inline]
-            fn rank(v: $native) -> Option<i64> {
-                // The order of IEEE's totalOrder, as Arrow sorts.
+            fn rank(v: $native) -> i64 {
+                // The order of IEEE's totalOrder, as Arrow sorts: the other bits of negative numbers are turned over.
                 let bits = v.to_bits() as $signed;
-                let shift = <$signed>::BITS - 1;
-                (!v.is_nan()).then(|| (bits ^ (((bits >> shift) as $bits) >> 1) as $signed).into())
+                (bits ^ (((bits >> (<$signed>::BITS - 1)) as $bits) >> 1) as $signed).into()
+            }
+            #[inline]
+            fn of_rank(rank: i64) -> $native {
+                let bits = rank as $signed;
+                <$native>::from_bits((bits ^ (((bits >> (<$signed>::BITS - 1)) as $bits) >> 1) as $signed) as $bits)
+            }
+            #[inline]
+            fn is_nan(v: $native) -> bool {
+                v.is_nan()
             }
             fn statistics(bounds: Option<($native, $native)>, nulls: u64) -> Statistics {
                 let (min, max) = (bounds.map(|b| b.0), bounds.map(|b| b.1));
@@ -139,36 +160,12 @@ fn numbers<T: Number>(
         }
     }
     let Scratch { page, packed, codes, slots } = scratch;
-    // Codes of the values that are not NULL, in order.
-    let mut dictionary = Vec::new();
-    let mut coded = column.plan == ColumnPlan::Dictionary;
-    if coded {
-        codes.clear();
-        let mut known: Vec<u64> = Vec::new();
-        let mut table = Codes::new(slots);
-        let hash = |bits: u64| hash128(bits.into());
-        let mut last = None;
-        for v in array.iter().flatten() {
-            let bits = T::bits(v);
-            let code = match last {
-                // Neighbours are often equal.
-                Some((before, code)) if before == bits => code,
-                _ => table.code(hash(bits), |c| known[c as usize] == bits, |c| hash(known[c as usize])),
-            };
-            if code as usize == known.len() {
-                known.push(bits);
-                if known.len() > CODES_MAX {
-                    coded = false;
-                    break;
-                }
-            }
-            last = Some((bits, code));
-            codes.push(code);
-        }
-        // A dictionary as large as the values themselves saves nothing.
-        coded &= known.len() * 2 <= codes.len().max(2);
-        dictionary = known;
-    }
+    let dictionary = match column.plan {
+        ColumnPlan::Dictionary => number_codes(array, codes, slots),
+        _ => None,
+    };
+    let coded = dictionary.is_some();
+    let dictionary = dictionary.unwrap_or_default();
     let encoding = match column.plan {
         _ if coded => Encoding::RLE_DICTIONARY,
         ColumnPlan::Delta => Encoding::DELTA_BINARY_PACKED,
@@ -216,9 +213,7 @@ fn numbers<T: Number>(
         });
         if let Some((min, max)) = range {
             let (low, high) = whole.unwrap_or((min, max));
-            let low = if T::rank(min) < T::rank(low) { min } else { low };
-            let high = if T::rank(max) > T::rank(high) { max } else { high };
-            whole = Some((low, high));
+            whole = Some((T::of_rank(T::rank(low).min(T::rank(min))), T::of_rank(T::rank(high).max(T::rank(max)))));
         }
         sink.data(page, part.len(), nulls, bounds, None)?;
     }
@@ -227,37 +222,86 @@ fn numbers<T: Number>(
     sink.finish(Some(statistics), folded(filter, column))
 }
 
+/// Codes of the values that are not NULL, in order, and the bits of the values that they stand for; `None` if a
+/// dictionary saves nothing.
+fn number_codes<T: Number>(array: &PrimitiveArray<T>, codes: &mut Vec<u32>, slots: &mut Vec<u32>) -> Option<Vec<u64>> {
+    codes.clear();
+    let mut known: Vec<u64> = Vec::new();
+    let (low, high) = ranks(array);
+    if high >= low && high.abs_diff(low) < CODES_MAX as u64 {
+        // A slot for each possible value, holding its code plus one.
+        slots.clear();
+        slots.resize(high.abs_diff(low) as usize + 1, 0);
+        codes.reserve(array.len());
+        let mut add = |v: T::Native| {
+            let slot = &mut slots[T::rank(v).wrapping_sub(low) as usize];
+            if *slot == 0 {
+                known.push(T::bits(v));
+                *slot = known.len() as u32;
+            }
+            codes.push(*slot - 1);
+        };
+        match array.null_count() {
+            0 => array.values().iter().for_each(|v| add(*v)),
+            _ => array.iter().flatten().for_each(add),
+        }
+    } else {
+        let mut table = Codes::new(slots);
+        let hash = |bits: u64| hash128(bits.into());
+        let mut last = None;
+        for v in array.iter().flatten() {
+            let bits = T::bits(v);
+            let code = match last {
+                // Neighbours are often equal.
+                Some((before, code)) if before == bits => code,
+                _ => table.code(hash(bits), |c| known[c as usize] == bits, |c| hash(known[c as usize])),
+            };
+            if code as usize == known.len() {
+                known.push(bits);
+                if known.len() > CODES_MAX {
+                    return None;
+                }
+            }
+            last = Some((bits, code));
+            codes.push(code);
+        }
+    }
+    // A dictionary as large as the values themselves saves nothing.
+    (known.len() * 2 <= codes.len().max(2)).then_some(known)
+}
+
 fn put_plain<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
-    let put = |page: &mut Vec<u8>, v| match bytes {
-        4 => page.extend((T::bits(v) as u32).to_le_bytes()),
-        _ => page.extend(T::bits(v).to_le_bytes()),
-    };
-    page.reserve(part.len() * bytes);
-    match part.null_count() {
-        0 => part.values().iter().for_each(|v| put(page, *v)),
-        _ => part.iter().flatten().for_each(|v| put(page, v)),
+    if part.null_count() > 0 {
+        part.iter().flatten().for_each(|v| page.extend_from_slice(&T::bits(v).to_le_bytes()[..bytes]));
+        return;
+    }
+    let start = page.len();
+    page.resize(start + part.len() * bytes, 0);
+    if bytes == 4 {
+        let (out, _) = page[start..].as_chunks_mut::<4>();
+        out.iter_mut().zip(part.values()).for_each(|(out, v)| *out = (T::bits(*v) as u32).to_le_bytes());
+    } else {
+        let (out, _) = page[start..].as_chunks_mut::<8>();
+        out.iter_mut().zip(part.values()).for_each(|(out, v)| *out = T::bits(*v).to_le_bytes());
     }
 }
 
-/// Smallest and largest value, NaN aside, and whether there is a NaN.
-fn range<T: Number>(part: &PrimitiveArray<T>) -> (Option<(T::Native, T::Native)>, bool) {
-    let mut nan = false;
-    let mut range: Option<(T::Native, i64, T::Native, i64)> = None;
-    let mut add = |v: T::Native| match (T::rank(v), &mut range) {
-        (None, _) => nan = true,
-        (Some(rank), None) => range = Some((v, rank, v, rank)),
-        (Some(rank), Some((min, low, max, high))) => {
-            if rank < *low {
-                (*min, *low) = (v, rank);
-            }
-            if rank > *high {
-                (*max, *high) = (v, rank);
-            }
-        }
-    };
+/// Smallest and largest rank; the first is larger if there is no value.
+fn ranks<T: Number>(part: &PrimitiveArray<T>) -> (i64, i64) {
+    let add = |(low, high): (i64, i64), v: T::Native| (low.min(T::rank(v)), high.max(T::rank(v)));
+    let none = (i64::MAX, i64::MIN);
     match part.null_count() {
-        0 => part.values().iter().for_each(|v| add(*v)),
-        _ => part.iter().flatten().for_each(add),
+        0 => part.values().iter().fold(none, |r, v| add(r, *v)),
+        _ => part.iter().flatten().fold(none, add),
     }
-    (range.map(|(min, _, max, _)| (min, max)), nan)
+}
+
+/// Smallest and largest value, and whether there is a NaN, which makes them meaningless.
+fn range<T: Number>(part: &PrimitiveArray<T>) -> (Option<(T::Native, T::Native)>, bool) {
+    let (low, high) = ranks(part);
+    let nan = match part.null_count() {
+        0 => part.values().iter().any(|v| T::is_nan(*v)),
+        _ => part.iter().flatten().any(T::is_nan),
+    };
+    ((low <= high).then(|| (T::of_rank(low), T::of_rank(high))), nan)
 }

@@ -1,8 +1,8 @@
 //! Strings and bytes.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{BinaryViewType, ByteViewType};
-use arrow_array::{Array, ArrayRef, BinaryViewArray, GenericByteViewArray};
+use arrow_array::types::BinaryViewType;
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use arrow_schema::DataType;
 use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
@@ -47,6 +47,21 @@ fn bytes_of<'a>(view: &'a u128, buffers: &'a [arrow_buffer::Buffer], short: &'a 
     }
 }
 
+/// The first 16 bytes as a number, zeros behind the end: a smaller head is a smaller string, equal ones say nothing.
+#[inline]
+fn head(view: u128, buffers: &[arrow_buffer::Buffer]) -> u128 {
+    if view as u32 <= INLINE {
+        return (view >> 32).swap_bytes();
+    }
+    let mut short = [0; 16];
+    let bytes = bytes_of(&view, buffers, &mut short);
+    u128::from_be_bytes(bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut filled = [0; 16];
+        filled[..bytes.len()].copy_from_slice(bytes);
+        filled
+    }))
+}
+
 fn texts(
     column: &Column<'_>,
     array: &BinaryViewArray,
@@ -69,8 +84,7 @@ fn texts(
             _ => hash_bytes(bytes_of(&view, buffers, &mut [0; 16])),
         };
         let mut last = None;
-        for i in present(array) {
-            let view = views[i];
+        coded = present(array, |view| {
             let code = match last {
                 Some((before, code)) if before == view => code,
                 _ => {
@@ -89,13 +103,13 @@ fn texts(
                 dictionary.push(view);
                 dictionary_bytes += 4 + view as u32 as usize;
                 if dictionary.len() > CODES_MAX || dictionary_bytes > PAGE_BYTES {
-                    coded = false;
-                    break;
+                    return false;
                 }
             }
             last = Some((view, code));
             codes.push(code);
-        }
+            true
+        });
         coded &= dictionary.len() * 2 <= codes.len().max(2);
     }
     let mut filter = bloom(column, values)?;
@@ -128,15 +142,8 @@ fn texts(
     let mut next_code = 0;
     let mut whole: Option<(u128, u128)> = None;
     let less = |a: u128, b: u128| {
-        let head = |v: u128| ((v >> 32) as u32).swap_bytes();
-        // Heads of short strings are filled with zeros: a smaller head is a smaller string, equal ones say nothing.
-        match head(a).cmp(&head(b)) {
-            std::cmp::Ordering::Equal => {
-                let (mut x, mut y) = ([0; 16], [0; 16]);
-                bytes_of(&a, buffers, &mut x) < bytes_of(&b, buffers, &mut y)
-            }
-            other => other.is_lt(),
-        }
+        let (mut x, mut y) = ([0; 16], [0; 16]);
+        bytes_of(&a, buffers, &mut x) < bytes_of(&b, buffers, &mut y)
     };
     let mut from = 0;
     while from < array.len() {
@@ -160,17 +167,26 @@ fn texts(
             }
             text_bytes = codes.iter().map(|c| i64::from(dictionary[*c as usize] as u32)).sum();
         } else {
-            for i in present(&part) {
-                let view = part.views()[i];
+            let (mut least, mut most) = (0, 0);
+            present(&part, |view| {
                 put_plain(page, &view, buffers);
                 text_bytes += i64::from(view as u32);
-                range = Some(match range {
-                    None => (view, view),
-                    Some((min, max)) if less(max, view) => (min, view),
-                    Some((min, max)) if less(view, min) => (view, max),
-                    same => same.expect("there is a range"),
-                });
-            }
+                let head = head(view, buffers);
+                match range {
+                    None => {
+                        range = Some((view, view));
+                        (least, most) = (head, head);
+                    }
+                    Some((min, max)) => {
+                        if head > most || (head == most && less(max, view)) {
+                            (range, most) = (Some((min, view)), head);
+                        } else if head < least || (head == least && less(view, min)) {
+                            (range, least) = (Some((view, max)), head);
+                        }
+                    }
+                }
+                true
+            });
         }
         let bounds = range.map(|(min, max)| {
             let (mut x, mut y) = ([0; 16], [0; 16]);
@@ -204,11 +220,12 @@ fn texts(
     sink.finish(Some(statistics.into()), folded(filter, column))
 }
 
-/// Rows that have a value.
-fn present<T: ByteViewType + ?Sized>(array: &GenericByteViewArray<T>) -> Box<dyn Iterator<Item = usize> + '_> {
+/// Calls for each row that has a value, until `false`.
+#[inline]
+fn present(array: &BinaryViewArray, mut each: impl FnMut(u128) -> bool) -> bool {
     match array.nulls() {
-        Some(nulls) if nulls.null_count() > 0 => Box::new(nulls.valid_indices()),
-        _ => Box::new(0..array.len()),
+        Some(nulls) if nulls.null_count() > 0 => nulls.valid_indices().all(|i| each(array.views()[i])),
+        _ => array.views().iter().all(|view| each(*view)),
     }
 }
 
