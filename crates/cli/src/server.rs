@@ -93,6 +93,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     })
     .await
     .map_err(|e| e.to_string())?;
+    engine.start_background().await.map_err(|e| e.to_string())?;
     let options = ServerOptions {
         listen: arguments.listen,
         mysql_port: arguments.mysql_port,

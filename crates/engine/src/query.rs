@@ -34,7 +34,7 @@ pub(crate) type QueryStream = BoxStream<'static, Result<RecordBatch>>;
 const BATCHES_WAITING: usize = 4;
 
 /// What a query needs to know of its session, frozen when the statement begins.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct QueryContext {
     pub(crate) engine: Arc<Engine>,
     pub(crate) catalog: Arc<CatalogState>,
@@ -239,6 +239,14 @@ pub(crate) async fn plan(
     query: &QueryText,
     params: Option<&[VarValue]>,
 ) -> Result<Planned> {
+    let naming;
+    let context = match query.text.to_ascii_uppercase().contains(HIDDEN_PREFIX) {
+        true if !context.hidden_columns => {
+            naming = Arc::new(QueryContext { hidden_columns: true, ..context.as_ref().clone() });
+            &naming
+        }
+        _ => context,
+    };
     let tables = TableSet::load(context, query).await?;
     let prepared =
         prepare_query(query, &Context { schemas: &tables, variables: context.as_ref(), parameters: params })?;
@@ -248,6 +256,9 @@ pub(crate) async fn plan(
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
     Ok(Planned { state, logical, headers, warnings: prepared.warnings })
 }
+
+/// Who names a hidden column sees them all.
+const HIDDEN_PREFIX: &str = "__DORIS_";
 
 /// A name that DataFusion sees as `internal.database.table`.
 pub(crate) const CATALOG: &str = "internal";

@@ -2,15 +2,18 @@
 //!
 //! - `registry.rs`: handles of tables that are open in this process, and how loads of any kind are published
 //! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
+//! - `background.rs`: compaction, vacuum, dynamic partitions
 //! - `scan.rs`: the scan operator · `prune.rs`: which tablets and row groups it can leave out
 
 mod aggregate;
+mod background;
 mod provider;
 mod prune;
 mod registry;
 mod scan;
 mod statistics;
 
+pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
 

@@ -1,9 +1,10 @@
 //! What a process keeps of its native tables: handles, open objects, and how loads of any kind are published.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dipper_store::catalog::TableId;
+use dipper_store::compact::Compactor;
 use dipper_store::mow;
 use dipper_store::segment::{PageCache, Readers};
 use dipper_store::table::data::DataObject;
@@ -23,6 +24,7 @@ pub struct NativeTables {
     store: Arc<dyn ObjectStore>,
     open: Mutex<HashMap<TableId, Table>>,
     readers: Arc<Readers>,
+    compactor: OnceLock<Compactor>,
 }
 
 impl NativeTables {
@@ -31,7 +33,7 @@ impl NativeTables {
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);
         let readers = Arc::new(Readers::new(Arc::clone(&store), pages, open_bytes));
-        NativeTables { store, open: Mutex::default(), readers }
+        NativeTables { store, open: Mutex::default(), readers, compactor: OnceLock::new() }
     }
 
     /// Where tables are.
@@ -53,17 +55,39 @@ impl NativeTables {
             return Ok(table.clone());
         }
         let table = Table::open(Arc::clone(&self.store), id).await?;
-        Ok(self.open.lock().entry(id).or_insert(table).clone())
+        let table = self.open.lock().entry(id).or_insert(table).clone();
+        self.watch(&table);
+        Ok(table)
+    }
+
+    /// The compactor, made by the first who asks.
+    pub(crate) fn compactor(&self, make: impl FnOnce() -> Compactor) -> &Compactor {
+        self.compactor.get_or_init(make)
+    }
+
+    fn watch(&self, table: &Table) {
+        if let Some(compactor) = self.compactor.get() {
+            compactor.add(table.clone());
+        }
+    }
+
+    /// Tables that are open.
+    pub(crate) fn open_tables(&self) -> Vec<Table> {
+        self.open.lock().values().cloned().collect()
     }
 
     /// Puts a table that was just made.
     pub(crate) fn insert(&self, table: Table) {
+        self.watch(&table);
         self.open.lock().insert(table.id(), table);
     }
 
     /// Forgets a table that was dropped.
     pub(crate) fn forget(&self, id: TableId) {
         self.open.lock().remove(&id);
+        if let Some(compactor) = self.compactor.get() {
+            compactor.remove(id);
+        }
     }
 
     /// Commits a load; UNIQUE tables find out which rows it replaces.

@@ -131,7 +131,10 @@ async fn make(
     }
     let kept = session.engine.catalog.snapshot().table(database, name).is_some_and(|t| t.id == id);
     match kept {
-        true => native.insert(table),
+        true => {
+            crate::native::dynamic_partitions(&table).await?;
+            native.insert(table);
+        }
         // IF NOT EXISTS, and another session was first.
         false => table.tombstone().await?,
     }

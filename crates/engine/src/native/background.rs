@@ -1,0 +1,113 @@
+//! What a server does for its native tables between statements: compaction, vacuum, dynamic partitions.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use chrono::{FixedOffset, NaiveDateTime, Utc};
+use dipper_store::compact::{Compactor, Options};
+use dipper_store::labels::Labels;
+use dipper_store::route::dynamic::DynamicPartition;
+use dipper_store::table::schema::Partition;
+use dipper_store::table::{Table, TableChange, vacuum_data};
+
+use crate::engine::Engine;
+use crate::error::Result;
+
+/// How often dynamic partitions are looked after, and data is vacuumed.
+const EVERY: Duration = Duration::from_secs(600);
+
+impl Engine {
+    /// Begins to look after native tables; goes on until the engine is dropped.
+    ///
+    /// # Errors
+    /// The catalog or a table cannot be read.
+    pub async fn start_background(self: &Arc<Self>) -> Result<()> {
+        let catalog = self.catalog.refresh().await?;
+        for (_, table) in catalog.tables().filter(|(_, t)| t.is_native()) {
+            self.native.get(table.id).await?;
+        }
+        let compactor = self.compactor();
+        self.native.open_tables().into_iter().for_each(|table| compactor.add(table));
+        compactor.resume();
+        let engine = Arc::downgrade(self);
+        self.io().spawn(async move {
+            while look_after(&engine).await {
+                tokio::time::sleep(EVERY).await;
+            }
+        });
+        Ok(())
+    }
+
+    /// What compacts tables: by itself after [`start_background`](Self::start_background), else only when it is told to.
+    pub(crate) fn compactor(&self) -> &Compactor {
+        self.native.compactor(|| {
+            // Merging is work for the query threads, which give way to those that talk to clients.
+            let _on = self.cpu().enter();
+            let compactor = Compactor::start(Options::default());
+            compactor.pause();
+            compactor
+        })
+    }
+}
+
+/// One round; false when the engine is gone. What fails is tried again in the next one.
+async fn look_after(engine: &Weak<Engine>) -> bool {
+    let Some(engine) = engine.upgrade() else { return false };
+    let tables = engine.native.open_tables();
+    for table in &tables {
+        if let Err(e) = dynamic_partitions(table).await {
+            tracing::warn!(table = %table.id(), error = %e.message, "dynamic partitions were not looked after");
+        }
+    }
+    let labels = Labels::new(Arc::clone(engine.native.store()));
+    let now = Utc::now().timestamp_millis();
+    match vacuum_data(&engine.catalog, &tables, &labels, now).await {
+        Ok(done) if done.objects > 0 => tracing::info!(objects = done.objects, bytes = done.bytes, "vacuumed"),
+        Ok(_) => {}
+        Err(e) => tracing::warn!(error = %e, "vacuum stopped; the next one goes on"),
+    }
+    true
+}
+
+/// Makes and drops the partitions that `dynamic_partition.*` asks for at this time.
+pub(crate) async fn dynamic_partitions(table: &Table) -> Result<()> {
+    let state = table.refresh().await?;
+    let definition = state.schema();
+    if state.is_dropped() {
+        return Ok(());
+    }
+    let Some(dynamic) = DynamicPartition::parse(&definition.properties)? else { return Ok(()) };
+    let partitions: Vec<_> = state.partitions().cloned().collect();
+    let work = dynamic.work(definition, &partitions, wall_clock(dynamic.time_zone.as_deref()))?;
+    if !work.create.is_empty() {
+        let buckets = dynamic.buckets.or(definition.buckets).unwrap_or(1);
+        let new = work.create.into_iter().map(|p| Partition {
+            id: 0,
+            name: p.name,
+            bounds: p.bounds,
+            buckets,
+            temporary: false,
+            properties: Default::default(),
+        });
+        table.ensure_partitions(new.collect()).await?;
+    }
+    let gone: Vec<_> = work.drop.iter().filter_map(|name| state.partition_by_name(name)).map(|p| p.id).collect();
+    if !gone.is_empty() {
+        let at_ms = Utc::now().timestamp_millis();
+        table.commit(TableChange::DropPartitions { partitions: gone, at_ms }).await?;
+    }
+    Ok(())
+}
+
+/// The time in a zone, by name or offset; in UTC where it is none.
+fn wall_clock(zone: Option<&str>) -> NaiveDateTime {
+    let now = Utc::now();
+    match zone {
+        Some(zone) => match (zone.parse::<chrono_tz::Tz>(), zone.parse::<FixedOffset>()) {
+            (Ok(zone), _) => now.with_timezone(&zone).naive_local(),
+            (_, Ok(offset)) => now.with_timezone(&offset).naive_local(),
+            _ => now.naive_utc(),
+        },
+        None => chrono::Local::now().naive_local(),
+    }
+}
