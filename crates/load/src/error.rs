@@ -46,6 +46,9 @@ pub enum LoadError {
         /// The lowest number that waits for it.
         found: u64,
     },
+    /// Only some columns, where that cannot be.
+    #[error("{0}")]
+    Partial(String),
     /// The load has failed in another thread, was aborted, or is finished.
     #[error("the load has ended: {0}")]
     Ended(String),

@@ -15,6 +15,8 @@
 //! segments enter objects in the order in which they were cut: so among equal keys the higher
 //! ([object, ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
 //!
+//! A load that brings only some columns goes through [`Partial`] first.
+//!
 //! Sources of rows that need no SQL: [`body`] (bytes that arrive, for `dipper_text`), [`json`], [`parquet`].
 
 pub mod body;
@@ -25,6 +27,7 @@ pub mod json;
 mod load;
 mod output;
 pub mod parquet;
+mod partial;
 mod profile;
 mod sort;
 mod stats;
@@ -33,4 +36,5 @@ mod tests;
 
 pub use error::LoadError;
 pub use load::{Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
+pub use partial::{Filled, Partial};
 pub use profile::LoadProfile;

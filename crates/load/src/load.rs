@@ -396,7 +396,7 @@ impl Load {
         let (rows, in_order) = timed(&self.counters.sort_ns, || sort_chunk(&self.schema, parts))?;
         add(&self.counters.segments_sorted, u64::from(in_order));
         timed(&self.counters.stats_ns, || {
-            let mut sketches = Sketches::new(self.schema.columns.len());
+            let mut sketches = self.sketches.lock().fresh();
             rows.iter().for_each(|batch| sketches.add(batch));
             self.sketches.lock().union(&sketches);
         });

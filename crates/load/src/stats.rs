@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use dipper_store::sketch::{HyperLogLog, STATS_PRECISION};
 use dipper_store::table::compare_text;
 use dipper_store::table::data::ColumnStats;
@@ -14,41 +15,60 @@ pub(crate) struct Sketches {
     columns: Vec<Column>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Column {
     /// `None` for types that have no hash.
     sketch: Option<HyperLogLog>,
-    rows: usize,
-    /// Few distinct values: a part of the next rows is enough to find those that are missing.
-    few: bool,
+    /// Rows looked at.
+    rows: u64,
+    /// One row of so many is looked at.
+    step: usize,
 }
 
-/// A column is sampled when it had fewer distinct values than this share of its rows.
-const FEW: usize = 16;
-/// The share of rows that is looked at then.
-const SAMPLED: usize = 8;
+/// Rows that decide how a column is sampled.
+const DECIDED_ROWS: u64 = 1 << 14;
+/// A column with fewer distinct values than this share of its rows: those that a part of the rows lacks are few.
+const FEW: u64 = 16;
+const FEW_STEP: usize = 8;
+/// Strings of which at least half are distinct: hashing them all would cost as much as the rest of the statistics. Their
+/// number comes out up to four times too low, which is enough to know that they are many.
+const MANY_STRINGS: u64 = 2;
+const MANY_STEP: usize = 4;
 
 impl Sketches {
     pub fn new(columns: usize) -> Self {
-        let new = || Column { sketch: Some(HyperLogLog::new(STATS_PRECISION)), rows: 0, few: false };
-        Sketches { columns: (0..columns).map(|_| new()).collect() }
+        let column = Column { sketch: Some(HyperLogLog::new(STATS_PRECISION)), rows: 0, step: 1 };
+        Sketches { columns: vec![column; columns] }
+    }
+
+    /// An empty one that samples as this one has found it to be enough.
+    pub fn fresh(&self) -> Self {
+        let mut columns = self.columns.clone();
+        for column in &mut columns {
+            column.sketch = column.sketch.as_ref().map(|_| HyperLogLog::new(STATS_PRECISION));
+            column.rows = 0;
+        }
+        Sketches { columns }
     }
 
     /// Adds rows.
     pub fn add(&mut self, batch: &RecordBatch) {
         for (column, array) in self.columns.iter_mut().zip(batch.columns()) {
             let Some(sketch) = &mut column.sketch else { continue };
-            let rows = array.len();
-            let known = if column.few {
-                sketch.add_array(&array.slice(0, rows.div_ceil(SAMPLED)))
-            } else {
-                sketch.add_array(array)
-            };
-            column.rows += rows;
-            if !known {
+            let rows = array.len().div_ceil(column.step);
+            if !sketch.add_array(&array.slice(0, rows)) {
                 column.sketch = None;
-            } else if column.rows >= 1 << 14 {
-                column.few = sketch.estimate() < (column.rows / FEW) as u64;
+                continue;
+            }
+            column.rows += rows as u64;
+            if column.step == 1 && column.rows >= DECIDED_ROWS {
+                let distinct = sketch.estimate();
+                let text = matches!(array.data_type(), DataType::Utf8View | DataType::BinaryView);
+                column.step = match distinct {
+                    few if few < column.rows / FEW => FEW_STEP,
+                    many if text && many > column.rows / MANY_STRINGS => MANY_STEP,
+                    _ => 1,
+                };
             }
         }
     }
@@ -60,6 +80,8 @@ impl Sketches {
                 (Some(a), Some(b)) => a.union(b),
                 (mine, _) => *mine = None,
             }
+            mine.rows += theirs.rows;
+            mine.step = theirs.step;
         }
     }
 

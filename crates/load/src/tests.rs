@@ -395,3 +395,75 @@ fn a_batch_of_other_columns_ends_the_load() {
     assert!(matches!(load.push(0, &[wrong]), Err(LoadError::Batch { .. })));
     assert!(matches!(load.push(1, &[]), Err(LoadError::Ended(_))));
 }
+
+#[test]
+fn partial_columns_keep_what_they_do_not_bring() {
+    use dipper_store::segment::Readers;
+
+    let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 2)]);
+    let readers = Arc::new(Readers::new(Arc::clone(&bench.store), PageCache::new(1 << 20), 1 << 20));
+    let publish = |rowset: Rowset| {
+        let objects = rowset.objects.clone();
+        let resolve = |state: Arc<dipper_store::table::TableState>, after: u64| {
+            let (objects, readers, table) = (objects.clone(), Arc::clone(&readers), bench.table.clone());
+            async move {
+                let old = state.segments().filter(|s| s.added > after);
+                let path = |id| table.data_path(id);
+                dipper_store::mow::replaced(&readers, &path, state.schema(), &objects, old).await
+            }
+        };
+        bench.runtime.block_on(bench.table.publish_replacing(rowset, resolve))
+    };
+    let load = bench.begin(LoadOptions { segment_rows: 100, ..LoadOptions::default() });
+    let rows: Vec<Row> =
+        (0..500).map(|a| (a, Some(format!("b{a}")), Some(a), Some(format!("long text of row {a}")))).collect();
+    for (order, piece) in rows.chunks(100).enumerate() {
+        load.push(order as u64, &[batch(&load, piece)]).expect("taken");
+    }
+    publish(load.finish().expect("a rowset")).expect("published");
+
+    // Columns 0 and 2; every third key, and some that are new.
+    let given: Vec<Row> = (0..600).step_by(3).map(|a| (a, None, Some(-a), None)).collect();
+    let expected = |row: &Row| match row.0 {
+        a if a >= 500 => (a, None, Some(-a), None),
+        a => (a, Some(format!("b{a}")), Some(-a), Some(format!("long text of row {a}"))),
+    };
+    let partial = |state| {
+        crate::Partial::try_new(
+            bench.table.clone(),
+            state,
+            &[0, 2],
+            Arc::clone(&readers),
+            bench.runtime.handle().clone(),
+        )
+    };
+    let fill = partial(bench.table.snapshot()).expect("UNIQUE, with its key");
+    let load = bench.begin(LoadOptions::default());
+    let filled = fill.fill(&batch(&load, &given)).expect("filled");
+    assert_eq!(filled.is_new.true_count(), 33);
+    assert_eq!(rows_of(std::slice::from_ref(&filled.batch)), given.iter().map(expected).collect::<Vec<_>>());
+    load.push(0, &[filled.batch]).expect("taken");
+    let rowset = Rowset { reads: Some(fill.reads()), ..load.finish().expect("a rowset") };
+    assert_eq!(fill.reads().rows, 167);
+
+    // Another load changes one of the rows that were read: refused, and made anew.
+    let other = bench.begin(LoadOptions::default());
+    other.push(0, &[batch(&other, &[(3, Some("other".into()), None, None)])]).expect("taken");
+    publish(other.finish().expect("a rowset")).expect("published");
+    assert!(publish(rowset.clone()).is_err());
+    let fill = partial(bench.table.snapshot()).expect("UNIQUE, with its key");
+    let again = bench.begin(LoadOptions::default());
+    fill.rebase(&rowset, &again).expect("pushed");
+    let rebased = Rowset { reads: Some(fill.reads()), ..again.finish().expect("a rowset") };
+    let found: Vec<Row> = bench.read(&rebased).iter().flat_map(|(_, _, b)| rows_of(b)).collect();
+    assert!(found.contains(&(3, Some("other".into()), Some(-3), None)));
+    assert!(found.contains(&expected(&(6, None, None, None))));
+    let state = publish(rebased).expect("published");
+    assert_eq!(state.rows(), 533);
+    let dead: u64 = state.segments().map(|s| s.deleted_rows()).sum();
+    assert_eq!(dead, 168);
+
+    assert!(
+        crate::Partial::try_new(bench.table.clone(), state, &[2], readers, bench.runtime.handle().clone()).is_err()
+    );
+}

@@ -56,8 +56,9 @@ pub(crate) struct BufferPool {
     free: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Buffers kept for reuse; more than that are freed. Downstream rarely holds more batches than this at a time.
-const POOLED_MAX: usize = 64;
+/// Buffers kept for reuse; more than that are freed. A load holds the most: some 50 for each of the segments that it
+/// collects and encodes.
+const POOLED_MAX: usize = 192;
 /// A buffer that had to grow beyond this for one long record is not kept.
 const POOLED_BYTES_MAX: usize = 32 << 20;
 

@@ -1,0 +1,255 @@
+//! Loads that bring only some columns: rows whose key is there keep the values of the others.
+//!
+//! Values are read on one state of the table. The rowset then says so ([`Rowset::reads`]): if one of the rows has changed
+//! when it is to be published, it is refused, and [`Partial::rebase`] makes it anew on the state that there is then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBufferBuilder;
+use arrow_select::concat::concat_batches;
+use arrow_select::interleave::interleave;
+use dipper_store::key::KeyEncoder;
+use dipper_store::route::{NOWHERE, Routed, Router};
+use dipper_store::segment::{ObjectReader, Readers, Scan};
+use dipper_store::table::data::{SegmentId, Tablet};
+use dipper_store::table::schema::{Model, TableSchema};
+use dipper_store::table::{Reads, Rowset, SegmentRef, Table, TableState};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
+
+use crate::{Load, LoadError};
+
+/// Keys that are looked up at a time.
+const LOOKUPS: usize = 32;
+
+/// Fills the columns that a load does not bring. Shared by the threads that push.
+#[derive(Debug)]
+pub struct Partial {
+    table: Table,
+    state: Arc<TableState>,
+    schema: Arc<TableSchema>,
+    readers: Arc<Readers>,
+    runtime: Handle,
+    keys: KeyEncoder,
+    router: Router,
+    /// Places of the columns that are filled.
+    missing: Vec<usize>,
+    /// Old rows whose values went into the load.
+    read: Mutex<BTreeMap<SegmentId, RoaringBitmap>>,
+}
+
+/// Rows with all their columns.
+#[derive(Debug, Clone)]
+pub struct Filled {
+    /// The rows, in their order.
+    pub batch: RecordBatch,
+    /// Whether the table has no row with that key.
+    pub is_new: BooleanArray,
+}
+
+/// Where an old row is.
+type Address = (SegmentId, u32);
+
+impl Partial {
+    /// For a load that brings the columns at `given` (places in the table's schema), computed on `state`.
+    ///
+    /// # Errors
+    /// [`LoadError::Partial`] for tables that are not UNIQUE, key columns that are missing, and a sequence column among
+    /// those given: a row that loses by it would have been read for nothing.
+    pub fn try_new(
+        table: Table,
+        state: Arc<TableState>,
+        given: &[usize],
+        readers: Arc<Readers>,
+        runtime: Handle,
+    ) -> Result<Self, LoadError> {
+        let schema = Arc::clone(state.schema());
+        let refuse = |reason: String| Err(LoadError::Partial(reason));
+        if schema.model != Model::Unique {
+            return refuse("Only unique key merge on write support partial update".into());
+        }
+        if let Some(key) = (0..schema.keys).find(|k| !given.contains(k)) {
+            let name = &schema.columns[key].name;
+            return refuse(format!("Partial update should include all key columns, missing: {name}"));
+        }
+        let sequence = schema.sequence.and_then(|id| schema.position(id));
+        if let Some(at) = sequence.filter(|at| given.contains(at)) {
+            let name = &schema.columns[at].name;
+            return refuse(format!(
+                "partial columns with the sequence column {name:?}: leave it out, or load whole rows"
+            ));
+        }
+        let partitions: Vec<_> = state.partitions().cloned().collect();
+        Ok(Partial {
+            keys: KeyEncoder::for_table(&schema).map_err(dipper_store::segment::SegmentError::from)?,
+            router: Router::try_new(&schema, &partitions)?,
+            missing: (0..schema.columns.len()).filter(|c| !given.contains(c)).collect(),
+            read: Mutex::default(),
+            table,
+            state,
+            schema,
+            readers,
+            runtime,
+        })
+    }
+
+    /// The rows with the missing columns of those that the table has. The batch has all columns of the table
+    /// ([`Load::input_schema`]); in the missing ones it holds what a new row gets. Blocking; not on async threads.
+    ///
+    /// # Errors
+    /// The store's, and damage.
+    pub fn fill(&self, batch: &RecordBatch) -> Result<Filled, LoadError> {
+        let rows = batch.num_rows();
+        let keys = &batch.columns()[..self.schema.keys];
+        let (tablets, valid) = self.tablets(batch)?;
+        let encoded = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
+        let lookups = (0..rows).map(|row| {
+            let (tablet, key) = (tablets[row].filter(|_| valid[row]), encoded.get(row));
+            async move {
+                match tablet {
+                    Some(tablet) => self.find(tablet, key).await,
+                    None => Ok(None),
+                }
+            }
+        });
+        let found: Vec<Option<Address>> =
+            self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
+        let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
+        for (segment, row) in found.iter().flatten() {
+            wanted.entry(*segment).or_default().insert(*row);
+        }
+        let old = self.runtime.block_on(self.values(&wanted))?;
+        {
+            let mut read = self.read.lock();
+            for (segment, rows) in wanted {
+                *read.entry(segment).or_default() |= rows;
+            }
+        }
+        // Source 0 is the batch itself, the others are the segments.
+        let place: BTreeMap<SegmentId, usize> = old.keys().zip(1..).map(|(id, i)| (*id, i)).collect();
+        let indexes: Vec<(usize, usize)> = found
+            .iter()
+            .enumerate()
+            .map(|(row, at)| match at {
+                // Rows are in ascending order, so a row's place is its rank.
+                Some((segment, n)) => (place[segment], old[segment].0.rank(*n) as usize - 1),
+                None => (0, row),
+            })
+            .collect();
+        let mut columns = batch.columns().to_vec();
+        for (i, column) in self.missing.iter().enumerate() {
+            let mut sources: Vec<&dyn Array> = vec![batch.column(*column).as_ref()];
+            sources.extend(old.values().map(|(_, batch)| batch.column(i).as_ref()));
+            columns[*column] = interleave(&sources, &indexes)?;
+        }
+        let is_new = found.iter().map(|at| Some(at.is_none())).collect();
+        Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
+    }
+
+    /// What the rowset has to say of the rows that were read.
+    pub fn reads(&self) -> Reads {
+        Reads { seq: self.state.seq(), rows: self.read.lock().values().map(RoaringBitmap::len).sum() }
+    }
+
+    /// Pushes the rows of a rowset that was refused into another load, filled anew. `self` is made on a newer state, `load`
+    /// is of a transaction of its own. Blocking; not on async threads.
+    ///
+    /// # Errors
+    /// The store's, and those of [`Load::push`].
+    pub fn rebase(&self, rowset: &Rowset, load: &Load) -> Result<(), LoadError> {
+        let columns: Vec<usize> = (0..self.schema.columns.len()).collect();
+        let mut order = 0;
+        for object in &rowset.objects {
+            let path = self.table.data_path(object.id);
+            let reader = self.runtime.block_on(self.readers.get(&path, object))?;
+            for group in 0..reader.num_groups() {
+                let scan = Scan::new(&self.schema, &columns);
+                for batch in self.runtime.block_on(reader.scan_group(group, &scan, None))? {
+                    let batch = RecordBatch::try_new(Arc::clone(load.input_schema()), batch?.columns().to_vec())?;
+                    load.push(order, &[self.fill(&batch)?.batch])?;
+                    order += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tablet of each row, and whether its key has no NULL where there must be none.
+    fn tablets(&self, batch: &RecordBatch) -> Result<(Vec<Option<Tablet>>, Vec<bool>), LoadError> {
+        let rows = batch.num_rows();
+        let tablet = |n: u32| (n != NOWHERE).then(|| self.router.tablet(n));
+        let tablets = match self.router.route(batch, 0)? {
+            Routed::One(n) => vec![tablet(n); rows],
+            Routed::Rows(of) => of.into_iter().map(tablet).collect(),
+        };
+        let mut valid = vec![true; rows];
+        for (column, array) in self.schema.key_columns().iter().zip(batch.columns()) {
+            if !column.nullable && array.null_count() > 0 {
+                valid.iter_mut().enumerate().for_each(|(row, v)| *v &= array.is_valid(row));
+            }
+        }
+        Ok((tablets, valid))
+    }
+
+    /// The living row with that key. There is at most one.
+    async fn find(&self, tablet: Tablet, key: &[u8]) -> Result<Option<Address>, LoadError> {
+        let mut segments: Vec<SegmentRef<'_>> = self.state.tablet_segments(tablet).collect();
+        segments.sort_by_key(|s| std::cmp::Reverse(s.seq));
+        for segment in segments {
+            if key < segment.segment.key_min.as_slice() || key > segment.segment.key_max.as_slice() {
+                continue;
+            }
+            let reader = self.reader(&segment).await?;
+            if let Some(row) = reader.find(segment.id.ordinal, key).await?
+                && segment.deleted.is_none_or(|d| !d.contains(row))
+            {
+                return Ok(Some((segment.id, row)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn reader(&self, segment: &SegmentRef<'_>) -> Result<Arc<ObjectReader>, LoadError> {
+        Ok(self.readers.get(&self.table.data_path(segment.id.object), segment.object).await?)
+    }
+
+    /// The missing columns of some rows, by segment, in the order of rows.
+    async fn values(
+        &self,
+        wanted: &BTreeMap<SegmentId, RoaringBitmap>,
+    ) -> Result<BTreeMap<SegmentId, (RoaringBitmap, RecordBatch)>, LoadError> {
+        let mut all = BTreeMap::new();
+        for (id, rows) in wanted {
+            // Found in this state a moment ago.
+            let Some(segment) = self.state.segment(*id) else { continue };
+            let reader = self.reader(&segment).await?;
+            let mut batches = Vec::new();
+            let mut output = None;
+            let first_group = segment.segment.first_group as usize;
+            for group in first_group..first_group + segment.segment.groups as usize {
+                let (_, first) = reader.group_segment(group);
+                let count = reader.group_rows(group) as u32;
+                if rows.range_cardinality(first..first + count) == 0 && output.is_some() {
+                    continue;
+                }
+                let mut bits = BooleanBufferBuilder::new(count as usize);
+                bits.append_n(count as usize, false);
+                rows.range(first..first + count).for_each(|row| bits.set_bit((row - first) as usize, true));
+                let bits = bits.finish();
+                let scan = Scan { rows: Some(&bits), ..Scan::new(&self.schema, &self.missing) };
+                let found = reader.scan_group(group, &scan, None).await?;
+                output.get_or_insert_with(|| Arc::clone(found.schema()));
+                for batch in found {
+                    batches.push(batch?);
+                }
+            }
+            let Some(output) = output else { continue };
+            all.insert(*id, (rows.clone(), concat_batches(&output, &batches)?));
+        }
+        Ok(all)
+    }
+}
