@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
 use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -34,6 +36,8 @@ pub enum Codec {
 
 /// Rows of a column that decide its encoding.
 const SAMPLE_ROWS: usize = 16 * 1024;
+/// Rows of a segment that decides for its whole load.
+const SAMPLE_ROWS_MIN: usize = 4096;
 /// A string column gets a dictionary if at most this share of its sample's values are distinct.
 const DISTINCT_STRINGS: f64 = 0.35;
 /// The same for numbers, whose dictionaries gain less.
@@ -64,7 +68,8 @@ pub(super) struct Plan {
     pub properties: WriterPropertiesPtr,
 }
 
-/// How to write segments of a table. One value serves a whole load: the first segment's rows decide the encodings of all.
+/// How to write segments of a table. One value serves a whole load: the first segment with enough rows
+/// decides the encodings of all that follow.
 #[derive(Debug)]
 pub struct WriteOptions {
     pub(super) schema: Arc<TableSchema>,
@@ -82,7 +87,7 @@ pub struct WriteOptions {
     pub(super) codec: Codec,
     /// Rows of a row group at most.
     pub row_group_rows: usize,
-    pub(super) plan: OnceLock<Plan>,
+    pub(super) plan: OnceLock<Arc<Plan>>,
     bloom: Vec<ColumnId>,
     bloom_fpp: f64,
 }
@@ -186,13 +191,23 @@ impl WriteOptions {
         self.bloom.contains(&self.schema.columns[column].id).then_some(self.bloom_fpp)
     }
 
-    /// The plan, made from these rows if there is none yet.
-    pub(super) fn plan(&self, batch: &RecordBatch) -> &Plan {
-        self.plan.get_or_init(|| self.make_plan(batch))
+    /// The plan of the load, or one for these rows alone as long as no segment had enough rows to speak for all.
+    pub(super) fn plan(&self, batches: &[RecordBatch]) -> Result<Arc<Plan>> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan.clone());
+        }
+        // Rows from everywhere: the first ones of a sorted run are more alike than the rest.
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let step = (rows / SAMPLE_ROWS).max(1);
+        let sample = batches
+            .iter()
+            .map(|b| take_record_batch(b, &(0..b.num_rows() as u32).step_by(step).collect::<UInt32Array>()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let plan = Arc::new(self.make_plan(&concat_batches(&sample[0].schema(), &sample)?));
+        Ok(if rows >= SAMPLE_ROWS_MIN { self.plan.get_or_init(|| plan).clone() } else { plan })
     }
 
-    fn make_plan(&self, batch: &RecordBatch) -> Plan {
-        let sample = batch.slice(0, batch.num_rows().min(SAMPLE_ROWS));
+    fn make_plan(&self, sample: &RecordBatch) -> Plan {
         let columns: Vec<_> = sample
             .columns()
             .iter()

@@ -198,8 +198,8 @@ impl SegmentWriter {
         self.rows = first_row
             .checked_add(rows)
             .ok_or(SegmentError::TooLarge { what: "rows in a segment", limit: u32::MAX.into() })?;
-        let plan = options.plan(&batches[0]);
-        let (mut bytes, group) = encode_group(options, plan, &batches, self.len)?;
+        let plan = options.plan(&batches)?;
+        let (mut bytes, group) = encode_group(options, &plan, &batches, self.len)?;
         let start = self.len;
         self.crcs.push(Group { rows, pages: checksums(&bytes, start, &group) });
         self.groups.push(group);

@@ -28,7 +28,7 @@ fn check(t: &SqlType, array: &ArrayRef, nullable: bool, plan: ColumnPlan, codec:
     );
     let options = WriteOptions::try_new(schema.clone()).unwrap();
     let properties = Arc::new(WriterProperties::default());
-    options.plan.set(Plan { columns: vec![plan], properties }).unwrap();
+    options.plan.set(Arc::new(Plan { columns: vec![plan], properties })).unwrap();
     let batch = RecordBatch::try_new(schema.arrow(), vec![array.clone()]).unwrap();
     // In two pieces, so that row groups are put together from slices.
     let pieces = vec![

@@ -140,3 +140,17 @@ async fn keys_and_rows_are_found() {
     assert_eq!(object.segments[1].key_max, keys.get(keys.len() - 1));
     assert!(reader.row(1, 9000).await.is_err());
 }
+
+#[tokio::test]
+async fn a_small_first_segment_does_not_decide_for_its_load() {
+    let schema = table(&[("s", SqlType::String, false)], 0, Model::Duplicate, &[]);
+    let options = Arc::new(WriteOptions::try_new(schema.clone()).unwrap());
+    // One row says nothing of how often values come again.
+    let few = rows(&schema, 1, false, 1);
+    let many = rows(&schema, 50_000, false, 2);
+    let (bytes, object) = object(&options, 0, &[vec![few], vec![many]]);
+    let reader = Stored::new(bytes).await.open(&object).await.unwrap();
+    let dictionary = |group: usize| reader.metadata().row_group(group).column(0).dictionary_page_offset().is_some();
+    assert!(dictionary(1));
+    assert!(!dictionary(0));
+}
