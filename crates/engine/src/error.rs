@@ -7,6 +7,7 @@ use datafusion::error::DataFusionError;
 use dipper_load::LoadError;
 use dipper_sql::error::SqlError;
 use dipper_store::catalog::CatalogError;
+use dipper_store::chain::ChainError;
 use dipper_store::route::RouteError;
 use dipper_store::segment::SegmentError;
 use dipper_store::table::{Refused, TableError};
@@ -69,6 +70,8 @@ pub enum ErrorKind {
     Conflict,
     /// The catalog cannot be read or written.
     Storage,
+    /// Whether a change was committed could not be learned.
+    Unknown,
     /// A bug.
     Internal,
 }
@@ -102,6 +105,7 @@ impl ErrorKind {
             ErrorKind::NoStatement => (1243, "HY000"),
             ErrorKind::Conflict => (1213, "40001"),
             ErrorKind::Storage => (1030, "HY000"),
+            ErrorKind::Unknown => (1180, "HY000"),
             ErrorKind::Internal => (1815, "HY000"),
         }
     }
@@ -205,6 +209,7 @@ impl From<TableError> for EngineError {
             }
             TableError::Refused(Refused::Dropped) => ErrorKind::NoTable,
             TableError::Refused(_) => ErrorKind::Invalid,
+            TableError::Chain(ChainError::Unknown { .. }) => ErrorKind::Unknown,
             TableError::Resolve(inner) => match inner.downcast_ref::<EngineError>() {
                 Some(own) => return own.clone(),
                 None => ErrorKind::Storage,
@@ -239,6 +244,12 @@ impl From<LoadError> for EngineError {
 impl From<RouteError> for EngineError {
     fn from(e: RouteError) -> Self {
         EngineError::invalid(e.to_string())
+    }
+}
+
+impl From<arrow::error::ArrowError> for EngineError {
+    fn from(e: arrow::error::ArrowError) -> Self {
+        from_datafusion(&DataFusionError::ArrowError(Box::new(e), None))
     }
 }
 

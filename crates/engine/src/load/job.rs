@@ -1,16 +1,36 @@
 //! One load, from its request to its answer.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use dipper_store::catalog::{Table, TableDef};
+use dipper_load::body::BodySource;
+use dipper_load::{Load, LoadOptions, LoadTarget};
+use dipper_store::catalog::{Table as CatalogTable, TableDef, TableId};
+use dipper_store::chain::TxnId;
+use dipper_store::labels::{Acquired, Held, LabelStatus};
+use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
-use super::answer::LoadAnswer;
-use super::body::BodyReceiver;
+use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
+use super::errors;
+use super::json::JsonRows;
+use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
-use super::request::StreamLoadRequest;
+use super::request::{Format, StreamLoadRequest};
+use super::shape::Shape;
+use super::source::{Piece, Reader, RowSource, is_too_bad, plain, too_bad};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::session::ClientInfo;
+use crate::session::{ClientInfo, Session};
+
+/// Rejected rows in the answer itself.
+const REJECTED_SHOWN: usize = 10;
+
+/// Rejected rows behind the error URL.
+const REJECTED_KEPT: usize = 1000;
 
 /// What a load is, before its body comes.
 #[derive(Debug, Clone)]
@@ -29,17 +49,38 @@ pub struct LoadSpec {
 
 /// A load that can take its body.
 pub struct LoadJob {
+    engine: Arc<Engine>,
     running: Running,
     answer: LoadAnswer,
+    session: Session,
+    request: Arc<StreamLoadRequest>,
+    table: Table,
+    state: Arc<TableState>,
+    held: Option<Held>,
+    load: Arc<Load>,
+    /// Of formats whose columns are known before the body is.
+    shape: Option<Arc<Shape>>,
+}
+
+/// What was found out about a load before its body.
+struct Planned {
+    session: Session,
+    table: Table,
+    state: Arc<TableState>,
+    txn: TxnId,
+    database: TableId,
+    load: Arc<Load>,
+    shape: Option<Arc<Shape>>,
 }
 
 impl LoadJob {
-    /// Checks everything that can be checked without the body.
+    /// Checks everything that can be checked without the body, and takes the label.
     ///
     /// # Errors
     /// The answer to give instead.
     pub async fn begin(engine: &Arc<Engine>, spec: LoadSpec) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
-        let label = spec.request.label.clone().unwrap_or_else(new_label);
+        let request = Arc::new(spec.request.clone());
+        let label = request.label.clone().unwrap_or_else(new_label);
         let running = engine.loads.records.begin(LoadHeader {
             kind: spec.kind,
             user: spec.client.user.clone(),
@@ -47,20 +88,41 @@ impl LoadJob {
             database: spec.database.clone(),
             table: spec.table.clone(),
             label: label.clone(),
-            comment: spec.request.comment.clone(),
+            comment: request.comment.clone(),
         });
-        let mut answer = LoadAnswer::new(label, spec.request.comment.clone());
-        answer.two_phase_commit = spec.request.two_phase_commit;
-        answer.group_commit = spec.request.grouped();
-        match table(engine, &spec).await {
-            Ok(_) => Ok(LoadJob { running, answer }),
-            Err(e) => {
-                let mut answer = answer.failed(e.message);
-                answer.times.total = running.elapsed();
-                running.end(&answer);
-                Err(Box::new(answer))
+        let mut answer = LoadAnswer::new(label, request.comment.clone());
+        answer.two_phase_commit = request.two_phase_commit;
+        answer.group_commit = request.grouped();
+        let refuse = |mut answer: LoadAnswer, running: Running| {
+            answer.times.total = running.elapsed();
+            running.end(&answer);
+            Err(Box::new(answer))
+        };
+        let planned = plan(engine, &spec, &request).await;
+        answer.times.plan = running.elapsed();
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(e) => return refuse(answer.failed(e.message), running),
+        };
+        let begun = Instant::now();
+        // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
+        let named = request.label.is_some() || request.two_phase_commit;
+        let acquired = match named {
+            true => acquire(engine, &planned, &answer.label).await.map(Some),
+            false => Ok(None),
+        };
+        answer.times.begin = begun.elapsed();
+        let held = match acquired {
+            Ok(None) => None,
+            Ok(Some(Acquired::New(held))) => Some(held),
+            Ok(Some(Acquired::Exists(attempt, status))) => {
+                return refuse(exists(answer, attempt.txn, status), running);
             }
-        }
+            Err(e) => return refuse(answer.failed(e.message), running),
+        };
+        answer.txn = Some(planned.txn);
+        let Planned { session, table, state, load, shape, .. } = planned;
+        Ok(LoadJob { engine: Arc::clone(engine), running, answer, session, request, table, state, held, load, shape })
     }
 
     /// Label, given or made.
@@ -68,11 +130,97 @@ impl LoadJob {
         &self.answer.label
     }
 
-    /// Takes the body and loads it.
-    pub async fn run(self, body: BodyReceiver) -> LoadAnswer {
-        let _ = body;
-        self.running.end(&self.answer);
-        self.answer
+    /// Takes the body and loads it: all of its rows are visible afterwards, or none.
+    ///
+    /// # Cancellation
+    /// Dropped, it leaves nothing visible, unless it was at its commit.
+    pub async fn run(self, body: BodySource) -> LoadAnswer {
+        let body = Arc::new(body);
+        let LoadJob { engine, running, mut answer, session, request, table, state, held, load, shape } = self;
+        let cleanup = AbortOnDrop { load: Some(Arc::clone(&load)), engine: Arc::clone(&engine) };
+        let limit = request.timeout.min(LOAD_TIME_MAX);
+        let process = Arc::clone(session.process());
+        let work = Arc::new(Work::new(&engine, &request, &load));
+        let outcome = tokio::select! {
+            outcome = rows(&engine, &session, &state, shape, Arc::clone(&body), &work) => outcome,
+            () = tokio::time::sleep(limit.saturating_sub(running.elapsed())) => Err(EngineError::new(
+                ErrorKind::Timeout,
+                format!("[TIMEOUT]the load took longer than its timeout of {} s; nothing was loaded", limit.as_secs()),
+            )),
+            stop = process.stopped() => Err(EngineError::new(ErrorKind::Killed, format!("[CANCELLED]the load was killed ({stop:?})"))),
+        };
+        if outcome.is_err() {
+            work.stop();
+        }
+        let rejected = work.count(&mut answer);
+        answer.bytes = body.bytes_read();
+        answer.times.receive = Duration::from_nanos(body.waited_ns());
+        answer.times.read =
+            Duration::from_nanos(work.read_ns.load(Ordering::Relaxed)).saturating_sub(answer.times.receive);
+        answer.times.write = Duration::from_nanos(work.write_ns.load(Ordering::Relaxed));
+        let outcome = outcome.and_then(|()| enough(&request, &answer, &rejected));
+        let committed = match outcome {
+            Err(e) => Err(e),
+            Ok(()) => {
+                let begun = Instant::now();
+                let committed = commit(&engine, &table, &load, &answer, &request).await;
+                answer.times.commit = begun.elapsed();
+                committed
+            }
+        };
+        answer.rejected = rejected.iter().take(REJECTED_SHOWN).cloned().collect();
+        if !rejected.is_empty() {
+            let text: String = rejected.iter().map(RejectedRow::log_line).collect();
+            match errors::keep(&engine.loads.store, text).await {
+                Ok(name) => answer.error_log = Some(name),
+                Err(error) => tracing::warn!(%error, "the rejected rows of a load could not be kept"),
+            }
+            if let Err(error) = errors::sweep(&engine.loads.store).await {
+                tracing::warn!(%error, "old logs of rejected rows could not be removed");
+            }
+        }
+        match committed {
+            Ok(()) => {
+                cleanup.disarm();
+                if let Some(held) = held.filter(|_| !request.two_phase_commit)
+                    && let Err(error) = held.end(true).await
+                {
+                    tracing::warn!(%error, "the end of a labelled load was not noted; its table knows it");
+                }
+            }
+            Err(e) if e.kind == ErrorKind::Unknown => {
+                cleanup.disarm();
+                answer.status = LoadStatus::Unknown;
+                answer.message = e.message;
+            }
+            Err(e) => {
+                drop(cleanup);
+                answer = answer.failed(e.message);
+            }
+        }
+        answer.times.total = running.elapsed();
+        running.end(&answer);
+        answer
+    }
+}
+
+/// Deletes what a load wrote, in the background.
+struct AbortOnDrop {
+    load: Option<Arc<Load>>,
+    engine: Arc<Engine>,
+}
+
+impl AbortOnDrop {
+    fn disarm(mut self) {
+        self.load = None;
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(load) = self.load.take() {
+            self.engine.cpu().spawn_blocking(move || load.abort());
+        }
     }
 }
 
@@ -85,13 +233,63 @@ fn new_label() -> String {
     text
 }
 
-/// The native table that the load names.
-async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<Arc<Table>> {
+async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadRequest>) -> Result<Planned> {
+    let (database, found) = table(engine, spec).await?;
+    let table = engine.native.get(found.id).await?;
+    let state = table.refresh().await?;
+    let mut session = engine.session(spec.client.clone());
+    session.use_database(&spec.database).await?;
+    if let Some(zone) = &request.timezone {
+        session.variables.set("time_zone", zone)?;
+    }
+    session.process().begin(&format!("LOAD INTO {}.{}", spec.database, spec.table));
+    let txn = table.begin();
+    let options = LoadOptions {
+        strict: request.strict_mode,
+        partitions: (!request.partitions.is_empty()).then(|| request.partitions.clone()),
+        temporary_partitions: request.temporary_partitions,
+        threads: engine.threads,
+        memory_bytes: request.memory_bytes.unwrap_or(LoadOptions::default().memory_bytes),
+        ..LoadOptions::default()
+    };
+    let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn };
+    let load = Load::begin(target, options, engine.io().clone())?;
+    let shape = match request.format {
+        Format::Parquet => None,
+        _ => Some(Arc::new(Shape::try_new(&session, state.schema(), request, None).await?)),
+    };
+    Ok(Planned { session, table, state, txn, database, load, shape })
+}
+
+async fn acquire(engine: &Arc<Engine>, planned: &Planned, label: &str) -> Result<Acquired> {
+    let labels = engine.loads.labels(engine.io()).await?;
+    Ok(labels.acquire(planned.database, label, planned.txn, planned.table.id()).await?)
+}
+
+fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
+    let (job, word) = match status {
+        LabelStatus::Running => ("RUNNING", "PREPARE"),
+        LabelStatus::Precommitted => ("PRECOMMITTED", "PRECOMMITTED"),
+        LabelStatus::Finished | LabelStatus::Aborted | LabelStatus::Forgotten => ("FINISHED", "VISIBLE"),
+    };
+    answer.txn = Some(txn);
+    answer.status = LoadStatus::LabelExists;
+    answer.existing_job_status = Some(job);
+    answer.message = format!(
+        "[LABEL_ALREADY_EXISTS]Label [{}] has already been used, relate to txn [{}], status [{word}].",
+        answer.label,
+        txn_number(txn)
+    );
+    answer
+}
+
+/// The native table that the load names, and its database's id.
+async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
     let state = engine.catalog.refresh().await?;
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;
     match &table.def {
-        TableDef::Native => Ok(Arc::clone(table)),
+        TableDef::Native => Ok((found.id, Arc::clone(table))),
         TableDef::External(_) | TableDef::View(_) => Err(EngineError::new(
             ErrorKind::WrongObject,
             format!(
@@ -99,5 +297,204 @@ async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<Arc<Table>> {
                 spec.database, spec.table
             ),
         )),
+    }
+}
+
+/// Too many rows left out?
+fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[RejectedRow]) -> Result<()> {
+    let selected = answer.total_rows.saturating_sub(answer.unselected_rows);
+    if answer.filtered_rows as f64 <= request.max_filter_ratio * selected as f64 {
+        return Ok(());
+    }
+    let first = rejected.first().map(|r| format!("; first, line {}: {}", r.line, r.reason)).unwrap_or_default();
+    let (filtered, most) = (answer.filtered_rows, request.max_filter_ratio);
+    Err(EngineError::new(
+        ErrorKind::BadValue,
+        format!(
+            "[DATA_QUALITY_ERROR]too many filtered rows: {filtered} of {selected}, max_filter_ratio is {most}{first}"
+        ),
+    ))
+}
+
+/// Makes the rows durable, then visible (or prepared).
+async fn commit(
+    engine: &Arc<Engine>,
+    table: &Table,
+    load: &Arc<Load>,
+    answer: &LoadAnswer,
+    request: &StreamLoadRequest,
+) -> Result<()> {
+    let finishing = Arc::clone(load);
+    let finished = engine.cpu().spawn_blocking(move || finishing.finish()).await;
+    let mut rowset: Rowset = finished.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+    let named = request.label.is_some() || request.two_phase_commit;
+    if rowset.objects.is_empty() && !named {
+        // No rows, and no label to remember: nothing to tell anybody.
+        return Ok(());
+    }
+    rowset.label = named.then(|| answer.label.clone());
+    match request.two_phase_commit {
+        true => table.prepare(rowset).await.map(drop).map_err(EngineError::from),
+        false => engine.native.publish(table, rowset).await.map(drop),
+    }
+}
+
+/// Reads the body to its end and pushes its rows.
+async fn rows(
+    engine: &Arc<Engine>,
+    session: &Session,
+    state: &Arc<TableState>,
+    shape: Option<Arc<Shape>>,
+    body: Arc<BodySource>,
+    work: &Arc<Work>,
+) -> Result<()> {
+    let request = Arc::clone(&work.request);
+    let (shape, source) = match (request.format, shape) {
+        (Format::Csv { .. }, Some(shape)) => {
+            let source = RowSource::text(&request, &shape, body)?;
+            (shape, source)
+        }
+        (Format::Json, Some(shape)) => {
+            let rows = JsonRows::try_new(&request, &shape, plain(body, &request))?;
+            (shape, RowSource::Json(Arc::new(rows)))
+        }
+        _ => {
+            let bytes = plain(body, &request);
+            let received = engine.cpu().spawn_blocking(move || ParquetBody::receive(bytes)).await;
+            let received = received.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+            let shape = Arc::new(Shape::try_new(session, state.schema(), &request, Some(received.schema())).await?);
+            let wanted = shape.wanted.iter().map(|i| shape.body.field(*i).name().clone());
+            let names = own_names(received.schema(), wanted);
+            (shape, RowSource::Parquet(Arc::new(received.rows(names))))
+        }
+    };
+    let _ = work.source.set(source);
+    let _ = work.shape.set(shape);
+    let (done, mut ended) = mpsc::unbounded_channel();
+    work.start(done);
+    // Ends when the last thread's sender is gone.
+    while let Some(result) = ended.recv().await {
+        result?;
+    }
+    Ok(())
+}
+
+/// What the threads of a load share.
+struct Work {
+    engine: Arc<Engine>,
+    request: Arc<StreamLoadRequest>,
+    load: Arc<Load>,
+    source: std::sync::OnceLock<RowSource>,
+    shape: std::sync::OnceLock<Arc<Shape>>,
+    threads: AtomicUsize,
+    rows: AtomicU64,
+    loaded: AtomicU64,
+    unselected: AtomicU64,
+    rejected: AtomicU64,
+    kept: Mutex<Vec<RejectedRow>>,
+    read_ns: AtomicU64,
+    write_ns: AtomicU64,
+}
+
+impl Work {
+    fn new(engine: &Arc<Engine>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
+        Work {
+            engine: Arc::clone(engine),
+            request: Arc::clone(request),
+            load: Arc::clone(load),
+            source: Default::default(),
+            shape: Default::default(),
+            threads: AtomicUsize::new(0),
+            rows: AtomicU64::new(0),
+            loaded: AtomicU64::new(0),
+            unselected: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            kept: Mutex::default(),
+            read_ns: AtomicU64::new(0),
+            write_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
+    fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
+        if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
+            return;
+        }
+        let work = Arc::clone(self);
+        self.engine.cpu().spawn_blocking(move || {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| work.run(&done)));
+            let result = result.unwrap_or_else(|_| {
+                Err(EngineError::new(ErrorKind::Internal, "a thread of the load panicked; nothing was loaded"))
+            });
+            let _ = done.send(result);
+        });
+    }
+
+    fn run(self: &Arc<Self>, done: &mpsc::UnboundedSender<Result<()>>) -> Result<()> {
+        let (Some(source), Some(shape)) = (self.source.get(), self.shape.get()) else { return Ok(()) };
+        let mut reader: Reader = source.reader();
+        let mut others = Some(done.clone());
+        loop {
+            let begun = Instant::now();
+            let piece = reader.next();
+            self.read_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            let Some(piece) = piece? else { return Ok(()) };
+            if let Some(others) = others.take() {
+                self.start(others);
+            }
+            let begun = Instant::now();
+            let pushed = self.push(shape, &piece);
+            self.write_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            pushed?;
+        }
+    }
+
+    fn push(&self, shape: &Shape, piece: &Piece) -> Result<()> {
+        let mut shaped = Vec::with_capacity(piece.batches.len());
+        let mut batches = Vec::with_capacity(piece.batches.len());
+        for batch in &piece.batches {
+            self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            let rows = shape.shape(batch)?;
+            self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
+            batches.push(rows.batch.clone());
+            shaped.push(rows);
+        }
+        let report = self.load.push(piece.order, &batches)?;
+        let pushed: usize = batches.iter().map(|b| b.num_rows()).sum();
+        self.loaded.fetch_add((pushed - report.rejected.len()) as u64, Ordering::Relaxed);
+        if report.rejected.is_empty() {
+            return Ok(());
+        }
+        let before = self.rejected.fetch_add(report.rejected.len() as u64, Ordering::Relaxed);
+        let mut kept = self.kept.lock();
+        for row in &report.rejected {
+            if kept.len() == REJECTED_KEPT {
+                break;
+            }
+            let at = shaped[row.batch].input_row(row.row);
+            kept.push(piece.origins[row.batch].rejected(at, &piece.batches[row.batch], row.reason.clone()));
+        }
+        if is_too_bad(&self.request, before + report.rejected.len() as u64) { Err(too_bad()) } else { Ok(()) }
+    }
+
+    /// Makes the threads end.
+    fn stop(&self) {
+        if let Some(source) = self.source.get() {
+            source.cancel();
+        }
+    }
+
+    /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
+    fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
+        let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
+        rejected.extend(self.kept.lock().iter().cloned());
+        rejected.sort_by_key(|r| r.line);
+        rejected.truncate(REJECTED_KEPT);
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        answer.total_rows = get(&self.rows) + unread;
+        answer.filtered_rows = get(&self.rejected) + unread;
+        answer.unselected_rows = get(&self.unselected);
+        answer.loaded_rows = get(&self.loaded);
+        rejected
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! headers ── request ──┐
 //!                      ├─ LoadJob::begin   table, columns, expressions, label, transaction: all that needs no body
-//! body ── BodySender ──┴─ LoadJob::run     cut ─ parse ─ shape ─ push ─ finish ─ publish ─ LoadAnswer
+//! body ── BodySender ──┴─ LoadJob::run     read ─ parse ─ shape ─ push ─ finish ─ publish ─ LoadAnswer
 //! ```
 //!
 //! | module | question it answers |
@@ -11,23 +11,35 @@
 //! | [`request`] | what does a load ask for? |
 //! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
 //! | [`job`] | what happens to them? |
+//! | `source`, `json`, `parquet` | which rows do they hold? |
+//! | `shape` | how do these become rows of the table? |
+//! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`answer`] | what is the client told? |
 //! | [`errors`] | where are rejected rows kept? |
 //! | [`records`] | which loads does this process know of? |
 
 pub mod answer;
-pub mod body;
 pub mod errors;
 pub mod job;
+mod json;
+mod json_text;
+mod parquet;
 pub mod records;
 pub mod request;
+mod shape;
+mod source;
+pub mod two_phase;
 
 use std::sync::Arc;
 
+use dipper_store::labels::Labels;
 use object_store::ObjectStore;
+use tokio::sync::OnceCell;
 
+pub use dipper_load::body;
 pub use job::{LoadJob, LoadSpec};
 
+use crate::error::{EngineError, ErrorKind, Result};
 use records::LoadRecords;
 
 /// What the loads of a process share.
@@ -35,10 +47,23 @@ use records::LoadRecords;
 pub struct Loads {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) records: Arc<LoadRecords>,
+    /// Made by the first load that brings a label: from then on this process has a lease.
+    labels: OnceCell<Labels>,
 }
 
 impl Loads {
     pub(crate) fn new(store: Arc<dyn ObjectStore>) -> Self {
-        Loads { store, records: Arc::default() }
+        Loads { store, records: Arc::default(), labels: OnceCell::new() }
+    }
+
+    /// The labels. `io` runs what renews the lease.
+    pub(crate) async fn labels(&self, io: &tokio::runtime::Handle) -> Result<&Labels> {
+        self.labels
+            .get_or_try_init(|| async {
+                let started = io.spawn(Labels::start(Arc::clone(&self.store))).await;
+                let started = started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))?;
+                started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+            })
+            .await
     }
 }

@@ -13,6 +13,7 @@ mod show;
 mod transaction;
 
 pub(crate) use export::unescape;
+pub(crate) use native::{Now, default_value};
 
 use std::sync::Arc;
 

@@ -78,6 +78,23 @@ impl TableSet {
         Ok(set)
     }
 
+    /// The set of a query that reads one provider, under a name, and nothing else.
+    ///
+    /// # Errors
+    /// It names another table.
+    pub(crate) fn only(query: &QueryText, table: &str, provider: Arc<dyn TableProvider>) -> Result<Self> {
+        let mut set = TableSet::default();
+        for reference in table_refs(query) {
+            match &reference {
+                TableRef::Named { name, .. } if name.0.len() == 1 && name.object() == table => {}
+                _ => return Err(EngineError::unsupported("an expression of a load reads the body's columns only")),
+            }
+            let provider = Arc::clone(&provider);
+            set.found.push((reference, Found::Table { database: FILES_SCHEMA.into(), table: table.into(), provider }));
+        }
+        Ok(set)
+    }
+
     /// The set in the shape that DataFusion resolves names in.
     pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
         let mut databases: HashMap<String, HashMap<String, Arc<dyn TableProvider>>> = HashMap::new();

@@ -52,41 +52,26 @@ pub(super) fn drain(stream: BodyDataStream, limit: Drain, busy: Busy) {
     });
 }
 
-/// How handing over a body ended.
-pub(super) enum Pumped {
-    /// All of it was read, or there is nothing more to read.
-    Whole,
-    /// The load ended first; this is left.
-    NotWanted(BodyDataStream),
-}
-
-/// Hands a body over to a load. A client that sends nothing for `idle` has broken it off.
-pub(super) async fn pump(mut stream: BodyDataStream, to: BodySender, idle: Duration) -> Pumped {
+/// Hands a body over to a load, until it ends or the load does. A client that sends nothing for `idle` has broken it off.
+pub(super) async fn pump(stream: &mut BodyDataStream, to: BodySender, idle: Duration) {
+    let broken = |why: String| std::io::Error::new(std::io::ErrorKind::UnexpectedEof, why);
+    // An error of the sender says that the load has ended, and it has its own answer.
     loop {
-        let next = tokio::select! {
-            biased;
-            () = to.not_wanted() => return Pumped::NotWanted(stream),
-            next = tokio::time::timeout(idle, stream.next()) => next,
-        };
-        match next {
+        let result = match tokio::time::timeout(idle, stream.next()).await {
             Ok(Some(Ok(bytes))) => {
                 if to.send(bytes).await.is_err() {
-                    return Pumped::NotWanted(stream);
+                    return;
                 }
+                continue;
             }
-            Ok(None) => {
-                to.end().await;
-                return Pumped::Whole;
-            }
-            Ok(Some(Err(e))) => {
-                to.broken(innermost(&e)).await;
-                return Pumped::Whole;
-            }
-            Err(_) => {
-                to.broken(format!("no byte came for {} s", idle.as_secs())).await;
-                return Pumped::NotWanted(stream);
-            }
+            Ok(None) => to.end().await,
+            Ok(Some(Err(e))) => to.fail(broken(format!("the body ended early: {}", innermost(&e)))).await,
+            Err(_) => to.fail(broken(format!("no byte of the body came for {} s", idle.as_secs()))).await,
+        };
+        if result.is_err() {
+            tracing::debug!("a load ended before its body");
         }
+        return;
     }
 }
 

@@ -13,9 +13,10 @@ use dipper_engine::ClientInfo;
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
 use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
+use dipper_engine::load::two_phase::{TwoPhase, TxnName, label_state, two_phase as end_prepared};
 use dipper_engine::load::{LoadJob, LoadSpec};
 
-use super::body::{Drain, Pumped, drain, expects_leave, pump};
+use super::body::{Drain, drain, expects_leave, pump, small};
 use super::listener::Client;
 use super::{App, authorized, database, parameter, reply};
 
@@ -67,18 +68,26 @@ async fn run(app: &App, client: &Client, job: LoadJob, headers: &HeaderMap, body
     let label = job.label().to_string();
     let (sender, receiver) = dipper_engine::load::body::body();
     // A task of its own: once the body is whole, the load goes on also when its client has gone.
-    let running = tokio::spawn(job.run(receiver));
-    let pumped = pump(body.into_data_stream(), sender, app.settings.idle).await;
-    let answer = match running.await {
+    let mut running = tokio::spawn(job.run(receiver));
+    let mut stream = body.into_data_stream();
+    let ended = tokio::select! {
+        biased;
+        ended = &mut running => Some(ended),
+        () = pump(&mut stream, sender, app.settings.idle) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => running.await,
+    };
+    let answer = match ended {
         Ok(answer) => answer,
         Err(e) => {
             tracing::error!(label, error = %e, "a load ended without an answer");
             LoadAnswer::new(label, "").failed("internal error: the load ended without an answer; nothing was loaded")
         }
     };
-    if let Pumped::NotWanted(rest) = pumped {
-        drain(rest, Drain::Load, client.busy());
-    }
+    // Ends at once where nothing is left.
+    drain(stream, Drain::Load, client.busy());
     answered(&answer, headers)
 }
 
@@ -137,6 +146,79 @@ fn answered(answer: &LoadAnswer, headers: &HeaderMap) -> Response {
     };
     let base = format!("http://{}", text(headers, "host"));
     reply::json_text(status, answer.to_json(&base))
+}
+
+/// `PUT /api/{db}/_stream_load_2pc`.
+pub(super) async fn two_phase(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(db): Path<String>,
+    request: Request,
+) -> Response {
+    second_phase(&app, &client, &db, None, request).await
+}
+
+/// `PUT /api/{db}/{table}/_stream_load_2pc`.
+pub(super) async fn two_phase_of_table(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path((db, table)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    second_phase(&app, &client, &db, Some(&table), request).await
+}
+
+async fn second_phase(app: &App, client: &Client, db: &str, table: Option<&str>, request: Request) -> Response {
+    let (head, body) = request.into_parts();
+    let headers = &head.headers;
+    if let Err(response) = admitted(app, client, headers, &head.uri) {
+        return early(response, headers, body, client, Drain::Stranger);
+    }
+    // Some clients send a body with it; it says nothing.
+    if let Err(reason) = small(body, 1 << 20, app.settings.idle).await {
+        return reply::short("Fail", &reason);
+    }
+    let name = match (text(headers, "txn_id"), text(headers, "label")) {
+        ("", "") => return reply::short("Fail", "txn_id and label are empty; expected one of them"),
+        ("", label) => TxnName::Label(label.to_string()),
+        (number, _) => match number.parse() {
+            Ok(number) => TxnName::Number(number),
+            Err(_) => {
+                let message = format!("convert txn_id [{number}] failed: it is not a number");
+                return reply::short("Fail", &message);
+            }
+        },
+    };
+    let operation = match text(headers, "txn_operation") {
+        o if o.eq_ignore_ascii_case("commit") => TwoPhase::Commit,
+        o if o.eq_ignore_ascii_case("abort") => TwoPhase::Abort,
+        "" => return reply::short("Fail", "transaction operation should be 'commit' or 'abort', found none"),
+        o => return reply::short("Fail", &format!("transaction operation should be 'commit' or 'abort', found '{o}'")),
+    };
+    match end_prepared(&app.engine, database(db), table, &name, operation).await {
+        Ok(message) => reply::short("Success", &message),
+        Err(e) => reply::short("Fail", &e.message),
+    }
+}
+
+/// `GET /api/{db}/get_load_state?label=`.
+pub(super) async fn load_state(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(db): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = authorized(&app, &client, &headers) {
+        return response;
+    }
+    let Some(label) = parameter(&uri, "label") else {
+        return reply::failure(1, "Error", "expected a label: get_load_state?label=...");
+    };
+    match label_state(&app.engine, database(&db), &label).await {
+        Ok(state) => reply::success(&state.into()),
+        Err(e) => reply::failure(1, "Error", &e.message),
+    }
 }
 
 /// `GET` and `HEAD /api/_load_error_log?file=`. The name in `file` is random, and knowing it is the permission, as with

@@ -92,6 +92,9 @@ pub(crate) async fn serve(app: App, listener: TcpListener, stop: impl Future<Out
 fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/api/{db}/{table}/_stream_load", put(load::stream_load))
+        .route("/api/{db}/_stream_load_2pc", put(load::two_phase))
+        .route("/api/{db}/{table}/_stream_load_2pc", put(load::two_phase_of_table))
+        .route("/api/{db}/get_load_state", get(load::load_state))
         .route("/api/_load_error_log", get(load::error_log))
         .route("/api/health", get(info::health))
         .route("/api/bootstrap", get(info::bootstrap))

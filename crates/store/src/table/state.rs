@@ -234,6 +234,11 @@ impl TableState {
         self.outcomes.iter().rev().find(|((t, _), _)| *t == txn).map(|((_, committed), _)| *committed)
     }
 
+    /// All that [`prepared_outcome`](Self::prepared_outcome) knows, oldest first.
+    pub fn prepared_outcomes(&self) -> impl Iterator<Item = (TxnId, bool)> {
+        self.outcomes.iter().map(|(outcome, _)| *outcome)
+    }
+
     /// The next value of AUTO_INCREMENT that nobody has reserved.
     pub fn next_auto_increment(&self) -> i64 {
         self.next_auto_increment

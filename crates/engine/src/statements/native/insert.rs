@@ -120,13 +120,13 @@ impl Shape {
 
 /// The statement's time, for CURRENT_TIMESTAMP.
 #[derive(Debug, Clone)]
-pub(super) struct Now {
+pub(crate) struct Now {
     /// Wall clock in the session's zone, microseconds since 1970.
     micros: i64,
 }
 
 impl Now {
-    pub(super) fn of(session: &Session) -> Self {
+    pub(crate) fn of(session: &Session) -> Self {
         let now = chrono::Utc::now();
         let zone = session.variables.time_zone();
         let offset = match zone.parse::<chrono_tz::Tz>() {
@@ -160,7 +160,7 @@ fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
 }
 
 /// The column's default; `None` when it has none and NULL is not allowed.
-pub(super) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     let data_type = column.data_type.to_arrow();
     let typed = |value: ScalarValue| {
         value.cast_to(&data_type).map_err(|_| {

@@ -19,6 +19,7 @@ pub(super) use create::{create_like, create_table};
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
 pub(super) use insert::insert;
+pub(crate) use insert::{Now, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 

@@ -1,0 +1,426 @@
+//! JSON bodies: values of lines, of an array, or behind paths, as cells of text that columns are read from.
+//!
+//! Numbers keep the digits as written, so `num_as_string` changes nothing. Nested values are the JSON text itself.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatchOptions};
+use arrow::compute::filter;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
+use parking_lot::Mutex;
+
+use super::answer::RejectedRow;
+use super::json_text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
+use super::request::{JsonLayout, StreamLoadRequest};
+use super::shape::Shape;
+use super::source::{Origin, Piece, ROW_BYTES_SHOWN, is_too_bad, too_bad};
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Bytes of a piece of lines, about.
+const PIECE_BYTES: usize = 1 << 20;
+/// Longest line.
+const LINE_BYTES_MAX: usize = 256 << 20;
+/// Largest body that is one value, as Doris's `streaming_load_json_max_mb`.
+const WHOLE_BYTES_MAX: usize = 100 << 20;
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// Rejected rows that are kept.
+const REJECTED_KEPT: usize = 1000;
+
+/// The rows of a JSON body.
+pub(super) struct JsonRows {
+    feed: Mutex<Feed>,
+    layout: JsonLayout,
+    /// The columns that are read, and how a text becomes their value.
+    schema: SchemaRef,
+    converters: Vec<Arc<dyn Convert>>,
+    /// Columns by name, lower case; without paths.
+    by_name: HashMap<String, usize>,
+    /// Paths of the columns.
+    paths: Option<Vec<Vec<Step>>>,
+    root: Vec<Step>,
+    strict: bool,
+    request: StreamLoadRequest,
+    rejected: AtomicU64,
+    kept: Mutex<Vec<RejectedRow>>,
+    cancelled: AtomicBool,
+}
+
+struct Feed {
+    body: Box<dyn Read + Send>,
+    rest: Vec<u8>,
+    line: u64,
+    order: u64,
+    ended: bool,
+}
+
+/// Where the rows of a batch are.
+pub(super) struct JsonOrigins {
+    block: TextBlock,
+    /// Start, end and line of each row.
+    rows: Vec<(u32, u32, u64)>,
+}
+
+impl JsonOrigins {
+    pub(super) fn line(&self, row: usize) -> u64 {
+        self.rows[row].2
+    }
+
+    pub(super) fn text(&self, row: usize) -> String {
+        let (start, end, _) = self.rows[row];
+        shown(&self.block.bytes()[start as usize..end as usize])
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let cut = bytes.len() > ROW_BYTES_SHOWN;
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(ROW_BYTES_SHOWN)]).into_owned();
+    if cut {
+        text.push_str("...");
+    }
+    text
+}
+
+/// Where the text of a cell is: in the piece, or in the decoded text behind it.
+#[derive(Debug, Clone, Copy)]
+enum Text {
+    Missing,
+    Piece(u32, u32),
+    Side(u32, u32),
+}
+
+/// Cells of some rows.
+#[derive(Default)]
+struct Cells {
+    /// By column.
+    texts: Vec<Vec<Text>>,
+    /// Decoded strings, which lie behind the piece's own bytes.
+    side: Vec<u8>,
+    rows: Vec<(u32, u32, u64)>,
+}
+
+impl JsonRows {
+    /// The rows of a body.
+    ///
+    /// # Errors
+    /// Paths that cannot be read, or more or fewer of them than columns.
+    pub(super) fn try_new(request: &StreamLoadRequest, shape: &Shape, body: Box<dyn Read + Send>) -> Result<Self> {
+        let schema = Arc::new(shape.body.project(&shape.wanted)?);
+        let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
+        let converters =
+            schema.fields().iter().map(|f| csv_converter(f, &dialect)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let path =
+            |text: &String| parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}")));
+        let layout = request.json.clone();
+        let paths = match &layout.jsonpaths {
+            None => None,
+            Some(paths) => {
+                let columns = shape.body.fields().len();
+                if paths.len() < columns {
+                    let (n, m) = (paths.len(), columns);
+                    return Err(EngineError::invalid(format!("jsonpaths has {n} paths for {m} columns")));
+                }
+                Some(shape.wanted.iter().map(|i| path(&paths[*i])).collect::<Result<Vec<_>>>()?)
+            }
+        };
+        let root = layout.json_root.as_ref().map(path).transpose()?.unwrap_or_default();
+        let by_name = schema.fields().iter().enumerate().map(|(i, f)| (f.name().to_lowercase(), i)).collect();
+        Ok(JsonRows {
+            feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false }),
+            layout,
+            schema,
+            converters,
+            by_name,
+            paths,
+            root,
+            strict: request.strict_mode,
+            request: request.clone(),
+            rejected: AtomicU64::new(0),
+            kept: Mutex::default(),
+            cancelled: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
+        let mut kept = self.kept.lock().clone();
+        kept.sort_by_key(|r| r.line);
+        (self.rejected.load(Ordering::Relaxed), kept)
+    }
+
+    /// The next piece. Blocking.
+    pub(super) fn next(&self) -> Result<Option<Piece>> {
+        let (order, line, bytes) = {
+            let mut feed = self.feed.lock();
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(EngineError::new(ErrorKind::Killed, "the load was stopped"));
+            }
+            let line = feed.line;
+            let Some(bytes) = feed.piece(self.layout.read_json_by_line)? else { return Ok(None) };
+            feed.line += memchr_count(&bytes);
+            feed.order += 1;
+            (feed.order - 1, line, bytes)
+        };
+        let cells = self.cells(&bytes, line)?;
+        self.piece(order, bytes, cells).map(Some)
+    }
+
+    fn cells(&self, bytes: &[u8], first_line: u64) -> Result<Cells> {
+        let mut cells = Cells { texts: vec![Vec::new(); self.schema.fields().len()], ..Cells::default() };
+        if !self.layout.read_json_by_line {
+            if !bytes.iter().all(u8::is_ascii_whitespace) {
+                self.text(bytes, 0, bytes.len(), first_line, &mut cells)?;
+            }
+            return Ok(cells);
+        }
+        let mut start = 0;
+        let mut line = first_line;
+        while start < bytes.len() {
+            let end = bytes[start..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| start + n);
+            if !bytes[start..end].iter().all(u8::is_ascii_whitespace) {
+                self.text(bytes, start, end, line, &mut cells)?;
+            }
+            start = end + 1;
+            line += 1;
+        }
+        Ok(cells)
+    }
+
+    /// Rows of one JSON text.
+    fn text(&self, bytes: &[u8], start: usize, end: usize, line: u64, cells: &mut Cells) -> Result<()> {
+        let text = &bytes[..end];
+        let found = whole(text, start).and_then(|root| lookup(text, root, &self.root));
+        let root = match found {
+            Ok(Some(root)) => root,
+            Ok(None) => return self.reject(line, &bytes[start..end], "JSON Root not found.".into()),
+            Err(bad) => return self.reject(line, &bytes[start..end], parse_failed(&bad, start)),
+        };
+        let is_array = root.kind == Kind::Array;
+        if is_array && !self.layout.strip_outer_array {
+            let reason = "JSON data is array-object, `strip_outer_array` must be TRUE.";
+            return self.reject(line, &bytes[start..end], reason.into());
+        }
+        if !is_array && self.layout.strip_outer_array {
+            let reason = "JSON data is not an array-object, `strip_outer_array` must be FALSE.";
+            return self.reject(line, &bytes[start..end], reason.into());
+        }
+        if !is_array {
+            return self.row(text, root, line, cells);
+        }
+        let mut at_line = (root.start, line);
+        for item in items(text, root) {
+            // The whole text was checked above.
+            let Ok(item) = item else { break };
+            at_line = (item.start, at_line.1 + memchr_count(&text[at_line.0..item.start]));
+            self.row(text, item, at_line.1, cells)?;
+        }
+        Ok(())
+    }
+
+    fn row(&self, text: &[u8], row: Cell, line: u64, cells: &mut Cells) -> Result<()> {
+        if row.kind != Kind::Object {
+            let reason = "the row is no JSON object";
+            return self.reject(line, &text[row.start..row.end], reason.into());
+        }
+        // A piece's bytes come first, decoded strings behind them.
+        let before = cells.rows.len();
+        match &self.paths {
+            Some(paths) => {
+                for (column, path) in paths.iter().enumerate() {
+                    let cell = lookup(text, row, path).ok().flatten();
+                    let found = cells.text(text, cell);
+                    cells.texts[column].push(found);
+                }
+            }
+            None => {
+                let mut expected = 0;
+                for member in Members::new(text, row) {
+                    let Ok((key, cell)) = member else { break };
+                    let Some(column) = self.column(text, key, expected) else { continue };
+                    expected = column + 1;
+                    let found = cells.text(text, Some(cell));
+                    let texts = &mut cells.texts[column];
+                    // The last of two equal names counts.
+                    texts.truncate(before);
+                    texts.push(found);
+                }
+                for texts in cells.texts.iter_mut().filter(|t| t.len() == before) {
+                    texts.push(Text::Missing);
+                }
+            }
+        }
+        cells.rows.push((row.start as u32, row.end as u32, line));
+        Ok(())
+    }
+
+    /// The column of that name; most often the one behind that of the member before.
+    fn column(&self, text: &[u8], key: Cell, expected: usize) -> Option<usize> {
+        let raw = &text[key.start + 1..key.end - 1];
+        if let Some(field) = self.schema.fields().get(expected)
+            && field.name().as_bytes() == raw
+        {
+            return Some(expected);
+        }
+        let name = match key.kind {
+            Kind::String { escaped: true } => {
+                let mut decoded = Vec::new();
+                string(raw, &mut decoded);
+                String::from_utf8_lossy(&decoded).to_lowercase()
+            }
+            _ => String::from_utf8_lossy(raw).to_lowercase(),
+        };
+        self.by_name.get(&name).copied()
+    }
+
+    fn piece(&self, order: u64, bytes: Vec<u8>, cells: Cells) -> Result<Piece> {
+        let Cells { texts, side, rows } = cells;
+        let base = bytes.len();
+        let mut all = bytes;
+        all.extend_from_slice(&side);
+        let block = TextBlock::from_vec(all);
+        let mut piece = Piece { order, batches: Vec::new(), origins: Vec::new() };
+        let total = rows.len();
+        for from in (0..total).step_by(BATCH_ROWS) {
+            let to = (from + BATCH_ROWS).min(total);
+            let mut faults: HashMap<usize, String> = HashMap::new();
+            let mut columns: Vec<ArrayRef> = Vec::with_capacity(texts.len());
+            for ((column, converter), field) in texts.iter().zip(&self.converters).zip(self.schema.fields()) {
+                let wanted: Vec<Span> = column[from..to].iter().map(|text| text.span(base as u32)).collect();
+                // Foreign bytes are reported also where other bad values are just NULL.
+                let mut bad = BadValues::new(self.strict);
+                let mut cx = Cx {
+                    strings: Strings::View,
+                    invalid_utf8: InvalidUtf8::Reject,
+                    batch: 0..block.bytes().len(),
+                    bad: &mut bad,
+                };
+                columns.push(converter.convert(&block, &wanted, &mut cx)?);
+                for entry in bad.entries() {
+                    let value = wanted[entry.row].bytes(block.bytes()).map(shown).unwrap_or_default();
+                    let (name, why) = (field.name(), &entry.reason);
+                    faults.entry(entry.row).or_insert_with(|| {
+                        format!(
+                            "column({name}) value is incorrect while strict mode is 1, src value is {value:?} {why}"
+                        )
+                    });
+                }
+            }
+            let mut here = rows[from..to].to_vec();
+            let mut count = to - from;
+            if !faults.is_empty() {
+                for (row, reason) in &faults {
+                    let (start, end, line) = here[*row];
+                    self.reject(line, &block.bytes()[start as usize..end as usize], reason.clone())?;
+                }
+                let keep: BooleanArray = (0..count).map(|row| Some(!faults.contains_key(&row))).collect();
+                columns = columns.iter().map(|c| filter(c, &keep)).collect::<std::result::Result<Vec<_>, _>>()?;
+                let mut row = 0..;
+                here.retain(|_| row.next().is_none_or(|row| !faults.contains_key(&row)));
+                count = here.len();
+            }
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            piece.batches.push(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+            piece.origins.push(Origin::Json(JsonOrigins { block: block.clone(), rows: here }));
+        }
+        Ok(piece)
+    }
+
+    fn reject(&self, line: u64, text: &[u8], reason: String) -> Result<()> {
+        let rejected = self.rejected.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut kept = self.kept.lock();
+        if kept.len() < REJECTED_KEPT {
+            kept.push(RejectedRow { line, column: None, reason, row: shown(text) });
+        }
+        if is_too_bad(&self.request, rejected) { Err(too_bad()) } else { Ok(()) }
+    }
+}
+
+impl Cells {
+    /// The text of a value; missing for NULL.
+    fn text(&mut self, text: &[u8], cell: Option<Cell>) -> Text {
+        let Some(cell) = cell else { return Text::Missing };
+        let (start, end) = (cell.start as u32, cell.end as u32);
+        match cell.kind {
+            Kind::Null => Text::Missing,
+            Kind::True => self.put(|side| side.push(b'1')),
+            Kind::False => self.put(|side| side.push(b'0')),
+            Kind::String { escaped: true } => self.put(|side| string(&text[cell.start + 1..cell.end - 1], side)),
+            Kind::String { escaped: false } => Text::Piece(start + 1, end - 1),
+            Kind::Number | Kind::Object | Kind::Array => Text::Piece(start, end),
+        }
+    }
+
+    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Text {
+        let start = self.side.len() as u32;
+        write(&mut self.side);
+        Text::Side(start, self.side.len() as u32)
+    }
+}
+
+impl Text {
+    /// In a block that holds the piece's `base` bytes and the decoded text behind them.
+    fn span(self, base: u32) -> Span {
+        match self {
+            Text::Missing => Span::MISSING,
+            Text::Piece(start, end) => Span::new(start, end),
+            Text::Side(start, end) => Span::new(base + start, base + end),
+        }
+    }
+}
+
+fn parse_failed(bad: &Bad, start: usize) -> String {
+    format!("Parse json data failed: at byte {}: {}", bad.at.saturating_sub(start), bad.what)
+}
+
+fn memchr_count(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|b| **b == b'\n').count() as u64
+}
+
+impl Feed {
+    /// Whole lines, or the whole body; `None` at its end.
+    fn piece(&mut self, lines: bool) -> Result<Option<Vec<u8>>> {
+        if self.ended && self.rest.is_empty() {
+            return Ok(None);
+        }
+        let mut buffer = std::mem::take(&mut self.rest);
+        let mut wanted = if lines { PIECE_BYTES } else { WHOLE_BYTES_MAX + 1 };
+        loop {
+            let before = buffer.len();
+            if !self.ended && before < wanted {
+                let read = (&mut self.body).take((wanted - before) as u64).read_to_end(&mut buffer);
+                let n = read.map_err(|e| EngineError::new(ErrorKind::File, e.to_string()))?;
+                self.ended = before + n < wanted;
+            }
+            if buffer.is_empty() {
+                return Ok(None);
+            }
+            if self.ended {
+                return Ok(Some(buffer));
+            }
+            if !lines {
+                return Err(EngineError::unsupported(format!(
+                    "the JSON body is one value of more than {WHOLE_BYTES_MAX} bytes; send a value a line, with read_json_by_line:true"
+                )));
+            }
+            if let Some(end) = buffer.iter().rposition(|b| *b == b'\n') {
+                self.rest = buffer.split_off(end + 1);
+                return Ok(Some(buffer));
+            }
+            if buffer.len() >= LINE_BYTES_MAX {
+                return Err(EngineError::new(
+                    ErrorKind::Resources,
+                    format!("line {} has more than {LINE_BYTES_MAX} bytes", self.line),
+                ));
+            }
+            wanted = buffer.len() * 2;
+        }
+    }
+}

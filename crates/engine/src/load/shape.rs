@@ -1,0 +1,500 @@
+//! From the columns of a body to rows of a table: which column goes where, derived columns, `where`, `delete`.
+//!
+//! Everything is resolved once per load. A column of the body that is used in no expression is read as the type of its
+//! column in the table; one that is used is read as text, as Doris does, and one that is used for nothing is not read.
+//! Expressions are compiled by DataFusion and see only the columns that they name.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatchOptions, new_null_array};
+use arrow::compute::kernels::numeric::neg;
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::empty::EmptyTable;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::sql::parser::Statement as DfStatement;
+use dipper_sql::charter::prepare_query;
+use dipper_sql::charter::session::Context;
+use dipper_sql::statement::Statement;
+use dipper_store::table::schema::{Aggregate, DELETE_SIGN, Model, SEQUENCE, TableColumn, TableSchema};
+use dipper_store::types::SqlType;
+use sqlparser::ast::{Expr, visit_expressions};
+
+use super::request::{ColumnItem, MergeType, StreamLoadRequest, UpdateMode};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::{QueryContext, session_state};
+use crate::session::Session;
+use crate::statements::{Now, default_value};
+use crate::tables::TableSet;
+
+/// Name of the table that expressions see.
+const BODY: &str = "__dipper_body";
+
+/// Where a column of the table gets its values.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Column of the body, by its place in the batches that are read.
+    Body(usize),
+    /// Result of a derived column's expression.
+    Derived(usize),
+    /// The same for all rows.
+    Constant(ScalarValue),
+    /// The load makes it up.
+    Missing,
+    /// 1 where the `delete` condition is met, else 0.
+    DeleteSign,
+}
+
+/// How the rows of a body become rows of a table.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// All columns of the body, in order, with the types they are to be read as.
+    pub(super) body: SchemaRef,
+    /// Those that are read.
+    pub(super) wanted: Vec<usize>,
+    sources: Vec<Source>,
+    derived: Option<Expressions>,
+    /// `where`, then `delete`, as far as they are given, over the columns of `seen`.
+    conditions: Option<Expressions>,
+    /// What conditions can name: columns of the table, then columns of the body that are none of the table's.
+    seen: SchemaRef,
+    /// For the latter, their places in the batches that are read.
+    seen_body: Vec<usize>,
+    has_where: bool,
+    has_delete: bool,
+    /// SUM columns that are subtracted.
+    negated: Vec<usize>,
+    output: SchemaRef,
+    /// Of DATETIME columns with fewer than six digits: place and microseconds of the last digit.
+    rounded: Vec<(usize, i64)>,
+}
+
+/// Rows for the table.
+pub(super) struct Shaped {
+    pub(super) batch: RecordBatch,
+    /// Which rows of the input they are; `None`: all, in order.
+    pub(super) rows: Option<Vec<u32>>,
+    /// Rows that `where` left out.
+    pub(super) unselected: u64,
+}
+
+fn invalid(message: impl Into<String>) -> EngineError {
+    EngineError::invalid(message)
+}
+
+fn no_column(name: &str, table: &TableSchema, header: &str) -> EngineError {
+    let near = crate::near::closest(name, table.columns.iter().map(|c| c.name.as_str()));
+    let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+    EngineError::new(
+        ErrorKind::NoColumn,
+        format!("'{header}' names column '{name}', which the table does not have{hint}"),
+    )
+}
+
+/// Names in an expression, lower case.
+fn names_in(text: &str, session: &Session, header: &str) -> Result<HashSet<String>> {
+    let options = session.variables().parse_options();
+    let expr = dipper_sql::parser::parse_expr(text, &options)
+        .map_err(|e| EngineError::new(ErrorKind::Syntax, format!("'{header}': {e}")))?;
+    let mut names = HashSet::new();
+    let _ = visit_expressions(&expr, |e| {
+        match e {
+            Expr::Identifier(name) => drop(names.insert(name.value.to_lowercase())),
+            Expr::CompoundIdentifier(parts) => names.extend(parts.last().map(|p| p.value.to_lowercase())),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(names)
+}
+
+impl Shape {
+    /// Resolves a request against a table. `inferred` are the columns of a body that says itself what it has (Parquet).
+    ///
+    /// # Errors
+    /// Columns that are not there or named twice, expressions that do not plan, a NOT NULL column that gets no value.
+    pub(super) async fn try_new(
+        session: &Session,
+        table: &Arc<TableSchema>,
+        request: &StreamLoadRequest,
+        inferred: Option<&SchemaRef>,
+    ) -> Result<Self> {
+        check_model(table, request)?;
+        let visible = table.columns.iter().filter(|c| !c.hidden).map(|c| c.name.clone());
+        let mut names: Vec<String> = Vec::new();
+        let mut derived: Vec<(usize, String)> = Vec::new();
+        if request.columns.is_empty() {
+            names = visible.chain(request.hidden_columns.iter().cloned()).collect();
+            if let Some(hidden) = request.hidden_columns.iter().find(|h| table.column(h).is_none_or(|c| !c.hidden)) {
+                return Err(invalid(format!(
+                    "'hidden_columns' names '{hidden}', which is no hidden column of the table"
+                )));
+            }
+        }
+        let place = |name: &str| table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
+        for item in &request.columns {
+            match item {
+                ColumnItem::Body(name) => names.push(name.clone()),
+                ColumnItem::Derived { name, expression } => {
+                    let at = place(name).ok_or_else(|| no_column(name, table, "columns"))?;
+                    derived.push((at, expression.clone()));
+                }
+            }
+        }
+        for (i, name) in names.iter().enumerate() {
+            if names[..i].iter().any(|n| n.eq_ignore_ascii_case(name)) {
+                return Err(invalid(format!("'columns' names column '{name}' twice")));
+            }
+        }
+        // A sequence column that the table does not show gets a copy of the named one.
+        if let Some(name) = &request.sequence_col {
+            let at = place(SEQUENCE).ok_or_else(|| invalid("There is no sequence column in the table"))?;
+            if !names.iter().any(|n| n.eq_ignore_ascii_case(name)) {
+                return Err(no_column(name, table, "function_column.sequence_col"));
+            }
+            derived.push((at, format!("`{}`", name.replace('`', "``"))));
+        }
+        let mut used = HashSet::new();
+        for (_, expression) in &derived {
+            used.extend(names_in(expression, session, "columns")?);
+        }
+        // A column that is both stored and used is text for the expressions, and stored by one of its own.
+        for name in &names {
+            if let Some(at) = place(name)
+                && used.contains(&name.to_lowercase())
+                && !derived.iter().any(|(d, _)| *d == at)
+            {
+                derived.push((at, format!("`{}`", name.replace('`', "``"))));
+            }
+        }
+        let mut conditions = Vec::new();
+        for (header, text) in [("where", &request.where_), ("delete", &request.delete)] {
+            if let Some(text) = text {
+                names_in(text, session, header)?;
+                conditions.push(text.clone());
+            }
+        }
+        let condition_names: HashSet<String> = [("where", &request.where_), ("delete", &request.delete)]
+            .into_iter()
+            .filter_map(|(header, text)| text.as_ref().map(|t| names_in(t, session, header)))
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut fields = Vec::with_capacity(names.len());
+        let mut wanted = Vec::new();
+        let mut sources: Vec<Option<Source>> = vec![None; table.columns.len()];
+        let mut temporary = Vec::new();
+        for (i, name) in names.iter().enumerate() {
+            let at = place(name);
+            let own = inferred.and_then(|s| s.fields().iter().find(|f| f.name().eq_ignore_ascii_case(name)));
+            if inferred.is_some() && own.is_none() {
+                return Err(EngineError::new(ErrorKind::NoColumn, format!("the body has no column '{name}'")));
+            }
+            let replaced = at.is_some_and(|at| derived.iter().any(|(d, _)| *d == at));
+            let stored = at.filter(|_| !replaced);
+            let data_type = match (own, stored) {
+                (Some(own), _) => own.data_type().clone(),
+                (None, Some(at)) => table.columns[at].data_type.to_arrow(),
+                (None, None) => DataType::Utf8View,
+            };
+            fields.push(Field::new(name, data_type, true));
+            let in_condition = at.is_none() && condition_names.contains(&name.to_lowercase());
+            if stored.is_some() || used.contains(&name.to_lowercase()) || in_condition {
+                if let Some(at) = stored {
+                    sources[at] = Some(Source::Body(wanted.len()));
+                }
+                if in_condition {
+                    temporary.push((wanted.len(), name.clone()));
+                }
+                wanted.push(i);
+            }
+        }
+        let body = Arc::new(Schema::new(fields));
+        let read: SchemaRef = Arc::new(body.project(&wanted)?);
+        for (i, (at, _)) in derived.iter().enumerate() {
+            if matches!(sources[*at], Some(Source::Derived(_))) {
+                return Err(invalid(format!("'columns' derives column '{}' twice", table.columns[*at].name)));
+            }
+            sources[*at] = Some(Source::Derived(i));
+        }
+        let derived = match derived.is_empty() {
+            true => None,
+            false => {
+                let cast = |(at, text): &(usize, String)| typed(text, &table.columns[*at].data_type);
+                let texts: Vec<String> = derived.iter().map(cast).collect();
+                Some(Expressions::compile(session, &read, &texts).await?)
+            }
+        };
+        let now = Now::of(session);
+        let sources = sources
+            .into_iter()
+            .zip(&table.columns)
+            .map(|(source, column)| match source {
+                Some(source) => Ok(source),
+                None => unnamed(column, table, request, &now),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
+        let output: SchemaRef = Arc::new(Schema::new(table.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
+        let mut seen: Vec<FieldRef> = output.fields().iter().cloned().collect();
+        seen.extend(temporary.iter().map(|(i, _)| Arc::clone(&read.fields()[*i])));
+        let seen = Arc::new(Schema::new(seen));
+        let conditions = match conditions.is_empty() {
+            true => None,
+            false => {
+                let texts: Vec<String> = conditions.iter().map(|c| format!("CAST(({c}) AS BOOLEAN)")).collect();
+                Some(Expressions::compile(session, &seen, &texts).await?)
+            }
+        };
+        let is_sum = |c: &TableColumn| c.aggregate == Some(Aggregate::Sum);
+        let negated = match request.negative {
+            true => (0..table.columns.len()).filter(|i| is_sum(&table.columns[*i])).collect(),
+            false => Vec::new(),
+        };
+        let digits = |(i, c): (usize, &TableColumn)| match c.data_type {
+            SqlType::DateTime(p) if p < 6 => Some((i, 10_i64.pow(6 - u32::from(p)))),
+            _ => None,
+        };
+        Ok(Shape {
+            body,
+            wanted,
+            sources,
+            derived,
+            conditions,
+            seen,
+            seen_body: temporary.into_iter().map(|(i, _)| i).collect(),
+            has_where: request.where_.is_some(),
+            has_delete: request.delete.is_some(),
+            negated,
+            output,
+            rounded: table.columns.iter().enumerate().filter_map(digits).collect(),
+        })
+    }
+
+    /// Rows of the body, with the columns `wanted`, as rows of the table.
+    pub(super) fn shape(&self, batch: &RecordBatch) -> Result<Shaped> {
+        let rows = batch.num_rows();
+        let derived = self.derived.as_ref().map(|d| d.evaluate(batch)).transpose()?.unwrap_or_default();
+        let mut columns = Vec::with_capacity(self.sources.len());
+        for (source, field) in self.sources.iter().zip(self.output.fields()) {
+            columns.push(match source {
+                Source::Body(at) => fit(batch.column(*at), field)?,
+                Source::Derived(at) => fit(&derived[*at], field)?,
+                Source::Constant(value) => value.to_array_of_size(rows)?,
+                Source::Missing => new_null_array(field.data_type(), rows),
+                // Filled in below, when the condition is known.
+                Source::DeleteSign => Arc::new(Int8Array::from(vec![0_i8; rows])),
+            });
+        }
+        for at in &self.negated {
+            columns[*at] = neg(&columns[*at])?;
+        }
+        for (at, unit) in &self.rounded {
+            columns[*at] = rounded(&columns[*at], *unit);
+        }
+        let mut keep = None;
+        if let Some(conditions) = &self.conditions {
+            let mut all = columns.clone();
+            all.extend(self.seen_body.iter().map(|at| Arc::clone(batch.column(*at))));
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            let seen = RecordBatch::try_new_with_options(Arc::clone(&self.seen), all, &options)?;
+            let mut results = conditions.evaluate(&seen)?.into_iter();
+            if self.has_where {
+                keep = results.next();
+            }
+            if let (true, Some(met)) = (self.has_delete, results.next()) {
+                let met = met.as_boolean();
+                let sign: Int8Array = (0..rows).map(|i| Some(i8::from(met.is_valid(i) && met.value(i)))).collect();
+                if let Some(at) = self.sources.iter().position(|s| matches!(s, Source::DeleteSign)) {
+                    columns[at] = Arc::new(sign);
+                }
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?;
+        let Some(keep) = keep else { return Ok(Shaped { batch, rows: None, unselected: 0 }) };
+        let keep = keep.as_boolean();
+        let kept: Vec<u32> = (0..rows).filter(|i| keep.is_valid(*i) && keep.value(*i)).map(|i| i as u32).collect();
+        let mask: BooleanArray = (0..rows).map(|i| Some(keep.is_valid(i) && keep.value(i))).collect();
+        let unselected = (rows - kept.len()) as u64;
+        Ok(Shaped { batch: filter_record_batch(&batch, &mask)?, rows: Some(kept), unselected })
+    }
+}
+
+/// Headers that only some tables take.
+fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
+    if request.update_mode != UpdateMode::Upsert {
+        return Err(EngineError::unsupported(
+            "partial_columns and unique_key_update_mode: loads bring whole rows; use UPDATE for single columns",
+        ));
+    }
+    if request.merge_type != MergeType::Append && table.model != Model::Unique {
+        return Err(invalid("load by MERGE or DELETE is only supported in unique tables."));
+    }
+    let hidden_sequence = table.columns.iter().any(|c| c.name == SEQUENCE);
+    let named = request.columns.iter().any(|c| match c {
+        ColumnItem::Body(name) | ColumnItem::Derived { name, .. } => name == SEQUENCE,
+    });
+    let named = named || request.hidden_columns.iter().any(|h| h == SEQUENCE);
+    if hidden_sequence && request.sequence_col.is_none() && !named && request.merge_type != MergeType::Delete {
+        return Err(invalid("the table has a sequence column, need to specify the sequence column"));
+    }
+    if request.negative {
+        let sums =
+            table.columns[table.keys..].iter().filter(|c| !c.hidden).all(|c| c.aggregate == Some(Aggregate::Sum));
+        if table.model != Model::Aggregate || !sums {
+            return Err(invalid("'negative' is for AGGREGATE tables whose value columns are all SUM"));
+        }
+    }
+    Ok(())
+}
+
+/// A column that neither the body nor an expression gives.
+fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadRequest, now: &Now) -> Result<Source> {
+    if column.name == DELETE_SIGN {
+        return Ok(match request.merge_type {
+            MergeType::Append => Source::Constant(ScalarValue::Int8(Some(0))),
+            MergeType::Delete => Source::Constant(ScalarValue::Int8(Some(1))),
+            MergeType::Merge => Source::DeleteSign,
+        });
+    }
+    if column.auto_increment.is_some() {
+        return Ok(Source::Missing);
+    }
+    // A row that deletes needs only its key.
+    let is_key = table.key_columns().iter().any(|k| k.id == column.id);
+    match default_value(column, now)? {
+        Some(value) => Ok(Source::Constant(value)),
+        None if request.merge_type == MergeType::Delete && !is_key => {
+            Ok(Source::Constant(ScalarValue::new_default(&column.data_type.to_arrow())?))
+        }
+        None => Err(invalid(format!("Column has no default value, column={}", column.name))),
+    }
+}
+
+/// The expression as a value of a type, where casts to it can be written.
+fn typed(expression: &str, to: &SqlType) -> String {
+    match to {
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String => format!("CAST(({expression}) AS STRING)"),
+        SqlType::Json | SqlType::Binary | SqlType::Hll | SqlType::Bitmap => format!("({expression})"),
+        SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) => format!("({expression})"),
+        to => format!("CAST(({expression}) AS {to})"),
+    }
+}
+
+/// The array with the field's type; what does not fit is NULL.
+fn fit(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+    if array.data_type() == field.data_type() {
+        return Ok(Arc::clone(array));
+    }
+    cast(array, field.data_type()).map_err(|_| {
+        invalid(format!(
+            "column {}: a value of type {} cannot be stored as {}; cast it in 'columns'",
+            field.name(),
+            array.data_type(),
+            field.data_type()
+        ))
+    })
+}
+
+/// Times rounded to a number of microseconds, halves up.
+fn rounded(array: &ArrayRef, unit: i64) -> ArrayRef {
+    if *array.data_type() != DataType::Timestamp(TimeUnit::Microsecond, None) {
+        return Arc::clone(array);
+    }
+    let times = array.as_primitive::<TimestampMicrosecondType>();
+    if times.values().iter().all(|t| t % unit == 0) {
+        return Arc::clone(array);
+    }
+    let round = |t: i64| t.checked_add(unit / 2).map_or(t, |t| t.div_euclid(unit) * unit);
+    Arc::new(times.unary::<_, TimestampMicrosecondType>(round))
+}
+
+/// Some expressions over one schema.
+#[derive(Debug)]
+struct Expressions {
+    /// Places of the columns that are used.
+    inputs: Vec<usize>,
+    schema: SchemaRef,
+    /// Projections one above the other; the last one's columns are the results. Between them, what several expressions
+    /// share is computed once.
+    layers: Vec<Layer>,
+}
+
+#[derive(Debug)]
+struct Layer {
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+}
+
+impl Expressions {
+    async fn compile(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
+        let items: Vec<String> = texts.iter().enumerate().map(|(i, t)| format!("{t} AS `__{i}`")).collect();
+        let sql = format!("SELECT {} FROM `{BODY}`", items.join(", "));
+        let mut parsed = session.parse(&sql)?;
+        let (Some(Statement::Query(query)), true) = (parsed.pop().map(|p| p.statement), parsed.is_empty()) else {
+            return Err(invalid("an expression of a load is more than one expression"));
+        };
+        let context: Arc<QueryContext> = session.query_context().await?;
+        let tables = TableSet::only(&query, BODY, Arc::new(EmptyTable::new(Arc::clone(over))))?;
+        let prepared =
+            prepare_query(&query, &Context { schemas: &tables, variables: context.as_ref(), parameters: None })?;
+        let state = session_state(&context, &tables);
+        let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
+        let logical: LogicalPlan = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+        let physical = state.create_physical_plan(&logical).await?;
+        Self::of(&physical, over)
+    }
+
+    fn of(plan: &Arc<dyn ExecutionPlan>, over: &SchemaRef) -> Result<Self> {
+        let mut layers = Vec::new();
+        let mut at = Arc::clone(plan);
+        while let Some(projection) = at.downcast_ref::<ProjectionExec>() {
+            let expressions = projection.expr().iter().map(|e| Arc::clone(&e.expr)).collect();
+            layers.push(Layer { expressions, schema: projection.schema() });
+            let input = Arc::clone(projection.input());
+            at = input;
+        }
+        layers.reverse();
+        // What is below has the columns that are used, and nothing else happens to them.
+        if !at.children().is_empty() {
+            return Err(EngineError::unsupported(
+                "an expression of a load may use functions of a row's own columns, but no aggregates, windows or subqueries",
+            ));
+        }
+        let schema = at.schema();
+        let inputs = schema.fields().iter().map(|f| Ok(over.index_of(f.name())?)).collect::<Result<Vec<_>>>()?;
+        Ok(Expressions { inputs, schema, layers })
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let rows = batch.num_rows();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let inputs = self.inputs.iter().map(|i| Arc::clone(batch.column(*i))).collect();
+        let mut current = RecordBatch::try_new_with_options(Arc::clone(&self.schema), inputs, &options)?;
+        for layer in &self.layers {
+            let columns = layer
+                .expressions
+                .iter()
+                .map(|e| Ok(e.evaluate(&current)?.into_array(rows)?))
+                .collect::<Result<Vec<_>>>()?;
+            current = RecordBatch::try_new_with_options(Arc::clone(&layer.schema), columns, &options)?;
+        }
+        Ok(current.columns().to_vec())
+    }
+}
+
+impl Shaped {
+    /// The row of the input that is row `row` here.
+    pub(super) fn input_row(&self, row: usize) -> usize {
+        self.rows.as_ref().map_or(row, |rows| rows[row] as usize)
+    }
+}

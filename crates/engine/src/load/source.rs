@@ -1,0 +1,239 @@
+//! Rows out of a body, by several threads.
+//!
+//! A body is cut into pieces, numbered in its order. One thread at a time reads, the others parse what they have read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use dipper_load::body::BodySource;
+use dipper_text::{
+    BadValue, CsvDialect, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Origins, Rejected, Scan,
+    ScanOptions, ScanQueue, Source, Worker,
+};
+
+use super::answer::RejectedRow;
+use super::json::{JsonOrigins, JsonRows};
+use super::parquet::ParquetRows;
+use super::request::{CsvLayout, Format, StreamLoadRequest};
+use super::shape::Shape;
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Bytes of a row that are shown where it is rejected.
+pub(super) const ROW_BYTES_SHOWN: usize = 1024;
+
+/// Bytes of a piece of text, about.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Most rows of a batch: what the operators behind work on best.
+const BATCH_ROWS: usize = 8192;
+
+/// Rows that were rejected before a load without tolerance stops reading.
+const REJECTED_WITHOUT_TOLERANCE: u64 = 50;
+
+/// A piece of the body.
+pub(super) struct Piece {
+    /// 0, 1, 2, ... in the order of the body, without gaps.
+    pub(super) order: u64,
+    pub(super) batches: Vec<RecordBatch>,
+    /// Where the rows of each batch come from.
+    pub(super) origins: Vec<Origin>,
+}
+
+/// Where the rows of a batch come from.
+pub(super) enum Origin {
+    Text(Origins),
+    Json(JsonOrigins),
+    /// Number of the first row, from 1.
+    Rows(u64),
+}
+
+impl Origin {
+    /// The row as it is shown where it is rejected.
+    pub(super) fn rejected(&self, row: usize, batch: &RecordBatch, reason: String) -> RejectedRow {
+        match self {
+            Origin::Text(origins) => RejectedRow {
+                line: origins.line(row).unwrap_or_default(),
+                column: None,
+                reason,
+                row: origins.text(row, ROW_BYTES_SHOWN),
+            },
+            Origin::Json(origins) => {
+                RejectedRow { line: origins.line(row), column: None, reason, row: origins.text(row) }
+            }
+            Origin::Rows(first) => {
+                RejectedRow { line: first + row as u64, column: None, reason, row: row_text(batch, row) }
+            }
+        }
+    }
+}
+
+/// A row of a body that has no text of its own.
+fn row_text(batch: &RecordBatch, row: usize) -> String {
+    let cell = |c: &arrow::array::ArrayRef| arrow::util::display::array_value_to_string(c, row).unwrap_or_default();
+    let mut text = batch.columns().iter().map(cell).collect::<Vec<_>>().join("\t");
+    if text.len() > ROW_BYTES_SHOWN {
+        let cut = (0..=ROW_BYTES_SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(cut);
+        text.push_str("...");
+    }
+    text
+}
+
+/// The rows of one body.
+pub(super) enum RowSource {
+    Text(Arc<ScanQueue>),
+    Json(Arc<JsonRows>),
+    Parquet(Arc<ParquetRows>),
+}
+
+/// One thread's view of a [`RowSource`].
+pub(super) enum Reader {
+    Text(Box<Worker>),
+    Json(Arc<JsonRows>),
+    Parquet(Arc<ParquetRows>),
+}
+
+impl RowSource {
+    /// Delimited text.
+    ///
+    /// # Errors
+    /// Separators that contradict each other, types that text cannot have.
+    pub(super) fn text(request: &StreamLoadRequest, shape: &Shape, body: Arc<BodySource>) -> Result<Self> {
+        let Format::Csv { head_lines } = request.format else { unreachable!("asked for text only") };
+        let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), Arc::clone(&shape.body));
+        options.projection.clone_from(&shape.wanted);
+        let max = if request.max_filter_ratio > 0.0 { u64::MAX } else { REJECTED_WITHOUT_TOLERANCE };
+        options.bad_value = if request.strict_mode { BadValue::Reject { max } } else { BadValue::RejectRecord { max } };
+        options.invalid_utf8 = InvalidUtf8::Reject;
+        options.block_bytes = PIECE_BYTES;
+        options.batch_rows = BATCH_ROWS;
+        options.origins = true;
+        let scan = Scan::try_new(options)?;
+        let file = FileInput { name: "body".into(), source: body, compression: request.compression };
+        Ok(RowSource::Text(ScanQueue::new(scan, vec![file])))
+    }
+
+    /// A view for one more thread.
+    pub(super) fn reader(&self) -> Reader {
+        match self {
+            RowSource::Text(queue) => Reader::Text(Box::new(queue.worker())),
+            RowSource::Json(rows) => Reader::Json(Arc::clone(rows)),
+            RowSource::Parquet(rows) => Reader::Parquet(Arc::clone(rows)),
+        }
+    }
+
+    /// Makes readers stop.
+    pub(super) fn cancel(&self) {
+        match self {
+            RowSource::Text(queue) => queue.cancel(),
+            RowSource::Json(rows) => rows.cancel(),
+            RowSource::Parquet(rows) => rows.cancel(),
+        }
+    }
+
+    /// Rows that are no rows of the table: their number, and the first ones.
+    pub(super) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
+        match self {
+            RowSource::Text(queue) => {
+                (queue.metrics().rows_rejected, queue.rejected().into_iter().map(from_text).collect())
+            }
+            RowSource::Json(rows) => rows.rejected(),
+            RowSource::Parquet(_) => (0, Vec::new()),
+        }
+    }
+}
+
+impl Reader {
+    /// The next piece; `None` when nothing is left for this thread. Blocking.
+    ///
+    /// # Errors
+    /// The body breaks off or cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        match self {
+            Reader::Text(worker) => match worker.next_split() {
+                Ok(None) => Ok(None),
+                Ok(Some(split)) => Ok(Some(Piece {
+                    order: split.order,
+                    batches: split.batches,
+                    origins: split.origins.into_iter().map(Origin::Text).collect(),
+                })),
+                Err(e) if e.kind == TextKind::Limit && e.line.is_some() => Err(too_bad()),
+                Err(e) => Err(EngineError::from(e)),
+            },
+            Reader::Json(rows) => rows.next(),
+            Reader::Parquet(rows) => rows.next(),
+        }
+    }
+}
+
+/// Doris's words for a load without tolerance that has met too many rows to be worth going on.
+pub(super) fn too_bad() -> EngineError {
+    EngineError::new(
+        ErrorKind::BadValue,
+        "[DATA_QUALITY_ERROR]Encountered unqualified data, stop processing. Please check if the source data matches the schema, and consider disabling strict mode or increasing max_filter_ratio.",
+    )
+}
+
+/// Whether that point is reached.
+pub(super) fn is_too_bad(request: &StreamLoadRequest, rejected: u64) -> bool {
+    request.max_filter_ratio <= 0.0 && rejected > REJECTED_WITHOUT_TOLERANCE
+}
+
+fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
+    let line_end = match layout.line_delimiter.as_slice() {
+        b"\n" | b"\r\n" => LineEnd::Newline,
+        other => LineEnd::Bytes(other.to_vec()),
+    };
+    let mut null_values = vec![b"\\N".to_vec()];
+    if layout.empty_field_as_null {
+        null_values.push(Vec::new());
+    }
+    CsvDialect {
+        delimiter: layout.column_separator.clone(),
+        line_end,
+        // Quotes that are to be taken away also hold separators together.
+        quote: layout.enclose.or(layout.trim_double_quotes.then_some(b'"')),
+        escape: layout.escape,
+        comment: None,
+        header: false,
+        skip_lines: if head_lines > 0 { u64::from(head_lines) } else { layout.skip_lines },
+        trim: false,
+        null_values,
+        ragged: dipper_text::Ragged::Error,
+    }
+}
+
+/// A row that the scan rejected, in Doris's words.
+fn from_text(rejected: Rejected) -> RejectedRow {
+    let Rejected { line, column, reason, text, .. } = rejected;
+    let numbers: Vec<&str> = reason.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
+    let reason = match (&column, numbers.as_slice()) {
+        (None, [found, expected]) if reason.starts_with("the record has") => {
+            format!("Column count mismatch: expected {expected}, but found {found}")
+        }
+        _ if reason.ends_with("is not UTF-8") => {
+            "Invalid file encoding: all CSV files must be UTF-8 encoded".to_string()
+        }
+        (Some(column), _) => {
+            format!("column({column}) value is incorrect while strict mode is 1, src value is {reason}")
+        }
+        _ => reason,
+    };
+    RejectedRow { line, column, reason, row: text }
+}
+
+/// Numbers for pieces of sources that have none of their own.
+#[derive(Debug, Default)]
+pub(super) struct Numbers(AtomicU64);
+
+impl Numbers {
+    pub(super) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A body as something that is read in order, whatever its compression.
+pub(super) fn plain(body: Arc<BodySource>, request: &StreamLoadRequest) -> Box<dyn std::io::Read + Send> {
+    dipper_text::decoder(request.compression, body as Arc<dyn Source>)
+}

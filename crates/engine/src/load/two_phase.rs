@@ -1,0 +1,169 @@
+//! The second phase of prepared loads, and what became of labels.
+
+use std::sync::Arc;
+
+use dipper_store::catalog::{Database, TableId};
+use dipper_store::chain::TxnId;
+use dipper_store::labels::{LabelError, LabelStatus};
+use dipper_store::table::Table;
+use dipper_store::table::schema::Model;
+
+use super::answer::txn_number;
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Which prepared load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TxnName {
+    /// By the number in its answer.
+    Number(u64),
+    /// By its label.
+    Label(String),
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TwoPhase {
+    /// Its rows become visible.
+    Commit,
+    /// It is forgotten.
+    Abort,
+}
+
+impl From<LabelError> for EngineError {
+    fn from(e: LabelError) -> Self {
+        match e {
+            LabelError::Table(e) => e.into(),
+            LabelError::Invalid { .. } | LabelError::InUse { .. } | LabelError::Collision { .. } => {
+                EngineError::new(ErrorKind::Invalid, e.to_string())
+            }
+            _ => EngineError::new(ErrorKind::Storage, e.to_string()),
+        }
+    }
+}
+
+/// What is known of a transaction that somebody wants to end.
+enum Found {
+    Prepared(Table, TxnId),
+    Committed(TxnId),
+    Aborted(TxnId),
+    Running(TxnId),
+}
+
+async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
+    let state = engine.catalog.refresh().await?;
+    Ok(Arc::clone(state.database(name).ok_or_else(|| state.no_database(name))?))
+}
+
+/// Commits or aborts a prepared load of a database; `table` narrows where it is looked for. Says what was done.
+///
+/// # Errors
+/// There is no such load, or it has ended already: the message says how, in Doris's words, which clients look for to
+/// learn that a repeated commit had been done.
+pub async fn two_phase(
+    engine: &Arc<Engine>,
+    database_name: &str,
+    table: Option<&str>,
+    name: &TxnName,
+    operation: TwoPhase,
+) -> Result<String> {
+    let found = match name {
+        TxnName::Number(number) => by_number(engine, database_name, table, *number).await?,
+        TxnName::Label(label) => by_label(engine, database_name, label).await?,
+    };
+    let invalid = |message: String| Err(EngineError::invalid(message));
+    match found {
+        None => match name {
+            TxnName::Number(number) => invalid(format!("transaction [{number}] not found")),
+            TxnName::Label(label) => invalid(format!("transaction with label [{label}] not found")),
+        },
+        Some(Found::Committed(txn)) => {
+            invalid(format!("transaction [{}] is already visible, not pre-committed.", txn_number(txn)))
+        }
+        Some(Found::Aborted(txn)) => {
+            invalid(format!("transaction [{}] is already aborted. abort reason: User Abort", txn_number(txn)))
+        }
+        Some(Found::Running(txn)) => {
+            invalid(format!("transaction [{}] is prepare, not pre-committed.", txn_number(txn)))
+        }
+        Some(Found::Prepared(table, txn)) => {
+            match operation {
+                TwoPhase::Abort => drop(table.abort_prepared(txn).await?),
+                TwoPhase::Commit => commit(engine, &table, txn).await?,
+            }
+            let done = if operation == TwoPhase::Commit { "commit" } else { "abort" };
+            Ok(format!("transaction [{}] {done} successfully.", txn_number(txn)))
+        }
+    }
+}
+
+async fn commit(engine: &Arc<Engine>, table: &Table, txn: TxnId) -> Result<()> {
+    let state = table.snapshot();
+    if state.schema().model != Model::Unique {
+        table.commit_prepared(txn).await?;
+        return Ok(());
+    }
+    let own = state.prepared().get(&txn).map(|p| p.rowset.objects.clone()).unwrap_or_default();
+    let native = &engine.native;
+    table.commit_prepared_replacing(txn, |state, after| native.replaced(table, own.clone(), state, after)).await?;
+    Ok(())
+}
+
+/// What a table's newest state says.
+async fn in_table(engine: &Arc<Engine>, id: TableId, is: impl Fn(TxnId) -> bool) -> Result<Option<Found>> {
+    let table = engine.native.get(id).await?;
+    let state = table.refresh().await?;
+    if let Some(txn) = state.prepared().keys().copied().find(|t| is(*t)) {
+        return Ok(Some(Found::Prepared(table, txn)));
+    }
+    let ended = state.prepared_outcomes().filter(|(t, _)| is(*t)).last();
+    Ok(ended.map(|(txn, committed)| if committed { Found::Committed(txn) } else { Found::Aborted(txn) }))
+}
+
+async fn by_number(engine: &Arc<Engine>, name: &str, table: Option<&str>, number: u64) -> Result<Option<Found>> {
+    let database = database(engine, name).await?;
+    let mut found: Option<Found> = None;
+    for candidate in database.tables.values().filter(|t| t.is_native()) {
+        if table.is_some_and(|t| t != candidate.name) {
+            continue;
+        }
+        let Some(here) = in_table(engine, candidate.id, |txn| txn_number(txn) == number).await? else { continue };
+        if found.is_some() {
+            return Err(EngineError::invalid(format!(
+                "transaction [{number}] is the number of several transactions; name the label instead"
+            )));
+        }
+        found = Some(here);
+    }
+    Ok(found)
+}
+
+async fn by_label(engine: &Arc<Engine>, name: &str, label: &str) -> Result<Option<Found>> {
+    let database = database(engine, name).await?;
+    let labels = engine.loads.labels(engine.io()).await?;
+    let Some((attempt, status)) = labels.lookup(database.id, label).await? else { return Ok(None) };
+    let txn = attempt.txn;
+    Ok(match status {
+        LabelStatus::Precommitted => in_table(engine, attempt.table, |t| t == txn).await?,
+        LabelStatus::Finished => Some(Found::Committed(txn)),
+        LabelStatus::Running => Some(Found::Running(txn)),
+        LabelStatus::Aborted | LabelStatus::Forgotten => Some(Found::Aborted(txn)),
+    })
+}
+
+/// The state of the load with a label, in Doris's words; `UNKNOWN` for a label that nobody used.
+///
+/// # Errors
+/// No such database, or the store fails.
+pub async fn label_state(engine: &Arc<Engine>, database_name: &str, label: &str) -> Result<&'static str> {
+    let database = database(engine, database_name).await?;
+    let labels = engine.loads.labels(engine.io()).await?;
+    Ok(match labels.lookup(database.id, label).await? {
+        None => "UNKNOWN",
+        Some((_, LabelStatus::Running)) => "PREPARE",
+        Some((_, LabelStatus::Precommitted)) => "PRECOMMITTED",
+        Some((_, LabelStatus::Finished)) => "VISIBLE",
+        Some((_, LabelStatus::Aborted)) => "ABORTED",
+        Some((_, LabelStatus::Forgotten)) => "UNKNOWN",
+    })
+}
