@@ -21,6 +21,7 @@ test:
 	cargo test --release --workspace
 	cargo build --release -p dipper-cli
 	python3 tests/clients/run.py --server $(BIN)/dipper
+	python3 tests/http/run.py $(BIN)/dipper
 
 lint:
 	cargo fmt --all --check

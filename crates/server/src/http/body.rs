@@ -20,6 +20,9 @@ pub(super) enum Drain {
     Stranger,
 }
 
+/// How long the next bytes of a body that nobody wants are waited for.
+const DRAIN_IDLE: Duration = Duration::from_secs(2);
+
 impl Drain {
     fn limits(self) -> (u64, Duration) {
         match self {
@@ -40,7 +43,8 @@ pub(super) fn drain(stream: BodyDataStream, limit: Drain, busy: Busy) {
     tokio::spawn(async move {
         let read = async move {
             let mut stream = stream;
-            while let Some(Ok(bytes)) = stream.next().await {
+            // A client that has stopped sending reads by now, or never will.
+            while let Ok(Some(Ok(bytes))) = tokio::time::timeout(DRAIN_IDLE, stream.next()).await {
                 bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
                 if bytes_left == 0 {
                     break;

@@ -1,0 +1,390 @@
+#!/usr/bin/env python3
+"""Stream Load over HTTP: curl, and raw sockets for what no client library would send.
+
+    run.py BINARY [PATTERN]
+
+Starts servers of its own on loopback with data in a temporary directory; ends them afterwards.
+"""
+
+import base64
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+AUTH = "Basic " + base64.b64encode(b"root:").decode()
+DUPLICATE = "create table d.{} (id int, a varchar(5), b double) duplicate key(id) distributed by hash(id) buckets 2"
+UNIQUE = "create table d.{} (id int not null, v string) unique key(id) distributed by hash(id) buckets 2"
+
+
+class Server:
+    """A server; `restart` keeps its data."""
+
+    def __init__(self, binary, directory):
+        self.binary, self.directory = binary, pathlib.Path(directory)
+        self.start()
+
+    def start(self):
+        log = self.directory / "log"
+        command = [self.binary, "server", "--data", str(self.directory / "data"), "--mysql-port", "0",
+                   "--http-port", "0", "--http-idle-timeout", "2"]
+        with open(log, "w", encoding="utf-8") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 30
+        while True:
+            text = log.read_text()
+            found = re.search(r"serves HTTP on 127\.0\.0\.1:(\d+)", text)
+            if found and "dipper is ready" in text:
+                self.port = int(found[1])
+                return
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the server did not start:\n" + text)
+            time.sleep(0.05)
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait(30)
+
+    def restart(self, how=signal.SIGTERM):
+        self.stop(how)
+        self.start()
+
+    def request(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {"Authorization": AUTH, **(headers or {})})
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+
+    def sql(self, statement):
+        body = json.dumps({"stmt": statement})
+        _, _, text = self.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+        answer = json.loads(text)
+        assert answer["code"] == 0, answer
+        return answer["data"].get("data")
+
+    def load(self, table, body, headers=None, **more):
+        headers = {**(headers or {}), **{k: str(v) for k, v in more.items()}}
+        _, _, text = self.request("PUT", f"/api/d/{table}/_stream_load", body, headers)
+        return json.loads(text)
+
+    def curl(self, table, body, *arguments):
+        command = ["curl", "-sS", "-u", "root:", *arguments, "-T", "-",
+                   f"http://127.0.0.1:{self.port}/api/d/{table}/_stream_load"]
+        done = subprocess.run(command, input=body, capture_output=True, timeout=60, check=False)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+    def raw(self, data, wait=10):
+        """Sends bytes as they are; gives all that comes back."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=wait) as s:
+            s.sendall(data)
+            got = b""
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                while piece := s.recv(65536):
+                    got += piece
+            return got
+
+    def count(self, table):
+        return self.sql(f"select count(*) from d.{table}")[0][0]
+
+
+def head(path, *lines):
+    return "\r\n".join([f"PUT {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: {AUTH}", *lines, "", ""]).encode()
+
+
+def fresh(server, name, definition=DUPLICATE):
+    server.sql(f"drop table if exists d.{name}")
+    server.sql(definition.format(name))
+    return name
+
+
+def status(answer, expected, contains=""):
+    assert answer.get("Status") == expected, answer
+    assert contains in answer["Message"], answer
+
+
+def curl_loads(s):
+    t = fresh(s, "t")
+    answer = s.curl(t, b"1\tx\t1.5\n2\t\\N\t\n")
+    status(answer, "Success", "OK")
+    assert (answer["NumberTotalRows"], answer["NumberLoadedRows"]) == (2, 2)
+    assert s.sql("select * from d.t order by id") == [[1, "x", 1.5], [2, None, None]]
+    answer = s.curl(t, b"3|y|2\n", "-H", "column_separator: |", "-H", "Expect: 100-continue")
+    status(answer, "Success")
+    # Chunked, gzip, names in the first line.
+    import gzip
+    body = gzip.compress(b"id,a,b\n4,z,7\n")
+    answer = s.curl(t, body, "-H", "format: csv_with_names", "-H", "column_separator: ,", "-H", "compress_type: gz",
+                    "-H", "Transfer-Encoding: chunked")
+    status(answer, "Success")
+    assert s.count(t) == 4
+
+
+def expressions_and_where(s):
+    t = fresh(s, "t")
+    answer = s.load(t, b"1,ab,3\n2,cd,4\n", {"column_separator": ","}, columns="id,x,y,a=upper(x),b=y*2", where="id>1")
+    status(answer, "Success")
+    assert (answer["NumberLoadedRows"], answer["NumberUnselectedRows"]) == (1, 1)
+    assert s.sql("select * from d.t") == [[2, "CD", 8.0]]
+    for headers, word in [
+        ({"columns": "id,a,b=nosuch(a)"}, "nosuch"), ({"columns": "id,a,b=(select 1 from d.t)"}, ""),
+        ({"columns": "id,a,b=sum(a)"}, "aggregate"), ({"columns": "id,a,c2=1"}, "c2"), ({"where": "zz=1"}, "zz"),
+        ({"where": "1=1) from d.t union select (1"}, ""), ({"timezone": "Mars/Base"}, ""), ({"partitions": "p9"}, "p9"),
+    ]:
+        status(s.load(t, b"1\ta\t1\n", headers), "Fail", word)
+    assert s.count(t) == 1
+
+
+def rejected_rows_are_named(s):
+    t = fresh(s, "t")
+    body = b"1\ta\t1\nx\tb\t2\n3\tabcdefg\t3\n4\n5\t\xff\t1\n"
+    answer = s.load(t, body, strict_mode="true")
+    status(answer, "Fail", "too many filtered rows")
+    assert answer["NumberLoadedRows"] == 0 and answer["NumberFilteredRows"] == 4, answer
+    assert [r["line"] for r in answer["RejectedRows"]] == [2, 3, 4, 5], answer
+    path = answer["ErrorURL"].split(f":{s.port}", 1)[1]
+    code, headers, log = s.request("GET", path)
+    assert code == 200 and log.decode().count("Reason: ") == 4, log
+    assert s.request("HEAD", path)[:1] == (200,)
+    assert s.request("GET", "/api/_load_error_log?file=../catalog")[0] == 404
+    answer = s.load(t, body, strict_mode="true", max_filter_ratio="0.8")
+    status(answer, "Success")
+    assert s.sql("select * from d.t") == [[1, "a", 1.0]]
+    # Without strict mode a bad value is NULL and a long one is cut.
+    fresh(s, "t")
+    status(s.load(t, b"x\tabcdefg\t2\n"), "Success")
+    assert s.sql("select * from d.t") == [[None, "abcde", 2.0]]
+
+
+def json_and_delete(s):
+    u = fresh(s, "u", UNIQUE)
+    status(s.load(u, b'{"id":1,"v":"a"}\n{"ID":2,"v":{"x":[1]}}\n{"id":1,"v":"b"}\n', format="json"), "Success")
+    assert s.sql("select * from d.u order by id") == [[1, "b"], [2, '{"x":[1]}']]
+    status(s.load(u, b'{"d":[[9,"n"],[8,"m"]]}', format="json", strip_outer_array="true", json_root="$.d",
+                  jsonpaths='["$[0]","$[1]"]'), "Fail", "no JSON object")
+    status(s.load(u, b'{"d":[{"k":9,"w":"n"}]}', format="json", strip_outer_array="true", json_root="$.d",
+                  jsonpaths='["$.k","$.w"]'), "Success")
+    body = b'{"id":9,"v":"","f":1}\n{"id":3,"v":"c","f":0}\n'
+    status(s.load(u, body, format="json", merge_type="MERGE", delete="f=1", columns="id,v,f"), "Success")
+    status(s.load(u, b"2\n", merge_type="DELETE", columns="id"), "Success")
+    assert s.sql("select * from d.u order by id") == [[1, "b"], [3, "c"]]
+    status(s.load(u, b"\\N\tx\n"), "Fail", "not nullable")
+
+
+def labels(s):
+    t = fresh(s, "t")
+    label = f"l{time.time_ns()}"
+    status(s.load(t, b"1\ta\t1\n", label=label), "Success")
+    again = s.load(t, b"2\tb\t2\n", label=label)
+    status(again, "Label Already Exists", label)
+    assert again["ExistingJobStatus"] == "FINISHED"
+    other = fresh(s, "t2")
+    status(s.load(other, b"1\ta\t1\n", label=label), "Label Already Exists")
+    failed = label + "f"
+    status(s.load(t, b"bad\n", label=failed), "Fail")
+    status(s.load(t, b"3\tc\t3\n", label=failed), "Success")
+    assert s.count(t) == 2 and s.count(other) == 0
+    s.restart(signal.SIGKILL)
+    status(s.load(t, b"4\tb\t2\n", label=label), "Label Already Exists")
+    _, _, state = s.request("GET", f"/api/d/get_load_state?label={label}")
+    assert json.loads(state)["data"] == "VISIBLE"
+
+
+def two_phases(s):
+    u = fresh(s, "u", UNIQUE)
+    status(s.load(u, b"1\told\n"), "Success")
+    first = s.load(u, b"1\tnew\n2\tb\n", two_phase_commit="true")
+    label = f"p{time.time_ns()}"
+    second = s.load(u, b"3\tc\n", two_phase_commit="true", label=label)
+    third = s.load(u, b"4\td\n", two_phase_commit="true")
+    status(s.load(u, b"3\tc\n", label=label), "Label Already Exists")
+    assert s.sql("select * from d.u") == [[1, "old"]]
+    s.restart(signal.SIGKILL)
+
+    def end(**headers):
+        _, _, text = s.request("PUT", "/api/d/_stream_load_2pc", b"", {k: str(v) for k, v in headers.items()})
+        return json.loads(text)
+
+    done = end(txn_id=first["TxnId"], txn_operation="commit")
+    assert done == {"status": "Success", "msg": f"transaction [{first['TxnId']}] commit successfully."}, done
+    done = end(txn_id=first["TxnId"], txn_operation="commit")
+    assert done["status"] != "Success" and "is already visible, not pre-committed" in done["msg"], done
+    assert end(label=label, txn_operation="commit")["status"] == "Success"
+    assert end(txn_id=third["TxnId"], txn_operation="abort")["status"] == "Success"
+    assert "already aborted" in end(txn_id=third["TxnId"], txn_operation="commit")["msg"]
+    assert "not found" in end(txn_id=77, txn_operation="commit")["msg"]
+    assert end(txn_operation="commit")["status"] == "Fail" and end(label=label)["status"] == "Fail"
+    assert second["Status"] == "Success"
+    assert s.sql("select * from d.u order by id") == [[1, "new"], [2, "b"], [3, "c"]]
+
+
+def refused_before_the_body(s):
+    t = fresh(s, "t")
+    path = f"/api/d/{t}/_stream_load"
+    # The server must not ask for the body of a request that it refuses.
+    for lines, word in [
+        (["Content-Length: 9", "Expect: 100-continue", "timeout: abc"], b"'timeout': 'abc', stoi"),
+        (["Content-Length: 9", "Expect: 100-continue", "strict_mode: x"], b"Must be bool type"),
+        (["Expect: 100-continue"], b"content_length is empty"),
+    ]:
+        got = s.raw(head(path, *lines), wait=3)
+        assert got.startswith(b"HTTP/1.1 200") and word in got, got
+    got = s.raw(head("/api/d/nosuch/_stream_load", "Content-Length: 9", "Expect: 100-continue"), wait=3)
+    assert got.startswith(b"HTTP/1.1 200") and b"nosuch" in got, got
+    wrong = head(path, "Content-Length: 9", "Expect: 100-continue").replace(AUTH.encode(), b"Basic eDp5")
+    got = s.raw(wrong, wait=3)
+    assert b"Unauthorized" in got and b"100 Continue" not in got, got
+    # It asks for one that is right.
+    with socket.create_connection(("127.0.0.1", s.port), timeout=5) as c:
+        c.sendall(head(path, "Content-Length: 6", "Expect: 100-continue", "Connection: close"))
+        assert c.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        c.sendall(b"1\ta\t1\n"[:6])
+        got = b""
+        while piece := c.recv(65536):
+            got += piece
+        assert b'"Status": "Success"' in got, got
+    code, headers, _ = s.request("PUT", path, b"1\ta\t1\n", {"redirect-policy": "direct"})
+    assert code == 307 and headers["Location"] == f"http://127.0.0.1:{s.port}{path}?redirected=1", headers
+    code, _, text = s.request("PUT", path + "?redirected=1", b"1\ta\t1\n", {"redirect-policy": "direct"})
+    assert code == 200 and json.loads(text)["Status"] == "Success"
+    assert s.request("GET", "/api/health", headers={"Host": "evil.example"})[0] == 403
+    assert s.request("GET", "/api/health", headers={"Origin": "http://evil.example"})[0] == 403
+    form = s.request("POST", "/api/query/internal/d", '{"stmt":"select 1"}', {"Content-Type": "text/plain"})
+    assert form[0] == 415
+
+
+def broken_bodies(s):
+    t = fresh(s, "t")
+    path = f"/api/d/{t}/_stream_load"
+    # Cut off: the client goes in the middle.
+    with socket.create_connection(("127.0.0.1", s.port)) as c:
+        c.sendall(head(path, "Content-Length: 1000") + b"1\ta\t1\n" * 10)
+    # Too slow: nothing for the idle time of 2 s.
+    begun = time.monotonic()
+    got = s.raw(head(path, "Content-Length: 1000", "Connection: close") + b"1\ta\t1\n" * 10, wait=20)
+    assert b'"Status": "Fail"' in got and b"no byte of the body came" in got, got
+    assert time.monotonic() - begun < 15
+    # Broken chunks.
+    got = s.raw(head(path, "Transfer-Encoding: chunked", "Connection: close") + b"5\r\n1\ta\t1\r\nzz\r\n", wait=10)
+    assert b'"Status": "Success"' not in got, got
+    # A head that never ends.
+    begun = time.monotonic()
+    assert s.raw(b"PUT /api/d/t/_stream_load HTTP/1.1\r\nHost: 127", wait=15) == b""
+    assert time.monotonic() - begun < 10
+    for garbage in [b"\x00" * 100, b"GET\r\n\r\n", head(path, "Content-Length: 5", "Content-Length: 6") + b"hello"]:
+        assert b'"Status": "Success"' not in s.raw(garbage, wait=5)
+    assert s.count(t) == 0
+    # Keep-alive after errors.
+    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+    for body, word in [(b"bad\n", "Fail"), (b"1\ta\t1\n", "Success"), (b"x" * 5_000_000, "Fail"), (b"2\tb\t2\n", "Success")]:
+        connection.request("PUT", path, body, {"Authorization": AUTH})
+        answer = json.loads(connection.getresponse().read())
+        assert answer["Status"] == word, answer
+    connection.close()
+    assert s.count(t) == 2
+
+
+def a_long_line(s):
+    t = fresh(s, "t")
+    line = 700 << 20
+
+    def body():
+        yield b"1\ta\t1\n2\t"
+        for _ in range(line >> 20):
+            yield b"x" * (1 << 20)
+
+    connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
+    try:
+        connection.request("PUT", f"/api/d/{t}/_stream_load", body(), {"Authorization": AUTH}, encode_chunked=True)
+    except ConnectionError:
+        pass
+    with contextlib.closing(connection):
+        answer = json.loads(connection.getresponse().read())
+    status(answer, "Fail")
+    assert s.count(t) == 0
+    peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{s.process.pid}/status").read_text())[1]) >> 10
+    assert peak < 3000, f"{peak} MiB"
+
+
+def many_clients(s):
+    t = fresh(s, "t")
+
+    def one(client):
+        done = 0
+        for i in range(12):
+            rows = "".join(f"{client * 10_000 + i * 100 + r}\ta\t1\n" for r in range(100)).encode()
+            if (client + i) % 5 == 4:
+                # Half of the body, then gone.
+                with socket.create_connection(("127.0.0.1", s.port)) as c:
+                    c.sendall(head(f"/api/d/{t}/_stream_load", f"Content-Length: {len(rows)}") + rows[: len(rows) // 2])
+                continue
+            more = {"group_commit": "sync_mode"} if i % 2 else {"label": f"m{time.time_ns()}_{client}"}
+            status(s.load(t, rows, more), "Success")
+            done += 100
+        return done
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        expected = sum(pool.map(one, range(16)))
+    assert s.count(t) == expected
+    assert s.sql("select count(distinct id) from d.t")[0][0] == expected
+
+
+def neighbours(s):
+    t = fresh(s, "t")
+    status(s.load(t, b"1\ta\t1\n"), "Success")
+    get = lambda path: json.loads(s.request("GET", path)[2])
+    assert get("/api/health")["data"]["online_backend_num"] == 1
+    assert get("/api/bootstrap")["code"] == 0
+    assert get("/api/backends")["data"]["backends"][0]["http_port"] == s.port
+    assert get(f"/api/d/{t}/_count")["data"]["size"] == 1
+    names = [p["name"] for p in get(f"/api/d/{t}/_schema")["data"]["properties"]]
+    assert names == ["id", "a", "b"], names
+    assert get("/api/d/nosuch/_count")["code"] == 1
+    metrics = s.request("GET", "/metrics")[2].decode()
+    assert re.search(r'^dipper_loads_total\{status="success"\} [1-9]', metrics, re.M), metrics
+    assert get("/api/profile/1")["data"]["kind"] == "STREAM_LOAD"
+
+
+CASES = [curl_loads, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
+         refused_before_the_body, broken_bodies, many_clients, neighbours, a_long_line]
+
+
+def main():
+    binary = os.path.abspath(sys.argv[1])
+    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="dipper-http-") as directory:
+        server = Server(binary, directory)
+        try:
+            server.sql("create database d")
+            for case in CASES:
+                if pattern not in case.__name__:
+                    continue
+                begun = time.monotonic()
+                try:
+                    case(server)
+                    print(f"ok    {case.__name__} ({time.monotonic() - begun:.1f} s)", flush=True)
+                except Exception as e:  # every case is tried, whatever became of the others
+                    failed.append(case.__name__)
+                    print(f"FAIL  {case.__name__}: {type(e).__name__}: {str(e)[:1500]}", flush=True)
+                    if server.process.poll() is not None:
+                        print((server.directory / "log").read_text()[-3000:])
+                        server.start()
+        finally:
+            if server.process.poll() is None:
+                server.stop()
+    sys.exit(f"{len(failed)} failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
