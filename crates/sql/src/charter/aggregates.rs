@@ -15,7 +15,7 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Cast, Expr, GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity,
     Signature, StatisticsArgs, Volatility,
 };
 use std::sync::Arc;
@@ -49,6 +49,20 @@ pub fn avg() -> Arc<AggregateUDF> {
 fn typed(kind: Kind, inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     Arc::new(AggregateUDF::new_from_impl(Typed { kind, inner, signature }))
+}
+
+/// An integer that is widened twice, as if it were widened once. Names leave casts out: `SUM(x)` beside the `SUM(x)` of a
+/// taken apart `SUM(x + 1)` must be the same expression, or the plan has two columns of one name.
+fn one_cast(expr: &Expr) -> Expr {
+    let width = |t: &DataType| t.is_signed_integer().then(|| t.primitive_width()).flatten();
+    if let Expr::Cast(outer) = expr
+        && let Expr::Cast(inner) = outer.expr.as_ref()
+        && let (Some(wide), Some(narrow)) = (width(outer.field.data_type()), width(inner.field.data_type()))
+        && wide >= narrow
+    {
+        return one_cast(&Expr::Cast(Cast { expr: inner.expr.clone(), field: outer.field.clone() }));
+    }
+    expr.clone()
 }
 
 impl AggregateUDFImpl for Typed {
@@ -128,7 +142,7 @@ impl AggregateUDFImpl for Typed {
         lit: &Expr,
         arg_is_left: bool,
     ) -> Result<Option<Expr>> {
-        self.inner.simplify_expr_op_literal(agg_function, arg, op, lit, arg_is_left)
+        self.inner.simplify_expr_op_literal(agg_function, &one_cast(arg), op, lit, arg_is_left)
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
