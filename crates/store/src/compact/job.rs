@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
+use arrow_buffer::BooleanBufferBuilder;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
@@ -23,6 +24,9 @@ use crate::table::{Deletes, Table, TableState};
 
 /// Rows of a batch at most; and at least, however little memory there is.
 const BATCH_ROWS: Range<usize> = 256..8192;
+/// Rows of a row group that are fetched at a time: about those of a page, since pages are fetched whole. Tests have small
+/// segments, and shall see several slices.
+pub(super) const SLICE_ROWS: usize = if cfg!(test) { 7 } else { 20_000 };
 /// Bytes in memory for each byte of a column in a segment, about.
 const UNPACKED: u64 = 4;
 
@@ -226,7 +230,7 @@ impl Job {
         Ok(Merged { object, dropped, tablets, tombstones })
     }
 
-    /// Rows of a batch such that all runs' batches fit half of the memory; the other half is for row groups.
+    /// Rows of a batch such that all runs' batches fit half of the memory; the other half is for pages.
     fn batch_rows(&self, window: &[SegmentId]) -> usize {
         let segments = || window.iter().filter_map(|id| self.state.segment(*id)).map(|s| s.segment);
         let (bytes, rows) =
@@ -263,6 +267,7 @@ impl Job {
                 schema: Arc::clone(&self.schema),
                 columns,
                 groups: groups.clone(),
+                done: 0,
                 skipped,
                 scan: None,
                 batch_rows,
@@ -313,8 +318,9 @@ struct SegmentRun {
     reader: Arc<ObjectReader>,
     schema: Arc<TableSchema>,
     columns: Arc<[usize]>,
-    /// Row groups still to be read.
+    /// Row groups still to be read, and the rows of the first that were.
     groups: Range<usize>,
+    done: usize,
     skipped: Option<Arc<RoaringBitmap>>,
     scan: Option<GroupScan>,
     batch_rows: usize,
@@ -331,10 +337,25 @@ impl Iterator for SegmentRun {
             }
             // Its pages go before the next ones come.
             self.scan = None;
-            let group = self.groups.next()?;
+            if self.groups.is_empty() {
+                return None;
+            }
+            let (group, from) = (self.groups.start, self.done);
+            let rows = self.reader.group_rows(group);
+            let to = rows.min(from + SLICE_ROWS);
+            self.done = to;
+            if to == rows {
+                (self.groups.start, self.done) = (group + 1, 0);
+            }
+            let mut slice = BooleanBufferBuilder::new(rows);
+            slice.append_n(from, false);
+            slice.append_n(to - from, true);
+            slice.append_n(rows - to, false);
+            let slice = slice.finish();
             let scan = Scan {
                 deleted: self.skipped.as_deref(),
                 batch_rows: self.batch_rows,
+                rows: (to - from < rows).then_some(&slice),
                 ..Scan::new(&self.schema, &self.columns)
             };
             match self.handle.block_on(self.reader.scan_group(group, &scan, None)) {

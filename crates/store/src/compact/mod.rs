@@ -324,7 +324,7 @@ impl Shared {
         busy: &HashSet<SegmentId>,
         partitions: Option<&[PartitionId]>,
     ) -> Vec<Pick> {
-        let limits = Limits { runs: self.options.runs_max.max(2), group_bytes: self.options.memory_bytes / 4 };
+        let limits = Limits { runs: self.options.runs_max.max(2), memory: self.options.memory_bytes / 4 };
         policy::plan(state, policy, limits, busy, partitions)
     }
 

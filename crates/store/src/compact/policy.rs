@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::job::SLICE_ROWS;
 use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::{Model, PartitionId, TableSchema};
 use crate::table::{SegmentRef, TableState};
@@ -22,7 +23,7 @@ pub struct Policy {
     pub runs_min: usize,
     /// A window takes in a segment up to so many times its own size.
     pub ratio: u64,
-    /// Smaller segments count as being of this size: reading them costs as much.
+    /// Smaller segments are always taken in: what they cost is not their bytes.
     pub bytes_min: u64,
     /// Bytes of a segment that is merged no more.
     pub full_bytes: u64,
@@ -75,8 +76,8 @@ impl Pick {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub runs: usize,
-    /// Bytes of all inputs' largest row groups, of which one each is in memory.
-    pub group_bytes: u64,
+    /// Bytes of a merge's inputs that are in memory at a time.
+    pub memory: u64,
 }
 
 /// A segment, as the policy sees it.
@@ -88,7 +89,8 @@ struct Piece {
     deleted: u64,
     /// Bytes of the rows that are not deleted.
     bytes: u64,
-    group_bytes: u64,
+    /// Bytes of it that a merge has in memory.
+    memory: u64,
     /// Output of a compaction.
     merged: bool,
     /// In work.
@@ -129,7 +131,7 @@ fn piece(s: SegmentRef<'_>, busy: bool) -> Piece {
         rows,
         deleted: s.deleted_rows(),
         bytes: bytes as u64,
-        group_bytes: s.segment.bytes / u64::from(s.segment.groups.max(1)),
+        memory: s.segment.bytes * rows.min(SLICE_ROWS as u64) / rows.max(1),
         merged: s.added > s.seq,
         busy,
     }
@@ -155,7 +157,7 @@ fn plan_tablet(
     let ordered = is_ordered(schema);
     pieces.sort_by_key(|p| if ordered { (0, p.seq, p.id) } else { (u64::MAX - p.bytes, p.seq, p.id) });
     let is_full = |p: &Piece| p.busy || p.bytes >= policy.full_bytes || p.rows - p.deleted >= policy.full_rows;
-    let size = |p: &Piece| p.bytes.max(policy.bytes_min);
+    let is_large = |p: &Piece, others: u64| p.bytes > others.saturating_mul(policy.ratio).max(policy.bytes_min);
     let mut pick = |window: &[Piece], linked: bool| {
         let mut window = window.to_vec();
         window.sort_by_key(|p| (p.seq, p.id));
@@ -182,28 +184,28 @@ fn plan_tablet(
             continue;
         }
         let mut start = end - 1;
-        let (mut sum, mut memory) = (size(&pieces[start]), pieces[start].group_bytes);
+        let (mut sum, mut memory) = (pieces[start].bytes, pieces[start].memory);
         let mut limited = false;
         while start > 0 {
             let next = &pieces[start - 1];
-            if is_full(next) || size(next) > sum.saturating_mul(policy.ratio) {
+            if is_full(next) || is_large(next, sum) {
                 break;
             }
             // Two are always merged, so that large row groups do not stop everything.
-            let fits = memory + next.group_bytes <= limits.group_bytes && end - start < limits.runs;
+            let fits = memory + next.memory <= limits.memory && end - start < limits.runs;
             if !fits && end - start >= 2 {
                 limited = true;
                 break;
             }
             start -= 1;
-            sum += size(next);
-            memory += next.group_bytes;
+            sum += next.bytes;
+            memory += next.memory;
         }
         // A large one is not rewritten for the sake of small ones that are older.
         let newest = end;
-        while end - start > 1 && size(&pieces[end - 1]) > (sum - size(&pieces[end - 1])).saturating_mul(policy.ratio) {
-            sum -= size(&pieces[end - 1]);
+        while end - start > 1 && is_large(&pieces[end - 1], sum - pieces[end - 1].bytes) {
             end -= 1;
+            sum -= pieces[end].bytes;
         }
         let worth = if limited || linked { 2 } else { policy.runs_min.max(2) };
         cut = end - start >= worth && (!splits_age(&pieces, end) || linked && end == newest);
@@ -258,7 +260,7 @@ mod tests {
     use crate::table::schema::Distribution;
 
     const TABLET: Tablet = Tablet { partition: 0, bucket: 0 };
-    const LIMITS: Limits = Limits { runs: 256, group_bytes: 64 << 20 };
+    const LIMITS: Limits = Limits { runs: 256, memory: 64 << 20 };
 
     fn schema(model: Model, sequence: Option<u32>) -> TableSchema {
         TableSchema {
@@ -283,7 +285,7 @@ mod tests {
 
     fn loaded(n: u64, seq: u64, bytes: u64) -> Piece {
         let rows = (bytes / 100).max(1);
-        Piece { id: id(n), seq, rows, deleted: 0, bytes, group_bytes: bytes.min(4 << 20), merged: false, busy: false }
+        Piece { id: id(n), seq, rows, deleted: 0, bytes, memory: bytes.min(4 << 20), merged: false, busy: false }
     }
 
     fn picks(schema: &TableSchema, policy: &Policy, pieces: &[Piece]) -> Vec<Vec<u64>> {
@@ -354,8 +356,8 @@ mod tests {
             let schema = schema(model, sequence);
             for seed in 0..4 {
                 for (what, rewrites, result) in [
-                    ("small", 12.0, simulate(seed, &schema, 20_000, |_| (1, 10 << 10))),
-                    ("mixed", 12.0, simulate(seed, &schema, 5_000, |r| (1, 1 << r.random_range(8..24)))),
+                    ("small", 10.0, simulate(seed, &schema, 20_000, |_| (1, 10 << 10))),
+                    ("mixed", 10.0, simulate(seed, &schema, 5_000, |r| (1, 1 << r.random_range(8..24)))),
                     ("large", 4.0, simulate(seed, &schema, 60, |r| (r.random_range(1..200), 6 << 20))),
                 ] {
                     let (amplification, most) = result;
