@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
 
     fn number(&mut self) -> Result<Value<'a>, Wrong> {
         let begin = self.at;
-        let mut digits = |s: &mut Self| {
+        let digits = |s: &mut Self| {
             let from = s.at;
             while s.bytes.get(s.at).is_some_and(u8::is_ascii_digit) {
                 s.at += 1;

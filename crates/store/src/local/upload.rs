@@ -8,6 +8,9 @@ use object_store::{Error, MultipartUpload, PutPayload, PutResult, Result, Upload
 
 use super::{LocalStore, STORE, Temp};
 
+/// A part of at least so many bytes is synced when it is written.
+const EARLY_SYNC_BYTES: usize = 1 << 20;
+
 /// An upload in parts. Parts may be written at the same time; each has its place from the order of `put_part` calls.
 /// Dropped before `complete`, it leaves nothing.
 #[derive(Debug)]
@@ -72,6 +75,10 @@ impl MultipartUpload for LocalUpload {
                     for bytes in &data {
                         temp.file.write_at(bytes, offset).map_err(|e| s.error(&location, e))?;
                         offset += bytes.len() as u64;
+                    }
+                    // The disk writes while the next parts are made, so that completing finds little left to sync.
+                    if data.content_length() >= EARLY_SYNC_BYTES {
+                        temp.file.sync().map_err(|e| s.error(&location, e))?;
                     }
                     Ok(())
                 })
