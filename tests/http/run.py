@@ -339,6 +339,46 @@ def many_clients(s):
     assert s.sql("select count(distinct id) from d.t")[0][0] == expected
 
 
+def records(s):
+    t = fresh(s, "t")
+    label = f"r{time.time_ns()}"
+    answer = s.load(t, b"1\ta\t1\nbad\n", label=label, max_filter_ratio="0.5", comment="why")
+    rows = s.sql(f"select state, loaded_rows, filtered_rows, txn_id, type from information_schema.loads where label = '{label}'")
+    assert rows == [["FINISHED", 1, 1, answer["TxnId"], "STREAM_LOAD"]], rows
+    shown = s.sql(f"show load from d where label = '{label}'")
+    assert len(shown) == 1 and shown[0][2] == "FINISHED" and shown[0][-1] == "why", shown
+    assert s.sql(f"show stream load from d where label = '{label}'") == shown
+    warnings = s.sql(f"show load warnings on '{answer['ErrorURL']}'")
+    assert len(warnings) == 1 and "Column count mismatch" in warnings[0][2], warnings
+
+
+def command_line(s):
+    t = fresh(s, "t")
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "rows.csv"
+        path.write_text('1,"a,b",1.5\n2,c,2\n')
+
+        def run(*arguments, stdin=None):
+            command = [s.binary, "load", *map(str, arguments)]
+            return subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+
+        server = ["--server", f"http://127.0.0.1:{s.port}"]
+        done = run(path, "--table", f"d.{t}", *server)
+        assert done.returncode == 0 and b"loaded 2 rows" in done.stdout, done
+        done = run("-", "--table", f"d.{t}", *server, "--format", "json", stdin=b"3\tx\t1\n")
+        assert done.returncode == 0 and json.loads(done.stdout)["NumberLoadedRows"] == 1, done
+        done = run(path, "--table", f"d.{t}", "--data", s.directory / "data", "--where", "id > 1", "--columns", "id,a,b")
+        assert done.returncode == 0 and b"1 not selected" in done.stdout, done
+        assert s.sql("select * from d.t where id < 3 order by id, b") == [[1, "a,b", 1.5], [2, "c", 2], [2, "c", 2]]
+        for wrong, word in [(["--table", "t"], b"database.table"), (["--table", "d.nosuch"], b"nosuch"),
+                            (["--table", f"d.{t}", "--password", "x"], b"Unauthorized"),
+                            (["--table", f"d.{t}", "--columns", "id"], b"too many filtered rows")]:
+            done = run(path, *wrong, *server)
+            assert done.returncode == 1 and word in done.stderr, done
+        done = run(path, "--table", f"d.{t}", "--server", "http://127.0.0.1:1")
+        assert done.returncode == 1 and b"cannot reach" in done.stderr, done
+
+
 def neighbours(s):
     t = fresh(s, "t")
     status(s.load(t, b"1\ta\t1\n"), "Success")
@@ -356,7 +396,7 @@ def neighbours(s):
 
 
 CASES = [curl_loads, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
-         refused_before_the_body, broken_bodies, many_clients, neighbours, a_long_line]
+         refused_before_the_body, broken_bodies, records, command_line, many_clients, neighbours, a_long_line]
 
 
 def main():

@@ -1,6 +1,7 @@
-//! The `dipper` binary: `dipper server` and `dipper sql`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`.
 
 mod format;
+mod load;
 mod prompt;
 mod run;
 mod server;
@@ -26,8 +27,10 @@ struct Arguments {
 enum Command {
     /// Run SQL in this process, over files or a data directory.
     Sql(sql::SqlArguments),
-    /// Serve the MySQL protocol.
+    /// Serve the MySQL protocol and HTTP.
     Server(server::ServerArguments),
+    /// Load a file into a table, through a server or into a data directory.
+    Load(load::LoadArguments),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     match arguments.command {
         Command::Sql(arguments) => sql::main(arguments),
         Command::Server(arguments) => server::main(arguments),
+        Command::Load(arguments) => load::main(arguments),
     }
 }
 

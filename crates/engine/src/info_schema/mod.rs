@@ -29,7 +29,7 @@ use crate::query::QueryContext;
 use sheet::{Head, Sheet};
 
 pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, databases};
-pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, processes, status};
+pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, millis, processes, status};
 
 /// The catalog's name in information_schema, as in Doris.
 pub(crate) const CATALOG_NAME: &str = crate::query::CATALOG;

@@ -3,10 +3,11 @@
 
 use dipper_sql::statement::Scope;
 
-use super::sheet::{Cell, Sheet};
+use super::sheet::{Cell, Sheet, wall_clock_us};
 use super::{CATALOG_NAME, Wanted};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::load::answer::{LoadAnswer, txn_number};
 use crate::query::QueryContext;
 use crate::variables::Variables;
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
@@ -124,6 +125,44 @@ pub(crate) fn processes(engine: &Engine) -> Vec<[Cell; 8]> {
 pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for row in processes(&context.engine) {
         sheet.push(row);
+    }
+    Ok(())
+}
+
+/// Milliseconds since 1970, UTC.
+pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
+    time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
+
+/// Loads that this process knows of; labels that other processes used are in the store.
+pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let zone = context.variables.time_zone();
+    for load in context.engine.loads().list() {
+        let answer = load.ended.as_ref().map(|end| &end.answer);
+        let count = |n: fn(&LoadAnswer) -> u64| answer.map(|a| n(a) as i64).into();
+        let header = &load.header;
+        sheet.push([
+            Cell::Int(load.id as i64),
+            (&header.label).into(),
+            (&header.database).into(),
+            (&header.table).into(),
+            (&header.user).into(),
+            (&header.client).into(),
+            header.kind.name().into(),
+            load.state().into(),
+            wall_clock_us(millis(load.started), &zone),
+            load.ended.as_ref().map_or(Cell::Null, |end| wall_clock_us(millis(end.at), &zone)),
+            answer.and_then(|a| a.txn).map(|t| txn_number(t) as i64).into(),
+            count(|a| a.total_rows),
+            count(|a| a.loaded_rows),
+            count(|a| a.filtered_rows),
+            count(|a| a.unselected_rows),
+            count(|a| a.bytes),
+            count(|a| a.times.total.as_millis() as u64),
+            answer.map(|a| a.message.clone()).filter(|m| m != "OK").into(),
+            answer.and_then(|a| a.error_log.clone()).into(),
+            load.profile().to_string().into(),
+        ]);
     }
     Ok(())
 }

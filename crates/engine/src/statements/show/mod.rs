@@ -138,7 +138,8 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             "SHOW PROFILE: profiles of past statements are not kept; EXPLAIN ANALYZE runs a statement and shows its profile",
         )),
         ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
-        ShowKind::Load { stream: false, .. } => server::other("LOAD"),
+        ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()),
+        ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
         ShowKind::Other(words) => server::other(words),
         // The enumeration may grow; what is not listed above has no rows to show yet.
         other => Err(EngineError::unsupported(format!("SHOW is not supported for {other:?}"))),

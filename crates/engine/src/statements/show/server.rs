@@ -1,10 +1,12 @@
 //! SHOW about the server: variables, sessions, warnings, character sets, functions, privileges.
 
-use dipper_sql::statement::Scope;
+use dipper_sql::statement::{Name, Scope};
 
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
-use crate::info_schema::{self, PRIVILEGES};
+use crate::info_schema::{self, PRIVILEGES, millis};
+use crate::load::answer::txn_number;
+use crate::load::records::LoadKind;
 use crate::query;
 use crate::session::{Level, Session};
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
@@ -288,28 +290,81 @@ pub(super) fn other(words: &str) -> Result<Sheet> {
             "Timeout",
         ]));
     }
-    if first("LOAD") {
-        return Ok(Sheet::texts(&[
-            "JobId",
-            "Label",
-            "State",
-            "Progress",
-            "Type",
-            "EtlInfo",
-            "TaskInfo",
-            "ErrorMsg",
-            "CreateTime",
-            "EtlStartTime",
-            "EtlFinishTime",
-            "LoadStartTime",
-            "LoadFinishTime",
-            "URL",
-            "JobDetails",
-            "TransactionId",
-            "ErrorTablets",
-            "User",
-            "Comment",
-        ]));
-    }
     Err(EngineError::unsupported(format!("SHOW {words} is not supported: dipper has nothing of that kind")))
+}
+
+/// SHOW LOAD: those of a database that this process knows of. SHOW STREAM LOAD: those that came over HTTP.
+pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Result<Sheet> {
+    let database = from.map(Name::object).or(session.database()).ok_or_else(|| {
+        EngineError::new(ErrorKind::NoDatabaseSelected, "no database selected; write SHOW LOAD FROM database")
+    })?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::texts(&[
+        "JobId",
+        "Label",
+        "State",
+        "Progress",
+        "Type",
+        "EtlInfo",
+        "TaskInfo",
+        "ErrorMsg",
+        "CreateTime",
+        "EtlStartTime",
+        "EtlFinishTime",
+        "LoadStartTime",
+        "LoadFinishTime",
+        "URL",
+        "JobDetails",
+        "TransactionId",
+        "ErrorTablets",
+        "User",
+        "Comment",
+    ]);
+    for load in session.engine.loads().list() {
+        let wanted = load.header.database == database && (!stream || load.header.kind == LoadKind::Stream);
+        if !wanted {
+            continue;
+        }
+        let started = wall_clock_text(millis(load.started), &zone);
+        let ended = load.ended.as_ref().map_or(Cell::Null, |end| wall_clock_text(millis(end.at), &zone));
+        let answer = load.ended.as_ref().map(|end| &end.answer);
+        let error = answer.map(|a| a.message.clone()).filter(|m| m != "OK");
+        let log = answer.and_then(|a| a.error_log.as_ref()).map(|name| format!("/api/_load_error_log?file={name}"));
+        let progress = if load.ended.is_some() { "100%" } else { "0%" };
+        sheet.push([
+            load.id.to_string().into(),
+            (&load.header.label).into(),
+            load.state().into(),
+            progress.into(),
+            load.header.kind.name().into(),
+            Cell::Null,
+            Cell::Null,
+            error.into(),
+            started.clone(),
+            started.clone(),
+            started.clone(),
+            started,
+            ended,
+            log.into(),
+            load.profile().to_string().into(),
+            answer.and_then(|a| a.txn).map(|t| txn_number(t).to_string()).into(),
+            "{}".into(),
+            (&load.header.user).into(),
+            (&load.header.comment).into(),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// SHOW LOAD WARNINGS ON 'url': the rejected rows behind an error URL, whatever host it names.
+pub(super) async fn load_warnings(session: &Session, url: &str) -> Result<Sheet> {
+    let name = url.rsplit_once("file=").map_or(url, |(_, name)| name);
+    let log = session.engine.load_error_log(name).await?.ok_or_else(|| {
+        EngineError::invalid(format!("no log of rejected rows at '{url}'; they are kept for 48 hours"))
+    })?;
+    let mut sheet = Sheet::texts(&["JobId", "Label", "ErrorMsgDetail"]);
+    for line in String::from_utf8_lossy(&log).split_inclusive("; \n") {
+        sheet.push(["-1".into(), Cell::Null, line.trim_end().into()]);
+    }
+    Ok(sheet)
 }
