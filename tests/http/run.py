@@ -339,6 +339,21 @@ def many_clients(s):
     assert s.sql("select count(distinct id) from d.t")[0][0] == expected
 
 
+def some_columns(s):
+    u = fresh(s, "u", "create table d.{} (id int not null, a string, b int not null default '7', c int not null) "
+                      "unique key(id) distributed by hash(id) buckets 2")
+    status(s.load(u, b"1\tx\t1\t1\n2\ty\t2\t2\n"), "Success")
+    partial = {"partial_columns": "true", "columns": "id,a"}
+    status(s.load(u, b"1\tnew\n2\t\\N\n", partial), "Success")
+    assert s.sql("select * from d.u order by id") == [[1, "new", 1, 1], [2, None, 2, 2]]
+    status(s.load(u, b"3\tz\n", partial), "Fail", "too many filtered rows")
+    status(s.load(u, b"3\tz\t5\n", partial, columns="id,a,c"), "Success")
+    assert s.sql("select * from d.u where id = 3") == [[3, "z", 7, 5]]
+    status(s.load(u, b"9\tz\n", partial, partial_update_new_key_behavior="ERROR"), "Fail", "Row with key=[9] is not in table")
+    status(s.load(u, b"z\n", partial, columns="a"), "Fail", "missing: id")
+    status(s.load(fresh(s, "t"), b"1\n", partial, columns="id"), "Fail", "Only unique key")
+
+
 def records(s):
     t = fresh(s, "t")
     label = f"r{time.time_ns()}"
@@ -396,7 +411,7 @@ def neighbours(s):
 
 
 CASES = [curl_loads, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
-         refused_before_the_body, broken_bodies, records, command_line, many_clients, neighbours, a_long_line]
+         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line]
 
 
 def main():

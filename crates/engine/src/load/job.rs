@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
 use dipper_load::body::BodySource;
-use dipper_load::{Load, LoadOptions, LoadTarget};
+use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::{Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
@@ -19,7 +21,7 @@ use super::errors;
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
-use super::request::{Format, StreamLoadRequest};
+use super::request::{Format, NewKeys, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{Piece, Reader, RowSource, is_too_bad, plain, too_bad};
 use crate::engine::Engine;
@@ -142,7 +144,7 @@ impl LoadJob {
         let process = Arc::clone(session.process());
         let work = Arc::new(Work::new(&engine, &request, &load));
         let outcome = tokio::select! {
-            outcome = rows(&engine, &session, &state, shape, Arc::clone(&body), &work) => outcome,
+            outcome = rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work) => outcome,
             () = tokio::time::sleep(limit.saturating_sub(running.elapsed())) => Err(EngineError::new(
                 ErrorKind::Timeout,
                 format!("[TIMEOUT]the load took longer than its timeout of {} s; nothing was loaded", limit.as_secs()),
@@ -163,7 +165,7 @@ impl LoadJob {
             Err(e) => Err(e),
             Ok(()) => {
                 let begun = Instant::now();
-                let committed = commit(&engine, &table, &load, &answer, &request).await;
+                let committed = commit(&engine, &table, &work, &answer, &request).await;
                 answer.times.commit = begun.elapsed();
                 committed
             }
@@ -320,29 +322,64 @@ fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[Rejected
 async fn commit(
     engine: &Arc<Engine>,
     table: &Table,
-    load: &Arc<Load>,
+    work: &Arc<Work>,
     answer: &LoadAnswer,
     request: &StreamLoadRequest,
 ) -> Result<()> {
-    let finishing = Arc::clone(load);
-    let finished = engine.cpu().spawn_blocking(move || finishing.finish()).await;
-    let mut rowset: Rowset = finished.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
     let named = request.label.is_some() || request.two_phase_commit;
+    let mut rowset = finish(engine, &work.load).await?;
     if rowset.objects.is_empty() && !named {
         // No rows, and no label to remember: nothing to tell anybody.
         return Ok(());
     }
     rowset.label = named.then(|| answer.label.clone());
-    match request.two_phase_commit {
-        true => table.prepare(rowset).await.map(drop).map_err(EngineError::from),
-        false => engine.native.publish(table, rowset).await.map(drop),
+    rowset.reads = work.partial.get().map(Partial::reads);
+    if request.two_phase_commit {
+        table.prepare(rowset).await?;
+        return Ok(());
     }
+    for _ in 0..ATTEMPTS_MAX {
+        match engine.native.publish(table, rowset.clone()).await {
+            // A label is bound to its transaction, and another attempt is another one.
+            Err(e) if e.kind == ErrorKind::Conflict && rowset.reads.is_some() && !named => {}
+            done => return done.map(drop),
+        }
+        rowset = rebased(engine, table, work, &rowset).await?;
+    }
+    Err(EngineError::new(
+        ErrorKind::Conflict,
+        format!(
+            "other loads changed the same rows {ATTEMPTS_MAX} times meanwhile; nothing was loaded, repeat the load"
+        ),
+    ))
+}
+
+/// Encodes what is left and waits until all is durable.
+async fn finish(engine: &Arc<Engine>, load: &Arc<Load>) -> Result<Rowset> {
+    let load = Arc::clone(load);
+    let finished = engine.cpu().spawn_blocking(move || load.finish()).await;
+    Ok(finished.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??)
+}
+
+/// The rows of a load of some columns, made anew on the newest state.
+async fn rebased(engine: &Arc<Engine>, table: &Table, work: &Arc<Work>, rowset: &Rowset) -> Result<Rowset> {
+    let state = table.refresh().await?;
+    let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn: table.begin() };
+    let load =
+        Load::begin(target, LoadOptions { threads: engine.threads, ..LoadOptions::default() }, engine.io().clone())?;
+    let shape = work.shape.get().ok_or_else(|| EngineError::new(ErrorKind::Internal, "a load without a shape"))?;
+    let filler = partial(engine, table, &state, shape)?;
+    let (pushed, old) = (Arc::clone(&load), rowset.clone());
+    let pushing = engine.cpu().spawn_blocking(move || filler.rebase(&old, &pushed).map(|()| filler.reads())).await;
+    let reads = pushing.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+    Ok(Rowset { reads: Some(reads), ..finish(engine, &load).await? })
 }
 
 /// Reads the body to its end and pushes its rows.
 async fn rows(
     engine: &Arc<Engine>,
     session: &Session,
+    table: &Table,
     state: &Arc<TableState>,
     shape: Option<Arc<Shape>>,
     body: Arc<BodySource>,
@@ -368,6 +405,10 @@ async fn rows(
             (shape, RowSource::Parquet(Arc::new(received.rows(names))))
         }
     };
+    if request.update_mode == UpdateMode::FixedColumns {
+        let partial = partial(engine, table, state, &shape)?;
+        let _ = work.partial.set(partial);
+    }
     let _ = work.source.set(source);
     let _ = work.shape.set(shape);
     let (done, mut ended) = mpsc::unbounded_channel();
@@ -379,6 +420,15 @@ async fn rows(
     Ok(())
 }
 
+/// What fills the columns that a load does not bring.
+fn partial(engine: &Arc<Engine>, table: &Table, state: &Arc<TableState>, shape: &Shape) -> Result<Partial> {
+    let readers = Arc::clone(engine.native.readers());
+    Ok(Partial::try_new(table.clone(), Arc::clone(state), &shape.given(), readers, engine.io().clone())?)
+}
+
+/// How often a load of some columns begins again because rows that it was computed from have changed.
+const ATTEMPTS_MAX: u32 = 20;
+
 /// What the threads of a load share.
 struct Work {
     engine: Arc<Engine>,
@@ -386,6 +436,7 @@ struct Work {
     load: Arc<Load>,
     source: std::sync::OnceLock<RowSource>,
     shape: std::sync::OnceLock<Arc<Shape>>,
+    partial: std::sync::OnceLock<Partial>,
     threads: AtomicUsize,
     rows: AtomicU64,
     loaded: AtomicU64,
@@ -404,6 +455,7 @@ impl Work {
             load: Arc::clone(load),
             source: Default::default(),
             shape: Default::default(),
+            partial: Default::default(),
             threads: AtomicUsize::new(0),
             rows: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
@@ -449,6 +501,23 @@ impl Work {
         }
     }
 
+    /// Rows with the columns that the load does not bring.
+    fn filled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let Some(partial) = self.partial.get() else { return Ok(batch.clone()) };
+        let filled = partial.fill(batch)?;
+        if self.request.new_keys == NewKeys::Error
+            && let Some(row) = (0..batch.num_rows()).find(|row| filled.is_new.value(*row))
+        {
+            let keys = &batch.columns()[..self.load.schema().keys];
+            let key = keys.iter().map(|c| array_value_to_string(c, row).unwrap_or_default()).collect::<Vec<_>>();
+            return Err(EngineError::invalid(format!(
+                "[E-7003]Can't append new rows in partial update when partial_update_new_key_behavior is ERROR. Row with key=[{}] is not in table.",
+                key.join(", ")
+            )));
+        }
+        Ok(filled.batch)
+    }
+
     fn push(&self, shape: &Shape, piece: &Piece) -> Result<()> {
         let mut shaped = Vec::with_capacity(piece.batches.len());
         let mut batches = Vec::with_capacity(piece.batches.len());
@@ -456,7 +525,7 @@ impl Work {
             self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             let rows = shape.shape(batch)?;
             self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
-            batches.push(rows.batch.clone());
+            batches.push(self.filled(&rows.batch)?);
             shaped.push(rows);
         }
         let report = self.load.push(piece.order, &batches)?;

@@ -144,7 +144,8 @@ pub enum NewKeys {
     Error,
 }
 
-/// Whether a load shares its commit with others.
+/// Whether a load shares its commit with others. Loads that reach their commit at the same time share a version of the
+/// table whatever they say; each has objects of its own, so that its rejected rows are its own matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupCommit {
     /// It does not.

@@ -279,6 +279,12 @@ impl Shape {
         })
     }
 
+    /// Places of the table's columns that the body or an expression gives.
+    pub(super) fn given(&self) -> Vec<usize> {
+        let is_given = |source: &Source| matches!(source, Source::Body(_) | Source::Derived(_) | Source::DeleteSign);
+        (0..self.sources.len()).filter(|at| is_given(&self.sources[*at])).collect()
+    }
+
     /// Rows of the body, with the columns `wanted`, as rows of the table.
     pub(super) fn shape(&self, batch: &RecordBatch) -> Result<Shaped> {
         let rows = batch.num_rows();
@@ -331,10 +337,13 @@ impl Shape {
 
 /// Headers that only some tables take.
 fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
-    if request.update_mode != UpdateMode::Upsert {
+    if request.update_mode == UpdateMode::FlexibleColumns {
         return Err(EngineError::unsupported(
-            "partial_columns and unique_key_update_mode: loads bring whole rows; use UPDATE for single columns",
+            "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS; send rows with the same columns together, with UPDATE_FIXED_COLUMNS",
         ));
+    }
+    if request.update_mode == UpdateMode::FixedColumns && table.model != Model::Unique {
+        return Err(invalid("Only unique key merge on write support partial update"));
     }
     if request.merge_type != MergeType::Append && table.model != Model::Unique {
         return Err(invalid("load by MERGE or DELETE is only supported in unique tables."));
@@ -344,7 +353,13 @@ fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
         ColumnItem::Body(name) | ColumnItem::Derived { name, .. } => name == SEQUENCE,
     });
     let named = named || request.hidden_columns.iter().any(|h| h == SEQUENCE);
-    if hidden_sequence && request.sequence_col.is_none() && !named && request.merge_type != MergeType::Delete {
+    let whole_rows = request.update_mode == UpdateMode::Upsert;
+    if hidden_sequence
+        && whole_rows
+        && request.sequence_col.is_none()
+        && !named
+        && request.merge_type != MergeType::Delete
+    {
         return Err(invalid("the table has a sequence column, need to specify the sequence column"));
     }
     if request.negative {
@@ -373,6 +388,8 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
     let is_key = table.key_columns().iter().any(|k| k.id == column.id);
     match default_value(column, now)? {
         Some(value) => Ok(Source::Constant(value)),
+        // Old rows have a value; a new one without it is rejected.
+        None if request.update_mode == UpdateMode::FixedColumns => Ok(Source::Missing),
         None if request.merge_type == MergeType::Delete && !is_key => {
             Ok(Source::Constant(ScalarValue::new_default(&column.data_type.to_arrow())?))
         }
