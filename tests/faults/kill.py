@@ -78,6 +78,11 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def check(self):
+        """`dipper check` of the directory as the kill left it."""
+        done = subprocess.run([self.binary, "check", "--quiet", self.data], capture_output=True, text=True, timeout=300)
+        expect(done.returncode == 0, f"dipper check: {done.stdout}{done.stderr}")
+
     def connect(self):
         return pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", database="faults" if self.ready() else None,
                                autocommit=True, read_timeout=60)
@@ -316,6 +321,8 @@ def main():
             writers.join()
             first = writers.next
             truth.add(writers)
+            if cycle % 10 == 9:
+                server.check()
             server.start()
             truth.check(server)
             loads = len(truth.sure["dup"]) + len(truth.sure["agg"])

@@ -1,5 +1,6 @@
-//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`.
 
+mod check;
 mod format;
 mod load;
 mod prompt;
@@ -31,6 +32,8 @@ enum Command {
     Server(server::ServerArguments),
     /// Load a file into a table, through a server or into a data directory.
     Load(load::LoadArguments),
+    /// Verify a data directory: chains, checksums, keys, and that everything named is there.
+    Check(check::CheckArguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Command::Sql(arguments) => sql::main(arguments),
         Command::Server(arguments) => server::main(arguments),
         Command::Load(arguments) => load::main(arguments),
+        Command::Check(arguments) => check::main(&arguments),
     }
 }
 

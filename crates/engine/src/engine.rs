@@ -1,6 +1,6 @@
 //! What all sessions of a process share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +11,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use dipper_store::catalog::Catalog;
+use dipper_store::local::LocalStore;
 use object_store::ObjectStore;
 
 use crate::error::{EngineError, ErrorKind, Result};
@@ -94,7 +95,7 @@ impl Engine {
     pub async fn open(options: EngineOptions) -> Result<Arc<Engine>> {
         let store: Arc<dyn ObjectStore> = match &options.data {
             None => Arc::new(object_store::memory::InMemory::new()),
-            Some(dir) => Arc::new(dipper_store::local::LocalStore::open(dir).map_err(|e| {
+            Some(dir) => Arc::new(LocalStore::open(dir).map_err(|e| {
                 EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", dir.display()))
             })?),
         };
@@ -178,6 +179,22 @@ impl Engine {
     pub(crate) fn io(&self) -> &tokio::runtime::Handle {
         self.io.as_ref().expect("only taken in drop").handle()
     }
+}
+
+/// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
+/// that is named is there. `progress` is told each table's name before it is read.
+///
+/// # Errors
+/// The directory or its catalog cannot be read; what is wrong with tables is in the report.
+pub async fn check(data: &Path, progress: impl FnMut(&str)) -> Result<dipper_store::check::Report> {
+    if !data.is_dir() {
+        return Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", data.display())));
+    }
+    let store = LocalStore::open(data).map_err(|e| {
+        EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", data.display()))
+    })?;
+    let store: Arc<dyn ObjectStore> = Arc::new(store);
+    Ok(dipper_store::check::check(&store, progress).await?)
 }
 
 impl Drop for Engine {

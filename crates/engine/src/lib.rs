@@ -33,7 +33,7 @@ pub mod statements;
 pub mod tables;
 pub mod variables;
 
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, check};
 pub use error::{EngineError, Result};
 pub use files::FileAccess;
 pub use result::{Column, Done, Outcome, Rows};

@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub mod chain;
+pub mod check;
 pub mod compact;
 pub mod key;
 pub mod labels;

@@ -1,0 +1,54 @@
+//! `dipper check`: verifies a data directory.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+/// Arguments of `dipper check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// The data directory, also one that a server uses; nothing in it is changed.
+    #[arg(env = "DIPPER_DATA")]
+    data: PathBuf,
+    /// Do not name tables as they are read.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Exit code 1 if anything is wrong.
+pub fn main(arguments: &CheckArguments) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => {
+            eprintln!("dipper: cannot start: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let progress = |table: &str| {
+        if !arguments.quiet {
+            eprintln!("checking {table}");
+        }
+    };
+    match runtime.block_on(dipper_engine::check(&arguments.data, progress)) {
+        Err(e) => {
+            eprintln!("dipper: {e}");
+            ExitCode::FAILURE
+        }
+        Ok(report) => {
+            for problem in &report.problems {
+                println!("{problem}");
+            }
+            println!(
+                "{} tables, {} objects, {} bytes, {} rows; {} unreferenced objects; {} problems",
+                report.tables,
+                report.objects,
+                report.bytes,
+                report.rows,
+                report.unreferenced,
+                report.problems.len()
+            );
+            ExitCode::from(u8::from(!report.problems.is_empty()))
+        }
+    }
+}

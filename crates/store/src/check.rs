@@ -1,0 +1,211 @@
+//! Verifies a whole store: chains, checksums of every byte of data, keys, and that everything named is there.
+//!
+//! Reads only. What it finds is listed with the object's name; it stops at nothing.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use roaring::RoaringBitmap;
+
+use crate::catalog::{Catalog, CatalogError};
+use crate::segment::{KeyIter, ObjectReader, PageCache, SegmentError};
+use crate::table::data::{SegmentId, Tablet};
+use crate::table::schema::Model;
+use crate::table::{Table, table_path};
+
+/// Bytes of pages kept while checking: each is read once.
+const CACHE_BYTES: usize = 16 << 20;
+/// Key blocks read at a time.
+const BLOCKS: usize = 64;
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Native tables.
+    pub tables: u64,
+    /// Data objects that tables name.
+    pub objects: u64,
+    /// Their bytes, all of them read.
+    pub bytes: u64,
+    /// Rows that are not deleted.
+    pub rows: u64,
+    /// Objects below a table's directory that no state names: of loads under way, or left for the next vacuum.
+    pub unreferenced: u64,
+    /// What is wrong, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Checks everything that the catalog of a store leads to. `progress` is told each table's name before it is read.
+///
+/// # Errors
+/// The catalog itself cannot be read; all else is a [problem](Report::problems).
+pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str)) -> Result<Report, CatalogError> {
+    let catalog = Catalog::open(Arc::clone(store)).await?;
+    let state = catalog.snapshot();
+    let mut report = Report::default();
+    for (database, table) in state.tables().filter(|(_, t)| t.is_native()) {
+        let name = format!("{}.{}", database.name, table.name);
+        progress(&name);
+        report.tables += 1;
+        match Table::open(Arc::clone(store), table.id).await {
+            Ok(handle) => check_table(&name, &handle, &mut report).await,
+            Err(e) => report.problems.push(format!("table {name}: {e}")),
+        }
+    }
+    Ok(report)
+}
+
+async fn check_table(name: &str, table: &Table, report: &mut Report) {
+    let state = table.snapshot();
+    if state.is_dropped() {
+        report.problems.push(format!("table {name}: the catalog names it, and it was dropped"));
+        return;
+    }
+    report.rows += state.rows();
+    let cache = PageCache::new(CACHE_BYTES);
+    let mut readers: BTreeMap<Path, Arc<ObjectReader>> = BTreeMap::new();
+    let mut tablets: BTreeMap<Tablet, Vec<KeyRun>> = BTreeMap::new();
+    let mut named = BTreeSet::new();
+    for segment in state.all_segments() {
+        let path = table.data_path(segment.id.object);
+        if named.insert(path.clone()) {
+            report.objects += 1;
+            report.bytes += segment.object.bytes;
+            let opened = ObjectReader::open(table.store(), &path, segment.object, &cache).await;
+            let verified = match opened {
+                Ok(reader) => reader.verify().await.map(|()| reader),
+                Err(e) => Err(e),
+            };
+            match verified {
+                Ok(reader) => drop(readers.insert(path.clone(), reader)),
+                Err(e) => report.problems.push(format!("table {name}: {e}")),
+            }
+        }
+        if let Some(deleted) = segment.deleted.and_then(|d| d.max()).filter(|row| *row >= segment.segment.rows) {
+            let rows = segment.segment.rows;
+            report.problems.push(format!("table {name}: segment {} has {rows} rows, row {deleted} is deleted", segment.id));
+        }
+        if let Some(reader) = readers.get(&path) {
+            tablets.entry(segment.segment.tablet).or_default().push(KeyRun::new(
+                segment.id,
+                Arc::clone(reader),
+                segment.deleted.cloned(),
+            ));
+        }
+    }
+    if state.schema().model == Model::Unique {
+        for (tablet, runs) in tablets {
+            if let Err(e) = check_keys(name, tablet, runs, report).await {
+                report.problems.push(format!("table {name}: {e}"));
+            }
+        }
+    }
+    for prepared in state.prepared().values() {
+        for object in &prepared.rowset.objects {
+            let path = table.data_path(object.id);
+            named.insert(path.clone());
+            if let Err(e) = ObjectReader::open(table.store(), &path, object, &cache).await {
+                report.problems.push(format!("table {name}, prepared load {}: {e}", prepared.rowset.txn));
+            }
+        }
+    }
+    let dir = table_path(table.id()).join("d");
+    match table.store().list(Some(&dir)).map_ok(|m| m.location).try_collect::<Vec<Path>>().await {
+        Ok(there) => report.unreferenced += there.iter().filter(|p| !named.contains(p)).count() as u64,
+        Err(e) => report.problems.push(format!("table {name}: cannot list {dir}: {e}")),
+    }
+}
+
+/// The keys of a segment's rows that are not deleted, in order.
+struct KeyRun {
+    id: SegmentId,
+    reader: Arc<ObjectReader>,
+    deleted: Option<Arc<RoaringBitmap>>,
+    blocks: std::vec::IntoIter<KeyIter>,
+    next_block: usize,
+    current: Option<KeyIter>,
+}
+
+impl KeyRun {
+    fn new(id: SegmentId, reader: Arc<ObjectReader>, deleted: Option<Arc<RoaringBitmap>>) -> Self {
+        KeyRun { id, reader, deleted, blocks: Vec::new().into_iter(), next_block: 0, current: None }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, SegmentError> {
+        loop {
+            if let Some(block) = &mut self.current {
+                while let Some((key, row)) = block.advance()? {
+                    if self.deleted.as_ref().is_none_or(|d| !d.contains(row)) {
+                        return Ok(Some(key.to_vec()));
+                    }
+                }
+            }
+            self.current = self.blocks.next();
+            if self.current.is_some() {
+                continue;
+            }
+            let total = self.reader.key_blocks(self.id.ordinal);
+            if self.next_block >= total {
+                return Ok(None);
+            }
+            let end = (self.next_block + BLOCKS).min(total);
+            self.blocks = self.reader.keys(self.id.ordinal, self.next_block..end).await?.into_iter();
+            self.next_block = end;
+        }
+    }
+}
+
+/// Keys ascend in each segment, and no two rows of a tablet have the same.
+async fn check_keys(
+    name: &str,
+    tablet: Tablet,
+    mut runs: Vec<KeyRun>,
+    report: &mut Report,
+) -> Result<(), SegmentError> {
+    let mut heap: BinaryHeap<Reverse<(Vec<u8>, usize)>> = BinaryHeap::new();
+    for (at, run) in runs.iter_mut().enumerate() {
+        if let Some(key) = run.next().await? {
+            heap.push(Reverse((key, at)));
+        }
+    }
+    let mut last: Option<(Vec<u8>, usize)> = None;
+    let mut twice = 0_u64;
+    while let Some(Reverse((key, at))) = heap.pop() {
+        match runs[at].next().await? {
+            Some(next) if next < key => {
+                let segment = runs[at].id;
+                report.problems.push(format!("table {name}: keys of segment {segment} do not ascend"));
+                return Ok(());
+            }
+            Some(next) => heap.push(Reverse((next, at))),
+            None => {}
+        }
+        twice += u64::from(last.as_ref().is_some_and(|(before, _)| *before == key));
+        last = Some((key, at));
+    }
+    if twice > 0 {
+        let Tablet { partition, bucket } = tablet;
+        report.problems.push(format!(
+            "table {name}: {twice} keys of partition {partition}, bucket {bucket} are there more than once"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_empty_store_is_sound() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let report = check(&store, |_| ()).await.unwrap();
+        assert_eq!(report, Report::default());
+    }
+}
