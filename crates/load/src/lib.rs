@@ -17,16 +17,14 @@
 //!
 //! A load that brings only some columns goes through [`Partial`] first.
 //!
-//! Sources of rows that need no SQL: [`body`] (bytes that arrive, for `dipper_text`), [`json`], [`parquet`].
+//! [`body`]: bytes that arrive, as a source for `dipper_text`.
 
 pub mod body;
 mod buffer;
 mod check;
 mod error;
-pub mod json;
 mod load;
 mod output;
-pub mod parquet;
 mod partial;
 mod profile;
 mod sort;
