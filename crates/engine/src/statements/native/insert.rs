@@ -10,14 +10,14 @@ use arrow::util::display::array_value_to_string;
 use chrono::Offset;
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::execute_stream_partitioned;
-use dipper_load::{Load, LoadOptions, LoadTarget, PushReport};
+use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, PushReport};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Insert, Name, QueryText, is_default};
 use dipper_store::catalog::Table as CatalogTable;
 use dipper_store::chain::TxnId;
 use dipper_store::sketch;
-use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
-use dipper_store::table::{Reads, Replace, Table, TableState};
+use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, Model, TableColumn, TableSchema};
+use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
 use dipper_store::types::SqlType;
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use roaring::RoaringTreemap;
 use sqlparser::ast;
 use tokio::task::block_in_place;
 
+use super::ATTEMPTS_MAX;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
@@ -59,6 +60,17 @@ pub(super) struct Shape {
 impl Shape {
     /// `columns` are the names in the statement, empty when none are written: all that are visible.
     pub(super) fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
+        Self::with(definition, columns, now, strict, false)
+    }
+
+    /// As [`try_new`](Self::try_new); `partial`: rows that the table has keep the columns that are not named.
+    fn with(
+        definition: &Arc<TableSchema>,
+        columns: &[String],
+        now: &Now,
+        strict: bool,
+        partial: bool,
+    ) -> Result<Self> {
         let mut sources: Vec<Option<Source>> = vec![None; definition.columns.len()];
         let mut wanted = 0;
         let mut next = || {
@@ -82,11 +94,23 @@ impl Shape {
             sources[i] = next();
         }
         let sources = (sources.into_iter().zip(&definition.columns))
-            .map(|(source, column)| source.map_or_else(|| omitted(column, now), Ok))
+            .map(|(source, column)| match source {
+                Some(source) => Ok(source),
+                // A new row without it is rejected by the load.
+                None if partial && !column.nullable && column.default.is_none() && !column.hidden => {
+                    Ok(Source::Constant(ScalarValue::try_from(&column.data_type.to_arrow())?))
+                }
+                None => omitted(column, now),
+            })
             .collect::<Result<Vec<_>>>()?;
         let nullable = |f: &FieldRef| f.as_ref().clone().with_nullable(true);
         let schema = Arc::new(Schema::new(definition.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
         Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict })
+    }
+
+    /// Places of the columns that the query fills.
+    fn given(&self) -> Vec<usize> {
+        (0..self.sources.len()).filter(|i| matches!(self.sources[*i], Source::Query(_))).collect()
     }
 
     /// The columns that the query fills, in its order.
@@ -269,7 +293,12 @@ pub(in crate::statements) async fn insert(
             )));
         }
     }
-    let shape = Shape::try_new(&definition, &insert.columns, &now, strict)?;
+    // Doris: a list of columns that leaves some out, and all of them are an upsert of whole rows as ever.
+    let partial = session.variables.flag("enable_unique_key_partial_update")
+        && definition.model == Model::Unique
+        && !insert.columns.is_empty()
+        && definition.columns.iter().any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
+    let shape = Shape::with(&definition, &insert.columns, &now, strict, partial)?;
     let source = with_defaults(&insert.source, &shape.targets(), &now)?;
     let names: Vec<String> = insert.partition.iter().map(|(name, _)| name.clone()).collect();
     let mut target = Target::new(handle, Arc::clone(&state), shape);
@@ -278,6 +307,10 @@ pub(in crate::statements) async fn insert(
             true => Replace::All,
             false => Replace::Partitions(super::partition_ids(&state, &names)?),
         };
+    }
+    if partial {
+        let behavior = session.variables.get("partial_update_new_key_behavior").unwrap_or_default();
+        target.partial = Some(NewKeys { refused: behavior.eq_ignore_ascii_case("error") });
     }
     target.partitions = names;
     target.temporary = insert.temporary;
@@ -326,6 +359,12 @@ pub(super) async fn fill(session: &Session, database: &str, name: &str, source: 
 /// Chooses among the rows of a query, as they come.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
 
+/// What a partial update does about keys that the table does not have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewKeys {
+    refused: bool,
+}
+
 /// One transaction's target.
 pub(super) struct Target {
     handle: Table,
@@ -339,6 +378,8 @@ pub(super) struct Target {
     replaces: Replace,
     label: Option<String>,
     max_filter_ratio: f64,
+    /// Rows that the table has keep the columns that the query does not give.
+    partial: Option<NewKeys>,
     /// Called for each batch of the query, before it is shaped.
     pub(super) select: Option<Select>,
     /// The rows that the new ones were computed from, asked when all are read.
@@ -357,6 +398,7 @@ impl Target {
             replaces: Replace::None,
             label: None,
             max_filter_ratio: 0.0,
+            partial: None,
             select: None,
             reads: None,
         }
@@ -423,8 +465,8 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
         planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
     )?;
     let physical = planned.physical().await?;
-    let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, select, reads } =
-        target;
+    let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
+    let (select, reads) = (target.select, target.reads);
     let options = LoadOptions {
         strict: true,
         partitions: (!partitions.is_empty()).then_some(partitions),
@@ -432,7 +474,20 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
         threads: engine.threads,
         ..LoadOptions::default()
     };
-    let load = Load::begin(LoadTarget { table: handle.clone(), state, txn }, options, engine.io().clone())?;
+    let begin = |state: &Arc<TableState>, txn| {
+        let target = LoadTarget { table: handle.clone(), state: Arc::clone(state), txn };
+        Load::begin(target, options.clone(), engine.io().clone())
+    };
+    let given = shape.given();
+    let complete = |state: &Arc<TableState>| {
+        let readers = Arc::clone(engine.native.readers());
+        Partial::try_new(handle.clone(), Arc::clone(state), &given, readers, engine.io().clone())
+    };
+    let load = begin(&state, txn)?;
+    let partial = match target.partial {
+        Some(new_keys) => Some((Arc::new(complete(&state)?), new_keys)),
+        None => None,
+    };
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
     let rejects = Arc::new(Mutex::new(Rejects::default()));
@@ -440,14 +495,19 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
     let mut tasks = tokio::task::JoinSet::new();
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
-        let (rejects, select) = (Arc::clone(&rejects), select.clone());
+        let (rejects, select, partial) = (Arc::clone(&rejects), select.clone(), partial.clone());
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
                 let mut batch = batch.map_err(EngineError::from)?;
                 if let Some(select) = &select {
                     batch = select(&batch)?;
                 }
-                let rows = [shape.shape(&batch)?];
+                let mut rows = [shape.shape(&batch)?];
+                if let Some((partial, new_keys)) = &partial {
+                    let filled = block_in_place(|| partial.fill(&rows[0]))?;
+                    new_keys.check(&filled)?;
+                    rows = [filled.batch];
+                }
                 // Numbers are drawn where the push follows at once: it may wait for those before it.
                 let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
                 rejects.lock().add(rows[0].num_rows(), report, max_filter_ratio)?;
@@ -471,7 +531,42 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
     let mut rowset = block_in_place(|| load.finish())?;
     rowset.replaces = replaces;
     rowset.label = label;
-    rowset.reads = reads.map(|reads| reads());
-    engine.native.publish(&handle, rowset).await?;
-    Ok(written)
+    rowset.reads = match (&partial, reads) {
+        (Some((partial, _)), _) => Some(partial.reads()),
+        (None, reads) => reads.map(|reads| reads()),
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        match engine.native.publish(&handle, rowset.clone()).await {
+            Ok(_) => return Ok(written),
+            // Rows that were completed have changed meanwhile: they are completed anew.
+            Err(e) if e.kind == ErrorKind::Conflict && partial.is_some() => {
+                let state = handle.refresh().await?;
+                let again = complete(&state)?;
+                let load = begin(&state, handle.begin())?;
+                let rebased = block_in_place(|| {
+                    again.rebase(&rowset, &load)?;
+                    load.finish()
+                })?;
+                rowset = Rowset {
+                    replaces: rowset.replaces,
+                    label: rowset.label,
+                    reads: Some(again.reads()),
+                    ..rebased
+                };
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Err(EngineError::new(ErrorKind::Conflict, "others changed the same rows again and again; repeat the statement"))
+}
+
+impl NewKeys {
+    fn check(self, filled: &Filled) -> Result<()> {
+        if self.refused && filled.is_new.true_count() > 0 {
+            return Err(EngineError::invalid(
+                "[E-7003]Can't append new rows in partial update when partial_update_new_key_behavior is ERROR",
+            ));
+        }
+        Ok(())
+    }
 }
