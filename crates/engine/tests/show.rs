@@ -386,7 +386,7 @@ async fn the_server_tells_about_itself() {
     );
     assert_eq!(b.run("show global variables like 'AUTOCOMMIT'").await, "Variable_name|Value\nautocommit|ON");
     assert_eq!(b.run("show session status like 'threads_connected'").await, "Variable_name|Value\nThreads_connected|1");
-    assert_eq!(b.run("show engines").await.lines().nth(1).map(|l| &l[..14]), Some("FILES|DEFAULT|"));
+    assert_eq!(b.run("show engines").await.lines().nth(1).map(|l| &l[..13]), Some("OLAP|DEFAULT|"));
     assert!(b.run("show charset like 'utf8mb4'").await.ends_with("utf8mb4|UTF-8 Unicode|utf8mb4_0900_bin|4"));
     assert!(
         b.run("show collation where `Default` = 'Yes' and charset = 'binary'")
@@ -420,4 +420,78 @@ async fn the_server_tells_about_itself() {
         assert!(b.run(refused).await.starts_with("1235: "), "{refused}");
     }
     assert!(b.run("show variables where no_such_column = 1").await.starts_with("1054: "));
+}
+
+/// Definitions with every kind of clause.
+const NATIVE: &[&str] = &[
+    r#"CREATE TABLE n (`a``b` INT, c VARCHAR(9) NOT NULL DEFAULT "q\"\\'" COMMENT 'x\'\\"') DUPLICATE KEY(`a``b`)
+       COMMENT "line
+       break" DISTRIBUTED BY HASH(`a``b`, c) BUCKETS 3 PROPERTIES ("k\"1" = "v\\2", "replication_num" = "1")"#,
+    "CREATE TABLE n (k INT, a ARRAY<INT>, m MAP<STRING,INT>, s STRUCT<x:INT,y:ARRAY<STRING>>, j JSON, l LARGEINT)",
+    "CREATE TABLE n (k BIGINT AUTO_INCREMENT(7), at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
+       d DATE DEFAULT CURRENT_DATE, f DOUBLE DEFAULT PI) UNIQUE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS AUTO
+       PROPERTIES ('function_column.sequence_type' = 'bigint', 'store_row_column' = 'true')",
+    "CREATE TABLE n (k INT, s INT SUM DEFAULT '0', m DATE MAX,
+       r INT REPLACE_IF_NOT_NULL) AGGREGATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1",
+    "CREATE TABLE n (d DATE, k INT) DUPLICATE KEY(d) PARTITION BY RANGE(d, k) (PARTITION a VALUES LESS THAN ('2024-01-01', 5),
+       PARTITION b VALUES [('2024-01-01', 5), ('2024-02-01')), PARTITION c VALUES [('2024-02-01'), (MAXVALUE)))
+       DISTRIBUTED BY RANDOM BUCKETS 2",
+    "CREATE TABLE n (at DATETIME NOT NULL, k INT) DUPLICATE KEY(at) AUTO PARTITION BY RANGE(date_trunc(at, 'month')) ()
+       DISTRIBUTED BY RANDOM BUCKETS 2",
+    "CREATE TABLE n (c VARCHAR(5), k INT, INDEX i (k) USING BLOOM_FILTER) DUPLICATE KEY(c) AUTO PARTITION BY LIST(c)
+       (PARTITION p VALUES IN ('a', 'b')) DISTRIBUTED BY HASH(k) BUCKETS 2",
+];
+
+#[tokio::test]
+async fn printed_native_tables_are_made_again_byte_for_byte() {
+    for sql in NATIVE {
+        let mut bench = Bench::new().await;
+        let made = bench.run(sql).await;
+        assert_eq!(made, "ok", "{sql}");
+        let shown = bench.run("show create table n").await;
+        let statement =
+            shown.strip_prefix("Table|Create Table\nn|").unwrap_or_else(|| panic!("{sql}\n{shown}")).to_string();
+        bench.run("drop table n").await;
+        let made = bench.run(&statement).await;
+        assert_eq!(made, "ok", "{statement}");
+        assert_eq!(bench.run("show create table n").await, shown, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn partitions_tablets_and_statistics_of_native_tables() {
+    let mut bench = Bench::new().await;
+    bench
+        .run(
+            "create table p (d date, v int) duplicate key(d) partition by range(d) (partition a values less than ('2024-02-01'), \
+             partition b values less than ('2024-03-01')) distributed by hash(v) buckets 2; \
+             insert into p values ('2024-01-01', 1), ('2024-02-01', 5), ('2024-02-02', null)",
+        )
+        .await;
+    let cells = |text: &str| -> Vec<Vec<String>> {
+        text.lines().skip(1).map(|l| l.split('|').map(String::from).collect()).collect()
+    };
+    let shown = bench.run("show partitions from p order by partitionid desc").await;
+    let rows = cells(&shown);
+    assert_eq!(rows.len(), 2, "{shown}");
+    let range = "[types: [DATE]; keys: [2024-02-01]; ..types: [DATE]; keys: [2024-03-01]; )";
+    assert_eq!((&rows[0][1], &rows[0][5..9]), (&"b".to_string(), &["d", range, "v", "2"].map(String::from)[..]));
+    assert_eq!((rows[0][21].as_str(), rows[1][21].as_str()), ("2", "1"));
+    assert!(rows[0][14].ends_with("KB") || rows[0][14].ends_with(' '), "{shown}");
+    let shown = bench.run("show partitions from p where PartitionName = 'a'").await;
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+
+    let shown = bench.run("show tablets from p partition (b)").await;
+    let rows = cells(&shown);
+    let counted: u64 = rows.iter().map(|r| r[10].parse::<u64>().unwrap()).sum();
+    assert_eq!((rows.len(), counted), (2, 2), "{shown}");
+
+    let shown = bench.run("show column stats p").await;
+    let rows = cells(&shown);
+    assert_eq!(rows[0][..7], ["d", "p", "3", "3", "0", "2024-01-01", "2024-02-02"], "{shown}");
+    assert_eq!(rows[1][..7], ["v", "p", "3", "2", "1", "1", "5"], "{shown}");
+    let shown = bench.run("show table stats p").await;
+    assert!(shown.contains("|3|") && shown.contains("[d, v]"), "{shown}");
+    let status = bench.run("show table status like 'p'").await;
+    assert_eq!(cells(&status)[0][..5], ["p", "OLAP", "NULL", "NULL", "3"], "{status}");
 }

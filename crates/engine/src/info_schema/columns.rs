@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema};
+use dipper_sql::statement::aggregate_name;
 use dipper_store::catalog::{Column, ExternalTable, TableDef};
+use dipper_store::table::TableState;
+use dipper_store::table::schema::{DefaultValue, Model, TableColumn};
+use dipper_store::types::SqlType;
 
 use super::types::type_text;
 use crate::error::Result;
@@ -22,6 +26,65 @@ pub(crate) struct ColumnInfo {
     pub(crate) comment: String,
     /// Its value is in the directory's name.
     pub(crate) partition: bool,
+    /// A key column of a native table.
+    pub(crate) key: bool,
+    /// A key column of a table without two rows of one key.
+    pub(crate) unique: bool,
+    /// DEFAULT, as text.
+    pub(crate) default: Option<String>,
+    /// Extra in the words of Doris: an aggregation, `NONE`, `AUTO_INCREMENT`.
+    pub(crate) extra: String,
+    /// Extra in the words of MySQL: `auto_increment`.
+    pub(crate) mysql_extra: String,
+}
+
+impl ColumnInfo {
+    /// A column of which nothing else is known.
+    pub(crate) fn plain(name: String, type_text: String, nullable: bool, comment: String) -> ColumnInfo {
+        let (extra, mysql_extra) = (String::new(), String::new());
+        let (partition, key, unique, default) = (false, false, false, None);
+        ColumnInfo { name, type_text, nullable, comment, partition, key, unique, default, extra, mysql_extra }
+    }
+}
+
+/// The columns of a native table, hidden ones where the session shows them.
+fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
+    let schema = state.schema();
+    let info = |(at, c): (usize, &TableColumn)| {
+        let key = at < schema.keys;
+        let merged = c.aggregate.map_or("NONE", aggregate_name);
+        let mut extra = if key { String::new() } else { merged.to_string() };
+        let mut mysql_extra = String::new();
+        if c.auto_increment.is_some() {
+            extra = if key { "AUTO_INCREMENT".into() } else { format!("{extra},AUTO_INCREMENT") };
+            mysql_extra = "auto_increment".into();
+        }
+        if c.on_update.is_some() {
+            mysql_extra = "DEFAULT_GENERATED on update CURRENT_TIMESTAMP".into();
+        }
+        ColumnInfo {
+            key,
+            unique: key && schema.model != Model::Duplicate,
+            default: match &c.default {
+                None | Some(DefaultValue::Literal(None)) => None,
+                Some(DefaultValue::Literal(Some(text))) => Some(text.clone()),
+                Some(DefaultValue::CurrentTimestamp(0)) => Some("CURRENT_TIMESTAMP".into()),
+                Some(DefaultValue::CurrentTimestamp(digits)) => Some(format!("CURRENT_TIMESTAMP({digits})")),
+                Some(DefaultValue::CurrentDate) => Some("CURRENT_DATE".into()),
+                Some(DefaultValue::Empty) if c.data_type == SqlType::Hll => Some("HLL_EMPTY".into()),
+                Some(DefaultValue::Empty) => Some("BITMAP_EMPTY".into()),
+            },
+            extra,
+            mysql_extra,
+            ..ColumnInfo::plain(
+                c.name.clone(),
+                c.data_type.to_string(),
+                c.nullable,
+                c.comment.clone().unwrap_or_default(),
+            )
+        }
+    };
+    schema.columns.iter().enumerate().filter(|(_, c)| hidden || !c.hidden).map(info).collect()
 }
 
 /// The columns of a table, view or virtual table; `None` when there is no such name.
@@ -40,6 +103,10 @@ pub(crate) async fn columns(
         && let Some(fields) = declared(external)?
     {
         return Ok(Some(described(&fields, external)));
+    }
+    if let Some(found) = found.as_deref().filter(|t| t.is_native()) {
+        let state = crate::native::snapshot(context, found.id).await?;
+        return Ok(Some(native(&state, context.hidden_columns)));
     }
     let Some(provider) = tables::find(context, database, table).await? else { return Ok(None) };
     let schema = provider.schema();
@@ -60,13 +127,7 @@ pub(crate) fn schema_columns(schema: &Schema, comment: impl Fn(&str) -> String) 
     schema
         .fields()
         .iter()
-        .map(|f| ColumnInfo {
-            name: f.name().clone(),
-            type_text: type_text(f),
-            nullable: f.is_nullable(),
-            comment: comment(f.name()),
-            partition: false,
-        })
+        .map(|f| ColumnInfo::plain(f.name().clone(), type_text(f), f.is_nullable(), comment(f.name())))
         .collect()
 }
 
@@ -93,12 +154,14 @@ fn described(fields: &[FieldRef], table: &ExternalTable) -> Vec<ColumnInfo> {
             let in_files = find(&table.columns, f.name());
             let partition = find(&table.partition_columns, f.name());
             let definition = in_files.or_else(|| partition.clone());
+            let nullable = definition.as_ref().is_none_or(|c| c.nullable);
+            let comment = definition.and_then(|c| c.comment).unwrap_or_default();
+            let extra = if partition.is_some() { "PARTITION" } else { "" }.to_string();
             ColumnInfo {
-                name: f.name().clone(),
-                type_text: type_text(f),
-                nullable: definition.as_ref().is_none_or(|c| c.nullable),
-                comment: definition.and_then(|c| c.comment).unwrap_or_default(),
                 partition: partition.is_some(),
+                mysql_extra: extra.clone(),
+                extra,
+                ..ColumnInfo::plain(f.name().clone(), type_text(f), nullable, comment)
             }
         })
         .collect()

@@ -1,7 +1,7 @@
 //! The virtual tables with their columns, named and typed as in MySQL 8.
 
 use super::sheet::Kind;
-use super::{Fill, INFORMATION_SCHEMA, MYSQL, Virtual, objects, server};
+use super::{Fill, INFORMATION_SCHEMA, MYSQL, Virtual, keys, objects, server};
 
 type HeadColumn = (&'static str, Kind);
 
@@ -70,7 +70,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("CREATE_OPTIONS"),
             t("TABLE_COMMENT"),
         ],
-        Fill::Now(objects::tables),
+        Fill::Later(|context, wanted, sheet| Box::pin(objects::tables(context, wanted, sheet))),
     ),
     info(
         "columns",
@@ -145,7 +145,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("NODEGROUP"),
             t("TABLESPACE_NAME"),
         ],
-        Fill::Now(objects::partitions),
+        Fill::Later(|context, wanted, sheet| Box::pin(objects::partitions(context, wanted, sheet))),
     ),
     info(
         "statistics",
@@ -169,7 +169,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("IS_VISIBLE"),
             t("EXPRESSION"),
         ],
-        Fill::Empty,
+        Fill::Later(|context, wanted, sheet| Box::pin(keys::statistics(context, wanted, sheet))),
     ),
     info(
         "key_column_usage",
@@ -187,7 +187,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("REFERENCED_TABLE_NAME"),
             t("REFERENCED_COLUMN_NAME"),
         ],
-        Fill::Empty,
+        Fill::Later(|context, wanted, sheet| Box::pin(keys::key_column_usage(context, wanted, sheet))),
     ),
     info(
         "table_constraints",
@@ -200,7 +200,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("CONSTRAINT_TYPE"),
             t("ENFORCED"),
         ],
-        Fill::Empty,
+        Fill::Later(|context, wanted, sheet| Box::pin(keys::table_constraints(context, wanted, sheet))),
     ),
     info(
         "referential_constraints",

@@ -5,7 +5,9 @@
 //! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
 
 pub(crate) mod columns;
+pub(crate) mod facts;
 mod heads;
+mod keys;
 mod objects;
 mod server;
 pub(crate) mod sheet;

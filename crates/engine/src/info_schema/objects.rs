@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use dipper_store::catalog::{CatalogState, Table, TableDef};
+use dipper_store::table::TableState;
+use dipper_store::table::schema::PartitionKind;
 
+use super::facts::Facts;
 use super::sheet::{Cell, Sheet, wall_clock_us};
 use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe, types};
 use crate::error::Result;
@@ -43,7 +46,7 @@ fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'stat
 }
 
 /// Tables and views of the catalog that the query can want, with their database's name.
-fn catalog_tables<'a>(
+pub(super) fn catalog_tables<'a>(
     context: &'a QueryContext,
     wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a str, &'a Arc<Table>)> {
@@ -59,33 +62,38 @@ pub(crate) const FILES_ENGINE: &str = "FILES";
 /// Engine of native tables, by Doris's name.
 pub(crate) const NATIVE_ENGINE: &str = "OLAP";
 
-pub(super) fn tables(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
-    let mut push =
-        |database: &str, name: &str, kind: &str, engine: Cell, format: Cell, created: Cell, comment: Cell| {
-            let mut row = vec![CATALOG_NAME.into(), database.into(), name.into(), kind.into(), engine];
-            row.extend([Cell::Null, format]);
-            // Rows, lengths and the next generated key: nobody counts the rows of files that others write.
-            row.extend(std::iter::repeat_n(Cell::Null, 7));
-            row.extend([created, Cell::Null, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
-            sheet.push_row(row);
-        };
+    // Kind, engine and format, comment, and counts: nobody counts the rows of files that others write.
+    let mut push = |database: &str, name: &str, what: [Cell; 3], created: Cell, comment: Cell, own: Option<Facts>| {
+        let [kind, engine, format] = what;
+        let [counts @ .., updated] = own.map_or([const { Cell::Null }; 8], |f| f.cells(&zone));
+        let mut row = vec![CATALOG_NAME.into(), database.into(), name.into(), kind, engine, Cell::Null, format];
+        row.extend(counts);
+        row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
+        sheet.push_row(row);
+    };
     for (database, table) in catalog_tables(context, wanted) {
         let created = wall_clock_us(table.created_ms, &zone);
         match &table.def {
             TableDef::External(t) => {
                 let comment = t.comment.clone().unwrap_or_default();
-                let format = t.format.as_str().into();
-                push(database, &table.name, "BASE TABLE", FILES_ENGINE.into(), format, created, comment.into());
+                let what = ["BASE TABLE".into(), FILES_ENGINE.into(), t.format.as_str().into()];
+                push(database, &table.name, what, created, comment.into(), None);
             }
-            TableDef::View(_) => push(database, &table.name, "VIEW", Cell::Null, Cell::Null, created, "VIEW".into()),
+            TableDef::View(_) => {
+                push(database, &table.name, ["VIEW".into(), Cell::Null, Cell::Null], created, "VIEW".into(), None);
+            }
             TableDef::Native => {
-                push(database, &table.name, "BASE TABLE", NATIVE_ENGINE.into(), Cell::Null, created, "".into());
+                let state = crate::native::snapshot(context, table.id).await?;
+                let comment = state.schema().comment.clone().unwrap_or_default();
+                let what = ["BASE TABLE".into(), NATIVE_ENGINE.into(), Cell::Null];
+                push(database, &table.name, what, created, comment.into(), Some(Facts::of(&state)));
             }
         }
     }
     for (database, table) in virtual_tables(wanted) {
-        push(database, table, "SYSTEM VIEW", "MEMORY".into(), Cell::Null, Cell::Null, "".into());
+        push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null], Cell::Null, "".into(), None);
     }
     Ok(())
 }
@@ -112,7 +120,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
                 (&table).into(),
                 column.name.into(),
                 Cell::Int(at as i64 + 1),
-                Cell::Null,
+                column.default.into(),
                 if column.nullable { "YES" } else { "NO" }.into(),
                 facts.data_type.into(),
                 facts.characters.into(),
@@ -123,8 +131,8 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
                 text("utf8mb4"),
                 text("utf8mb4_0900_bin"),
                 column.type_text.into(),
-                "".into(),
-                "".into(),
+                if column.unique { "PRI" } else { "" }.into(),
+                column.mysql_extra.into(),
                 "select,insert,update,references".into(),
                 column.comment.into(),
                 "".into(),
@@ -155,9 +163,13 @@ pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) 
     Ok(())
 }
 
-pub(super) fn partitions(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+pub(super) async fn partitions(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for (database, table) in catalog_tables(context, wanted) {
+        if table.is_native() {
+            let state = crate::native::snapshot(context, table.id).await?;
+            native_partitions((database, &table.name), table.created_ms, &state, &zone, sheet);
+        }
         let Some(external) = table.as_external() else { continue };
         let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
         let created = wall_clock_us(table.created_ms, &zone);
@@ -201,4 +213,44 @@ pub(super) fn partitions(context: &QueryContext, wanted: &Wanted, sheet: &mut Sh
         }
     }
     Ok(())
+}
+
+fn native_partitions(
+    (database, table): (&str, &str),
+    created_ms: i64,
+    state: &TableState,
+    zone: &str,
+    sheet: &mut Sheet,
+) {
+    let schema = state.schema();
+    let by = schema.partition_by.as_ref();
+    let method = by.map(|by| match by.kind {
+        PartitionKind::Range => "RANGE",
+        PartitionKind::List => "LIST",
+    });
+    let expression = by.map(|by| {
+        let names = by.columns.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
+        names.collect::<Vec<_>>().join(",")
+    });
+    let facts = Facts::of_partitions(state);
+    for (at, partition) in state.partitions().enumerate() {
+        let [rows, average, data, most, index, free, _, updated] =
+            facts.get(&partition.id).copied().unwrap_or_default().cells(zone);
+        let mut row: Vec<Cell> = vec![CATALOG_NAME.into(), database.into(), table.into()];
+        row.extend([
+            (&partition.name).into(),
+            Cell::Null,
+            Cell::Int(at as i64 + 1),
+            Cell::Null,
+            method.into(),
+            Cell::Null,
+            expression.clone().into(),
+            Cell::Null,
+            crate::statements::range_text(schema, &partition.bounds).into(),
+        ]);
+        row.extend([rows, average, data, most, index, free]);
+        row.extend([wall_clock_us(created_ms, zone), updated, Cell::Null, Cell::Null]);
+        row.extend(["".into(), "".into(), Cell::Null]);
+        sheet.push_row(row);
+    }
 }

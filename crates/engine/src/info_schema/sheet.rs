@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 /// A value of a [`Sheet`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cell {
     /// NULL.
     Null,
@@ -107,6 +107,30 @@ impl Sheet {
     /// Keeps the rows whose first cell is a text that `keep` is true for.
     pub(crate) fn retain_first(&mut self, keep: impl Fn(&str) -> bool) {
         self.rows.retain(|row| matches!(row.first(), Some(Cell::Text(s)) if keep(s)));
+    }
+
+    /// Sorts by columns of these names, without regard to case; true is descending. NULL is first, as everywhere.
+    ///
+    /// # Errors
+    /// There is no such column.
+    pub(crate) fn order_by(&mut self, keys: &[(String, bool)]) -> Result<()> {
+        let place = |name: &str| {
+            let found = self.columns.iter().position(|(column, _)| column.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| {
+                let near = crate::near::closest(name, self.columns.iter().map(|(n, _)| n.as_str()));
+                let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+                EngineError::new(ErrorKind::NoColumn, format!("Unknown column '{name}' in 'order clause'{hint}"))
+            })
+        };
+        let keys = keys.iter().map(|(name, down)| Ok((place(name)?, *down))).collect::<Result<Vec<_>>>()?;
+        self.rows.sort_by(|a, b| {
+            let pairs = keys.iter().map(|(at, down)| {
+                let order = a[*at].cmp(&b[*at]);
+                if *down { order.reverse() } else { order }
+            });
+            pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        });
+        Ok(())
     }
 
     /// Keeps `count` rows from `offset` on.

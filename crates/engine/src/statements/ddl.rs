@@ -343,6 +343,9 @@ pub(super) async fn alter_table(
             }
             return Err(state.no_table(&database, &table).into());
         };
+        if found.is_native() {
+            return super::native::alter(session, &database, &found, changes).await;
+        }
         if let TableChange::Rename(to) = change {
             let (to_db, to_name) = match to.database() {
                 Some(_) => qualified(session, to)?,

@@ -29,9 +29,9 @@ pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, ext
             column.name.into(),
             column.type_text.into(),
             if column.nullable { "Yes" } else { "No" }.into(),
-            "false".into(),
-            Cell::Null,
-            extra(column.partition).into(),
+            if column.key { "true" } else { "false" }.into(),
+            column.default.into(),
+            column.extra.into(),
         ];
         if extended {
             row.push(column.comment.into());
@@ -42,11 +42,6 @@ pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, ext
         sheet.retain_first(|name| like(pattern, name));
     }
     sheet.into_outcome()
-}
-
-/// What Extra says of a column.
-fn extra(partition: bool) -> &'static str {
-    if partition { "PARTITION" } else { "" }
 }
 
 /// The rows of SHOW [FULL] COLUMNS.
@@ -64,7 +59,8 @@ pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Resu
         if full {
             row.push(is_text.then_some("utf8mb4_0900_bin").into());
         }
-        row.extend([null.into(), "".into(), Cell::Null, extra(column.partition).into()]);
+        let key = if column.unique { "PRI" } else { "" };
+        row.extend([null.into(), key.into(), column.default.into(), column.mysql_extra.into()]);
         if full {
             row.extend(["select,insert,update,references".into(), column.comment.into()]);
         }
@@ -90,12 +86,9 @@ async fn of_query(session: &Session, query: &dipper_sql::statement::QueryText) -
     let query = query.clone();
     query::on_cpu(&cpu, async move {
         let planned = query::plan(&context, &query, Some(&[])).await?;
-        let info = |c: crate::result::Column| ColumnInfo {
-            type_text: type_text(&c.field),
-            nullable: c.field.is_nullable(),
-            name: c.name,
-            comment: String::new(),
-            partition: false,
+        let info = |c: crate::result::Column| {
+            let (type_text, nullable) = (type_text(&c.field), c.field.is_nullable());
+            ColumnInfo::plain(c.name, type_text, nullable, String::new())
         };
         Ok(planned.columns().into_iter().map(info).collect())
     })

@@ -13,7 +13,7 @@ mod show;
 mod transaction;
 
 pub(crate) use export::unescape;
-pub(crate) use native::{Now, default_value};
+pub(crate) use native::{Now, default_value, range_text};
 
 use std::sync::Arc;
 
@@ -121,6 +121,8 @@ async fn run_statement(
         Statement::AlterTable { name, if_exists, changes } => {
             ddl::alter_table(session, name, *if_exists, changes).await
         }
+        Statement::CreateIndex(create) => native::create_index(session, create).await,
+        Statement::DropIndex { name, table, if_exists } => native::drop_index(session, table, name, *if_exists).await,
         Statement::MsckRepair { name, add, drop } => partitions::repair(session, name, *add, *drop).await,
         Statement::Refresh { .. } => {
             // Nothing about a file is kept between statements, and the catalog is read anew by each.
@@ -157,9 +159,19 @@ async fn run_statement(
         Statement::Execute { name, using } => prepare::execute(session, name, using).await,
         Statement::Deallocate(name) => prepare::deallocate(session, name),
         Statement::Truncate { name, partitions } => native::truncate(session, name, partitions).await,
-        Statement::Analyze { .. } => Err(EngineError::unsupported(
-            "ANALYZE TABLE: statistics are kept for native tables only, which this version does not have yet",
-        )),
+        Statement::Analyze { kind, name, columns } => native::analyze(session, *kind, name, columns).await,
+        Statement::DropStats { name, .. } => Err(EngineError::unsupported(format!(
+            "DROP STATS: statistics of '{name}' are part of what its loads wrote, and are always true"
+        ))),
+        Statement::AdminSetConfig { properties, .. } => {
+            for (key, _) in properties {
+                session.warn(WARNING, format!("configuration '{key}' is unknown here, and has no effect"));
+            }
+            Ok(Outcome::ok())
+        }
+        Statement::CancelAlter { name } => Err(EngineError::unsupported(format!(
+            "there is no change of '{name}' to cancel: ALTER TABLE takes effect when it returns"
+        ))),
         Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
         other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }

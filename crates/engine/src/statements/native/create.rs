@@ -287,7 +287,7 @@ pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
     }
 }
 
-pub(super) fn named<'a>(columns: &'a [TableColumn], name: &str) -> Result<&'a TableColumn> {
+pub(in crate::statements) fn named<'a>(columns: &'a [TableColumn], name: &str) -> Result<&'a TableColumn> {
     columns.iter().find(|c| c.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let near = crate::near::closest(name, columns.iter().map(|c| c.name.as_str()));
         let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();

@@ -5,7 +5,10 @@ use dipper_store::table::schema::PartitionId;
 
 use crate::error::{EngineError, ErrorKind, Result};
 
+mod alter;
+mod analyze;
 mod create;
+mod definition;
 mod delete;
 mod drop;
 mod insert;
@@ -15,7 +18,11 @@ mod rules;
 mod truncate;
 mod update;
 
-pub(super) use create::{create_like, create_table};
+pub(super) use alter::{alter, create_index, drop_index};
+pub(super) use analyze::analyze;
+pub(super) use create::{create_like, create_table, named as column_named};
+pub(crate) use definition::range_text;
+pub(super) use definition::statement;
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
 pub(super) use insert::insert;

@@ -1,5 +1,6 @@
 //! What Doris demands of a table's definition, with its messages where they are known.
 
+use dipper_sql::statement::aggregate_name;
 use dipper_store::table::schema::{Aggregate, Distribution, Model, PartitionKind, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
 
@@ -187,19 +188,6 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
         return Ok(());
     }
     invalid(format!("Invalid aggregate function '{}' for '{}'", aggregate_name(aggregate), column.name))
-}
-
-/// As statements spell it.
-pub(super) fn aggregate_name(aggregate: Aggregate) -> &'static str {
-    match aggregate {
-        Aggregate::Sum => "SUM",
-        Aggregate::Min => "MIN",
-        Aggregate::Max => "MAX",
-        Aggregate::Replace => "REPLACE",
-        Aggregate::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
-        Aggregate::HllUnion => "HLL_UNION",
-        Aggregate::BitmapUnion => "BITMAP_UNION",
-    }
 }
 
 fn placement(schema: &TableSchema) -> Result<()> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use dipper_sql::statement::{Literal, Name};
 use dipper_store::catalog::{ExternalTable, PartitionValues, Table, TableDef};
 
-use super::ddl;
+use super::{ddl, native};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::partitions::directory_name;
+use crate::info_schema::facts::Facts;
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use crate::info_schema::{self, columns};
 use crate::query::{self, QueryContext};
@@ -56,7 +57,7 @@ pub(super) async fn databases(session: &Session, from: Option<&Name>) -> Result<
 }
 
 /// Tables and views of a database, in the order of names.
-async fn in_database(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
+pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let state = session.engine.catalog.refresh().await?;
     Ok(state.database(database).map(|d| d.tables.values().cloned().collect()).unwrap_or_default())
 }
@@ -110,26 +111,38 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
         ("Create_options", Kind::Text),
         ("Comment", Kind::Text),
     ]);
-    let mut push = |name: &str, engine: Cell, format: Cell, created: Cell, comment: Cell| {
+    let mut push = |name: &str, engine: Cell, format: Cell, created: Cell, comment: Cell, own: Option<Facts>| {
         let mut row = vec![name.into(), engine, Cell::Null, format];
         // Nobody counts the rows of files that others write.
-        row.extend(std::iter::repeat_n(Cell::Null, 7));
-        row.extend([created, Cell::Null, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
+        let facts = own.map_or([const { Cell::Null }; 8], |f| f.cells(&zone));
+        let [counts @ .., updated] = facts;
+        row.extend(counts);
+        row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
         sheet.push_row(row);
     };
     for name in info_schema::tables(&database) {
-        push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into());
+        push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into(), None);
     }
     for table in in_database(session, &database).await? {
         let created = wall_clock_us(table.created_ms, &zone);
         match &table.def {
             TableDef::External(t) => {
                 let comment = t.comment.clone().unwrap_or_default();
-                push(&table.name, info_schema::FILES_ENGINE.into(), t.format.as_str().into(), created, comment.into());
+                push(
+                    &table.name,
+                    info_schema::FILES_ENGINE.into(),
+                    t.format.as_str().into(),
+                    created,
+                    comment.into(),
+                    None,
+                );
             }
-            TableDef::View(_) => push(&table.name, Cell::Null, Cell::Null, created, "VIEW".into()),
+            TableDef::View(_) => push(&table.name, Cell::Null, Cell::Null, created, "VIEW".into(), None),
             TableDef::Native => {
-                push(&table.name, info_schema::NATIVE_ENGINE.into(), Cell::Null, created, "".into());
+                let state = session.engine.native.get(table.id).await?.refresh().await?;
+                let comment = state.schema().comment.clone().unwrap_or_default();
+                let engine = info_schema::NATIVE_ENGINE.into();
+                push(&table.name, engine, Cell::Null, created, comment.into(), Some(Facts::of(&state)));
             }
         }
     }
@@ -153,8 +166,9 @@ pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet
     let statement = match found.as_deref() {
         Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
         Some(Table { def: TableDef::External(external), name, .. }) => ddl::table(name, external),
-        Some(table @ Table { def: TableDef::Native, .. }) => {
-            return Err(EngineError::unsupported(format!("SHOW CREATE TABLE of native table '{}'", table.name)));
+        Some(Table { def: TableDef::Native, name, id, .. }) => {
+            let state = crate::native::snapshot(&context, *id).await?;
+            crate::statements::native::statement(name, &state).to_string()
         }
         None => {
             let columns = columns::columns(&context, &database, name.object()).await?.unwrap_or_default();
@@ -195,8 +209,8 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
 
 /// Tables over files have no indexes.
 pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
-    table(session, name).await?;
-    Ok(Sheet::new(&[
+    let (context, _, found) = table(session, name).await?;
+    let mut sheet = Sheet::new(&[
         ("Table", Kind::Text),
         ("Non_unique", Kind::Int),
         ("Key_name", Kind::Text),
@@ -210,11 +224,29 @@ pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
         ("Index_type", Kind::Text),
         ("Comment", Kind::Text),
         ("Index_comment", Kind::Text),
-    ]))
+    ]);
+    if let Some(table) = found.filter(|t| t.is_native()) {
+        native::index(&table.name, &*crate::native::snapshot(&context, table.id).await?, &mut sheet);
+    }
+    Ok(sheet)
 }
 
-pub(super) async fn partitions(session: &Session, name: &Name, spec: &[(String, Literal)]) -> Result<Sheet> {
+pub(super) async fn partitions(
+    session: &Session,
+    name: &Name,
+    temporary: bool,
+    spec: &[(String, Literal)],
+) -> Result<Sheet> {
     let (context, database, found) = table(session, name).await?;
+    if found.as_ref().is_some_and(|t| t.is_native()) {
+        return match spec.first() {
+            None => native::partitions(session, name, temporary).await,
+            Some((column, _)) => Err(EngineError::invalid(format!(
+                "partitions of '{database}.{}' have names: SHOW PARTITIONS ... WHERE PartitionName = '...', not {column} = ...",
+                name.object()
+            ))),
+        };
+    }
     let external = found.as_deref().and_then(Table::as_external).filter(|t| !t.partition_columns.is_empty());
     let Some(external) = external.cloned() else {
         return Err(EngineError {

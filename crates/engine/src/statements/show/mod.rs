@@ -2,6 +2,7 @@
 
 mod catalog;
 mod ddl;
+mod native;
 mod server;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::tables::TableSet;
 /// Runs SHOW.
 pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> {
     let mut rows = rows(session, &show.kind).await?;
+    rows.order_by(&show.order_by)?;
     let (offset, count) = show.limit.unwrap_or((0, u64::MAX));
     match &show.filter {
         None => {}
@@ -61,7 +63,13 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::CreateDatabase(name) => catalog::create_database(session, name).await,
         ShowKind::Columns { full, table } => super::describe::columns(session, table, *full).await,
         ShowKind::Index(table) => catalog::index(session, table).await,
-        ShowKind::Partitions { table, spec, .. } => catalog::partitions(session, table, spec).await,
+        ShowKind::Partitions { table, temporary, spec } => catalog::partitions(session, table, *temporary, spec).await,
+        ShowKind::Tablets { table, partitions } => native::tablets(session, table, partitions).await,
+        ShowKind::Data { table, all: _ } => native::data(session, table.as_ref()).await,
+        // Nothing is configured here: there are flags of the command and variables of the session.
+        ShowKind::Config { .. } => Ok(Sheet::texts(&["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"])),
+        ShowKind::TableStats(table) => native::table_stats(session, table).await,
+        ShowKind::ColumnStats { table, columns } => native::column_stats(session, table, columns).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowKind::Status(_) => Ok(server::status(session)),
         ShowKind::Processlist { full } => Ok(server::processlist(session, *full)),

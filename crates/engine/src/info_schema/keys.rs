@@ -1,0 +1,109 @@
+//! Keys and indexes of native tables in information_schema. A key that rows are unique by is called PRIMARY, which is what
+//! MySQL's tools look for.
+
+use std::sync::Arc;
+
+use dipper_store::table::TableState;
+use dipper_store::table::schema::{Model, TableColumn};
+
+use super::objects::catalog_tables;
+use super::sheet::{Cell, Sheet};
+use super::{CATALOG_NAME, Wanted};
+use crate::error::Result;
+use crate::native;
+use crate::query::QueryContext;
+
+const PRIMARY: &str = "PRIMARY";
+
+/// Native tables that the query can want: database, name, state.
+async fn tables(context: &Arc<QueryContext>, wanted: &Wanted) -> Result<Vec<(String, String, Arc<TableState>)>> {
+    let mut found = Vec::new();
+    for (database, table) in catalog_tables(context, wanted).filter(|(_, t)| t.is_native()) {
+        found.push((database.to_string(), table.name.clone(), native::snapshot(context, table.id).await?));
+    }
+    Ok(found)
+}
+
+fn unique_key(state: &TableState) -> &[TableColumn] {
+    match state.schema().model {
+        Model::Duplicate => &[],
+        Model::Unique | Model::Aggregate => state.schema().key_columns(),
+    }
+}
+
+pub(super) async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (database, table, state) in tables(context, wanted).await? {
+        let schema = state.schema();
+        let mut push = |non_unique: i64, index: &str, at: usize, column: &TableColumn, kind: &str, comment: &str| {
+            sheet.push([
+                CATALOG_NAME.into(),
+                (&database).into(),
+                (&table).into(),
+                Cell::Int(non_unique),
+                (&database).into(),
+                index.into(),
+                Cell::Int(at as i64 + 1),
+                (&column.name).into(),
+                if non_unique == 0 { "A".into() } else { Cell::Null },
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+                if column.nullable { "YES" } else { "" }.into(),
+                kind.into(),
+                "".into(),
+                comment.into(),
+                "YES".into(),
+                Cell::Null,
+            ]);
+        };
+        for (at, column) in unique_key(&state).iter().enumerate() {
+            push(0, PRIMARY, at, column, "BTREE", "");
+        }
+        for index in &schema.indexes {
+            for (at, place) in index.columns.iter().filter_map(|id| schema.position(*id)).enumerate() {
+                let comment = index.comment.as_deref().unwrap_or_default();
+                push(1, &index.name, at, &schema.columns[place], &index.kind.to_uppercase(), comment);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn key_column_usage(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (database, table, state) in tables(context, wanted).await? {
+        for (at, column) in unique_key(&state).iter().enumerate() {
+            sheet.push([
+                CATALOG_NAME.into(),
+                (&database).into(),
+                PRIMARY.into(),
+                CATALOG_NAME.into(),
+                (&database).into(),
+                (&table).into(),
+                (&column.name).into(),
+                Cell::Int(at as i64 + 1),
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+                Cell::Null,
+            ]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn table_constraints(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (database, table, state) in tables(context, wanted).await? {
+        if !unique_key(&state).is_empty() {
+            sheet.push([
+                CATALOG_NAME.into(),
+                (&database).into(),
+                PRIMARY.into(),
+                (&database).into(),
+                table.into(),
+                "PRIMARY KEY".into(),
+                "YES".into(),
+            ]);
+        }
+    }
+    Ok(())
+}

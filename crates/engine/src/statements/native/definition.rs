@@ -1,0 +1,126 @@
+//! The definition of a native table as the statement that makes it again.
+
+use dipper_sql::statement::{
+    ColumnDef, CreateTable, DistributionClause, IndexDef, KeyClause, Name, PartitionClause, PartitionDef,
+    PartitionExpr, PartitionItem, PartitionValue, PartitionValues,
+};
+use dipper_store::table::TableState;
+use dipper_store::table::schema::{AutoPartition, Bounds, ColumnId, Distribution, Partition, TableSchema, Values};
+
+/// The statement; printed, it is what SHOW CREATE TABLE shows.
+pub(in crate::statements) fn statement(table: &str, state: &TableState) -> CreateTable {
+    let schema = state.schema().as_ref();
+    let partition_by = schema.partition_by.as_ref().map(|by| PartitionClause {
+        auto: by.auto.is_some(),
+        kind: by.kind,
+        by: match &by.auto {
+            Some(AutoPartition::DateTrunc(unit)) => (by.columns.iter())
+                .map(|id| PartitionExpr::DateTrunc { column: name(schema, *id), unit: unit.clone() })
+                .collect(),
+            _ => by.columns.iter().map(|id| PartitionExpr::Column(name(schema, *id))).collect(),
+        },
+        partitions: state.partitions().map(|p| PartitionItem::One(partition(p))).collect(),
+    });
+    CreateTable {
+        name: Name(vec![table.to_string()]),
+        if_not_exists: false,
+        temporary: false,
+        columns: schema.columns.iter().filter(|c| !c.hidden).map(column).collect(),
+        column_names: Vec::new(),
+        indexes: schema.indexes.iter().map(|i| index(schema, i)).collect(),
+        engine: Some(crate::info_schema::NATIVE_ENGINE.to_string()),
+        key: Some(KeyClause {
+            model: schema.model,
+            primary: false,
+            columns: schema.key_columns().iter().map(|c| c.name.clone()).collect(),
+        }),
+        sort_key: Vec::new(),
+        comment: schema.comment.clone(),
+        partition_by,
+        distribution: Some(DistributionClause {
+            hash: match &schema.distribution {
+                Distribution::Random => None,
+                Distribution::Hash(ids) => Some(ids.iter().map(|id| name(schema, *id)).collect()),
+            },
+            buckets: schema.buckets,
+        }),
+        rollups: Vec::new(),
+        properties: schema.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        options: Vec::new(),
+        query: None,
+    }
+}
+
+fn name(schema: &TableSchema, id: ColumnId) -> String {
+    schema.position(id).map(|at| schema.columns[at].name.clone()).unwrap_or_default()
+}
+
+fn column(c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
+    ColumnDef {
+        name: c.name.clone(),
+        data_type: c.data_type.clone(),
+        comment: c.comment.clone(),
+        not_null: !c.nullable,
+        key: false,
+        aggregate: c.aggregate,
+        auto_increment: c.auto_increment,
+        default: c.default.clone(),
+        on_update: c.on_update,
+    }
+}
+
+fn index(schema: &TableSchema, index: &dipper_store::table::schema::Index) -> IndexDef {
+    IndexDef {
+        name: Some(index.name.clone()),
+        unique: false,
+        columns: index.columns.iter().map(|id| name(schema, *id)).collect(),
+        using: Some(index.kind.to_uppercase()),
+        properties: index.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        comment: index.comment.clone(),
+    }
+}
+
+fn partition(p: &Partition) -> PartitionDef {
+    let values = match &p.bounds {
+        // Not shown: a table without PARTITION BY has no list of partitions.
+        Bounds::All => PartitionValues::Rest,
+        Bounds::List(rows) => PartitionValues::In(rows.clone()),
+        Bounds::Range { lower: None, upper } => PartitionValues::LessThan(bound(upper.as_ref())),
+        Bounds::Range { lower: Some(lower), upper } => {
+            PartitionValues::Range { lower: bound(Some(lower)), upper: bound(upper.as_ref()) }
+        }
+    };
+    let properties = p.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    PartitionDef { name: p.name.clone(), if_not_exists: false, values, properties }
+}
+
+fn bound(values: Option<&Values>) -> Vec<PartitionValue> {
+    match values {
+        None => vec![PartitionValue::Max],
+        Some(values) => values.iter().cloned().map(PartitionValue::Value).collect(),
+    }
+}
+
+/// A partition's values as SHOW PARTITIONS of Doris has them.
+pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
+    let Some(by) = &schema.partition_by else { return String::new() };
+    let types: Vec<String> = (by.columns.iter())
+        .filter_map(|id| schema.position(*id))
+        .map(|at| schema.columns[at].data_type.to_string().to_uppercase())
+        .collect();
+    let types = types.join(", ");
+    let keys = |values: &Values, rest: &str| {
+        let mut all: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect();
+        all.resize(by.columns.len().max(all.len()), rest);
+        format!("types: [{types}]; keys: [{}]; ", all.join(", "))
+    };
+    match bounds {
+        Bounds::All => String::new(),
+        Bounds::Range { lower, upper } => {
+            let lower = lower.as_ref().map_or_else(|| keys(&Vec::new(), "MINVALUE"), |v| keys(v, "MINVALUE"));
+            let upper = upper.as_ref().map_or_else(|| keys(&Vec::new(), "MAXVALUE"), |v| keys(v, "MAXVALUE"));
+            format!("[{lower}..{upper})")
+        }
+        Bounds::List(rows) => rows.iter().map(|row| format!("[{}]", keys(row, "NULL"))).collect::<Vec<_>>().join(","),
+    }
+}

@@ -1,0 +1,363 @@
+//! SHOW about native tables: partitions, tablets, sizes, statistics, indexes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dipper_sql::statement::Name;
+use dipper_store::catalog::Table;
+use dipper_store::sketch::HyperLogLog;
+use dipper_store::table::schema::{Distribution, Model, Partition, PartitionId};
+use dipper_store::table::{SegmentRef, TableState};
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use crate::session::Session;
+use crate::statements::{ddl, native};
+
+/// The newest state of a native table.
+async fn state(session: &Session, name: &Name) -> Result<(Arc<Table>, u64, Arc<TableState>)> {
+    let (_, table) = ddl::table_named(session, name).await?;
+    if !table.is_native() {
+        return Err(EngineError::new(
+            ErrorKind::WrongObject,
+            format!("'{name}' is a table over files, expected a native table"),
+        ));
+    }
+    let handle = session.engine.native.get(table.id).await?;
+    let state = handle.refresh().await?;
+    Ok((table, handle.version(), state))
+}
+
+/// Rows and bytes of some segments.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    pub(super) segments: u64,
+}
+
+impl Size {
+    pub(super) fn add(&mut self, s: &SegmentRef<'_>) {
+        self.rows += s.live_rows();
+        self.bytes += s.segment.bytes;
+        self.segments += 1;
+    }
+
+    fn of<'a>(segments: impl Iterator<Item = SegmentRef<'a>>) -> Size {
+        let mut size = Size::default();
+        segments.for_each(|s| size.add(&s));
+        size
+    }
+}
+
+/// `1.234 KB`, as Doris writes sizes.
+fn bytes_text(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "";
+    for next in ["KB", "MB", "GB", "TB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    format!("{value:.3} {unit}")
+}
+
+fn int(n: u64) -> Cell {
+    Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// Names of the columns with these ids.
+fn columns(state: &TableState, ids: &[u32]) -> String {
+    let schema = state.schema();
+    let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) -> Result<Sheet> {
+    let (_, version, state) = state(session, name).await?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::new(&[
+        ("PartitionId", Kind::Int),
+        ("PartitionName", Kind::Text),
+        ("VisibleVersion", Kind::Int),
+        ("VisibleVersionTime", Kind::Text),
+        ("State", Kind::Text),
+        ("PartitionKey", Kind::Text),
+        ("Range", Kind::Text),
+        ("DistributionKey", Kind::Text),
+        ("Buckets", Kind::Int),
+        ("ReplicationNum", Kind::Int),
+        ("StorageMedium", Kind::Text),
+        ("CooldownTime", Kind::Text),
+        ("RemoteStoragePolicy", Kind::Text),
+        ("LastConsistencyCheckTime", Kind::Text),
+        ("DataSize", Kind::Text),
+        ("IsInMemory", Kind::Text),
+        ("ReplicaAllocation", Kind::Text),
+        ("IsMutable", Kind::Text),
+        ("SyncWithBaseTables", Kind::Text),
+        ("UnsyncTables", Kind::Text),
+        ("CommittedVersion", Kind::Int),
+        ("RowCount", Kind::Int),
+    ]);
+    let mut sizes: BTreeMap<PartitionId, Size> = BTreeMap::new();
+    state.all_segments().for_each(|s| sizes.entry(s.segment.tablet.partition).or_default().add(&s));
+    let schema = state.schema();
+    let key = schema.partition_by.as_ref().map(|by| columns(&state, &by.columns)).unwrap_or_default();
+    let distribution = match &schema.distribution {
+        Distribution::Hash(ids) => columns(&state, ids),
+        Distribution::Random => "RANDOM".to_string(),
+    };
+    let push = |p: &Arc<Partition>| {
+        let size = sizes.get(&p.id).copied().unwrap_or_default();
+        sheet.push([
+            Cell::Int(i64::from(p.id)),
+            (&p.name).into(),
+            int(version),
+            wall_clock_text(state.changed_ms(), &zone),
+            "NORMAL".into(),
+            (&key).into(),
+            native::range_text(schema, &p.bounds).into(),
+            (&distribution).into(),
+            Cell::Int(i64::from(p.buckets)),
+            Cell::Int(1),
+            Cell::Null,
+            Cell::Null,
+            "".into(),
+            Cell::Null,
+            bytes_text(size.bytes).into(),
+            "false".into(),
+            "tag.location.default: 1".into(),
+            "true".into(),
+            "true".into(),
+            Cell::Null,
+            int(version),
+            int(size.rows),
+        ]);
+    };
+    match temporary {
+        true => state.temporary_partitions().for_each(push),
+        false => state.partitions().for_each(push),
+    }
+    Ok(sheet)
+}
+
+/// A number for a tablet that no other tablet of its table has.
+fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
+    Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
+}
+
+pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
+    let (table, version, state) = state(session, name).await?;
+    let mut sheet = Sheet::new(&[
+        ("TabletId", Kind::Int),
+        ("ReplicaId", Kind::Int),
+        ("BackendId", Kind::Int),
+        ("SchemaHash", Kind::Int),
+        ("Version", Kind::Int),
+        ("LstSuccessVersion", Kind::Int),
+        ("LstFailedVersion", Kind::Int),
+        ("LstFailedTime", Kind::Text),
+        ("LocalDataSize", Kind::Int),
+        ("RemoteDataSize", Kind::Int),
+        ("RowCount", Kind::Int),
+        ("State", Kind::Text),
+        ("LstConsistencyCheckTime", Kind::Text),
+        ("CheckVersion", Kind::Int),
+        ("VersionCount", Kind::Int),
+        ("QueryHits", Kind::Int),
+        ("PathHash", Kind::Int),
+        ("Path", Kind::Text),
+        ("MetaUrl", Kind::Text),
+        ("CompactionStatus", Kind::Text),
+        ("PartitionName", Kind::Text),
+        ("Bucket", Kind::Int),
+    ]);
+    let path = dipper_store::table::table_path(table.id).to_string();
+    let known: Vec<_> = state.partitions().chain(state.temporary_partitions()).collect();
+    if let Some(missing) = wanted.iter().find(|w| !known.iter().any(|p| p.name.eq_ignore_ascii_case(w))) {
+        return Err(EngineError {
+            code: 1735,
+            ..EngineError::invalid(format!("partition '{missing}' does not exist"))
+        });
+    }
+    for p in known.iter().filter(|p| wanted.is_empty() || wanted.iter().any(|w| p.name.eq_ignore_ascii_case(w))) {
+        for bucket in 0..p.buckets {
+            let tablet = dipper_store::table::data::Tablet { partition: p.id, bucket };
+            let size = Size::of(state.tablet_segments(tablet));
+            sheet.push([
+                tablet_id(p.id, bucket),
+                tablet_id(p.id, bucket),
+                Cell::Int(1),
+                int(state.schema().version),
+                int(version),
+                int(version),
+                Cell::Int(-1),
+                Cell::Null,
+                int(size.bytes),
+                Cell::Int(0),
+                int(size.rows),
+                "NORMAL".into(),
+                Cell::Null,
+                Cell::Int(-1),
+                int(size.segments),
+                Cell::Int(0),
+                Cell::Int(-1),
+                (&path).into(),
+                Cell::Null,
+                Cell::Null,
+                (&p.name).into(),
+                Cell::Int(i64::from(bucket)),
+            ]);
+        }
+    }
+    Ok(sheet)
+}
+
+/// Sizes of a database's native tables with their sum, or of one table.
+pub(super) async fn data(session: &Session, table: Option<&Name>) -> Result<Sheet> {
+    if let Some(name) = table {
+        let (table, _, state) = state(session, name).await?;
+        let mut sheet = Sheet::new(&[
+            ("TableName", Kind::Text),
+            ("IndexName", Kind::Text),
+            ("Size", Kind::Text),
+            ("ReplicaCount", Kind::Int),
+            ("RowCount", Kind::Int),
+            ("RemoteSize", Kind::Text),
+        ]);
+        let size = Size::of(state.segments());
+        let tablets: u64 = state.partitions().map(|p| u64::from(p.buckets)).sum();
+        for label in [table.name.as_str(), "Total"] {
+            let index = if label == "Total" { "" } else { label };
+            let bytes = bytes_text(size.bytes);
+            sheet.push([label.into(), index.into(), bytes.into(), int(tablets), int(size.rows), "0.000 ".into()]);
+        }
+        return Ok(sheet);
+    }
+    let database = super::catalog::database(session, None).await?;
+    let mut sheet = Sheet::new(&[
+        ("TableName", Kind::Text),
+        ("Size", Kind::Text),
+        ("ReplicaCount", Kind::Int),
+        ("RemoteSize", Kind::Text),
+    ]);
+    let (mut bytes, mut tablets) = (0, 0);
+    for table in super::catalog::in_database(session, &database).await?.iter().filter(|t| t.is_native()) {
+        let state = session.engine.native.get(table.id).await?.refresh().await?;
+        let own = Size::of(state.segments()).bytes;
+        let buckets: u64 = state.partitions().map(|p| u64::from(p.buckets)).sum();
+        sheet.push([(&table.name).into(), bytes_text(own).into(), int(buckets), "0.000 ".into()]);
+        bytes += own;
+        tablets += buckets;
+    }
+    sheet.push(["Total".into(), bytes_text(bytes).into(), int(tablets), "0.000 ".into()]);
+    Ok(sheet)
+}
+
+pub(super) async fn table_stats(session: &Session, name: &Name) -> Result<Sheet> {
+    let (_, _, state) = state(session, name).await?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::new(&[
+        ("updated_rows", Kind::Int),
+        ("query_times", Kind::Int),
+        ("row_count", Kind::Int),
+        ("updated_time", Kind::Text),
+        ("columns", Kind::Text),
+        ("trigger", Kind::Text),
+        ("new_partition", Kind::Text),
+        ("user_inject", Kind::Text),
+        ("enable_auto_analyze", Kind::Text),
+    ]);
+    let visible: Vec<_> = state.schema().columns.iter().filter(|c| !c.hidden).map(|c| c.name.as_str()).collect();
+    sheet.push([
+        int(state.stats_rows()),
+        Cell::Null,
+        int(state.rows()),
+        wall_clock_text(state.changed_ms(), &zone),
+        format!("[{}]", visible.join(", ")).into(),
+        "LOAD".into(),
+        "false".into(),
+        "false".into(),
+        "true".into(),
+    ]);
+    Ok(sheet)
+}
+
+/// What loads have told of the columns' values.
+pub(super) async fn column_stats(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
+    let (table, _, state) = state(session, name).await?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::new(&[
+        ("column_name", Kind::Text),
+        ("index_name", Kind::Text),
+        ("count", Kind::Int),
+        ("ndv", Kind::Int),
+        ("num_null", Kind::Int),
+        ("min", Kind::Text),
+        ("max", Kind::Text),
+        ("method", Kind::Text),
+        ("type", Kind::Text),
+        ("trigger", Kind::Text),
+        ("updated_time", Kind::Text),
+    ]);
+    let schema = state.schema();
+    for name in wanted {
+        native::column_named(&schema.columns, name)?;
+    }
+    let shown = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w.eq_ignore_ascii_case(name));
+    for column in schema.columns.iter().filter(|c| !c.hidden && shown(&c.name)) {
+        let Some(known) = state.stats(column.id) else { continue };
+        let distinct = HyperLogLog::from_bytes(&known.sketch).ok().filter(|_| !known.sketch.is_empty());
+        sheet.push([
+            (&column.name).into(),
+            (&table.name).into(),
+            int(state.stats_rows()),
+            distinct.map(|s| s.estimate() as i64).into(),
+            int(known.nulls),
+            known.min.as_ref().into(),
+            known.max.as_ref().into(),
+            "FULL".into(),
+            "FUNDAMENTALS".into(),
+            "LOAD".into(),
+            wall_clock_text(state.changed_ms(), &zone),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// The key of tables where it is unique, and the indexes that were asked for.
+pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
+    let schema = state.schema();
+    let mut push = |non_unique: i64, key: &str, at: usize, id: u32, kind: &str, comment: &str| {
+        let Some(column) = schema.position(id).map(|i| &schema.columns[i]) else { return };
+        let distinct = state.stats(id).filter(|s| !s.sketch.is_empty());
+        let distinct = distinct.and_then(|s| HyperLogLog::from_bytes(&s.sketch).ok()).map(|s| s.estimate() as i64);
+        sheet.push([
+            table.into(),
+            Cell::Int(non_unique),
+            key.into(),
+            Cell::Int(at as i64 + 1),
+            (&column.name).into(),
+            if non_unique == 0 { "A".into() } else { Cell::Null },
+            distinct.into(),
+            Cell::Null,
+            Cell::Null,
+            if column.nullable { "YES" } else { "" }.into(),
+            kind.into(),
+            "".into(),
+            comment.into(),
+        ]);
+    };
+    if schema.model != Model::Duplicate {
+        for (at, column) in schema.key_columns().iter().enumerate() {
+            push(0, "PRIMARY", at, column.id, "BTREE", "");
+        }
+    }
+    for index in &schema.indexes {
+        for (at, id) in index.columns.iter().enumerate() {
+            push(1, &index.name, at, *id, &index.kind.to_uppercase(), index.comment.as_deref().unwrap_or(""));
+        }
+    }
+}
