@@ -236,6 +236,7 @@ impl From<LoadError> for EngineError {
             LoadError::Table(e) => e.into(),
             LoadError::Segment(e) => e.into(),
             LoadError::Route(e) => e.into(),
+            LoadError::Partial(_) => EngineError::invalid(e.to_string()),
             other => EngineError::new(ErrorKind::Storage, other.to_string()),
         }
     }

@@ -159,8 +159,12 @@ impl Partial {
     /// is of a transaction of its own. Blocking; not on async threads.
     ///
     /// # Errors
-    /// The store's, and those of [`Load::push`].
+    /// [`LoadError::Partial`] where it must be repeated by the caller: keys are not there (any more), or the definition
+    /// is another one. The store's, and those of [`Load::push`].
     pub fn rebase(&self, rowset: &Rowset, load: &Load) -> Result<(), LoadError> {
+        if rowset.objects.iter().any(|o| o.schema_version != self.schema.version) {
+            return Err(LoadError::Partial("the table's definition was changed meanwhile; repeat the load".into()));
+        }
         let columns: Vec<usize> = (0..self.schema.columns.len()).collect();
         let mut order = 0;
         for object in &rowset.objects {
@@ -170,7 +174,14 @@ impl Partial {
                 let scan = Scan::new(&self.schema, &columns);
                 for batch in self.runtime.block_on(reader.scan_group(group, &scan, None))? {
                     let batch = RecordBatch::try_new(Arc::clone(load.input_schema()), batch?.columns().to_vec())?;
-                    load.push(order, &[self.fill(&batch)?.batch])?;
+                    let filled = self.fill(&batch)?;
+                    // Whether a row is new, or was there when it was filled and is gone, cannot be told any more.
+                    if filled.is_new.true_count() > 0 {
+                        return Err(LoadError::Partial(
+                            "rows that it completes were deleted meanwhile, or it brings new keys while others changed rows; repeat the load".into(),
+                        ));
+                    }
+                    load.push(order, &[filled.batch])?;
                     order += 1;
                 }
             }

@@ -139,7 +139,7 @@ impl LoadJob {
     pub async fn run(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
         let LoadJob { engine, running, mut answer, session, request, table, state, held, load, shape } = self;
-        let cleanup = AbortOnDrop { load: Some(Arc::clone(&load)), engine: Arc::clone(&engine) };
+        let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };
         let limit = request.timeout.min(LOAD_TIME_MAX);
         let process = Arc::clone(session.process());
         let work = Arc::new(Work::new(&engine, &request, &load));
@@ -164,6 +164,8 @@ impl LoadJob {
         let committed = match outcome {
             Err(e) => Err(e),
             Ok(()) => {
+                // From here on a table may name what was written: only a refused commit leaves it to nobody.
+                cleanup.disarm();
                 let begun = Instant::now();
                 let committed = commit(&engine, &table, &work, &answer, &request).await;
                 answer.times.commit = begun.elapsed();
@@ -183,7 +185,6 @@ impl LoadJob {
         }
         match committed {
             Ok(()) => {
-                cleanup.disarm();
                 if let Some(held) = held.filter(|_| !request.two_phase_commit)
                     && let Err(error) = held.end(true).await
                 {
@@ -191,12 +192,14 @@ impl LoadJob {
                 }
             }
             Err(e) if e.kind == ErrorKind::Unknown => {
-                cleanup.disarm();
                 answer.status = LoadStatus::Unknown;
                 answer.message = e.message;
             }
             Err(e) => {
-                drop(cleanup);
+                // After a failure of the store the commit may be there: vacuum knows.
+                if e.kind != ErrorKind::Storage {
+                    cleanup.abort();
+                }
                 answer = answer.failed(e.message);
             }
         }
@@ -208,20 +211,26 @@ impl LoadJob {
 
 /// Deletes what a load wrote, in the background.
 struct AbortOnDrop {
-    load: Option<Arc<Load>>,
+    load: Arc<Load>,
+    armed: bool,
     engine: Arc<Engine>,
 }
 
 impl AbortOnDrop {
-    fn disarm(mut self) {
-        self.load = None;
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    fn abort(&self) {
+        let load = Arc::clone(&self.load);
+        self.engine.cpu().spawn_blocking(move || load.abort());
     }
 }
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        if let Some(load) = self.load.take() {
-            self.engine.cpu().spawn_blocking(move || load.abort());
+        if self.armed {
+            self.abort();
         }
     }
 }
@@ -272,7 +281,17 @@ fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer
     let (job, word) = match status {
         LabelStatus::Running => ("RUNNING", "PREPARE"),
         LabelStatus::Precommitted => ("PRECOMMITTED", "PRECOMMITTED"),
-        LabelStatus::Finished | LabelStatus::Aborted | LabelStatus::Forgotten => ("FINISHED", "VISIBLE"),
+        LabelStatus::Finished | LabelStatus::Aborted => ("FINISHED", "VISIBLE"),
+        LabelStatus::Forgotten => {
+            answer.txn = Some(txn);
+            answer.status = LoadStatus::Unknown;
+            answer.message = format!(
+                "[LABEL_ALREADY_EXISTS]Label [{}] was used by txn [{}], and whether that was committed is forgotten; look at the rows",
+                answer.label,
+                txn_number(txn)
+            );
+            return answer;
+        }
     };
     answer.txn = Some(txn);
     answer.status = LoadStatus::LabelExists;

@@ -100,6 +100,22 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+/// Values as another type by the charter's rules, as INSERT stores them; NULL where a value does not convert.
+///
+/// # Errors
+/// Types between which there is no cast.
+pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    match array.data_type() {
+        from if from == to => Ok(array.clone()),
+        from if differs(from, to) => cast_array(array, to),
+        // The shortest text of a double has the digits that were written.
+        from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
+            safe(&to_text(array, &DataType::Utf8View)?, to)
+        }
+        _ => safe(array, to),
+    }
+}
+
 /// The cast itself.
 fn cast_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let array = plain(array)?;

@@ -110,7 +110,13 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
             if let Some(name) = tables::visible_name(factor) {
                 self.names.relations.insert(name.value);
             }
-            if let TableFactor::Table { name, .. } = factor {
+            if let TableFactor::Table { name, partitions, .. } = factor {
+                if let Some(partition) = partitions.first() {
+                    return Err(SqlError::unsupported(
+                        format!("{name} PARTITION ({partition}, ...) in FROM; filter by the partition's columns"),
+                        None,
+                    ));
+                }
                 for part in name.0.iter().filter_map(|p| p.as_ident()) {
                     self.names.relations.insert(part.value.clone());
                 }

@@ -3,8 +3,8 @@
 mod files;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::Field;
+use arrow::datatypes::{DataType, Field};
+use dipper_sql::charter::casts::cast_values;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::Insert;
 
@@ -29,15 +29,21 @@ pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<V
 
 /// The array as the column's type. A value that does not fit is an error, or NULL when not `strict`.
 pub(super) fn cast(array: &ArrayRef, field: &Field, strict: bool) -> Result<ArrayRef> {
-    let options = CastOptions { safe: true, ..Default::default() };
-    let cast = cast_with_options(array, field.data_type(), &options).map_err(|_| {
-        EngineError::invalid(format!(
-            "column {}: a value of type {} cannot be stored as {}; cast it",
+    let (from, to) = (array.data_type(), field.data_type());
+    let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let cast = match text && to.is_nested() {
+        // Arrow would make a list of one NULL of it.
+        true => None,
+        false => cast_values(array, to).ok(),
+    };
+    let Some(cast) = cast else {
+        return Err(EngineError::invalid(format!(
+            "column {}: a value of type {} cannot be stored as {}; write arrays as ARRAY(...), or cast it",
             field.name(),
-            array.data_type(),
-            field.data_type()
-        ))
-    })?;
+            sql_type(&Field::new("", from.clone(), true)),
+            sql_type(field)
+        )));
+    };
     if strict && cast.null_count() > array.logical_null_count() {
         let row = (0..array.len()).find(|&i| cast.is_null(i) && array.is_valid(i)).unwrap_or_default();
         let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
@@ -46,12 +52,16 @@ pub(super) fn cast(array: &ArrayRef, field: &Field, strict: bool) -> Result<Arra
     Ok(cast)
 }
 
+fn sql_type(field: &Field) -> String {
+    crate::info_schema::types::type_text(field).to_uppercase()
+}
+
 fn misfit(field: &Field, value: &str) -> EngineError {
     EngineError::new(
         ErrorKind::BadValue,
         format!(
             "Incorrect {} value: '{value}' for column '{}'; cast or correct it, or SET enable_insert_strict = false to store NULL",
-            field.data_type(),
+            sql_type(field),
             field.name()
         ),
     )

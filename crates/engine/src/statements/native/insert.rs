@@ -13,8 +13,9 @@ use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, PushReport};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Insert, Name, QueryText, is_default};
-use dipper_store::catalog::Table as CatalogTable;
+use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
+use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, Model, TableColumn, TableSchema};
 use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
@@ -246,19 +247,75 @@ pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
     default_expr(&stamped, now)
 }
 
-/// Puts the columns' defaults in the place of the word DEFAULT in rows of VALUES.
-fn with_defaults(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
+/// VALUES as the table's columns need them: the word DEFAULT becomes the column's default; where rows give one column
+/// values of several kinds, all become text, which is cast to the column's type as it stands. The planner would look for
+/// one type that suits all rows, and lose what does not suit it.
+fn prepare_values(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
     let mut query = source.clone();
-    if let ast::SetExpr::Values(values) = query.ast.body.as_mut() {
-        for row in &mut values.rows {
-            for (expr, column) in row.iter_mut().zip(targets) {
-                if is_default(expr) {
-                    *expr = default_expr(column, now)?;
-                }
+    let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
+    for row in &mut values.rows {
+        for (expr, column) in row.iter_mut().zip(targets) {
+            if is_default(expr) {
+                *expr = default_expr(column, now)?;
             }
         }
     }
+    for at in 0..targets.len() {
+        let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
+        let first = kinds.next();
+        if first.is_some() && kinds.all(|k| Some(k) == first && k != Kind::Other) {
+            continue;
+        }
+        for row in values.rows.iter_mut().filter(|row| row.len() > at) {
+            let text = match (kind(&row[at]), &row[at]) {
+                (None | Some(Kind::Text), _) => continue,
+                (Some(Kind::Integer | Kind::Decimal), number) => {
+                    ast::Expr::Value(ast::Value::SingleQuotedString(number.to_string()).into())
+                }
+                (_, other) => as_text(other.clone())?,
+            };
+            row[at] = text;
+        }
+    }
     Ok(query)
+}
+
+/// Kinds of literals between which no type is best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Decimal,
+    Boolean,
+    Other,
+}
+
+/// `None` for NULL, which suits every type.
+fn kind(expr: &ast::Expr) -> Option<Kind> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Null => None,
+            ast::Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => Some(Kind::Integer),
+            ast::Value::Number(..) => Some(Kind::Decimal),
+            ast::Value::Boolean(_) => Some(Kind::Boolean),
+            ast::Value::SingleQuotedString(_) | ast::Value::DoubleQuotedString(_) => Some(Kind::Text),
+            _ => Some(Kind::Other),
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => {
+            kind(expr).filter(|k| matches!(k, Kind::Integer | Kind::Decimal)).or(Some(Kind::Other))
+        }
+        _ => Some(Kind::Other),
+    }
+}
+
+/// `CAST(expr AS STRING)`.
+fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
+    match dipper_sql::parser::parse_expr("CAST(NULL AS STRING)", &Default::default())? {
+        ast::Expr::Cast { kind, data_type, array, format, .. } => {
+            Ok(ast::Expr::Cast { kind, expr: Box::new(expr), data_type, array, format })
+        }
+        other => Err(EngineError::new(ErrorKind::Internal, format!("{other} is no cast"))),
+    }
 }
 
 /// INSERT INTO and INSERT OVERWRITE.
@@ -299,7 +356,7 @@ pub(in crate::statements) async fn insert(
         && !insert.columns.is_empty()
         && definition.columns.iter().any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
     let shape = Shape::with(&definition, &insert.columns, &now, strict, partial)?;
-    let source = with_defaults(&insert.source, &shape.targets(), &now)?;
+    let source = prepare_values(&insert.source, &shape.targets(), &now)?;
     let names: Vec<String> = insert.partition.iter().map(|(name, _)| name.clone()).collect();
     let mut target = Target::new(handle, Arc::clone(&state), shape);
     if insert.overwrite {
@@ -320,8 +377,10 @@ pub(in crate::statements) async fn insert(
     };
     let txn = target.txn;
     let label = insert.label.clone().unwrap_or_else(|| format!("insert_{txn}"));
+    let mut held = None;
     if insert.label.is_some() {
         target.label = Some(label.clone());
+        held = Some(acquire(session, database, table.id, &label, txn).await?);
     }
     let engine = Arc::clone(&session.engine);
     let cpu = session.engine.cpu().clone();
@@ -329,7 +388,15 @@ pub(in crate::statements) async fn insert(
         let planned = query::plan(&context, &source, Some(&params)).await?;
         run(&engine, planned, target).await
     })
-    .await?;
+    .await;
+    if let Some(held) = held {
+        // Where the outcome is open, the table's chain decides when the label is used again.
+        let open = written.as_ref().is_err_and(|e| e.kind == ErrorKind::Unknown);
+        if !open && let Err(error) = held.end(written.is_ok()).await {
+            tracing::warn!(%error, "the end of a labelled INSERT was not noted; its table knows it");
+        }
+    }
+    let written = written?;
     let (rows, filtered) = (written.rows, written.rejected);
     for reason in written.reasons {
         session.warn(1366, reason);
@@ -337,6 +404,28 @@ pub(in crate::statements) async fn insert(
     let info =
         format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
     Ok(Done { affected_rows: rows, info })
+}
+
+/// The label for this INSERT; an error if another load has it.
+async fn acquire(session: &Session, database: &str, table: TableId, label: &str, txn: TxnId) -> Result<Held> {
+    let engine = &session.engine;
+    let state = engine.catalog.snapshot();
+    let database = state.database(database).ok_or_else(|| state.no_database(database))?;
+    match engine.loads.labels(engine.io()).await?.acquire(database.id, label, txn, table).await? {
+        Acquired::New(held) => Ok(held),
+        Acquired::Exists(attempt, status) => {
+            let status = match status {
+                LabelStatus::Running => "PREPARE",
+                LabelStatus::Precommitted => "PRECOMMITTED",
+                LabelStatus::Forgotten => "UNKNOWN",
+                LabelStatus::Finished | LabelStatus::Aborted => "VISIBLE",
+            };
+            Err(EngineError::invalid(format!(
+                "Label [{label}] has already been used, relate to txn [{}], status [{status}].",
+                attempt.txn
+            )))
+        }
+    }
 }
 
 /// Fills a table that was just made with the rows of a query.
@@ -468,7 +557,7 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
     let (select, reads) = (target.select, target.reads);
     let options = LoadOptions {
-        strict: true,
+        strict: shape.strict,
         partitions: (!partitions.is_empty()).then_some(partitions),
         temporary_partitions: temporary,
         threads: engine.threads,
@@ -519,7 +608,11 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
         let failed = match done {
             Ok(Ok(())) => continue,
             Ok(Err(e)) => e,
-            Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
+            Err(e) if e.is_panic() => {
+                // Others may wait for the number that it has drawn.
+                block_in_place(|| load.abort());
+                std::panic::resume_unwind(e.into_panic())
+            }
             Err(_) => EngineError::new(ErrorKind::Killed, "the statement was cancelled"),
         };
         block_in_place(|| load.abort());

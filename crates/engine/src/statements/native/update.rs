@@ -1,6 +1,7 @@
 //! UPDATE of UNIQUE tables: the changed rows are read whole, and written as an upsert.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
@@ -36,7 +37,7 @@ pub(in crate::statements) async fn update(
     }
     let handle = session.engine.native.get(table.id).await?;
     let alias = update.alias.clone().unwrap_or_else(|| update.table.object().to_string());
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let state = handle.refresh().await?;
         let definition = Arc::clone(state.schema());
         let changed = ChangedTable { id: table.id, partitions: update.partitions.clone(), after: 0 };
@@ -66,7 +67,11 @@ pub(in crate::statements) async fn update(
                 session.wrote();
                 return Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }));
             }
-            Err(e) if e.kind == ErrorKind::Conflict => {}
+            Err(e) if e.kind == ErrorKind::Conflict => {
+                // Those who met here shall not meet again.
+                let most = 1 << attempt.min(8);
+                tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most))).await;
+            }
             Err(e) => return Err(e),
         }
     }
