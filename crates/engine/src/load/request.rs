@@ -344,6 +344,9 @@ impl StreamLoadRequest {
             }
         };
         request.check_flexible()?;
+        if request.temporary_partitions && request.update_mode != UpdateMode::Upsert {
+            return invalid("partial_columns and temporary_partitions cannot be used together");
+        }
         Ok(request)
     }
 
