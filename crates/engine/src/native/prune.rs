@@ -257,7 +257,7 @@ impl PruningStatistics for GroupBounds<'_> {
 
     fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         let column = self.definition.columns.iter().find(|c| c.name == column.name)?;
-        let bloom = self.reader.bloom(self.group, column.id).ok()??;
+        let bloom = self.reader.bloom(self.group, column).ok()??;
         values.iter().all(|v| excludes(&bloom, v)).then(|| BooleanArray::from(vec![false]))
     }
 }

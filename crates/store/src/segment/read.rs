@@ -20,7 +20,7 @@ use super::pages::{CacheKey, Cached, PageCache, PagePart, unpack};
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
 use crate::table::data::DataObject;
-use crate::table::schema::ColumnId;
+use crate::table::schema::{ColumnId, TableColumn};
 
 /// Unpacked bytes of a block or page at most, against claims of damaged objects that their checksum does not cover.
 const UNPACKED_BYTES_MAX: u32 = 1 << 31;
@@ -312,12 +312,18 @@ impl ObjectReader {
         Ok(out)
     }
 
-    /// The Bloom filter of a column of a row group, if it has one.
+    /// The Bloom filter of a column of a row group, if it has one that holds values of the column's type: filters hash
+    /// values as they are stored, so one written before a change of the type says nothing about the new one's values.
     ///
     /// # Errors
     /// [`SegmentError::Damaged`].
-    pub fn bloom(&self, group: usize, column: ColumnId) -> Result<Option<Sbbf>> {
-        let Some(leaf) = self.leaf(column) else { return Ok(None) };
+    pub fn bloom(&self, group: usize, column: &TableColumn) -> Result<Option<Sbbf>> {
+        let (Some(root), Some(leaf)) = (self.ids.iter().position(|id| *id == column.id), self.leaf(column.id)) else {
+            return Ok(None);
+        };
+        if *self.fields[root].data_type() != column.data_type.to_arrow() {
+            return Ok(None);
+        }
         let chunk = self.metadata.row_group(group).column(leaf);
         let (Some(offset), Some(len)) = (chunk.bloom_filter_offset(), chunk.bloom_filter_length()) else {
             return Ok(None);

@@ -49,7 +49,7 @@ async fn read(w: &Written, bytes: Vec<u8>, object: &DataObject) -> Result<Record
     for column in &w.schema.columns {
         reader.group_stats(0..1, column)?;
         reader.page_stats(0, column)?;
-        reader.bloom(0, column.id)?;
+        reader.bloom(0, column)?;
     }
     reader.verify().await?;
     Ok(found)
@@ -108,7 +108,7 @@ async fn garbage_with_right_checksums_is_an_error_or_the_same_rows() {
         for column in &w.schema.columns {
             let _ = reader.group_stats(0..reader.num_groups(), column);
             let _ = reader.page_stats(0, column);
-            let _ = reader.bloom(0, column.id);
+            let _ = reader.bloom(0, column);
         }
         let _ = reader.verify().await;
     }
