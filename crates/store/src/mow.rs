@@ -13,9 +13,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, RecordBatch};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use roaring::RoaringBitmap;
@@ -24,7 +24,7 @@ use crate::key::{KeyEncoder, Keys};
 use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError};
 use crate::table::SegmentRef;
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
-use crate::table::schema::{DELETE_SIGN, SEQUENCE, TableSchema};
+use crate::table::schema::{DELETE_SIGN, TableSchema};
 
 /// Key blocks of an old segment that a key of the load must stand for, so that all of them are read.
 const BLOCKS_PER_PROBE: usize = 8;
@@ -117,35 +117,45 @@ pub async fn replaced<'a>(
 async fn tablet(schema: &TableSchema, mut runs: Vec<Run>, bits: &mut BTreeMap<SegmentId, RoaringBitmap>) -> Result<()> {
     runs.sort_by_key(|r| r.age);
     let runs = Arc::new(runs);
-    let mut found: Vec<Group> = Vec::new();
-    // One segment of a load alone has each key once.
-    if runs.len() > 1 {
-        let borders = borders(&runs).await?;
-        let jobs = (0..borders.len()).map(|i| range(runs.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
-        let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
-        while let Some(groups) = jobs.try_next().await? {
-            found.extend(groups);
-        }
-    }
-    let sequence = match schema.sequence {
-        Some(id) => schema.position(id),
-        None => schema.columns.iter().position(|c| c.name == SEQUENCE),
-    };
+    let sequence = schema.sequence.and_then(|id| schema.position(id));
     let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
     let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
-    for group in found {
+    // One segment of a load alone has each key once.
+    let borders = if runs.len() > 1 { borders(&runs).await? } else { Vec::new() };
+    let jobs = (0..borders.len()).map(|i| range(runs.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
+    let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+    // No key is in two ranges: each is decided as it comes, so that few are in memory.
+    while let Some(groups) = jobs.try_next().await? {
+        decide(groups, &runs, &mut facts, bits).await?;
+    }
+    for (i, run) in runs.iter().enumerate().filter(|(_, r)| r.new) {
+        if let Some(signed) = facts.signed_rows(&runs, i).await? {
+            *bits.entry(run.id).or_default() |= signed;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the bits of all rows of each group but the one that stands for its key.
+async fn decide(
+    groups: Vec<Group>,
+    runs: &[Run],
+    facts: &mut Facts<'_>,
+    bits: &mut BTreeMap<SegmentId, RoaringBitmap>,
+) -> Result<()> {
+    for group in groups {
         let mut winner: Option<(usize, u32)> = None;
         let mut candidates = Vec::with_capacity(group.len());
         for (run, row) in group {
             let gone = runs[run].deleted.as_ref().is_some_and(|d| d.contains(row));
             // Deleted rows are past, but for tombstones where a sequence decides.
-            if gone && !(sequence.is_some() && facts.signed(&runs, run, row).await?) {
+            if gone && !(facts.sequence.is_some() && facts.signed(runs, run, row).await?) {
                 continue;
             }
             candidates.push((run, row));
             // Runs are in the order of age, and so are the rows of a group.
             winner = match winner {
-                Some(best) if facts.sequence_order(&runs, best, (run, row)).await? == Ordering::Greater => Some(best),
+                Some(best) if facts.sequence_order(runs, best, (run, row)).await? == Ordering::Greater => Some(best),
                 _ => Some((run, row)),
             };
         }
@@ -153,11 +163,6 @@ async fn tablet(schema: &TableSchema, mut runs: Vec<Run>, bits: &mut BTreeMap<Se
             if Some((run, row)) != winner && !runs[run].deleted.as_ref().is_some_and(|d| d.contains(row)) {
                 bits.entry(runs[run].id).or_default().insert(row);
             }
-        }
-    }
-    for (i, run) in runs.iter().enumerate().filter(|(_, r)| r.new) {
-        if let Some(signed) = facts.signed_rows(&runs, i).await? {
-            *bits.entry(run.id).or_default() |= signed;
         }
     }
     Ok(())
@@ -385,8 +390,8 @@ impl Facts<'_> {
         }
         let reader = &runs[run].reader;
         let stats = reader.group_stats(reader.segment_groups(runs[run].ordinal()), &self.schema.columns[sign])?;
-        let maxes = stats.max.as_primitive::<Int8Type>();
-        if maxes.iter().all(|max| max == Some(0)) {
+        let zero = |bounds: &ArrayRef| bounds.as_primitive::<Int8Type>().iter().all(|bound| bound == Some(0));
+        if zero(&stats.min) && zero(&stats.max) {
             return Ok(None);
         }
         let batch = column_values(self.schema, &[sign], &runs[run]).await?;

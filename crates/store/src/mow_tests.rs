@@ -33,7 +33,9 @@ async fn write(store: &Arc<dyn ObjectStore>, options: &Arc<WriteOptions>, n: u32
         let text: ArrayRef =
             Arc::new(StringViewArray::from_iter_values(segment.keys().map(|k| format!("key\0{}", k % 5))));
         let sequence: ArrayRef = Arc::new(segment.values().map(|v| v.0).collect::<Int32Array>());
-        let sign: ArrayRef = Arc::new(segment.values().map(|v| Some(i8::from(v.1))).collect::<Int8Array>());
+        // Any value but 0 deletes.
+        let sign = |(key, v): (&i64, &(_, bool))| Some(if !v.1 { 0 } else { 1 - 2 * (key % 2) as i8 });
+        let sign: ArrayRef = Arc::new(segment.iter().map(sign).collect::<Int8Array>());
         let batch = RecordBatch::try_new(options.schema().arrow(), vec![text, keys, sequence, sign]).unwrap();
         let batch = sorted(options.schema(), &batch);
         take(builder.append(encode_segment(options, TABLET, &[batch.clone()]).unwrap()).unwrap());
