@@ -97,7 +97,9 @@ impl Output {
     }
 
     fn append_next(&self, state: &mut State, segment: EncodedSegment, counters: &Counters) -> Result<(), LoadError> {
-        let full = |b: &ObjectBuilder| b.segments() > 0 && b.bytes() + segment.bytes() > self.object_bytes;
+        let full = |b: &ObjectBuilder| {
+            b.segments() > 0 && (b.bytes() + segment.bytes() > self.object_bytes || !b.has_room(&segment))
+        };
         if state.open.as_ref().is_some_and(|(builder, _)| full(builder)) {
             self.end_object(state, counters)?;
         }

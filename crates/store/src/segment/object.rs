@@ -68,6 +68,11 @@ impl ObjectBuilder {
         self.segments.len()
     }
 
+    /// Whether a segment can still be [added](Self::append): an object has a limited number of row groups.
+    pub fn has_room(&self, segment: &EncodedSegment) -> bool {
+        self.room(segment.groups.len()).is_ok()
+    }
+
     /// Its name.
     pub fn id(&self) -> ObjectId {
         self.id

@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use super::make::*;
 use crate::key::KeyEncoder;
 use crate::segment::*;
-use crate::table::schema::Model;
+use crate::table::schema::{Model, TableColumn};
 use crate::types::SqlType;
 
 #[tokio::test]
@@ -153,4 +153,36 @@ async fn a_small_first_segment_does_not_decide_for_its_load() {
     let dictionary = |group: usize| reader.metadata().row_group(group).column(0).dictionary_page_offset().is_some();
     assert!(dictionary(1));
     assert!(!dictionary(0));
+}
+
+#[tokio::test]
+async fn filters_of_another_type_are_not_used() {
+    let columns = [("k", SqlType::Int, false), ("s", SqlType::String, true)];
+    let schema = table(&columns, 1, Model::Duplicate, &[("bloom_filter_columns", "k,s")]);
+    let options = Arc::new(WriteOptions::try_new(schema.clone()).unwrap());
+    let (bytes, object) = object(&options, 0, &[vec![rows(&schema, 500, true, 3)]]);
+    let stored = Stored::new(bytes).await;
+    let reader = stored.open(&object).await.unwrap();
+    for column in &schema.columns {
+        assert!(reader.bloom(0, column).unwrap().is_some(), "{}", column.name);
+    }
+    let wider = TableColumn { data_type: SqlType::BigInt, ..schema.columns[0].clone() };
+    assert!(reader.bloom(0, &wider).unwrap().is_none());
+    let text = TableColumn { data_type: SqlType::Varchar(None), ..schema.columns[0].clone() };
+    assert!(reader.bloom(0, &text).unwrap().is_none());
+}
+
+#[test]
+fn an_object_says_whether_it_has_room() {
+    let schema = table(&[("k", SqlType::Int, false)], 0, Model::Duplicate, &[]);
+    let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+    options.row_group_rows = 1;
+    let options = Arc::new(options);
+    let batch = rows(&schema, 17_000, true, 3);
+    let segment = || encode_segment(&options, TABLET, &[batch.clone()]).unwrap();
+    let mut builder = ObjectBuilder::new(options.clone(), object_id(0));
+    assert!(builder.has_room(&segment()));
+    builder.append(segment()).unwrap();
+    assert!(!builder.has_room(&segment()));
+    assert!(matches!(builder.append(segment()), Err(SegmentError::TooLarge { .. })));
 }
