@@ -1,7 +1,7 @@
 //! One load: batches in, a rowset out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Instant;
 
 use arrow_array::builder::Int64Builder;
@@ -110,6 +110,8 @@ pub struct Load {
     /// Place of the AUTO_INCREMENT column.
     auto_increment: Option<usize>,
     reserved: Mutex<std::ops::Range<i64>>,
+    /// Largest value of the AUTO_INCREMENT column so far.
+    largest: AtomicI64,
     router: RwLock<Arc<Router>>,
     /// Held while partitions are made.
     making: Mutex<()>,
@@ -170,6 +172,7 @@ impl Load {
             buffers: Mutex::new(Buffers::new(limits)),
             router: RwLock::new(Arc::new(router)),
             reserved: Mutex::new(0..0),
+            largest: AtomicI64::new(i64::MIN),
             making: Mutex::default(),
             entered: Condvar::new(),
             ended: Mutex::default(),
@@ -211,6 +214,7 @@ impl Load {
     /// # Errors
     /// The load has failed, here or in another thread; it takes nothing more, and should be [aborted](Self::abort).
     pub fn push(&self, order: u64, batches: &[RecordBatch]) -> Result<PushReport, LoadError> {
+        let _guard = EndOnPanic(self);
         let result = self.try_push(order, batches);
         if let Err(e) = &result {
             self.end(&e.to_string());
@@ -261,6 +265,11 @@ impl Load {
         let filled = self.fill_auto_increment(batch)?;
         let batch = filled.as_ref().unwrap_or(batch);
         let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch))?;
+        if let Some(at) = self.auto_increment {
+            let wide = arrow_cast::cast(checked.column(at), &DataType::Int64)?;
+            let largest = wide.as_primitive::<Int64Type>().iter().flatten().max();
+            self.largest.fetch_max(largest.unwrap_or(i64::MIN), Ordering::Relaxed);
+        }
         let bytes = memory_of(&checked);
         add(&self.counters.bytes_pushed, bytes);
         let begin = Instant::now();
@@ -447,7 +456,10 @@ impl Load {
             stats,
             replaces: Default::default(),
             label: None,
-            auto_increment: None,
+            // Values that are generated later do not meet those that were given.
+            auto_increment: Some(self.largest.load(Ordering::Relaxed))
+                .filter(|l| *l > i64::MIN)
+                .map(|l| l.saturating_add(1)),
             reads: None,
         })
     }
@@ -481,6 +493,17 @@ impl Load {
     /// What it did so far.
     pub fn profile(&self) -> LoadProfile {
         self.counters.profile()
+    }
+}
+
+/// Ends a load where its thread panics: others may wait for the piece that this one had.
+pub(crate) struct EndOnPanic<'a>(pub(crate) &'a Load);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end("a thread of it panicked");
+        }
     }
 }
 

@@ -340,6 +340,38 @@ fn automatic_values_are_given_once() {
 }
 
 #[test]
+fn automatic_values_begin_behind_given_ones() {
+    let mut schema = schema(Model::Duplicate, 1);
+    schema.columns[0].auto_increment = Some(1);
+    let bench = Bench::new(schema, vec![partition(Bounds::All, 1)]);
+    let load = bench.begin(LoadOptions::default());
+    load.push(0, &[batch(&load, &[row(500, "x"), row(7, "y")])]).expect("taken");
+    let rowset = load.finish().expect("a rowset");
+    assert_eq!(rowset.auto_increment, Some(501));
+    bench.runtime.block_on(bench.table.publish(rowset)).expect("published");
+    let values = bench.runtime.block_on(bench.table.reserve_auto_increment(1)).expect("a value");
+    assert_eq!(values.start, 501);
+}
+
+#[test]
+fn a_panic_ends_the_load_for_those_who_wait() {
+    let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 1)]);
+    let load = &*bench.begin(LoadOptions { memory_bytes: 4, ..LoadOptions::default() });
+    load.push(1, &[batch(load, &[row(1, "x")])]).expect("taken");
+    std::thread::scope(|s| {
+        // Push 0 never comes.
+        let waiting = s.spawn(|| load.push(2, &[batch(load, &[row(2, "x")])]));
+        let panicked = s.spawn(|| {
+            let _guard = crate::load::EndOnPanic(load);
+            std::panic::resume_unwind(Box::new("a panic"));
+        });
+        assert!(panicked.join().is_err());
+        let e = waiting.join().expect("it returns").expect_err("the load has ended");
+        assert_eq!(e.to_string(), "the load has ended: a thread of it panicked");
+    });
+}
+
+#[test]
 fn memory_is_bounded_and_gaps_are_errors() {
     let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 4)]);
     let memory_bytes = 4 << 20;
