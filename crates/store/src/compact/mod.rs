@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::TableId;
+use crate::chain::TxnId;
 use crate::merge::MergeError;
 use crate::segment::SegmentError;
 use crate::table::data::SegmentId;
@@ -109,6 +110,8 @@ pub struct Options {
     pub small_bytes: u64,
     /// How often tables are looked at.
     pub interval: Duration,
+    /// Large merges wait until their youngest input is so old.
+    pub large_rest: Duration,
 }
 
 impl Default for Options {
@@ -120,6 +123,7 @@ impl Default for Options {
             runs_max: 256,
             small_bytes: 16 << 20,
             interval: Duration::from_millis(250),
+            large_rest: Duration::from_secs(30),
         }
     }
 }
@@ -351,6 +355,12 @@ impl Shared {
         picks.iter().find(|p| p.bytes >= self.options.small_bytes).cloned().into_iter().collect()
     }
 
+    /// Whether nothing was written of it just now: a load that is followed by others is not held up by merging the first.
+    fn has_rested(&self, pick: &Pick) -> bool {
+        let before = chrono::Utc::now().timestamp_millis() - self.options.large_rest.as_millis() as i64;
+        pick.inputs().all(|id| id.object.txn <= TxnId::at_ms(before))
+    }
+
     /// Begins what there is to do in a table.
     fn look_at(self: &Arc<Self>, id: TableId) {
         let table = match self.tables.lock().get_mut(&id) {
@@ -370,7 +380,12 @@ impl Shared {
             while let Ok(permit) = Arc::clone(lane).try_acquire_owned() {
                 let job = self.reserve(&table, |state, busy| {
                     let picks = self.plan(state, &self.options.policy, busy, None);
-                    if is_small { self.small_ones(&picks) } else { self.large_one(&picks) }
+                    if is_small {
+                        return self.small_ones(&picks);
+                    }
+                    let rested: Vec<Pick> = picks.iter().filter(|p| self.has_rested(p)).cloned().collect();
+                    idle &= rested.len() == picks.len();
+                    self.large_one(&rested)
                 });
                 let Some(job) = job else { break };
                 idle = false;
