@@ -21,6 +21,7 @@ use crate::auth::Verifier;
 use crate::column::ColumnDef;
 use crate::constants::status;
 use crate::error::{SqlError, code};
+use crate::infile::FileChunks;
 use crate::registry::Connection;
 
 /// The database behind the port.
@@ -84,6 +85,13 @@ pub trait Session: Send + 'static {
     /// Executes a prepared statement. `params` has exactly as many values as [`Prepared::params`] said.
     async fn execute(&mut self, statement: &Self::Statement, params: &[Param<'_>]) -> Result<Response, SqlError>;
 
+    /// Takes the file that the last [`Response::Infile`] asked for; its answer is that of the statement. The client is
+    /// read as fast as the chunks are taken. Once this has ended, the rest of the file is read and dropped.
+    async fn infile(&mut self, chunks: FileChunks) -> Result<Done, SqlError> {
+        drop(chunks);
+        Err(SqlError::new(code::NOT_SUPPORTED_YET, "no statement has asked for a file"))
+    }
+
     /// Forgets a prepared statement. Statements that are left when the connection ends are dropped without it.
     async fn close(&mut self, statement: Self::Statement) {
         drop(statement);
@@ -140,6 +148,8 @@ pub enum Response {
     Done(Done),
     /// It has rows.
     Rows(ResultSet),
+    /// It wants a file of the client, by this name; [`Session::infile`] takes it. Only to [`Session::query`].
+    Infile(String),
 }
 
 /// What a statement without rows did.

@@ -373,6 +373,19 @@ impl<B: Backend> Client<B> {
                     self.note_database();
                     sent
                 }
+                Ok(Response::Infile(name)) => {
+                    let limit = (self.shared.settings.max_allowed_packet, self.shared.settings.read_timeout);
+                    match crate::infile::receive(&mut self.session, link, &self.connection, &name, limit).await? {
+                        Err(error) => {
+                            link.err(&error);
+                            false
+                        }
+                        Ok(done) => {
+                            self.done(link, done, more);
+                            true
+                        }
+                    }
+                }
             };
             match tail {
                 // A splitter that makes no progress would never end.
@@ -424,7 +437,7 @@ pub(crate) async fn guard<T>(
     }
 }
 
-fn bug(panic: &(dyn std::any::Any + Send)) -> SqlError {
+pub(crate) fn bug(panic: &(dyn std::any::Any + Send)) -> SqlError {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message");
     tracing::error!(panic = text, "a statement panicked");

@@ -20,6 +20,8 @@ pub mod code {
     pub const BAD_DB: u16 = 1049;
     /// The table exists.
     pub const TABLE_EXISTS: u16 = 1050;
+    /// LOAD DATA LOCAL, and the client has not said that it sends files.
+    pub const NOT_ALLOWED_COMMAND: u16 = 1148;
     /// Unknown table in DROP TABLE.
     pub const BAD_TABLE: u16 = 1051;
     /// The server is shutting down.
@@ -139,6 +141,7 @@ pub fn sqlstate(number: u16) -> &'static [u8; 5] {
         | code::TABLE_ACCESS_DENIED
         | code::SPECIFIC_ACCESS_DENIED
         | code::WRONG_VALUE_FOR_VAR
+        | code::NOT_ALLOWED_COMMAND
         | code::NOT_SUPPORTED_YET => b"42000",
         code::TABLE_EXISTS => b"42S01",
         code::BAD_TABLE | code::NO_SUCH_TABLE => b"42S02",

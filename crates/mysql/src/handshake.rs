@@ -17,6 +17,7 @@ pub(crate) const SERVER_CAPABILITIES: u32 = CLIENT_MYSQL
     | FOUND_ROWS
     | capability::LONG_FLAG
     | capability::CONNECT_WITH_DB
+    | capability::LOCAL_FILES
     | IGNORE_SPACE
     | capability::PROTOCOL_41
     | INTERACTIVE

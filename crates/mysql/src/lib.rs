@@ -9,11 +9,12 @@
 //!   login       handshake, auth, tls
 //!   statements  prepared statements, their parameters (command) and cursors
 //!   results     definitions and rows (encode)
+//!   infile      files that the client sends
 //! link        packets over a socket: packet, compress, transport
 //! ```
 //!
 //! Beyond MySQL 5.7: caching_sha2_password without its slow path (see [`auth`]), zstd, no EOF packets for clients that
-//! can do without. Not here: LOAD DATA LOCAL, binlog commands, old passwords, query attributes.
+//! can do without. Not here: binlog commands, old passwords, query attributes.
 
 pub mod auth;
 mod backend;
@@ -25,6 +26,7 @@ pub mod constants;
 pub mod encode;
 mod error;
 mod handshake;
+mod infile;
 mod link;
 mod login;
 mod packet;
@@ -41,6 +43,7 @@ pub use auth::Verifier;
 pub use backend::{Backend, Done, Login, Param, Prepared, Response, ResultSet, Session};
 pub use column::{ColumnDef, ColumnType, DECIMALS_NOT_FIXED, column_flag};
 pub use error::{ProtocolError, SqlError, code, sqlstate};
+pub use infile::FileChunks;
 #[doc(hidden)]
 pub use packet::read_packets;
 pub use registry::{Activity, Connection, Kill, Registry};

@@ -185,6 +185,10 @@ impl<S: Session> Statements<S> {
         match result {
             Err(error) => link.err(&error),
             Ok(Response::Done(done)) => return Ok(Some(done)),
+            Ok(Response::Infile(_)) => {
+                let message = "files of the client cannot be asked for by a prepared statement; send it as a query";
+                link.err(&SqlError::new(code::NOT_SUPPORTED_YET, message));
+            }
             Ok(Response::Rows(result)) if cursor => {
                 entry.cursor = Some(Cursor::open(session, link, result, &mut entry.head));
             }
