@@ -45,6 +45,7 @@ class Server:
             found = re.search(r"serves HTTP on 127\.0\.0\.1:(\d+)", text)
             if found and "dipper is ready" in text:
                 self.port = int(found[1])
+                self.mysql_port = int(re.search(r"mysql -h \S+ -P (\d+)", text)[1])
                 return
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the server did not start:\n" + text)
@@ -83,6 +84,13 @@ class Server:
         done = subprocess.run(command, input=body, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done
         return json.loads(done.stdout)
+
+    def mariadb(self, statement, *options):
+        """Runs statements in the command-line client; output lines, and errors."""
+        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(self.mysql_port), "--protocol=tcp",
+                   "-u", "root", "-vvv", *options]
+        done = subprocess.run(command, input=statement, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout, done.stderr
 
     def raw(self, data, wait=10):
         """Sends bytes as they are; gives all that comes back."""
@@ -410,8 +418,53 @@ def neighbours(s):
     assert get("/api/profile/1")["data"]["kind"] == "STREAM_LOAD"
 
 
+def local_infile(s):
+    t = fresh(s, "t")
+    path = s.directory / "rows"
+    load = f"load data local infile '{path}' {{}} into table d.{t} {{}};"
+
+    def run(text, clauses="", how="", more=""):
+        path.write_text(text)
+        return s.mariadb(load.format(how, clauses) + more, "--local-infile=1")
+
+    out, err = run("1\tx\t1.5\n2\t\\N\t\\N\n3\ta\\tb\t2\n")
+    assert not err and "Query OK, 3 rows affected" in out, (out, err)
+    assert "Records: 3  Deleted: 0  Skipped: 0  Warnings: 0" in out, out
+    assert s.sql("select * from d.t order by id") == [[1, "x", 1.5], [2, None, None], [3, "a\tb", 2]]
+    out, err = run('id,n\r\n7,"a,b",3\r\n8,NULL,4\r\n',
+                   "fields terminated by ',' optionally enclosed by '\"' lines terminated by '\\r\\n' ignore 1 lines "
+                   "(id, @n, b) set a = upper(@n), b = b * 2")
+    assert not err, err
+    assert s.sql("select * from d.t where id > 6 order by id") == [[7, "A,B", 6], [8, None, 8]]
+    # A file larger than what is under way at once.
+    out, err = run("".join(f"{i}\tabc\t{i}\n" for i in range(100, 300_100)))
+    assert not err and "Query OK, 300000 rows affected" in out, (out, err)
+    # Rows that do not fit: none is loaded, or the others with a warning each.
+    before = s.count(t)
+    out, err = run("1\tx\n2\ty\t1\n", more=" select 1;")
+    assert "too many filtered rows: 1 of 2" in err and s.count(t) == before, (out, err)
+    out, err = run("1\tx\n2\ty\t1\n", how="ignore", more=" show warnings;")
+    assert not err and "Records: 2  Deleted: 0  Skipped: 1  Warnings: 1" in out, (out, err)
+    assert "1262" in out and "Column count mismatch: expected 3, but found 2" in out, out
+    assert s.count(t) == before + 1
+    # Errors before the file, an error while it is sent, clients that do not send files, clauses without meaning here.
+    for clauses, message in [("lines starting by '>'", "LINES STARTING BY"), ("character set latin1", "latin1"),
+                             ("(id, nosuch)", "no column 'nosuch'"), ("(id) set a = @x", "uses @x"),
+                             ("properties('frob'='1')", "property 'frob'"), ("fields enclosed by 'ab'", "one byte")]:
+        out, err = run("1\n", clauses)
+        assert message in err, (clauses, out, err)
+    out, err = run('"1",a\\tb,3\n' * 100_000, "fields terminated by ',' enclosed by '\"'")
+    assert "an escape in a field that is not enclosed" in err, (out, err)
+    _, err = s.mariadb(load.format("", ""), "--local-infile=0")
+    assert err, "the client has not offered files"
+    _, err = s.mariadb(load.format("", "").replace(" local", ""))
+    assert "--allow-dir" in err, err
+    assert s.count(t) == before + 1
+
+
 CASES = [curl_loads, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line]
+         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line,
+         local_infile]
 
 
 def main():

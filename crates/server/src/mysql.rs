@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
+use dipper_engine::load::infile::Infile;
 use dipper_engine::process::Stop;
 use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
-use dipper_mysql::constants::status;
+use dipper_mysql::constants::{capability, status};
 use dipper_mysql::{
-    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, Kill, Login, Param, Prepared, Registry, Response, ResultSet, Session,
-    SqlError, Verifier, code,
+    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, Param, Prepared, Registry, Response,
+    ResultSet, Session, SqlError, Verifier, code,
 };
-use dipper_sql::statement::Parsed;
+use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
 
 use crate::accounts::Accounts;
@@ -121,6 +122,8 @@ impl Backend for MysqlBackend {
             login_database: login.database,
             registry: Arc::clone(&self.registry),
             started: self.started,
+            local_files: login.capabilities & capability::LOCAL_FILES != 0,
+            infile: None,
         })
     }
 }
@@ -131,6 +134,10 @@ pub struct MysqlSession {
     login_database: Option<String>,
     registry: Arc<Registry>,
     started: Instant,
+    /// The client offers to send files.
+    local_files: bool,
+    /// A load whose file the client was asked for.
+    infile: Option<Infile>,
 }
 
 /// A statement prepared by COM_STMT_PREPARE. It is parsed once; plans are made per execution, on the tables as they are
@@ -167,7 +174,17 @@ impl Session for MysqlSession {
             Some(parsed) if parsed.placeholders > 0 => {
                 Err(SqlError::new(code::PARSE, "placeholders (?) can only stand in prepared statements".to_string()))
             }
-            Some(parsed) => self.run(sql, &parsed, &[]).await,
+            Some(parsed) => match &parsed.statement {
+                Statement::LoadData(load) if load.local => {
+                    // A client that sends no files is refused by the protocol; nothing is begun for it.
+                    self.infile = match self.local_files {
+                        true => Some(self.inner.begin_infile(sql, &parsed, load).await.map_err(|e| sql_error(&e))?),
+                        false => None,
+                    };
+                    Ok(Response::Infile(load.path.clone()))
+                }
+                _ => self.run(sql, &parsed, &[]).await,
+            },
             None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
         }
     }
@@ -190,6 +207,16 @@ impl Session for MysqlSession {
 
     async fn execute(&mut self, statement: &PreparedStatement, params: &[Param<'_>]) -> Result<Response, SqlError> {
         self.run(&statement.source, &statement.parsed, params).await
+    }
+
+    async fn infile(&mut self, chunks: FileChunks) -> Result<Done, SqlError> {
+        let Some(infile) = self.infile.take() else {
+            return Err(SqlError::new(code::UNKNOWN, "no statement has asked for a file".to_string()));
+        };
+        let chunks =
+            futures::stream::unfold(chunks, |mut chunks| async move { Some((Ok(chunks.next().await?), chunks)) });
+        let done = self.inner.run_infile(infile, chunks).await.map_err(|e| sql_error(&e))?;
+        Ok(Done { affected_rows: done.affected_rows, last_insert_id: 0, info: done.info })
     }
 
     async fn init_db(&mut self, database: &str) -> Result<(), SqlError> {

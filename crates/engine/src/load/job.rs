@@ -305,7 +305,7 @@ fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer
 }
 
 /// The native table that the load names, and its database's id.
-async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
+pub(super) async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
     let state = engine.catalog.refresh().await?;
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;

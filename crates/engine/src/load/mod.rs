@@ -16,10 +16,12 @@
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`answer`] | what is the client told? |
 //! | [`errors`] | where are rejected rows kept? |
+//! | [`infile`] | what does `LOAD DATA` ask for, and how do its bytes come? |
 //! | [`records`] | which loads does this process know of? |
 
 pub mod answer;
 pub mod errors;
+pub mod infile;
 pub mod job;
 mod json;
 mod json_text;

@@ -65,6 +65,8 @@ pub struct CsvLayout {
     pub skip_lines: u64,
     /// An empty field is NULL.
     pub empty_field_as_null: bool,
+    /// Fields without quotes that are NULL as they stand.
+    pub null_values: Vec<Vec<u8>>,
 }
 
 impl Default for CsvLayout {
@@ -77,6 +79,7 @@ impl Default for CsvLayout {
             trim_double_quotes: false,
             skip_lines: 0,
             empty_field_as_null: false,
+            null_values: vec![b"\\N".to_vec()],
         }
     }
 }

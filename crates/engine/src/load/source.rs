@@ -185,7 +185,7 @@ fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
         b"\n" | b"\r\n" => LineEnd::Newline,
         other => LineEnd::Bytes(other.to_vec()),
     };
-    let mut null_values = vec![b"\\N".to_vec()];
+    let mut null_values = layout.null_values.clone();
     if layout.empty_field_as_null {
         null_values.push(Vec::new());
     }

@@ -99,6 +99,7 @@ async fn run_statement(
             explain::explain(session, statement, *analyze, *verbose, format.as_deref(), params).await
         }
         Statement::Insert(insert) => insert::insert(session, insert, params).await,
+        Statement::LoadData(load) => crate::load::infile::load_file(session, load).await,
         Statement::InsertIntoFiles { properties, source } => {
             export::insert_into_files(session, properties, source).await
         }

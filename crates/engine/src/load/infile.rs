@@ -1,0 +1,383 @@
+//! `LOAD DATA [LOCAL] INFILE`: its clauses as a request, its file as the body of a load.
+//!
+//! What a clause means is what MySQL says, also where Stream Load differs: escapes have letters (`\n`, `\t`...), and
+//! besides `\N` the bare word NULL is NULL where fields can be enclosed. A clause that a load has nothing for is an error.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dipper_sql::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
+use dipper_store::table::schema::{Model, TableSchema};
+use futures::{Stream, StreamExt};
+use sqlparser::ast::{Expr, Ident, Value, visit_expressions_mut};
+
+use super::answer::{LoadAnswer, LoadStatus};
+use super::body::{BodySender, body};
+use super::job::{self, LoadJob, LoadSpec};
+use super::records::LoadKind;
+use super::request::{ColumnItem, CsvLayout, StreamLoadRequest};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::{FileAccess, cannot};
+use crate::result::{Done, Outcome};
+use crate::session::{Level, Session, Warning};
+use crate::statements::qualified;
+
+/// PROPERTIES that a load of text has something for.
+const PROPERTIES: &[&str] =
+    &["strict_mode", "max_filter_ratio", "timeout", "timezone", "exec_mem_limit", "trim_double_quotes"];
+
+/// `Row was truncated`: the number that rejected rows have in SHOW WARNINGS.
+const ROW_REJECTED: u16 = 1262;
+
+/// Bytes read from a file at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// A statement that waits for the bytes of its file.
+pub struct Infile {
+    job: LoadJob,
+    letters: Option<Letters>,
+}
+
+impl Session {
+    /// Checks all of LOAD DATA LOCAL that can be checked without the file. `source` is the text that `parsed` came from.
+    ///
+    /// # Errors
+    /// The statement fails; no file is needed.
+    pub async fn begin_infile(&mut self, source: &str, parsed: &Parsed, load: &LoadData) -> Result<Infile> {
+        self.warnings.clear();
+        self.process().begin(source.get(parsed.text.clone()).unwrap_or(source));
+        let begun = begin(self, load).await;
+        self.ended(begun.is_err(), begun)
+    }
+
+    /// Loads the file: all of its rows, or none.
+    ///
+    /// # Errors
+    /// The load fails, is killed, or a chunk is an error.
+    ///
+    /// # Cancellation
+    /// Dropped, nothing is loaded.
+    pub async fn run_infile(
+        &mut self,
+        infile: Infile,
+        chunks: impl Stream<Item = io::Result<Bytes>> + Send,
+    ) -> Result<Done> {
+        let process = Arc::clone(self.process());
+        let done = tokio::select! {
+            biased;
+            done = take(self, infile, chunks) => done,
+            _ = process.stopped() => Err(EngineError::new(ErrorKind::Killed, "query execution was interrupted: KILL")),
+        };
+        self.ended(true, done)
+    }
+
+    fn ended<T>(&mut self, ended: bool, result: Result<T>) -> Result<T> {
+        if ended {
+            self.process().end();
+        }
+        if let Err(e) = &result {
+            self.warnings.push(Warning { level: Level::Error, code: e.code, message: e.message.clone() });
+        }
+        result
+    }
+}
+
+/// LOAD DATA with a file that this process reads: without LOCAL, and with it where client and server are one.
+pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<Outcome> {
+    let access = &session.engine.options.access;
+    if load.local && !matches!(access, FileAccess::Any) {
+        return Err(EngineError::unsupported(
+            "LOAD DATA LOCAL: the file comes from the client, over the MySQL protocol, as a statement that is not prepared",
+        ));
+    }
+    let path = PathBuf::from(&load.path);
+    access.check(&path)?;
+    let mut file = std::fs::File::open(&path).map_err(|e| cannot(&path, "read", &e))?;
+    if file.metadata().is_ok_and(|m| m.is_dir()) {
+        let message = format!("cannot read '{}': it is a directory; expected a file", path.display());
+        return Err(EngineError::new(ErrorKind::File, message));
+    }
+    let infile = begin(session, load).await?;
+    let (sender, chunks) = tokio::sync::mpsc::channel(4);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+            let read = io::Read::read_to_end(&mut io::Read::take(&mut file, CHUNK_BYTES as u64), &mut chunk);
+            let (next, last) = match read {
+                Ok(0) => return,
+                Ok(_) => (Ok(Bytes::from(chunk)), false),
+                Err(e) => (Err(e), true),
+            };
+            if sender.blocking_send(next).is_err() || last {
+                return;
+            }
+        }
+    });
+    let chunks = futures::stream::unfold(chunks, |mut chunks| async move { Some((chunks.recv().await?, chunks)) });
+    take(session, infile, chunks).await.map(Outcome::Done)
+}
+
+async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
+    let (database, table) = qualified(session, &load.table)?;
+    let engine = Arc::clone(session.engine());
+    let mut client = session.client.clone();
+    // The load is a process of its own in the list.
+    client.connection_id = engine.next_connection_id();
+    let kind = if load.local { LoadKind::LocalInfile } else { LoadKind::File };
+    let mut spec = LoadSpec { kind, client, database, table, request: StreamLoadRequest::default() };
+    let (_, found) = job::table(&engine, &spec).await?;
+    let state = engine.native.get(found.id).await?.refresh().await?;
+    spec.request = request(load, state.schema())?;
+    if spec.request.timezone.is_none() {
+        spec.request.timezone = session.variables.get("time_zone");
+    }
+    let csv = &spec.request.csv;
+    let enclose = csv.enclose.or(csv.trim_double_quotes.then_some(b'"'));
+    let letters = csv.escape.filter(|e| Some(*e) != enclose).map(|escape| Letters::new(escape, enclose));
+    let job = LoadJob::begin(&engine, spec).await.map_err(|answer| EngineError::invalid(answer.message))?;
+    Ok(Infile { job, letters })
+}
+
+async fn take(
+    session: &mut Session,
+    infile: Infile,
+    chunks: impl Stream<Item = io::Result<Bytes>> + Send,
+) -> Result<Done> {
+    let (sender, source) = body();
+    let mut run = std::pin::pin!(infile.job.run(source));
+    let answer = tokio::select! {
+        biased;
+        answer = &mut run => answer,
+        () = feed(chunks, sender, infile.letters) => run.await,
+    };
+    for row in &answer.rejected {
+        let column = row.column.as_ref().map(|c| format!(", column '{c}'")).unwrap_or_default();
+        session.warn(ROW_REJECTED, format!("line {}{column}: {}; row: {}", row.line, row.reason, row.row));
+    }
+    match answer.status {
+        LoadStatus::Success | LoadStatus::PublishTimeout => {
+            session.wrote();
+            Ok(done(&answer, session.warnings.len()))
+        }
+        LoadStatus::Unknown => Err(EngineError::new(ErrorKind::Unknown, answer.message)),
+        _ if answer.filtered_rows > 0 => Err(EngineError::new(ErrorKind::BadValue, answer.message)),
+        _ => Err(EngineError::invalid(answer.message)),
+    }
+}
+
+fn done(answer: &LoadAnswer, warnings: usize) -> Done {
+    let info =
+        format!("Records: {}  Deleted: 0  Skipped: {}  Warnings: {warnings}", answer.total_rows, answer.filtered_rows);
+    Done { affected_rows: answer.loaded_rows, info }
+}
+
+/// Hands chunks over until they end or the load does, which then says why.
+async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut letters: Option<Letters>) {
+    let mut chunks = std::pin::pin!(chunks);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = match (chunk, &mut letters) {
+            (Ok(chunk), Some(letters)) => letters.replace(chunk),
+            (chunk, _) => chunk,
+        };
+        let sent = match chunk {
+            Ok(chunk) => to.send(chunk).await,
+            Err(e) => {
+                let _ = to.fail(e).await;
+                return;
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+    let _ = to.end().await;
+}
+
+/// The clauses as a request.
+fn request(load: &LoadData, table: &TableSchema) -> Result<StreamLoadRequest> {
+    if let Some((name, _)) = load.properties.iter().find(|(n, _)| !PROPERTIES.iter().any(|p| n.eq_ignore_ascii_case(p)))
+    {
+        let message = format!("LOAD DATA: property '{name}' is not known; expected one of {}", PROPERTIES.join(", "));
+        return Err(EngineError::invalid(message));
+    }
+    let given = load.properties.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let mut request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
+    if let Some(charset) = &load.charset
+        && !["utf8", "utf8mb3", "utf8mb4", "ascii"].iter().any(|c| charset.eq_ignore_ascii_case(c))
+    {
+        let message = format!("LOAD DATA: CHARACTER SET {charset}; files are read as utf8mb4, convert it");
+        return Err(EngineError::unsupported(message));
+    }
+    match (load.on_duplicate, table.model) {
+        (Some(OnDuplicate::Replace), Model::Aggregate) => {
+            return Err(EngineError::unsupported(
+                "LOAD DATA REPLACE: rows of an AGGREGATE table are aggregated; leave it out",
+            ));
+        }
+        (Some(OnDuplicate::Ignore), Model::Unique | Model::Aggregate) => {
+            return Err(EngineError::unsupported(
+                "LOAD DATA IGNORE: a row whose key is there replaces it (UNIQUE) or is added to it (AGGREGATE); leave it out, \
+                 and say PROPERTIES('max_filter_ratio'='1') to pass over rows that do not fit",
+            ));
+        }
+        // In MySQL, IGNORE also makes warnings of what does not fit.
+        (Some(OnDuplicate::Ignore), Model::Duplicate) => {
+            if !load.properties.iter().any(|(n, _)| n.eq_ignore_ascii_case("max_filter_ratio")) {
+                request.max_filter_ratio = 1.0;
+            }
+        }
+        (Some(OnDuplicate::Replace) | None, _) => {}
+    }
+    layout(load, &mut request.csv)?;
+    request.partitions.clone_from(&load.partitions);
+    request.columns = columns(load, table)?;
+    Ok(request)
+}
+
+fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
+    let fields = &load.fields;
+    if !fields.lines_starting_by.is_empty() {
+        return Err(EngineError::unsupported("LOAD DATA: LINES STARTING BY; remove the prefix from the file"));
+    }
+    if fields.terminated_by.is_empty() || fields.lines_terminated_by.is_empty() {
+        return Err(EngineError::unsupported("LOAD DATA: TERMINATED BY ''; rows of fixed widths cannot be read"));
+    }
+    csv.column_separator = fields.terminated_by.clone().into_bytes();
+    csv.line_delimiter = fields.lines_terminated_by.clone().into_bytes();
+    csv.enclose = one_byte("ENCLOSED BY", &fields.enclosed_by)?;
+    csv.escape = one_byte("ESCAPED BY", &fields.escaped_by)?;
+    csv.skip_lines = load.skip_lines;
+    csv.null_values = csv.escape.map(|e| vec![e, b'N']).into_iter().collect();
+    if csv.enclose.is_some() {
+        csv.null_values.push(b"NULL".to_vec());
+    }
+    Ok(())
+}
+
+fn one_byte(clause: &str, text: &str) -> Result<Option<u8>> {
+    match *text.as_bytes() {
+        [] => Ok(None),
+        [byte] => Ok(Some(byte)),
+        _ => Err(EngineError::invalid(format!("LOAD DATA: {clause} '{text}'; expected one byte"))),
+    }
+}
+
+/// Name of a variable among the columns of the body.
+fn variable(name: &str) -> String {
+    format!("__variable_{name}")
+}
+
+fn columns(load: &LoadData, table: &TableSchema) -> Result<Vec<ColumnItem>> {
+    let mut items: Vec<ColumnItem> = load
+        .columns
+        .iter()
+        .map(|c| match c {
+            LoadColumn::Column(name) => ColumnItem::Body(name.clone()),
+            LoadColumn::Variable(name) => ColumnItem::Body(variable(name)),
+        })
+        .collect();
+    for target in &load.columns {
+        if let LoadColumn::Column(name) = target
+            && !table.columns.iter().any(|c| c.name.eq_ignore_ascii_case(name))
+        {
+            let message = format!("LOAD DATA: the table has no column '{name}'; write @{name} to read it for SET only");
+            return Err(EngineError::new(ErrorKind::NoColumn, message));
+        }
+    }
+    if items.is_empty() && !load.set.is_empty() {
+        items.extend(table.columns.iter().filter(|c| !c.hidden).map(|c| ColumnItem::Body(c.name.clone())));
+    }
+    let known =
+        |name: &str| load.columns.iter().any(|c| matches!(c, LoadColumn::Variable(v) if v.eq_ignore_ascii_case(name)));
+    for (name, expression) in &load.set {
+        let mut expression = expression.clone();
+        let refused = visit_expressions_mut(&mut expression, |e| {
+            // The expression is read again as text, and texts with these are not written back as they were.
+            if let Expr::Value(value) = e
+                && let Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) = &value.value
+                && (text.contains('\\') || text.contains("''") || text.contains("\"\""))
+            {
+                return ControlFlow::Break(EngineError::unsupported(format!(
+                    "LOAD DATA: SET {name}: a text with a backslash or doubled quotes; put it together with char(92) or char(39)"
+                )));
+            }
+            if let Expr::Identifier(ident) = e
+                && ident.quote_style.is_none()
+                && let Some(of) = ident.value.strip_prefix('@').filter(|v| !v.starts_with('@'))
+            {
+                if !known(of) {
+                    return ControlFlow::Break(EngineError::invalid(format!(
+                        "LOAD DATA: SET {name} uses @{of}, which the list of columns does not name"
+                    )));
+                }
+                *ident = Ident::with_quote('`', variable(of));
+            }
+            ControlFlow::Continue(())
+        });
+        if let ControlFlow::Break(e) = refused {
+            return Err(e);
+        }
+        items.push(ColumnItem::Derived { name: name.clone(), expression: expression.to_string() });
+    }
+    Ok(items)
+}
+
+/// MySQL's letters behind an escape, made the bytes that they mean; the escape stays and makes them literal.
+struct Letters {
+    escape: u8,
+    enclose: Option<u8>,
+    /// Between two `enclose`.
+    inside: bool,
+    /// The byte before was an escape.
+    escaped: bool,
+    /// Bytes before this chunk.
+    position: u64,
+}
+
+impl Letters {
+    fn new(escape: u8, enclose: Option<u8>) -> Self {
+        Letters { escape, enclose, inside: false, escaped: false, position: 0 }
+    }
+
+    fn replace(&mut self, chunk: Bytes) -> io::Result<Bytes> {
+        if !self.escaped && self.enclose.is_none() && !chunk.contains(&self.escape) {
+            self.position += chunk.len() as u64;
+            return Ok(chunk);
+        }
+        let mut out = chunk.to_vec();
+        for (at, byte) in out.iter_mut().enumerate() {
+            if !std::mem::take(&mut self.escaped) {
+                self.escaped = *byte == self.escape;
+                self.inside ^= Some(*byte) == self.enclose;
+                continue;
+            }
+            // Where fields can be enclosed, those that are not are read as they stand; `\N` is a field of its own.
+            if self.enclose.is_some() && !self.inside && *byte != b'N' {
+                let message = format!(
+                    "byte {}: an escape in a field that is not enclosed, in a file whose fields can be; enclose the field, or \
+                     say ESCAPED BY '' if the byte means itself",
+                    self.position + at as u64
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            *byte = match *byte {
+                b'0' => 0,
+                b'b' => 8,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'Z' => 26,
+                other => other,
+            };
+        }
+        self.position += chunk.len() as u64;
+        Ok(out.into())
+    }
+}
+
+#[cfg(test)]
+#[path = "infile_tests.rs"]
+mod tests;
