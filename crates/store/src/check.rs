@@ -87,7 +87,9 @@ async fn check_table(name: &str, table: &Table, report: &mut Report) {
         }
         if let Some(deleted) = segment.deleted.and_then(|d| d.max()).filter(|row| *row >= segment.segment.rows) {
             let rows = segment.segment.rows;
-            report.problems.push(format!("table {name}: segment {} has {rows} rows, row {deleted} is deleted", segment.id));
+            report
+                .problems
+                .push(format!("table {name}: segment {} has {rows} rows, row {deleted} is deleted", segment.id));
         }
         if let Some(reader) = readers.get(&path) {
             tablets.entry(segment.segment.tablet).or_default().push(KeyRun::new(

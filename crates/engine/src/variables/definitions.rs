@@ -445,7 +445,12 @@ const FOREIGN: &[Definition] = &[
     inert("parallel_scan_max_scanners_count", "0", ANY),
     inert("parallel_scan_min_rows_per_scanner", "16384", ANY),
     inert("parallel_sync_analyze_task_num", "2", COUNT),
-    acts("partial_update_new_key_behavior", "APPEND", OneOf(&["APPEND", "ERROR"]), "what such an INSERT does about new keys"),
+    acts(
+        "partial_update_new_key_behavior",
+        "APPEND",
+        OneOf(&["APPEND", "ERROR"]),
+        "what such an INSERT does about new keys",
+    ),
     inert("partition_pruning_expand_threshold", "10", COUNT),
     inert("partitioned_hash_agg_rows_threshold", "1048576", COUNT),
     inert("partitioned_hash_join_rows_threshold", "1048576", COUNT),

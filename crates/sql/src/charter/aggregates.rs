@@ -15,8 +15,8 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Cast, Expr, GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Cast, Expr, GroupsAccumulator, Operator, ReversedUDAF,
+    SetMonotonicity, Signature, StatisticsArgs, Volatility,
 };
 use std::sync::Arc;
 

@@ -65,13 +65,7 @@ impl Shape {
     }
 
     /// As [`try_new`](Self::try_new); `partial`: rows that the table has keep the columns that are not named.
-    fn with(
-        definition: &Arc<TableSchema>,
-        columns: &[String],
-        now: &Now,
-        strict: bool,
-        partial: bool,
-    ) -> Result<Self> {
+    fn with(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool, partial: bool) -> Result<Self> {
         let mut sources: Vec<Option<Source>> = vec![None; definition.columns.len()];
         let mut wanted = 0;
         let mut next = || {
@@ -354,7 +348,10 @@ pub(in crate::statements) async fn insert(
     let partial = session.variables.flag("enable_unique_key_partial_update")
         && definition.model == Model::Unique
         && !insert.columns.is_empty()
-        && definition.columns.iter().any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
+        && definition
+            .columns
+            .iter()
+            .any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
     let shape = Shape::with(&definition, &insert.columns, &now, strict, partial)?;
     let source = prepare_values(&insert.source, &shape.targets(), &now)?;
     let names: Vec<String> = insert.partition.iter().map(|(name, _)| name.clone()).collect();
@@ -640,12 +637,8 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
                     again.rebase(&rowset, &load)?;
                     load.finish()
                 })?;
-                rowset = Rowset {
-                    replaces: rowset.replaces,
-                    label: rowset.label,
-                    reads: Some(again.reads()),
-                    ..rebased
-                };
+                rowset =
+                    Rowset { replaces: rowset.replaces, label: rowset.label, reads: Some(again.reads()), ..rebased };
             }
             Err(e) => return Err(e),
         }
