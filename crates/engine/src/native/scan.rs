@@ -16,9 +16,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
-};
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
@@ -33,7 +31,7 @@ use roaring::RoaringBitmap;
 use super::prune::{GroupPruner, Tablets};
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::error::{EngineError, Result};
-use crate::scan::{ScanFilter, accepts};
+use crate::scan::{ScanFilter, take_filters};
 
 /// A segment of the scan's snapshot.
 #[derive(Debug, Clone)]
@@ -333,21 +331,10 @@ impl ExecutionPlan for NativeScanExec {
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let stored = self.stored_columns();
-        let schema = self.schema();
         let mut predicates = self.predicates.clone();
-        let mut answers = Vec::with_capacity(child_pushdown_result.parent_filters.len());
-        for parent in child_pushdown_result.parent_filters {
-            // A limit counts rows after the filters known then; a filter that comes later would be counted wrongly.
-            if self.fetch.is_none() && accepts(&parent.filter, &schema, &stored) {
-                predicates.push(parent.filter);
-                answers.push(PushedDown::Yes);
-            } else {
-                answers.push(PushedDown::No);
-            }
-        }
-        let mut result = FilterPushdownPropagation::with_parent_pushdown_result(answers);
-        if predicates.len() > self.predicates.len() {
+        let (mut result, changed) =
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.stored_columns(), &mut predicates);
+        if changed {
             result = result.with_updated_node(Arc::new(self.with(predicates, self.fetch)) as _);
         }
         Ok(result)

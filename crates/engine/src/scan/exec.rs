@@ -15,9 +15,7 @@ use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
-};
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricValue, MetricsSet,
 };
@@ -28,7 +26,7 @@ use dipper_text::scan::{BadValue, FileInput, InvalidUtf8, Scan, ScanOptions, Sca
 use dipper_text::source::{Compression, FileSource};
 use futures::Stream;
 
-use super::filter::{ScanFilter, accepts};
+use super::filter::{ScanFilter, take_filters};
 use crate::error::EngineError;
 use crate::files::{FileEntry, cannot};
 
@@ -277,21 +275,10 @@ impl ExecutionPlan for TextScanExec {
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let file_columns = self.file_columns();
-        let schema = self.schema();
         let mut predicates = self.predicates.clone();
-        let mut answers = Vec::with_capacity(child_pushdown_result.parent_filters.len());
-        for parent in child_pushdown_result.parent_filters {
-            // A limit counts rows after the filters known then; a filter that comes later would be counted wrongly.
-            if self.fetch.is_none() && accepts(&parent.filter, &schema, &file_columns) {
-                predicates.push(parent.filter);
-                answers.push(PushedDown::Yes);
-            } else {
-                answers.push(PushedDown::No);
-            }
-        }
-        let mut result = FilterPushdownPropagation::with_parent_pushdown_result(answers);
-        if predicates.len() > self.predicates.len() {
+        let (mut result, changed) =
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.file_columns(), &mut predicates);
+        if changed {
             result = result.with_updated_node(Arc::new(self.with(predicates, self.fetch)) as _);
         }
         Ok(result)

@@ -11,6 +11,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPropagation, PushedDown};
 use dipper_text::scan::RowFilter;
 
 /// A conjunction of predicates over stored columns. Dynamic filters (a TopK's threshold, a join's key range) are
@@ -93,7 +95,7 @@ fn as_bools(value: &ArrayRef) -> datafusion::error::Result<BooleanArray> {
 }
 
 /// Whether the scan can evaluate the predicate: it uses only stored columns.
-pub(crate) fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
+fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_columns: &[Option<usize>]) -> bool {
     let columns = collect_columns(predicate);
     !columns.is_empty()
         && columns.iter().all(|c| {
@@ -101,4 +103,27 @@ pub(crate) fn accepts(predicate: &Arc<dyn PhysicalExpr>, output: &Schema, file_c
                 && output.field(c.index()).name() == c.name()
                 && file_columns[c.index()].is_some()
         })
+}
+
+/// What a scan answers to filters that are pushed down: it takes those over stored columns. `taken` are its own, to which
+/// they are added; true if there were any.
+pub(crate) fn take_filters(
+    pushed: ChildPushdownResult,
+    fetch: Option<usize>,
+    output: &Schema,
+    stored: &[Option<usize>],
+    taken: &mut Vec<Arc<dyn PhysicalExpr>>,
+) -> (FilterPushdownPropagation<Arc<dyn ExecutionPlan>>, bool) {
+    let before = taken.len();
+    let mut answers = Vec::with_capacity(pushed.parent_filters.len());
+    for parent in pushed.parent_filters {
+        // A limit counts rows after the filters known then; a filter that comes later would be counted wrongly.
+        if fetch.is_none() && accepts(&parent.filter, output, stored) {
+            taken.push(parent.filter);
+            answers.push(PushedDown::Yes);
+        } else {
+            answers.push(PushedDown::No);
+        }
+    }
+    (FilterPushdownPropagation::with_parent_pushdown_result(answers), taken.len() > before)
 }

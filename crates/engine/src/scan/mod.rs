@@ -5,4 +5,4 @@ mod filter;
 
 pub(crate) use exec::table_schema;
 pub use exec::{TextScanExec, TextScanFile, TextScanSpec};
-pub(crate) use filter::{ScanFilter, accepts};
+pub(crate) use filter::{ScanFilter, take_filters};
