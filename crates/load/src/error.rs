@@ -46,6 +46,19 @@ pub enum LoadError {
         /// The lowest number that waits for it.
         found: u64,
     },
+    /// AUTO PARTITION would make too many.
+    #[error(
+        "AUTO PARTITION: the table has {there} partitions and the rows need {more} more, expected {limit} in all at \
+         most; partition by a coarser unit, or by a column of fewer values"
+    )]
+    Partitions {
+        /// Partitions that are there.
+        there: usize,
+        /// Partitions that a batch lacks.
+        more: usize,
+        /// Most there may be.
+        limit: usize,
+    },
     /// Only some columns, where that cannot be.
     #[error("{0}")]
     Partial(String),

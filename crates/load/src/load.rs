@@ -130,6 +130,8 @@ pub struct Load {
 
 /// Most values of AUTO_INCREMENT that are reserved at a time.
 const RESERVED_MAX: u64 = 1 << 20;
+/// Partitions of a table up to which AUTO PARTITION makes new ones; that of Doris (`max_auto_partition_num`).
+const PARTITIONS_MAX: usize = 2000;
 
 impl Load {
     /// Begins a load. `runtime` runs the writing; the methods block and must not be called on its async threads.
@@ -338,6 +340,10 @@ impl Load {
         let missing = router.missing(batch, &routed)?;
         if missing.is_empty() {
             return Ok((router, routed));
+        }
+        let there = self.target.table.snapshot().partitions().count();
+        if there + missing.len() > PARTITIONS_MAX {
+            return Err(LoadError::Partitions { there, more: missing.len(), limit: PARTITIONS_MAX });
         }
         let buckets = match self.schema.buckets {
             Some(buckets) => buckets,

@@ -313,6 +313,32 @@ fn rows_without_partition_and_automatic_partitions() {
 }
 
 #[test]
+fn automatic_partitions_of_one_name_are_different_ones_up_to_a_limit() {
+    let mut schema = schema(Model::Duplicate, 1);
+    let by = PartitionBy { kind: PartitionKind::List, columns: vec![0, 2], auto: Some(AutoPartition::Value) };
+    schema.partition_by = Some(by);
+    let bench = Bench::new(schema.clone(), vec![]);
+    let load = bench.begin(LoadOptions::default());
+    let rows = [(1, None, Some(23), None), (12, None, Some(3), None), (1, None, Some(23), None)];
+    assert!(load.push(0, &[batch(&load, &rows)]).expect("taken").rejected.is_empty());
+    load.abort();
+    assert_eq!(bench.table.snapshot().partitions().count(), 2);
+
+    schema.partition_by.as_mut().expect("partitioned").columns = vec![1];
+    let bench = Bench::new(schema, vec![]);
+    for city in ["Beijing", "beijing", "BEIJING", "beijing"] {
+        let load = bench.begin(LoadOptions::default());
+        assert!(load.push(0, &[batch(&load, &[row(1, city)])]).expect("taken").rejected.is_empty(), "{city}");
+        load.abort();
+    }
+    assert_eq!(bench.table.snapshot().partitions().count(), 3);
+    let load = bench.begin(LoadOptions::default());
+    let many: Vec<_> = (0..1998).map(|i| row(1, &i.to_string())).collect();
+    let e = load.push(0, &[batch(&load, &many)]).expect_err("too many");
+    assert!(matches!(e, LoadError::Partitions { there: 3, more: 1998, limit: 2000 }), "{e}");
+}
+
+#[test]
 fn automatic_values_are_given_once() {
     let mut schema = schema(Model::Duplicate, 1);
     schema.columns[0].auto_increment = Some(100);

@@ -10,7 +10,7 @@ use chrono::NaiveDateTime;
 
 use super::dynamic::{Unit, date_text};
 use super::{RouteError, text_of};
-use crate::table::schema::{AutoPartition, Bounds, PartitionBy, TableSchema};
+use crate::table::schema::{AutoPartition, Bounds, PartitionBy, TableSchema, Values};
 use crate::types::SqlType;
 
 /// A partition that has to be made.
@@ -49,9 +49,10 @@ impl Auto {
         }
     }
 
-    /// The partitions for these values of the partition columns, each once, by name.
+    /// The partitions for these values of the partition columns, each once, by name. Lists of different values may have
+    /// the same name, (1, 23) and (12, 3): [`Table::ensure_partitions`](crate::table::Table) gives one of them another.
     pub(super) fn partitions(&self, columns: &[ArrayRef]) -> Result<Vec<NewPartition>, RouteError> {
-        let mut found: BTreeMap<String, NewPartition> = BTreeMap::new();
+        let mut found: BTreeMap<(String, Values), NewPartition> = BTreeMap::new();
         let rows = columns.first().map_or(0, |c| c.len());
         match self {
             Auto::Trunc(unit, data_type) => {
@@ -67,7 +68,7 @@ impl Auto {
                     let Some(upper) = unit.add(lower, 1) else { continue };
                     let value = |at| Some(vec![Some(date_text(at, data_type))]);
                     let bounds = Bounds::Range { lower: value(lower), upper: value(upper) };
-                    found.entry(name.clone()).or_insert(NewPartition { name, bounds });
+                    found.entry((name.clone(), Vec::new())).or_insert(NewPartition { name, bounds });
                 }
             }
             Auto::Value => {
@@ -87,8 +88,8 @@ impl Auto {
                         }
                         values.push(text);
                     }
-                    let bounds = Bounds::List(vec![values]);
-                    found.entry(name.clone()).or_insert(NewPartition { name, bounds });
+                    let bounds = Bounds::List(vec![values.clone()]);
+                    found.entry((name.clone(), values)).or_insert(NewPartition { name, bounds });
                 }
             }
         }

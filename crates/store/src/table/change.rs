@@ -169,6 +169,9 @@ pub enum TableChange {
         /// Those whose name or whose values are there already are left out instead of refused (IF NOT EXISTS, AUTO
         /// PARTITION).
         if_not_exists: bool,
+        /// One whose name a partition of other values has gets a free name, its own with its id (AUTO PARTITION).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        free_names: bool,
     },
     /// Drops partitions with their rows.
     DropPartitions {
@@ -282,7 +285,9 @@ impl crate::chain::State for TableState {
             }
             TableChange::Compact { inputs, outputs, deletes, at_ms } => self.compact(inputs, outputs, deletes, *at_ms),
             TableChange::Schema { expected, schema } => self.alter(*expected, schema),
-            TableChange::AddPartitions { partitions, if_not_exists } => self.add_partitions(partitions, *if_not_exists),
+            TableChange::AddPartitions { partitions, if_not_exists, free_names } => {
+                self.add_partitions(partitions, *if_not_exists, *free_names)
+            }
             TableChange::DropPartitions { partitions, at_ms } => {
                 self.check_partitions(partitions)?;
                 self.clear(|t| partitions.contains(&t.partition), *at_ms);
@@ -649,9 +654,22 @@ impl TableState {
         Ok(())
     }
 
-    fn add_partitions(&mut self, partitions: &[Partition], if_not_exists: bool) -> Result<bool, Refused> {
+    fn add_partitions(
+        &mut self,
+        partitions: &[Partition],
+        if_not_exists: bool,
+        free_names: bool,
+    ) -> Result<bool, Refused> {
         let mut changed = false;
         for p in partitions {
+            let mut p = p.clone();
+            if free_names && self.partition_by_name(&p.name).is_some_and(|o| o.bounds != p.bounds) {
+                p.name = format!("{}_{}", p.name, self.next_partition);
+                while self.partition_by_name(&p.name).is_some() {
+                    p.name.push('_');
+                }
+            }
+            let p = &p;
             match self.check_partition(p, None) {
                 Ok(()) => {}
                 Err(Refused::PartitionExists { .. } | Refused::PartitionsOverlap { .. }) if if_not_exists => {

@@ -355,12 +355,13 @@ impl Table {
     }
 
     /// Sees to it that there are partitions for values that a load brings (AUTO PARTITION), before it writes rows into
-    /// them. Their ids are in the state returned; those that are there already stay as they are.
+    /// them. Their ids are in the state returned; those that are there already stay as they are. One whose name a
+    /// partition of other values has gets another name.
     ///
     /// # Errors
     /// As of [`commit`](Self::commit).
     pub async fn ensure_partitions(&self, partitions: Vec<Partition>) -> Result<Arc<TableState>, TableError> {
-        self.commit(TableChange::AddPartitions { partitions, if_not_exists: true }).await
+        self.commit(TableChange::AddPartitions { partitions, if_not_exists: true, free_names: true }).await
     }
 
     /// Drops the table: aborts what is prepared, and refuses every later change. The catalog forgets it first. Its

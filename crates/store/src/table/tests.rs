@@ -180,6 +180,7 @@ async fn partitions_come_go_and_take_each_others_place() {
     let add = |name: &str, bounds: Bounds, temporary: bool, if_not_exists: bool| TableChange::AddPartitions {
         partitions: vec![Partition { temporary, ..partition(99, name, bounds) }],
         if_not_exists,
+        free_names: false,
     };
     let overlaps = t.commit(add("c", range(5, 15), false, false)).await;
     assert!(matches!(overlaps, Err(TableError::Refused(Refused::PartitionsOverlap { .. }))), "{overlaps:?}");
@@ -189,6 +190,8 @@ async fn partitions_come_go_and_take_each_others_place() {
     t.commit(add("other", range(0, 10), false, true)).await.unwrap();
     assert_eq!(t.version(), version, "the values are there");
     assert!(t.commit(add("other", range(0, 11), false, true)).await.is_err());
+    t.commit(add("a", range(20, 30), false, true)).await.unwrap();
+    assert_eq!(t.version(), version, "the name is there");
     t.publish(rowset(vec![object(t.begin(), 0, &[(0, 0, 5), (1, 1, 7)])])).await.unwrap();
     let state = t.commit(add("ta", range(0, 10), true, false)).await.unwrap();
     let temp = state.partition_by_name("TA").unwrap().id;

@@ -20,7 +20,7 @@ pub(super) fn change(state: &TableState, change: &TableChange) -> Result<Option<
             if partitions.is_empty() {
                 return Ok(None);
             }
-            Change::AddPartitions { partitions, if_not_exists }
+            Change::AddPartitions { partitions, if_not_exists, free_names: false }
         }
         TableChange::DropNamedPartition { temporary, if_exists, partition, .. } => {
             match (find(state, partition, *temporary), if_exists) {
