@@ -138,6 +138,20 @@ def curl_loads(s):
     assert s.count(t) == 4
 
 
+def sketches(s):
+    t = fresh(s, "t", """create table d.{} (k int, u bitmap bitmap_union, h hll hll_union) aggregate key(k)
+                         distributed by hash(k) buckets 1""")
+    more = {"columns": "k,x,u=to_bitmap(x),h=hll_hash(x)"}
+    # More loads than a table keeps apart.
+    for i in range(30):
+        status(s.load(t, f"1\t{i}\n1\t{i + 1}\n2\t7\n".encode(), more), "Success")
+    sets = f"select k, bitmap_count(u), bitmap_max(u), hll_cardinality(h) from d.{t} order by k"
+    for _ in range(20):
+        assert s.sql(sets) == [[1, 31, 30, 31], [2, 1, 7, 1]], s.sql(sets)
+        time.sleep(0.1)
+    status(s.load(t, b"1\t2\n", columns="k,u"), "Fail", "too many filtered rows")
+
+
 def expressions_and_where(s):
     t = fresh(s, "t")
     answer = s.load(t, b"1,ab,3\n2,cd,4\n", {"column_separator": ","}, columns="id,x,y,a=upper(x),b=y*2", where="id>1")
@@ -462,7 +476,7 @@ def local_infile(s):
     assert s.count(t) == before + 1
 
 
-CASES = [curl_loads, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
+CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
          refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line,
          local_infile]
 

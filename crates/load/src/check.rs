@@ -8,6 +8,7 @@ use arrow_array::types::{Decimal128Type, Decimal256Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, StringViewArray};
 use arrow_buffer::i256;
 use arrow_schema::{Schema, SchemaRef};
+use dipper_store::sketch::{HyperLogLog, bitmap_from_bytes};
 use dipper_store::table::schema::TableSchema;
 use dipper_store::types::SqlType;
 
@@ -26,6 +27,10 @@ enum Rule {
     /// In 256 bits.
     WideDecimal(u8),
     LargeInt,
+    /// HLL: a sketch.
+    Hll,
+    /// BITMAP: a set.
+    Bitmap,
 }
 
 #[derive(Debug)]
@@ -66,6 +71,8 @@ impl Checks {
                 SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
                 SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
                 SqlType::LargeInt => Rule::LargeInt,
+                SqlType::Hll => Rule::Hll,
+                SqlType::Bitmap => Rule::Bitmap,
                 _ => Rule::Any,
             },
         };
@@ -161,6 +168,16 @@ impl Checks {
                     }
                 }
             }
+            Rule::Hll => each(array, |row, bytes| {
+                if let Err(e) = HyperLogLog::from_bytes(bytes) {
+                    refuse(row, format!("{e}; make one with hll_hash() or hll_empty()"));
+                }
+            }),
+            Rule::Bitmap => each(array, |row, bytes| {
+                if let Err(e) = bitmap_from_bytes(bytes) {
+                    refuse(row, format!("{e}; make one with to_bitmap(), bitmap_hash() or bitmap_from_string()"));
+                }
+            }),
         }
         Arc::clone(array)
     }
@@ -182,6 +199,12 @@ impl Checks {
         }
         Arc::new(out.finish())
     }
+}
+
+/// Every value that is not NULL, with its row.
+fn each(array: &ArrayRef, mut f: impl FnMut(usize, &[u8])) {
+    let values = array.as_binary_view();
+    values.iter().enumerate().for_each(|(row, value)| value.into_iter().for_each(|v| f(row, v)));
 }
 
 /// Bytes of the longest value; views of NULLs count too, so it may be too large.

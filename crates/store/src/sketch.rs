@@ -25,7 +25,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use arrow_schema::DataType;
-use roaring::RoaringTreemap;
+/// A set of 64-bit integers, as in BITMAP values.
+pub use roaring::RoaringTreemap;
 use twox_hash::XxHash3_64;
 
 /// Precision of values of the SQL type HLL, as in Doris: 16,384 registers.
@@ -311,6 +312,14 @@ impl HyperLogLog {
             _ => return Err(bad("a form that goes with its precision", form.to_string())),
         }
         Ok(Self { precision, form: Form::Registers(registers) })
+    }
+
+    /// Bytes of memory behind the sketch.
+    pub fn memory(&self) -> usize {
+        match &self.form {
+            Form::Hashes(hashes) => hashes.capacity() * size_of::<u64>(),
+            Form::Registers(registers) => registers.capacity(),
+        }
     }
 
     fn registers_mut(&mut self) -> &mut Vec<u8> {

@@ -8,6 +8,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::functions_aggregate::expr_fn::{max, min, sum};
 use datafusion::functions_aggregate::first_last::last_value_udaf;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
+use dipper_sql::functions::{bitmap_union, hll_union};
 use dipper_store::table::schema::{Aggregate, TableColumn};
 
 use super::provider::{NativeProvider, SEGMENT_COLUMN};
@@ -43,9 +44,11 @@ fn aggregate(column: &TableColumn) -> Result<Expr> {
         Some(Aggregate::ReplaceIfNotNull) => {
             last_value_udaf().call(vec![value.clone()]).filter(value.is_not_null()).order_by(newest()).build()?
         }
-        other => {
-            let message = format!("column {}: aggregation {other:?} cannot be read yet", column.name);
-            return Err(EngineError::new(ErrorKind::Unsupported, message));
+        Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
+        Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),
+        None => {
+            let message = format!("column {} of an AGGREGATE table has no aggregation", column.name);
+            return Err(EngineError::new(ErrorKind::Internal, message));
         }
     };
     Ok(merged.alias(&column.name))

@@ -13,7 +13,7 @@ use super::args::Args;
 use super::func::{Def, MANY, Ret, def};
 
 /// Doris' seed of MurmurHash3.
-const MURMUR_SEED: i64 = 104_729;
+pub const MURMUR_SEED: i64 = 104_729;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[

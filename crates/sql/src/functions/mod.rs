@@ -8,7 +8,8 @@
 //! - a result without a finite value is NULL (Doris would show `inf` or `nan`);
 //! - TIME values are text `[-]HH:MM:SS[.ffffff]`;
 //! - text is UTF-8: functions that would give other bytes (UNHEX, CHAR, FROM_BASE64) give NULL instead;
-//! - UNIX_TIMESTAMP has no fraction.
+//! - UNIX_TIMESTAMP has no fraction;
+//! - HLL and BITMAP values are shown as their bytes (`dipper_store::sketch`), not as NULL.
 
 mod aggregate;
 pub mod args;
@@ -25,6 +26,8 @@ mod math;
 mod regex;
 mod rewrite;
 mod search;
+mod sketch;
+mod sketch_aggregate;
 mod string;
 mod url;
 
@@ -35,6 +38,7 @@ use datafusion::execution::FunctionRegistry;
 
 pub use information::SessionInfo;
 pub use rewrite::{rewrite_call, rewrite_calls};
+pub use sketch_aggregate::{bitmap_union, hll_union};
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
@@ -51,6 +55,7 @@ fn defs() -> Vec<func::Def> {
         regex::DEFS,
         array::DEFS,
         information::DEFS,
+        sketch::DEFS,
     ] {
         all.extend_from_slice(family);
     }
@@ -82,5 +87,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
         let function = registry.udf(name)?.as_ref().clone().with_aliases(aliases.iter().copied());
         registry.register_udf(Arc::new(function))?;
     }
-    aggregate::register(registry)
+    aggregate::register(registry)?;
+    sketch_aggregate::register(registry)
 }

@@ -267,7 +267,9 @@ pub(super) fn definition(
     Ok((definition, partitions))
 }
 
+/// HLL and BITMAP columns hold no NULL, whatever is written: as in Doris an empty set is their default.
 pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
+    let is_set = matches!(c.data_type, SqlType::Hll | SqlType::Bitmap);
     TableColumn {
         id,
         name: c.name.clone(),
@@ -276,9 +278,12 @@ pub(super) fn column(c: &ColumnDef, id: u32) -> TableColumn {
             SqlType::Varchar(None) => SqlType::Varchar(Some(65533)),
             other => other.clone(),
         },
-        nullable: !c.not_null,
+        nullable: !c.not_null && !is_set,
         aggregate: c.aggregate,
-        default: c.default.clone(),
+        default: match &c.default {
+            None | Some(DefaultValue::Literal(None)) if is_set => Some(DefaultValue::Empty),
+            default => default.clone(),
+        },
         auto_increment: c.auto_increment,
         on_update: c.on_update,
         comment: c.comment.clone(),

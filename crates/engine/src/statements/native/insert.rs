@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{RecordBatchOptions, new_null_array};
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use chrono::Offset;
@@ -199,7 +199,7 @@ pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<Sc
             typed(ScalarValue::Date32(i32::try_from(now.micros.div_euclid(86_400_000_000)).ok()))?
         }
         Some(DefaultValue::Empty) => match column.data_type {
-            SqlType::Hll => ScalarValue::BinaryView(Some(sketch::HyperLogLog::new(14).to_bytes())),
+            SqlType::Hll => ScalarValue::BinaryView(Some(sketch::HyperLogLog::new(sketch::HLL_PRECISION).to_bytes())),
             _ => ScalarValue::BinaryView(Some(sketch::bitmap_to_bytes(&RoaringTreemap::new()))),
         },
     }))
@@ -209,11 +209,8 @@ pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<Sc
 fn literal(value: &ScalarValue) -> Result<ast::Expr> {
     let value = match value {
         v if v.is_null() => ast::Value::Null,
-        v @ (ScalarValue::BinaryView(_) | ScalarValue::Binary(_)) => {
-            return Err(EngineError::unsupported(format!(
-                "DEFAULT of a {} column in VALUES; leave the column out",
-                v.data_type()
-            )));
+        ScalarValue::BinaryView(Some(bytes)) => {
+            ast::Value::HexStringLiteral(bytes.iter().map(|b| format!("{b:02x}")).collect())
         }
         v => {
             let text = v
@@ -254,7 +251,11 @@ fn prepare_values(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Re
             }
         }
     }
-    for at in 0..targets.len() {
+    for (at, target) in targets.iter().enumerate() {
+        // Sets and other bytes are no text.
+        if target.data_type.to_arrow() == DataType::BinaryView {
+            continue;
+        }
         let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
         let first = kinds.next();
         if first.is_some() && kinds.all(|k| Some(k) == first && k != Kind::Other) {

@@ -1,7 +1,9 @@
 //! What Doris demands of a table's definition, with its messages where they are known.
 
 use dipper_sql::statement::aggregate_name;
-use dipper_store::table::schema::{Aggregate, Distribution, Model, PartitionKind, TableColumn, TableSchema};
+use dipper_store::table::schema::{
+    Aggregate, DefaultValue, Distribution, Model, PartitionKind, TableColumn, TableSchema,
+};
 use dipper_store::types::SqlType;
 
 use crate::error::{EngineError, ErrorKind, Result};
@@ -119,6 +121,19 @@ fn values(schema: &TableSchema) -> Result<()> {
         }
     }
     for column in &schema.columns {
+        let is_set = matches!(column.data_type, SqlType::Hll | SqlType::Bitmap);
+        if is_set != (column.default == Some(DefaultValue::Empty)) {
+            return invalid(match is_set {
+                true => format!(
+                    "column {}: the default of type {} is HLL_EMPTY or BITMAP_EMPTY and no other",
+                    column.name, column.data_type
+                ),
+                false => format!(
+                    "column {}: HLL_EMPTY and BITMAP_EMPTY are no defaults of type {}",
+                    column.name, column.data_type
+                ),
+            });
+        }
         if column.auto_increment.is_some() {
             if !matches!(column.data_type, SqlType::BigInt | SqlType::Int) {
                 return invalid(format!("the auto increment must be BIGINT or INT type: column {}", column.name));
@@ -176,13 +191,8 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
             SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Hll | SqlType::Bitmap | SqlType::Json
         ),
         Aggregate::Replace | Aggregate::ReplaceIfNotNull => !matches!(t, SqlType::Hll | SqlType::Bitmap),
-        Aggregate::HllUnion | Aggregate::BitmapUnion => {
-            return Err(EngineError::unsupported(format!(
-                "column {}: {} is not supported yet",
-                column.name,
-                aggregate_name(aggregate)
-            )));
-        }
+        Aggregate::HllUnion => matches!(t, SqlType::Hll),
+        Aggregate::BitmapUnion => matches!(t, SqlType::Bitmap),
     };
     if fits {
         return Ok(());

@@ -1,0 +1,296 @@
+//! Functions of HLL and BITMAP values, which are the bytes of `dipper_store::sketch`.
+//!
+//! What NULL gives is Doris's: functions that make or count sets take it for the empty set, so that they fill columns
+//! that cannot be NULL; BITMAP_OR leaves it out; all others give NULL.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BinaryViewArray, BooleanArray, Int64Array, ListBuilder, StringViewArray};
+use arrow::datatypes::{DataType, UInt64Type};
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::logical_expr::ReturnFieldArgs;
+use dipper_store::sketch::{
+    HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes, hash_bytes,
+};
+
+use super::args::{Args, Col, lenient_cast};
+use super::func::{Def, MANY, Ret, def};
+use super::hash::{MURMUR_SEED, murmur3_32};
+
+const SET: Ret = Ret::By(|_: &ReturnFieldArgs| Ok(DataType::BinaryView));
+const INTEGERS: Ret = Ret::By(|_: &ReturnFieldArgs| Ok(DataType::new_list(DataType::Int64, true)));
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("hll_empty", &[], (0, 0), SET, |a| made(a, |_| Some(hll_of(None)))),
+    def("hll_hash", &[], (1, 1), SET, |a| {
+        let s = a.text(0)?;
+        made(a, |i| Some(hll_of(s.at(i).map(str::as_bytes))))
+    }),
+    def("hll_cardinality", &[], (1, 1), Ret::Int, |a| {
+        let sketches = sets(a, 0)?;
+        let count = |bytes| HyperLogLog::from_bytes(bytes).map(|h| h.estimate() as i64).map_err(external);
+        ints(a, |i| sketches.at(i).map_or(Ok(0), count).map(Some))
+    }),
+    def("bitmap_empty", &[], (0, 0), SET, |a| made(a, |_| Some(RoaringTreemap::new()))),
+    def("to_bitmap", &[], (1, 1), SET, to_bitmap),
+    def("bitmap_hash", &[], (1, 1), SET, |a| {
+        let s = a.text(0)?;
+        made(a, |i| {
+            let hash = s.at(i).map(|s| murmur3_32(s.as_bytes(), MURMUR_SEED as u32)).map(u64::from);
+            Some(RoaringTreemap::from_iter(hash))
+        })
+    }),
+    def("bitmap_from_string", &[], (1, 1), SET, |a| {
+        let s = a.text(0)?;
+        made(a, |i| from_string(s.at(i)?))
+    }),
+    def("bitmap_from_array", &[], (1, 1), SET, from_array),
+    def("bitmap_to_string", &[], (1, 1), Ret::Text, to_string),
+    def("bitmap_to_array", &[], (1, 1), INTEGERS, to_array),
+    def("bitmap_count", &[], (1, 1), Ret::Int, |a| {
+        let maps = Maps::of(a, 0)?;
+        ints(a, |i| Ok(Some(maps.at(i)?.map_or(0, |m| m.len() as i64))))
+    }),
+    def("bitmap_min", &[], (1, 1), Ret::Int, |a| one(a, RoaringTreemap::min)),
+    def("bitmap_max", &[], (1, 1), Ret::Int, |a| one(a, RoaringTreemap::max)),
+    def("bitmap_contains", &[], (2, 2), Ret::Bool, |a| {
+        let (maps, members) = (Maps::of(a, 0)?, unsigned(a, 1)?);
+        bools(a, |i| match (maps.at(i)?, members.at(i)) {
+            (Some(map), Some(member)) => Ok(Some(member.is_some_and(|m| map.contains(m)))),
+            _ => Ok(None),
+        })
+    }),
+    def("bitmap_has_any", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| !x.is_disjoint(y))),
+    def("bitmap_has_all", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| y.is_subset(x))),
+    def("bitmap_and", &[], (2, MANY), SET, |a| combined(a, AND)),
+    def("bitmap_or", &[], (2, MANY), SET, |a| combined(a, OR)),
+    def("bitmap_xor", &[], (2, MANY), SET, |a| combined(a, XOR)),
+    def("bitmap_not", &["bitmap_and_not", "bitmap_andnot"], (2, 2), SET, |a| combined(a, NOT)),
+    def("bitmap_and_count", &[], (2, MANY), Ret::Int, |a| counted(a, AND)),
+    def("bitmap_or_count", &[], (2, MANY), Ret::Int, |a| counted(a, OR)),
+    def("bitmap_xor_count", &[], (2, MANY), Ret::Int, |a| counted(a, XOR)),
+    def("bitmap_and_not_count", &["bitmap_andnot_count"], (2, 2), Ret::Int, |a| counted(a, NOT)),
+];
+
+/// A sketch or set that becomes bytes.
+trait Bytes {
+    fn bytes(self) -> Vec<u8>;
+}
+
+impl Bytes for HyperLogLog {
+    fn bytes(self) -> Vec<u8> {
+        self.to_bytes()
+    }
+}
+
+impl Bytes for RoaringTreemap {
+    fn bytes(self) -> Vec<u8> {
+        bitmap_to_bytes(&self)
+    }
+}
+
+fn external(e: SketchError) -> DataFusionError {
+    DataFusionError::External(Box::new(e))
+}
+
+fn made<S: Bytes>(a: &Args, mut f: impl FnMut(usize) -> Option<S>) -> Result<ArrayRef> {
+    Ok(Arc::new((0..a.rows).map(|i| f(i).map(Bytes::bytes)).collect::<BinaryViewArray>()))
+}
+
+fn ints(a: &Args, f: impl FnMut(usize) -> Result<Option<i64>>) -> Result<ArrayRef> {
+    Ok(Arc::new((0..a.rows).map(f).collect::<Result<Int64Array>>()?))
+}
+
+fn bools(a: &Args, f: impl FnMut(usize) -> Result<Option<bool>>) -> Result<ArrayRef> {
+    Ok(Arc::new((0..a.rows).map(f).collect::<Result<BooleanArray>>()?))
+}
+
+/// Bytes in argument `k`; numbers and text are no sets.
+fn sets(a: &Args, k: usize) -> Result<Col<BinaryViewArray>> {
+    let raw = a.raw(k);
+    check_set(a.name, raw.array.data_type())?;
+    Ok(Col { array: lenient_cast(&raw.array, &DataType::BinaryView)?.as_binary_view().clone(), one: raw.one })
+}
+
+/// The type is one of bytes, or that of a bare NULL.
+pub fn check_set(name: &str, data_type: &DataType) -> Result<()> {
+    if data_type.is_binary() || data_type.is_null() {
+        return Ok(());
+    }
+    exec_err!(
+        "{name}: expected an HLL or BITMAP value, found {data_type}; make one with hll_hash(), to_bitmap(), bitmap_hash() or bitmap_from_string()"
+    )
+}
+
+/// A column of bitmaps. A constant is read once.
+struct Maps {
+    values: Col<BinaryViewArray>,
+    constant: Option<RoaringTreemap>,
+}
+
+impl Maps {
+    fn of(a: &Args, k: usize) -> Result<Self> {
+        let values = sets(a, k)?;
+        let constant = match values.one {
+            true => values.at(0).map(bitmap_from_bytes).transpose().map_err(external)?,
+            false => None,
+        };
+        Ok(Maps { values, constant })
+    }
+
+    fn at(&self, i: usize) -> Result<Option<Cow<'_, RoaringTreemap>>> {
+        if self.values.one {
+            return Ok(self.constant.as_ref().map(Cow::Borrowed));
+        }
+        self.values.at(i).map(|bytes| bitmap_from_bytes(bytes).map(Cow::Owned)).transpose().map_err(external)
+    }
+}
+
+/// The sketch of one value, or of none.
+fn hll_of(value: Option<&[u8]>) -> HyperLogLog {
+    let mut sketch = HyperLogLog::new(HLL_PRECISION);
+    value.into_iter().for_each(|v| sketch.add(hash_bytes(v)));
+    sketch
+}
+
+/// Argument `k` as numbers from 0 to 2^64 - 1: NULL is None, what is no such number Some(None).
+fn unsigned(a: &Args, k: usize) -> Result<Unsigned> {
+    let raw = a.raw(k);
+    Ok(match raw.array.data_type() {
+        DataType::UInt64 => {
+            let values = raw.array.as_primitive::<UInt64Type>();
+            Unsigned { values: values.iter().map(|v| v.map(Some)).collect(), one: raw.one }
+        }
+        t if t.is_integer() => {
+            let values = a.int(k)?;
+            Unsigned { values: values.array.iter().map(|v| v.map(|v| u64::try_from(v).ok())).collect(), one: raw.one }
+        }
+        _ => {
+            let values = a.text(k)?;
+            Unsigned { values: values.array.iter().map(|v| v.map(|v| v.trim().parse().ok())).collect(), one: raw.one }
+        }
+    })
+}
+
+struct Unsigned {
+    values: Vec<Option<Option<u64>>>,
+    one: bool,
+}
+
+impl Unsigned {
+    fn at(&self, i: usize) -> Option<Option<u64>> {
+        self.values[if self.one { 0 } else { i }]
+    }
+}
+
+/// TO_BITMAP: the set of one number. NULL and what is no number from 0 to 2^64 - 1 give the empty set.
+fn to_bitmap(a: &Args) -> Result<ArrayRef> {
+    let members = unsigned(a, 0)?;
+    made(a, |i| Some(RoaringTreemap::from_iter(members.at(i).flatten())))
+}
+
+/// Numbers with commas between them, blanks around them; None if one is no number from 0 to 2^64 - 1.
+fn from_string(s: &str) -> Option<RoaringTreemap> {
+    s.split(',').filter(|part| !part.is_empty()).map(|part| part.trim().parse::<u64>().ok()).collect()
+}
+
+/// BITMAP_FROM_ARRAY: NULL if a member is negative; members that are NULL do not count.
+fn from_array(a: &Args) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    if raw.array.data_type().is_null() {
+        return Ok(a.nulls());
+    }
+    let Some(lists) = raw.array.as_list_opt::<i32>() else {
+        return exec_err!("{}: expected an array of integers, found {}", a.name, raw.array.data_type());
+    };
+    let lists = Col { array: lists.clone(), one: raw.one };
+    let sets = (0..a.rows).map(|i| {
+        let Some(list) = lists.at(i) else { return Ok(None) };
+        let members = super::args::to_int(a.name, &list)?;
+        let set: Option<RoaringTreemap> = members.iter().flatten().map(|v| u64::try_from(v).ok()).collect();
+        Ok(set.map(Bytes::bytes))
+    });
+    Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
+}
+
+fn to_string(a: &Args) -> Result<ArrayRef> {
+    let maps = Maps::of(a, 0)?;
+    let text = |i| {
+        let Some(map) = maps.at(i)? else { return Ok(None) };
+        let mut out = String::new();
+        for member in map.iter() {
+            let _ = write!(out, "{}{member}", if out.is_empty() { "" } else { "," });
+        }
+        Ok(Some(out))
+    };
+    Ok(Arc::new((0..a.rows).map(text).collect::<Result<StringViewArray>>()?))
+}
+
+/// BITMAP_TO_ARRAY: an array of BIGINT; members of 2^63 and more show as negative numbers, as in Doris.
+fn to_array(a: &Args) -> Result<ArrayRef> {
+    let maps = Maps::of(a, 0)?;
+    let mut lists = ListBuilder::new(Int64Array::builder(a.rows));
+    for i in 0..a.rows {
+        lists.append_option(maps.at(i)?.map(|map| map.iter().map(|m| Some(m as i64)).collect::<Vec<_>>()));
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// A member of a set, as BIGINT.
+fn one(a: &Args, f: impl Fn(&RoaringTreemap) -> Option<u64>) -> Result<ArrayRef> {
+    let maps = Maps::of(a, 0)?;
+    ints(a, |i| Ok(maps.at(i)?.and_then(|m| f(&m)).map(|member| member as i64)))
+}
+
+fn both(a: &Args, f: impl Fn(&RoaringTreemap, &RoaringTreemap) -> bool) -> Result<ArrayRef> {
+    let (x, y) = (Maps::of(a, 0)?, Maps::of(a, 1)?);
+    bools(a, |i| Ok(x.at(i)?.zip(y.at(i)?).map(|(x, y)| f(&x, &y))))
+}
+
+/// How two sets become one.
+#[derive(Clone, Copy)]
+struct Operation {
+    apply: fn(&mut RoaringTreemap, &RoaringTreemap),
+    /// NULL is left out; else it makes the result NULL.
+    skips_null: bool,
+}
+
+const AND: Operation = Operation { apply: |x, y| *x &= y, skips_null: false };
+const OR: Operation = Operation { apply: |x, y| *x |= y, skips_null: true };
+const XOR: Operation = Operation { apply: |x, y| *x ^= y, skips_null: false };
+const NOT: Operation = Operation { apply: |x, y| *x -= y, skips_null: false };
+
+impl Operation {
+    /// Row `i` of all arguments.
+    fn of(self, columns: &[Maps], i: usize) -> Result<Option<RoaringTreemap>> {
+        let mut result: Option<RoaringTreemap> = None;
+        for column in columns {
+            match (column.at(i)?, &mut result) {
+                (None, _) if self.skips_null => {}
+                (None, _) => return Ok(None),
+                (Some(map), None) => result = Some(map.into_owned()),
+                (Some(map), Some(result)) => (self.apply)(result, &map),
+            }
+        }
+        Ok(result)
+    }
+}
+
+fn columns(a: &Args) -> Result<Vec<Maps>> {
+    (0..a.len()).map(|k| Maps::of(a, k)).collect()
+}
+
+fn combined(a: &Args, operation: Operation) -> Result<ArrayRef> {
+    let columns = columns(a)?;
+    let sets = (0..a.rows).map(|i| Ok(operation.of(&columns, i)?.map(Bytes::bytes)));
+    Ok(Arc::new(sets.collect::<Result<BinaryViewArray>>()?))
+}
+
+/// Members of the combined set; 0 where that is NULL.
+fn counted(a: &Args, operation: Operation) -> Result<ArrayRef> {
+    let columns = columns(a)?;
+    ints(a, |i| Ok(Some(operation.of(&columns, i)?.map_or(0, |set| set.len() as i64))))
+}

@@ -1,0 +1,229 @@
+//! Aggregates over HLL and BITMAP values: unions, intersections and how many members they have.
+//!
+//! Rows that are NULL do not count; without rows the result is the empty set, or 0.
+
+use std::hash::Hash;
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use dipper_store::sketch::{
+    HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
+};
+
+use super::args::to_int;
+use super::sketch::check_set;
+
+/// HLL_UNION: the sketch of all members of sketches.
+pub fn hll_union() -> Arc<AggregateUDF> {
+    static FUNCTION: LazyLock<Arc<AggregateUDF>> =
+        LazyLock::new(|| udaf("hll_union", &["hll_raw_agg"], Work::HllUnion, false));
+    Arc::clone(&FUNCTION)
+}
+
+/// BITMAP_UNION: the set of all members of sets.
+pub fn bitmap_union() -> Arc<AggregateUDF> {
+    static FUNCTION: LazyLock<Arc<AggregateUDF>> =
+        LazyLock::new(|| udaf("bitmap_union", &[], Work::BitmapUnion, false));
+    Arc::clone(&FUNCTION)
+}
+
+/// Registers the aggregates of this file.
+///
+/// # Errors
+/// Those of the registry, if it refuses functions.
+pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    let all = [
+        hll_union(),
+        udaf("hll_union_agg", &[], Work::HllUnion, true),
+        bitmap_union(),
+        udaf("bitmap_union_count", &[], Work::BitmapUnion, true),
+        udaf("bitmap_intersect", &[], Work::BitmapIntersect, false),
+        udaf("bitmap_union_int", &[], Work::Integers, true),
+    ];
+    for function in all {
+        registry.register_udaf(function)?;
+    }
+    Ok(())
+}
+
+/// What is done with the argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Work {
+    HllUnion,
+    BitmapUnion,
+    BitmapIntersect,
+    /// Integers become members of a set.
+    Integers,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SketchAggregate {
+    name: &'static str,
+    aliases: Vec<String>,
+    work: Work,
+    /// The result is the number of members, not the set.
+    counts: bool,
+    signature: Signature,
+}
+
+fn udaf(name: &'static str, aliases: &[&str], work: Work, counts: bool) -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::new_from_impl(SketchAggregate {
+        name,
+        aliases: aliases.iter().map(|a| (*a).to_owned()).collect(),
+        work,
+        counts,
+        signature: Signature::user_defined(Volatility::Immutable),
+    }))
+}
+
+impl AggregateUDFImpl for SketchAggregate {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [argument] = arg_types else {
+            return plan_err!("{} takes one argument, found {}", self.name, arg_types.len());
+        };
+        if self.work == Work::Integers {
+            return match argument.is_integer() || argument.is_null() {
+                true => Ok(vec![DataType::Int64]),
+                false => plan_err!("{}: expected an integer, found {argument}", self.name),
+            };
+        }
+        check_set(self.name, argument)?;
+        Ok(vec![DataType::BinaryView])
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(if self.counts { DataType::Int64 } else { DataType::BinaryView })
+    }
+
+    fn default_value(&self, _: &DataType) -> Result<ScalarValue> {
+        State::new(self.work, self.counts).evaluate()
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        Ok(vec![Arc::new(Field::new(format!("{}[set]", args.name), DataType::BinaryView, true))])
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(State::new(self.work, self.counts)))
+    }
+}
+
+#[derive(Debug)]
+enum Set {
+    Hll(HyperLogLog),
+    Union(RoaringTreemap),
+    /// None until a first set is there.
+    Intersection(Option<RoaringTreemap>),
+}
+
+#[derive(Debug)]
+struct State {
+    set: Set,
+    integers: bool,
+    counts: bool,
+}
+
+fn external(e: SketchError) -> DataFusionError {
+    DataFusionError::External(Box::new(e))
+}
+
+impl State {
+    fn new(work: Work, counts: bool) -> Self {
+        let set = match work {
+            Work::HllUnion => Set::Hll(HyperLogLog::new(HLL_PRECISION)),
+            Work::BitmapUnion | Work::Integers => Set::Union(RoaringTreemap::new()),
+            Work::BitmapIntersect => Set::Intersection(None),
+        };
+        State { set, integers: work == Work::Integers, counts }
+    }
+
+    fn merge(&mut self, values: &ArrayRef) -> Result<(), SketchError> {
+        for bytes in values.as_binary_view().iter().flatten() {
+            match &mut self.set {
+                Set::Hll(sketch) => sketch.union(&HyperLogLog::from_bytes(bytes)?),
+                Set::Union(set) => *set |= bitmap_from_bytes(bytes)?,
+                Set::Intersection(Some(set)) => *set &= bitmap_from_bytes(bytes)?,
+                Set::Intersection(first) => *first = Some(bitmap_from_bytes(bytes)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// NULL for an intersection of nothing.
+    fn bytes(&mut self) -> ScalarValue {
+        let bytes = match &mut self.set {
+            Set::Hll(sketch) => Some(sketch.to_bytes()),
+            Set::Union(set) | Set::Intersection(Some(set)) => {
+                set.optimize();
+                Some(bitmap_to_bytes(set))
+            }
+            Set::Intersection(None) => None,
+        };
+        ScalarValue::BinaryView(bytes)
+    }
+
+    fn count(&self) -> u64 {
+        match &self.set {
+            Set::Hll(sketch) => sketch.estimate(),
+            Set::Union(set) => set.len(),
+            Set::Intersection(set) => set.as_ref().map_or(0, RoaringTreemap::len),
+        }
+    }
+}
+
+impl Accumulator for State {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        match &mut self.set {
+            Set::Union(set) if self.integers => {
+                // Negative numbers are members above 2^63, so that they count too.
+                set.extend(to_int("bitmap_union_int", &columns[0])?.iter().flatten().map(|v| v as u64));
+                Ok(())
+            }
+            _ => self.merge(&columns[0]).map_err(external),
+        }
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.merge(&states[0]).map_err(external)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.bytes()])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        if self.counts {
+            return Ok(ScalarValue::Int64(Some(self.count() as i64)));
+        }
+        Ok(match self.bytes() {
+            ScalarValue::BinaryView(None) => ScalarValue::BinaryView(Some(bitmap_to_bytes(&RoaringTreemap::new()))),
+            set => set,
+        })
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>()
+            + match &self.set {
+                Set::Hll(sketch) => sketch.memory(),
+                Set::Union(set) | Set::Intersection(Some(set)) => set.serialized_size(),
+                Set::Intersection(None) => 0,
+            }
+    }
+}
