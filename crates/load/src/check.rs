@@ -20,8 +20,10 @@ enum Rule {
     Any,
     /// CHAR(n), VARCHAR(n): at most n bytes. Where loads are not strict, longer ones are first cut to n characters.
     Length(usize),
-    /// STRING, JSON, BINARY: at most so many bytes.
+    /// STRING, BINARY: at most so many bytes.
     Bytes(usize),
+    /// JSON: a document of at most so many bytes. Where loads are not strict, other text is NULL.
+    Json(usize),
     /// DECIMAL(p, s) in 128 bits: below 10^p.
     Decimal(u8),
     /// In 256 bits.
@@ -65,9 +67,8 @@ impl Checks {
             rule: match &c.data_type {
                 SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => Rule::Length(*n as usize),
                 SqlType::Char(None) => Rule::Length(1),
-                SqlType::Varchar(None) | SqlType::String | SqlType::Json | SqlType::Binary => {
-                    Rule::Bytes(string_bytes_max)
-                }
+                SqlType::Varchar(None) | SqlType::String | SqlType::Binary => Rule::Bytes(string_bytes_max),
+                SqlType::Json => Rule::Json(string_bytes_max),
                 SqlType::Decimal(p, _) if *p <= 38 => Rule::Decimal(*p),
                 SqlType::Decimal(p, _) => Rule::WideDecimal(*p),
                 SqlType::LargeInt => Rule::LargeInt,
@@ -138,6 +139,27 @@ impl Checks {
                             refuse(row, too_long(shown, max, len));
                         }
                     }
+                }
+            }
+            Rule::Json(max) => {
+                let values = array.as_string_view();
+                let mut bad = Vec::new();
+                for (row, value) in values.iter().enumerate() {
+                    let Some(value) = value else { continue };
+                    match serde_json::from_str::<serde::de::IgnoredAny>(value) {
+                        _ if value.len() > max => refuse(row, too_long(cut(value), max, value.len())),
+                        Ok(_) => {}
+                        Err(e) if self.strict || !column.nullable => {
+                            refuse(row, format!("[{}] is no JSON document: {e}", cut(value)));
+                        }
+                        Err(_) => bad.push(row),
+                    }
+                }
+                if !bad.is_empty() {
+                    let mut nulls: Vec<bool> = (0..array.len()).map(|row| array.is_valid(row)).collect();
+                    bad.into_iter().for_each(|row| nulls[row] = false);
+                    let (views, buffers, _) = values.clone().into_parts();
+                    return Arc::new(StringViewArray::new(views, buffers, Some(nulls.into())));
                 }
             }
             Rule::Decimal(p) => {

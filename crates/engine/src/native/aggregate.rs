@@ -5,9 +5,10 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::datasource::provider_as_source;
-use datafusion::functions_aggregate::expr_fn::{max, min, sum};
+use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::functions_aggregate::first_last::last_value_udaf;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
+use dipper_sql::charter::aggregates::sum;
 use dipper_sql::functions::{bitmap_union, hll_union};
 use dipper_store::table::schema::{Aggregate, TableColumn};
 
@@ -37,7 +38,7 @@ fn aggregate(column: &TableColumn) -> Result<Expr> {
     let value = ident(&column.name);
     let newest = || vec![col(SEGMENT_COLUMN).sort(true, true)];
     let merged = match column.aggregate {
-        Some(Aggregate::Sum) => sum(value),
+        Some(Aggregate::Sum) => sum().call(vec![value]),
         Some(Aggregate::Min) => min(value),
         Some(Aggregate::Max) => max(value),
         Some(Aggregate::Replace) => last_value_udaf().call(vec![value]).order_by(newest()).build()?,

@@ -7,7 +7,8 @@
 //! | floats, text | DOUBLE | DOUBLE |
 //! | BOOLEAN | BIGINT | DOUBLE |
 //!
-//! (`Sum.java`, `Avg.java` of Doris's planner.) The work is DataFusion's own; only types change.
+//! (`Sum.java`, `Avg.java` of Doris's planner.) The work is DataFusion's own; only types change, and a sum of integers
+//! that leaves BIGINT is an error.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
+use super::checked_sum::{self, CheckedSum};
 use super::operators::Class;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +67,13 @@ fn one_cast(expr: &Expr) -> Expr {
     expr.clone()
 }
 
+impl Typed {
+    /// Whether DataFusion's own sum would wrap. Each value of a DISTINCT counts once: that is its own accumulator.
+    fn is_checked(&self, args: &AccumulatorArgs) -> bool {
+        self.kind == Kind::Sum && !args.is_distinct && checked_sum::is_checked(args.return_field.data_type())
+    }
+}
+
 impl AggregateUDFImpl for Typed {
     fn name(&self) -> &str {
         self.inner.name()
@@ -107,6 +116,9 @@ impl AggregateUDFImpl for Typed {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.is_checked(&args) {
+            return Ok(Box::new(CheckedSum::new(args.return_field.data_type().clone())));
+        }
         self.inner.accumulator(args)
     }
 
@@ -119,10 +131,16 @@ impl AggregateUDFImpl for Typed {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        if self.is_checked(&args) {
+            return checked_sum::groups(args.return_field.data_type());
+        }
         self.inner.create_groups_accumulator(args)
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.is_checked(&args) {
+            return self.accumulator(args);
+        }
         self.inner.create_sliding_accumulator(args)
     }
 

@@ -294,10 +294,13 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let classes: Vec<Class> = types.iter().flatten().map(Class::of).collect();
     let differ =
         |c: &Class| *c != Class::Null && *c != Class::Other && (c.is_number() != class.is_number() || *c != class);
+    // DataFusion would make decimals of doubles, which not every double is.
+    let has = |wanted: fn(&Class) -> bool| wanted(&class) || classes.iter().any(wanted);
+    let mixed = has(|c| *c == Class::Float) && has(|c| matches!(c, Class::Decimal(..)));
     if types.len() != classes.len()
         || class == Class::Other
         || !classes.iter().any(differ)
-        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number()
+        || classes.iter().all(|c| c.is_number() || *c == Class::Null) && class.is_number() && !mixed
     {
         return Ok(Transformed::no(rebuilt(expr, list, negated)));
     }

@@ -45,6 +45,10 @@ pub(super) fn sides(
         (Class::Text, Class::Boolean) => (text_boolean(left, schema), right),
         (Class::Boolean, c) if c.is_number() => boolean_number(left, right, schema),
         (c, Class::Boolean) if c.is_number() => swap(boolean_number(right, left, schema)),
+        // A double can be larger than every decimal.
+        (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => {
+            (cast_to(left, DataType::Float64, schema), cast_to(right, DataType::Float64, schema))
+        }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
         (Class::Date, Class::DateTime) => (cast_to(left, DATETIME, schema), right),

@@ -16,6 +16,7 @@
 pub mod aggregates;
 pub mod casts;
 pub mod checked;
+mod checked_sum;
 mod compare;
 pub mod datetime;
 pub mod interval;

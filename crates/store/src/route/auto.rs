@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use chrono::NaiveDateTime;
+use chrono::{Datelike, NaiveDateTime};
 
 use super::dynamic::{Unit, date_text};
 use super::{RouteError, text_of};
@@ -64,10 +64,13 @@ impl Auto {
                         continue;
                     }
                     last = Some(lower);
-                    let name = lower.format("p%Y%m%d%H%M%S").to_string();
-                    let Some(upper) = unit.add(lower, 1) else { continue };
-                    let value = |at| Some(vec![Some(date_text(at, data_type))]);
-                    let bounds = Bounds::Range { lower: value(lower), upper: value(upper) };
+                    let name = lower.format("p%Y%m%d%H%M%S").to_string().replace(['-', '+'], "_");
+                    // The first and the last range reach beyond the years that a DATE can have: they have no bound there.
+                    let value = |at: NaiveDateTime| {
+                        (0..=9999).contains(&at.year()).then(|| vec![Some(date_text(at, data_type))])
+                    };
+                    let upper = unit.add(lower, 1).and_then(value);
+                    let bounds = Bounds::Range { lower: value(lower), upper };
                     found.entry((name.clone(), Vec::new())).or_insert(NewPartition { name, bounds });
                 }
             }

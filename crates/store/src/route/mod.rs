@@ -29,7 +29,7 @@ use crate::types::SqlType;
 
 pub use auto::NewPartition;
 pub use prune::{Buckets, Constraint};
-pub use validate::{less_than, validate, validate_all};
+pub use validate::{canonical, less_than, validate, validate_all};
 pub use values::{literal, text_of};
 
 /// Why rows cannot be routed, or partitions are refused.

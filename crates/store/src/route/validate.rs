@@ -1,12 +1,15 @@
 //! Are these partitions possible in this table?
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_row::RowConverter;
 
-use super::{RouteError, bounds_kind, converters, literal};
+use super::{RouteError, bounds_kind, converters, literal, text_of};
+use crate::table::order::{compare_values, overlap};
 use crate::table::schema::{Bounds, Partition, PartitionBy, PartitionKind, TableSchema, Values};
+use crate::types::SqlType;
 
 /// The bytes of a tuple of partition values, possibly shorter than the partition columns.
 fn tuple(schema: &TableSchema, by: &PartitionBy, partition: &str, values: &Values) -> Result<Vec<u8>, RouteError> {
@@ -78,7 +81,7 @@ pub(super) fn list(schema: &TableSchema, by: &PartitionBy, partition: &Partition
     Ok(all)
 }
 
-/// Whether a new partition can stand beside those that are there. A temporary one is compared with temporary ones only.
+/// Whether a new partition, its bounds in [`canonical`] spelling, can stand beside those that are there. A temporary one is compared with temporary ones only.
 ///
 /// # Errors
 /// What is wrong with it: its name, its bounds, or another partition that holds some of its values.
@@ -104,16 +107,7 @@ pub fn validate(schema: &TableSchema, existing: &[Arc<Partition>], new: &Partiti
         };
     };
     match by.kind {
-        PartitionKind::Range => {
-            let (low, high) = range(schema, by, new)?;
-            for other in others {
-                let (other_low, other_high) = range(schema, by, other)?;
-                let begins_before_end = |low: &Vec<u8>, high: &Option<Vec<u8>>| high.as_ref().is_none_or(|h| low < h);
-                if begins_before_end(&low, &other_high) && begins_before_end(&other_low, &high) {
-                    return Err(overlaps(other));
-                }
-            }
-        }
+        PartitionKind::Range => drop(range(schema, by, new)?),
         PartitionKind::List => {
             let tuples = list(schema, by, new)?;
             let mut seen = HashSet::new();
@@ -121,14 +115,42 @@ pub fn validate(schema: &TableSchema, existing: &[Arc<Partition>], new: &Partiti
                 let reason = "expected at least one value, each once".to_string();
                 return Err(RouteError::Bounds { partition: new.name.clone(), reason });
             }
-            for other in others {
-                if list(schema, by, other)?.iter().any(|t| seen.contains(t)) {
-                    return Err(overlaps(other));
-                }
-            }
+        }
+    }
+    let types = types(schema, by)?;
+    for other in others {
+        // What is there was checked when it came.
+        if overlap(&types, &new.bounds, &other.bounds) != Some(false) {
+            return Err(overlaps(other));
         }
     }
     Ok(())
+}
+
+fn types<'a>(schema: &'a TableSchema, by: &PartitionBy) -> Result<Vec<&'a SqlType>, RouteError> {
+    let column = |id: &_| schema.position(*id).ok_or(RouteError::NoColumn(*id));
+    by.columns.iter().map(|id| Ok(&schema.columns[column(id)?].data_type)).collect()
+}
+
+/// The bounds with each value in the one spelling by which texts can be compared: `2024-02-01` for `20240201`, `7` for
+/// `007`. Partitions are kept with such bounds only.
+///
+/// # Errors
+/// Values that are not of the partition columns' types.
+pub fn canonical(schema: &TableSchema, partition: &str, bounds: Bounds) -> Result<Bounds, RouteError> {
+    let Some(by) = &schema.partition_by else { return Ok(bounds) };
+    let tuple = |values: Values| -> Result<Values, RouteError> {
+        tuple(schema, by, partition, &values)?;
+        let types = types(schema, by)?;
+        types.iter().zip(values).map(|(t, v)| text_of(&literal(t, v.as_deref())?, 0)).collect()
+    };
+    Ok(match bounds {
+        Bounds::All => Bounds::All,
+        Bounds::Range { lower, upper } => {
+            Bounds::Range { lower: lower.map(tuple).transpose()?, upper: upper.map(tuple).transpose()? }
+        }
+        Bounds::List(list) => Bounds::List(list.into_iter().map(tuple).collect::<Result<_, _>>()?),
+    })
 }
 
 /// Whether the partitions of a new table can stand beside each other.
@@ -156,17 +178,17 @@ pub fn less_than(
         let reason = "VALUES LESS THAN needs a table that is partitioned by RANGE".to_string();
         return Err(RouteError::Bounds { partition: name.into(), reason });
     };
-    let limit = upper.as_ref().map(|u| tuple(schema, by, name, u)).transpose()?;
-    let mut lower: Option<(Vec<u8>, &Values)> = None;
+    let Bounds::Range { upper, .. } = canonical(schema, name, Bounds::Range { lower: None, upper })? else {
+        return Ok(Bounds::All);
+    };
+    let types = types(schema, by)?;
+    let mut lower: Option<&Values> = None;
     for other in existing.iter().filter(|p| !p.temporary) {
-        let (Bounds::Range { upper: Some(values), .. }, (_, Some(end))) = (&other.bounds, range(schema, by, other)?)
-        else {
-            continue;
-        };
-        let below = limit.as_ref().is_none_or(|l| end < *l);
-        if below && lower.as_ref().is_none_or(|(l, _)| end > *l) {
-            lower = Some((end, values));
+        let Bounds::Range { upper: Some(end), .. } = &other.bounds else { continue };
+        let below = upper.as_ref().is_none_or(|u| compare_values(&types, end, u) == Some(Ordering::Less));
+        if below && lower.is_none_or(|l| compare_values(&types, end, l) == Some(Ordering::Greater)) {
+            lower = Some(end);
         }
     }
-    Ok(Bounds::Range { lower: lower.map(|(_, values)| values.clone()), upper })
+    Ok(Bounds::Range { lower: lower.cloned(), upper })
 }

@@ -483,10 +483,16 @@ impl TableState {
         found.map_or(Ok(()), |found| Err(Refused::Moved { base, found }))
     }
 
-    /// Every old row that was read is there, alive, and was there when it was read.
+    /// Every old row that was read is there, alive, and was there when it was read; or its successor has lost to it, by a
+    /// smaller sequence value.
     fn check_reads(&self, rowset: &Rowset, reads: &Reads, deletes: &Deletes) -> Result<(), Refused> {
         let mut found = 0;
-        for (id, rows) in deletes.iter().filter(|(id, _)| id.object.txn != rowset.txn) {
+        let mut lost = 0;
+        for (id, rows) in deletes.iter() {
+            if id.object.txn == rowset.txn {
+                lost += rows.0.len();
+                continue;
+            }
             let Some(item) = self.segments.get(*id) else { continue };
             let alive = match &item.deleted {
                 Some(dead) => rows.0.len() - rows.0.intersection_len(dead),
@@ -497,7 +503,11 @@ impl TableState {
             }
             found += alive;
         }
-        if found == reads.rows { Ok(()) } else { Err(Refused::RowsChanged { expected: reads.rows, found }) }
+        let lost = if self.schema().sequence.is_some() { lost } else { 0 };
+        match found <= reads.rows && reads.rows <= found + lost {
+            true => Ok(()),
+            false => Err(Refused::RowsChanged { expected: reads.rows, found }),
+        }
     }
 
     /// Sets bits; the number of rows that were alive before. A segment without living rows stays: its keys still decide

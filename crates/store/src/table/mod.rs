@@ -12,7 +12,7 @@ mod change;
 pub mod data;
 mod error;
 mod handle;
-mod order;
+pub(crate) mod order;
 pub mod schema;
 mod segments;
 mod state;

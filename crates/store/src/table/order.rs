@@ -57,7 +57,7 @@ fn compare_decimals(a: &str, b: &str) -> Option<Ordering> {
 }
 
 /// Compares two tuples of partition values; a missing value is below everything, then comes NULL.
-fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Option<Ordering> {
+pub(crate) fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Option<Ordering> {
     for (i, data_type) in types.iter().enumerate() {
         let order = match (a.get(i), b.get(i)) {
             (None, None) => Ordering::Equal,
@@ -76,7 +76,7 @@ fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Option<Ordering
 }
 
 /// Whether some value belongs to both; `None` if a bound is no value of its column.
-pub(super) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool> {
+pub(crate) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool> {
     Some(match (a, b) {
         (Bounds::All, _) | (_, Bounds::All) => true,
         (Bounds::Range { lower: al, upper: au }, Bounds::Range { lower: bl, upper: bu }) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{NaiveDate, NaiveDateTime};
 use dipper_sql::statement::{PartitionClause, PartitionDef, PartitionItem, PartitionValue, PartitionValues};
 use dipper_store::route::dynamic::{Unit, interval};
-use dipper_store::route::{NewPartition, less_than, validate_all};
+use dipper_store::route::{NewPartition, canonical, less_than, validate_all};
 use dipper_store::table::schema::{Bounds, Partition, PartitionId, PartitionKind, TableSchema, Values};
 use dipper_store::types::SqlType;
 
@@ -29,6 +29,11 @@ pub(super) fn initial(definition: &TableSchema, clause: &PartitionClause) -> Res
         let next = made.len() as PartitionId;
         let new = from_item(definition, &made, item, next, None, false)?;
         made.extend(new.into_iter().map(Arc::new));
+        if made.len() > PARTITIONS_MAX {
+            return Err(EngineError::invalid(format!(
+                "the statement makes more than {PARTITIONS_MAX} partitions; use larger ones, or AUTO PARTITION"
+            )));
+        }
     }
     validate_all(definition, &made)?;
     Ok(made.iter().map(|p| p.as_ref().clone()).collect())
@@ -86,9 +91,11 @@ fn one(
             less_than(definition, existing, &def.name, bound(values))?
         }
         (PartitionValues::Range { lower, upper }, PartitionKind::Range) => {
-            Bounds::Range { lower: bound(lower), upper: bound(upper) }
+            canonical(definition, &def.name, Bounds::Range { lower: bound(lower), upper: bound(upper) })?
         }
-        (PartitionValues::In(list), PartitionKind::List) => Bounds::List(list.clone()),
+        (PartitionValues::In(list), PartitionKind::List) => {
+            canonical(definition, &def.name, Bounds::List(list.clone()))?
+        }
         (PartitionValues::Rest, PartitionKind::List) => {
             return Err(EngineError::unsupported(format!(
                 "partition {}: a LIST partition without VALUES IN; name the values",
