@@ -121,6 +121,23 @@ def go_client():
     return [binary]
 
 
+def php_client():
+    if shutil.which("php") is None or "mysqli" not in run(["php", "-m"]):
+        apt("php-cli", "php-mysql")
+    need("php", "php-cli", "php-mysql")
+    return ["php", HERE / "php" / "client.php"]
+
+
+def sqlx_client():
+    # A workspace of its own: sqlx would change the features of what dipper is built from.
+    if shutil.which("cargo") is None:
+        raise Missing("cargo is not installed")
+    target = CACHE / "sqlx"
+    environment = dict(os.environ, CARGO_TARGET_DIR=str(target))
+    run(["cargo", "build", "--locked"], cwd=HERE / "sqlx", env=environment)
+    return [target / "debug" / "dipper-client-test"]
+
+
 CLIENTS = {
     "mariadb": mariadb_cli,
     "pymysql": lambda: python_client("pymysql"),
@@ -130,6 +147,8 @@ CLIENTS = {
     "connector-j": java_client,
     "mysql2": node_client,
     "go": go_client,
+    "php": php_client,
+    "sqlx": sqlx_client,
 }
 
 
@@ -182,8 +201,13 @@ def test(name, host, port, tls):
     except (Missing, subprocess.TimeoutExpired) as error:
         print(f"{name}: FAIL install: {error}")
         return 0, 1
+    # Each client makes its own table to look rows up in.
+    database = f"clients_{name.replace('-', '_')}"
+    lookup = (HERE / "lookup.sql").read_text(encoding="utf-8").replace("{database}", database)
     environment = dict(
         os.environ,
+        DIPPER_LOOKUP_SQL=lookup,
+        DIPPER_LOOKUP_TABLE=f"{database}.lookup",
         DIPPER_HOST=host,
         DIPPER_PORT=str(port),
         DIPPER_TYPES_SQL=(HERE / "types.sql").read_text(encoding="utf-8").strip(),

@@ -77,6 +77,95 @@ func types(rows *sql.Rows, err error) error {
 	return errors.Join(equal(found, expected), rows.Err())
 }
 
+// lookups makes a table with rows of every type, and reads them by key.
+func lookups() {
+	db, err := open("root", "parseTime=true")
+	if err != nil {
+		check("look-ups: open", func() error { return err })
+		return
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	table := os.Getenv("DIPPER_LOOKUP_TABLE")
+	check("set-up of a table", func() error {
+		for _, text := range strings.Split(os.Getenv("DIPPER_LOOKUP_SQL"), ";\n") {
+			if strings.TrimSpace(text) == "" {
+				continue
+			}
+			if _, err := db.Exec(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check("key look-ups", func() error {
+		statement, err := db.Prepare("select * from " + table + " where id = ?")
+		if err != nil {
+			return err
+		}
+		defer statement.Close()
+		for round := 0; round < 3; round++ {
+			var id, big int64
+			var boolean bool
+			var tiny int8
+			var small int16
+			var number int32
+			var large, decimal, char, varchar, text string
+			var float float32
+			var double float64
+			var date, datetime, micros time.Time
+			err := statement.QueryRow(1).Scan(&id, &boolean, &tiny, &small, &number, &big, &large, &float, &double, &decimal,
+				&date, &datetime, &micros, &char, &varchar, &text)
+			found := fmt.Sprint(id, boolean, tiny, small, number, big, large, float, double, decimal, date.Format(time.DateOnly),
+				datetime.Format(time.DateTime), micros.Format(time.RFC3339Nano), char, varchar, text)
+			expected := fmt.Sprint(1, true, -128, 32767, -2147483648, int64(9223372036854775807),
+				"170141183460469231731687303715884105727", 1.5, -2.25, "-1234567890123456.7891", "2020-01-31",
+				"2020-01-31 01:02:03", "2020-01-31T01:02:03.5Z", "abc", "it's ä", "ä漢😀")
+			if err := errors.Join(err, equal(found, expected)); err != nil {
+				return err
+			}
+			values := make([]any, 16)
+			into := make([]any, len(values))
+			for at := range values {
+				into[at] = &values[at]
+			}
+			if err := statement.QueryRow(2).Scan(into...); err != nil {
+				return err
+			}
+			if err := equal(fmt.Sprint(values), fmt.Sprint(append([]any{2}, make([]any, 15)...))); err != nil {
+				return err
+			}
+			if err := statement.QueryRow(3).Scan(into...); !errors.Is(err, sql.ErrNoRows) {
+				return fmt.Errorf("expected no row, found %v", err)
+			}
+		}
+		return nil
+	})
+	check("changes between look-ups", func() error {
+		read, err := db.Prepare("select t_int, t_varchar from " + table + " where id = ?")
+		if err != nil {
+			return err
+		}
+		defer read.Close()
+		for round := 0; round < 2; round++ {
+			var number sql.NullInt32
+			var text sql.NullString
+			_, inserted := db.Exec("insert into "+table+" (id, t_int, t_varchar) values (?, ?, ?)", 7, round, nil)
+			first := errors.Join(inserted, read.QueryRow(7).Scan(&number, &text), equal(number.Int32, round), equal(text.Valid, false))
+			_, updated := db.Exec("update "+table+" set t_int = ? where id = ?", 10+round, 7)
+			second := errors.Join(updated, read.QueryRow(7).Scan(&number, &text), equal(number.Int32, 10+round))
+			_, deleted := db.Exec("delete from "+table+" where id = ?", 7)
+			if err := errors.Join(first, second, deleted); err != nil {
+				return err
+			}
+			if err := read.QueryRow(7).Scan(&number, &text); !errors.Is(err, sql.ErrNoRows) {
+				return fmt.Errorf("expected no row, found %v", err)
+			}
+		}
+		return nil
+	})
+}
+
 func common(name, options string) {
 	db, err := open("root", "parseTime=true&"+options)
 	if err != nil {
@@ -140,6 +229,7 @@ func main() {
 	if os.Getenv("DIPPER_TLS") == "1" {
 		common("TLS", "tls=skip-verify")
 	}
+	lookups()
 	check("wrong password", func() error {
 		db, err := open("root:wrong", "")
 		if err != nil {

@@ -12,6 +12,7 @@ import java.util.Objects;
 /** Connector/J, with the ways of its URL: text and server-side prepared statements, cursors, compression. */
 public class Client {
     static final String TYPES = System.getenv("DIPPER_TYPES_SQL");
+    static final String TABLE = System.getenv("DIPPER_LOOKUP_TABLE");
     static int failed = 0;
 
     interface Check {
@@ -60,6 +61,80 @@ public class Client {
         equal(rows.next(), false);
     }
 
+    static void setUp() throws SQLException {
+        try (Connection connection = connect(""); Statement statement = connection.createStatement()) {
+            for (String sql : System.getenv("DIPPER_LOOKUP_SQL").split(";\n")) {
+                if (!sql.isBlank()) {
+                    statement.execute(sql);
+                }
+            }
+        }
+    }
+
+    static void lookups(Connection connection) throws SQLException {
+        for (int round = 0; round < 3; round += 1) {
+            try (PreparedStatement statement = connection.prepareStatement("select * from " + TABLE + " where id = ?")) {
+                statement.setLong(1, 1);
+                ResultSet rows = statement.executeQuery();
+                equal(rows.next(), true);
+                equal(rows.getLong("id"), 1L);
+                equal(rows.getObject("t_boolean"), true);
+                equal(rows.getByte("t_tinyint"), Byte.MIN_VALUE);
+                equal(rows.getShort("t_smallint"), Short.MAX_VALUE);
+                equal(rows.getObject("t_int"), Integer.MIN_VALUE);
+                equal(rows.getObject("t_bigint"), Long.MAX_VALUE);
+                equal(rows.getString("t_largeint"), "170141183460469231731687303715884105727");
+                equal(rows.getFloat("t_float"), 1.5f);
+                equal(rows.getDouble("t_double"), -2.25);
+                equal(rows.getBigDecimal("t_decimal"), new BigDecimal("-1234567890123456.7891"));
+                equal(rows.getDate("t_date"), Date.valueOf("2020-01-31"));
+                equal(rows.getObject("t_datetime", LocalDateTime.class), LocalDateTime.of(2020, 1, 31, 1, 2, 3));
+                equal(rows.getObject("t_micros", LocalDateTime.class), LocalDateTime.of(2020, 1, 31, 1, 2, 3, 500_000_000));
+                equal(rows.getString("t_char"), "abc");
+                equal(rows.getString("t_varchar"), "it's ä");
+                equal(rows.getObject("t_string"), "ä漢😀");
+                equal(rows.next(), false);
+                statement.setLong(1, 2);
+                rows = statement.executeQuery();
+                equal(rows.next(), true);
+                for (int at = 2; at <= rows.getMetaData().getColumnCount(); at += 1) {
+                    equal(rows.getObject(at), null);
+                }
+                equal(rows.next(), false);
+                statement.setLong(1, 3);
+                equal(statement.executeQuery().next(), false);
+            }
+        }
+    }
+
+    static void changes(Connection connection) throws SQLException {
+        try (PreparedStatement read = connection.prepareStatement("select t_int, t_varchar from " + TABLE + " where id = ?");
+            PreparedStatement insert = connection.prepareStatement("insert into " + TABLE + " (id, t_int, t_varchar) values (?, ?, ?)");
+            PreparedStatement update = connection.prepareStatement("update " + TABLE + " set t_int = ? where id = ?");
+            PreparedStatement delete = connection.prepareStatement("delete from " + TABLE + " where id = ?")) {
+            read.setInt(1, 7);
+            for (int round = 0; round < 2; round += 1) {
+                insert.setInt(1, 7);
+                insert.setInt(2, round);
+                insert.setNull(3, java.sql.Types.VARCHAR);
+                equal(insert.executeUpdate(), 1);
+                ResultSet rows = read.executeQuery();
+                equal(rows.next(), true);
+                equal(rows.getInt(1), round);
+                equal(rows.getString(2), null);
+                update.setInt(1, 10 + round);
+                update.setInt(2, 7);
+                update.executeUpdate();
+                rows = read.executeQuery();
+                equal(rows.next(), true);
+                equal(rows.getInt(1), 10 + round);
+                delete.setInt(1, 7);
+                delete.executeUpdate();
+                equal(read.executeQuery().next(), false);
+            }
+        }
+    }
+
     static void refused(int code, String state, Check check) throws Exception {
         try {
             check.run();
@@ -105,6 +180,8 @@ public class Client {
                     equal(rows.getString(2), "x");
                 }
             });
+            check(name + ": key look-ups", () -> lookups(connection));
+            check(name + ": changes between look-ups", () -> changes(connection));
             check(name + ": rows and no rows", () -> {
                 String three = "select 1 union all select 2 union all select 3 order by 1";
                 for (String sql : new String[] {three, "select 1 where 1 = 0"}) {
@@ -145,6 +222,7 @@ public class Client {
 
     public static void main(String[] arguments) throws Exception {
         System.setOut(new java.io.PrintStream(System.out, true, "UTF-8"));
+        check("set-up of a table", Client::setUp);
         common("text", "");
         common("server prepared", "useServerPrepStmts=true&cachePrepStmts=true");
         common("cursor", "useServerPrepStmts=true&useCursorFetch=true&defaultFetchSize=2");

@@ -28,6 +28,25 @@ const expected = {
   t_array: '[1, 2]',
   t_null: null,
 };
+const table = process.env.DIPPER_LOOKUP_TABLE;
+const lookup = {
+  id: 1,
+  t_boolean: 1,
+  t_tinyint: -128,
+  t_smallint: 32767,
+  t_int: -2147483648,
+  t_bigint: '9223372036854775807',
+  t_largeint: '170141183460469231731687303715884105727',
+  t_float: 1.5,
+  t_double: -2.25,
+  t_decimal: '-1234567890123456.7891',
+  t_date: '2020-01-31',
+  t_datetime: '2020-01-31 01:02:03',
+  t_micros: '2020-01-31 01:02:03.500000',
+  t_char: 'abc',
+  t_varchar: "it's ä",
+  t_string: 'ä漢😀',
+};
 let failed = 0;
 
 async function check(name, run) {
@@ -70,6 +89,35 @@ async function main() {
     }
     const [rows] = await connection.execute({ sql: 'select ?, ?', rowsAsArray: true }, [null, 'x']);
     assert.deepStrictEqual(rows[0], [null, 'x']);
+  });
+  await check('set-up of a table', async () => {
+    for (const sql of process.env.DIPPER_LOOKUP_SQL.split(';\n')) {
+      if (sql.trim()) await connection.query(sql);
+    }
+  });
+  for (const [way, ask] of [['text', 'query'], ['prepared', 'execute']]) {
+    await check(`key look-ups, ${way}`, () =>
+      withConnection({ supportBigNumbers: true }, async (client) => {
+        for (let round = 0; round < 3; round += 1) {
+          const found = async (id) => (await client[ask](`select * from ${table} where id = ?`, [id]))[0].map((row) => ({ ...row }));
+          const [row] = await found(1);
+          assert.deepStrictEqual({ ...row, t_micros: row.t_micros.padEnd(26, '0') }, lookup);
+          const nulls = Object.fromEntries(Object.keys(lookup).map((name) => [name, name === 'id' ? 2 : null]));
+          assert.deepStrictEqual(await found(2), [nulls]);
+          assert.deepStrictEqual(await found(3), []);
+        }
+      }));
+  }
+  await check('changes between look-ups', async () => {
+    const read = async () => (await connection.execute({ sql: `select t_int, t_varchar from ${table} where id = ?`, rowsAsArray: true }, [7]))[0];
+    for (const round of [1, 2]) {
+      await connection.execute(`insert into ${table} (id, t_int, t_varchar) values (?, ?, ?)`, [7, round, null]);
+      assert.deepStrictEqual(await read(), [[round, null]]);
+      await connection.execute(`update ${table} set t_int = ? where id = ?`, [10 + round, 7]);
+      assert.deepStrictEqual(await read(), [[10 + round, null]]);
+      await connection.execute(`delete from ${table} where id = ?`, [7]);
+      assert.deepStrictEqual(await read(), []);
+    }
   });
   await check('error', async () => {
     const wrong = { code: 'ER_NO_SUCH_TABLE', errno: 1146, sqlState: '42S02' };

@@ -3,7 +3,7 @@
 import datetime
 
 import mysql.connector
-from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TYPES_SQL, all_types, check, done, equal, refused
+from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TYPES_SQL, all_types, check, done, equal, lookups, refused
 
 
 def connect(pure, **options):
@@ -40,6 +40,11 @@ def run(pure):
             prepared.execute("select ?, ?", (None, when))
             nothing, found = prepared.fetchone()
             equal((nothing, str(found)), (None, str(when)))
+
+    @check(f"{kind}: prepared key look-ups")
+    def key_lookups():
+        with connection.cursor(prepared=True) as prepared:
+            lookups(prepared, cursor)
 
     @check(f"{kind}: error")
     def error():

@@ -1,7 +1,7 @@
 """mysqlclient: MariaDB's C library."""
 
 import MySQLdb
-from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TYPES_SQL, all_types, check, done, equal, refused
+from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TYPES_SQL, all_types, check, done, equal, lookups, refused
 
 
 def connect(**options):
@@ -24,6 +24,11 @@ def parameters():
     cursor.execute("select %s + 1, %s", (41, "it's \\ \"quoted\""))
     number, text = cursor.fetchone()
     equal((int(number), text), (42, "it's \\ \"quoted\""))
+
+
+@check("key look-ups")
+def key_lookups():
+    lookups(cursor)
 
 
 @check("error")

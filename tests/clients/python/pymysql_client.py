@@ -1,7 +1,7 @@
 """PyMySQL: the protocol in plain Python."""
 
 import pymysql
-from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TLS, TYPES_SQL, all_types, check, done, equal, refused
+from checks import ACCESS_DENIED, HOST, NAMES, NO_SUCH_TABLE, PORT, TLS, TYPES_SQL, all_types, check, done, equal, lookups, refused
 from pymysql.constants import CLIENT
 
 
@@ -25,6 +25,11 @@ def parameters():
     cursor.execute("select %s + 1, %s", (41, "it's \\ \"quoted\""))
     number, text = cursor.fetchone()
     equal((int(number), text), (42, "it's \\ \"quoted\""))
+
+
+@check("key look-ups")
+def key_lookups():
+    lookups(cursor)
 
 
 @check("error")
