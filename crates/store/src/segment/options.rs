@@ -44,6 +44,10 @@ const DISTINCT_STRINGS: f64 = 0.35;
 const DISTINCT_NUMBERS: f64 = 0.10;
 /// A codec must save this share of a sample's bytes.
 const CODEC_GAIN: f64 = 0.20;
+/// The same for floating-point numbers, which a codec makes slower to read by more.
+const CODEC_GAIN_NUMBERS: f64 = 0.35;
+/// Integers are written as differences if that saves this share of a sample's bytes.
+const DELTA_GAIN: f64 = 0.40;
 /// Bytes of a sample that are packed to see what a codec saves.
 const CODEC_SAMPLE_BYTES: usize = 256 * 1024;
 
@@ -262,6 +266,16 @@ impl WriteOptions {
         Plan { columns, properties: Arc::new(properties.build()) }
     }
 
+    /// Whether the codec saves that share of these bytes.
+    fn gains(&self, raw: &[u8], share: f64) -> bool {
+        let packed = match self.codec {
+            Codec::None => raw.len(),
+            Codec::Lz4 => lz4_flex::block::compress(raw).len(),
+            Codec::Zstd => zstd::bulk::compress(raw, 1).map_or(raw.len(), |p| p.len()),
+        };
+        (packed as f64) < raw.len() as f64 * (1.0 - share)
+    }
+
     fn plan_column(&self, array: &ArrayRef) -> ColumnPlan {
         let rows = array.len() - array.null_count();
         let few = |distinct: usize, share: f64| rows > 0 && distinct as f64 <= rows as f64 * share;
@@ -283,21 +297,26 @@ impl WriteOptions {
                 if few(seen.len(), DISTINCT_STRINGS) && bytes <= PAGE_BYTES {
                     return ColumnPlan::Dictionary;
                 }
-                let packed = match self.codec {
-                    Codec::None => raw.len(),
-                    Codec::Lz4 => lz4_flex::block::compress(&raw).len(),
-                    Codec::Zstd => zstd::bulk::compress(&raw, 1).map_or(raw.len(), |p| p.len()),
-                };
-                ColumnPlan::Plain { codec: (packed as f64) < raw.len() as f64 * (1.0 - CODEC_GAIN) }
+                ColumnPlan::Plain { codec: self.gains(&raw, CODEC_GAIN) }
+            }
+            DataType::Float32 | DataType::Float64 => {
+                let values = array.to_data().buffers()[0].clone();
+                let raw = &values[..values.len().min(CODEC_SAMPLE_BYTES)];
+                ColumnPlan::Plain { codec: self.gains(raw, CODEC_GAIN_NUMBERS) }
             }
             DataType::Timestamp(..) | DataType::Time64(_) => ColumnPlan::Delta,
             t if is_integer(t) => {
-                let values = cast(array, &DataType::Int64).ok();
-                let distinct =
-                    values.map(|v| v.as_primitive::<Int64Type>().iter().flatten().collect::<HashSet<_>>().len());
-                match distinct {
-                    Some(d) if few(d, DISTINCT_NUMBERS) => ColumnPlan::Dictionary,
-                    _ => ColumnPlan::Plain { codec: false },
+                let Ok(values) = cast(array, &DataType::Int64) else { return ColumnPlan::Plain { codec: false } };
+                let values: Vec<i64> = values.as_primitive::<Int64Type>().iter().flatten().collect();
+                if few(values.iter().collect::<HashSet<_>>().len(), DISTINCT_NUMBERS) {
+                    return ColumnPlan::Dictionary;
+                }
+                let bytes = t.primitive_width().unwrap_or(8).max(4);
+                let mut written = Vec::new();
+                encode::put_delta(&mut written, values.iter().copied(), bytes == 4);
+                match (written.len() as f64) < (values.len() * bytes) as f64 * (1.0 - DELTA_GAIN) {
+                    true => ColumnPlan::Delta,
+                    false => ColumnPlan::Plain { codec: false },
                 }
             }
             _ => ColumnPlan::Plain { codec: false },

@@ -107,7 +107,7 @@ const BLOCK: usize = 128;
 const MINIBLOCKS: usize = 4;
 
 /// Appends integers in DELTA_BINARY_PACKED. Differences wrap in the width of the physical type, as readers undo them.
-pub(super) fn put_delta(out: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>, is_32: bool) {
+pub(in crate::segment) fn put_delta(out: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>, is_32: bool) {
     put_var(out, BLOCK as u64);
     put_var(out, MINIBLOCKS as u64);
     put_var(out, values.len() as u64);

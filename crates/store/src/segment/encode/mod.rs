@@ -21,6 +21,7 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
+pub(super) use self::bits::put_delta;
 use self::bits::put_zigzag;
 use super::options::ColumnPlan;
 use super::{Codec, Result, SegmentError};

@@ -171,7 +171,8 @@ fn numbers<T: Number>(
         ColumnPlan::Delta => Encoding::DELTA_BINARY_PACKED,
         _ => Encoding::PLAIN,
     };
-    let mut sink = PageSink::new(column, before, out, packed, encoding, false);
+    let compress = encoding == Encoding::PLAIN && column.plan == (ColumnPlan::Plain { codec: true });
+    let mut sink = PageSink::new(column, before, out, packed, encoding, compress);
     if coded {
         page.clear();
         dictionary.iter().for_each(|bits| page.extend_from_slice(&bits.to_le_bytes()[..bytes]));
