@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, cast_to};
-use super::{compare, text};
+use super::{compare, mixed, text};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -207,7 +207,7 @@ fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 /// Which half of the work a [`CharterRule`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Before type coercion: IN lists and LIKE, which no planner hook sees.
+    /// Before type coercion: IN lists, LIKE, and values of one column, which no planner hook sees.
     BeforeCoercion,
     /// After it: casts.
     AfterCoercion,
@@ -241,6 +241,9 @@ impl AnalyzerRule for CharterRule {
 }
 
 fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {
+    if let (Stage::BeforeCoercion, LogicalPlan::Union(union)) = (stage, &plan) {
+        return mixed::union(union.clone());
+    }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         let table = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
@@ -266,6 +269,8 @@ fn rewrite_expr(expr: Expr, stage: Stage, schema: &DFSchema) -> Result<Transform
         (Stage::AfterCoercion, Expr::TryCast(TryCast { expr, field })) => Ok(replace_cast(*expr, field, true, schema)),
         (Stage::BeforeCoercion, Expr::InList(list)) => in_list(list, schema),
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
+        (Stage::BeforeCoercion, Expr::Case(case)) => Ok(mixed::case(case, schema)),
+        (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::coalesce(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }
 }

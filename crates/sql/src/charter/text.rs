@@ -1,7 +1,6 @@
 //! Text to values and back, as MySQL and Doris read and print them.
 
-/// Microseconds of a day.
-const DAY_MICROS: i64 = 86_400_000_000;
+use crate::functions::datetime::{DAY_MICROS, civil, day_number};
 
 /// A point in time read from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,40 +23,6 @@ impl Parsed {
     }
 }
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, `None` if there is no such day or its year is
-/// not between 0 and 9999. Howard Hinnant's `days_from_civil`.
-pub fn days_from_date(year: i64, month: u32, day: u32) -> Option<i64> {
-    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    let last = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return None,
-    };
-    if !(0..=9999).contains(&year) || day == 0 || day > last {
-        return None;
-    }
-    let y = if month <= 2 { year - 1 } else { year };
-    let era = y.div_euclid(400);
-    let yoe = y - era * 400;
-    let doy = (153 * (i64::from(month) + if month > 2 { -3 } else { 9 }) + 2) / 5 + i64::from(day) - 1;
-    Some(era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468)
-}
-
-/// Year, month and day of days since 1970-01-01; the inverse of [`days_from_date`].
-pub fn date_from_days(days: i64) -> (i64, u32, u32) {
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z - era * 146_097;
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
-    (yoe + era * 400 + i64::from(month <= 2), month, day)
-}
-
 /// Reads a date or datetime: `2024-1-5`, `2024/01/05 1:02:03.5`, `2024-01-05T01:02`, `20240105`, `20240105010203`,
 /// two-digit years as in MySQL (70 to 99 are the 1900s). More than six digits of fraction are rounded. Invalid dates,
 /// zero dates and anything else are `None`.
@@ -78,7 +43,7 @@ pub fn parse_datetime(text: &str) -> Option<Parsed> {
     let (month, rest) = field(rest)?;
     let rest = rest.strip_prefix(std::slice::from_ref(separator))?;
     let (day, rest) = field(rest)?;
-    let days = days_from_date(year, month, day)?;
+    let days = day_number(year, month as i32, day as i32)?;
     if rest.is_empty() {
         return Some(Parsed { micros: days * DAY_MICROS, is_date_only: true });
     }
@@ -115,7 +80,7 @@ fn parse_compact(digits: &[u8], rest: &[u8]) -> Option<Parsed> {
     let year_digits = if matches!(digits.len(), 8 | 14) { 4 } else { 2 };
     let (year, tail) = digits.split_at(year_digits);
     let two = |i: usize| tail.get(i * 2..i * 2 + 2).and_then(value);
-    let days = days_from_date(full_year(year)?, two(0)?, two(1)?)?;
+    let days = day_number(full_year(year)?, two(0)? as i32, two(1)? as i32)?;
     if tail.len() == 4 {
         return Some(Parsed { micros: days * DAY_MICROS, is_date_only: true });
     }
@@ -126,8 +91,8 @@ fn parse_compact(digits: &[u8], rest: &[u8]) -> Option<Parsed> {
     at_time(days, two(2)?, two(3)?, two(4)?, micros)
 }
 
-fn full_year(digits: &[u8]) -> Option<i64> {
-    let year = i64::from(value(digits)?);
+fn full_year(digits: &[u8]) -> Option<i32> {
+    let year = i32::try_from(value(digits)?).ok()?;
     match digits.len() {
         1 | 2 if year >= 70 => Some(1900 + year),
         1 | 2 => Some(2000 + year),
@@ -231,7 +196,7 @@ fn with_exponent(scientific: String, plain: impl Fn() -> String) -> String {
 
 /// Prints a datetime: `2024-01-05 01:02:03`, with a point and six digits if it has a fraction.
 pub fn format_datetime(micros: i64) -> String {
-    let (year, month, day) = date_from_days(micros.div_euclid(DAY_MICROS));
+    let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
     let rest = micros.rem_euclid(DAY_MICROS);
     let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -250,8 +215,8 @@ pub fn datetime_number(micros: i64) -> i64 {
 
 /// A date as the number MySQL makes of it: 20240105.
 pub fn date_number(days: i64) -> i64 {
-    let (year, month, day) = date_from_days(days);
-    year * 10_000 + i64::from(month) * 100 + i64::from(day)
+    let (year, month, day) = civil(days);
+    i64::from(year * 10_000 + month * 100 + day)
 }
 
 #[cfg(test)]
@@ -261,12 +226,12 @@ mod tests {
     #[test]
     fn dates_go_there_and_back() {
         for days in (-719_528..2_932_897).step_by(97) {
-            let (y, m, d) = date_from_days(days);
-            assert_eq!(days_from_date(y, m, d), Some(days));
+            let (y, m, d) = civil(days);
+            assert_eq!(day_number(y, m, d), Some(days));
         }
-        assert_eq!(days_from_date(1970, 1, 1), Some(0));
-        assert_eq!(days_from_date(2023, 2, 29), None);
-        assert_eq!(days_from_date(2024, 2, 29), Some(19_782));
+        assert_eq!(day_number(1970, 1, 1), Some(0));
+        assert_eq!(day_number(2023, 2, 29), None);
+        assert_eq!(day_number(2024, 2, 29), Some(19_782));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::args::Args;
+use crate::charter::mixed::is_mixed;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -139,6 +140,9 @@ pub fn common_type(name: &str, types: &[DataType]) -> Result<DataType> {
     let text = types.iter().any(DataType::is_string);
     if text && types.iter().any(|t| !t.is_string() && !t.is_null() && !t.is_nested()) {
         return Ok(DataType::Utf8View);
+    }
+    if is_mixed(types.iter()) {
+        return Ok(DataType::Float64);
     }
     match type_union_resolution(types) {
         Some(t) => Ok(t),
