@@ -56,12 +56,44 @@ pub(crate) struct ServerArguments {
     /// Memory for queries, e.g. 4GiB; 80% of the machine's without it
     #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_bytes, value_name = "SIZE")]
     memory: Option<u64>,
+    /// Memory for rows that are looked up by key, e.g. 1GiB or 40%; 10% of the memory without it
+    #[arg(long, env = "DIPPER_ROW_CACHE_MEM_LIMIT", value_parser = parse_share, value_name = "SIZE")]
+    row_cache_mem_limit: Option<Share>,
+    /// Do not keep rows that are looked up by key
+    #[arg(long, env = "DIPPER_DISABLE_STORAGE_ROW_CACHE")]
+    disable_storage_row_cache: bool,
     /// Threads for queries; one per core without it
     #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
     threads: Option<usize>,
     /// Directory for what does not fit in memory
     #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]
     spill_dir: Option<PathBuf>,
+}
+
+/// Bytes, or a part of the memory in percent.
+#[derive(Debug, Clone, Copy)]
+enum Share {
+    Bytes(u64),
+    Percent(u64),
+}
+
+impl Share {
+    fn of(self, memory: Option<u64>) -> u64 {
+        match self {
+            Share::Bytes(bytes) => bytes,
+            Share::Percent(percent) => memory.unwrap_or_else(dipper_engine::default_memory_bytes) / 100 * percent,
+        }
+    }
+}
+
+fn parse_share(text: &str) -> Result<Share, String> {
+    match text.trim().strip_suffix('%') {
+        None => crate::parse_bytes(text).map(Share::Bytes),
+        Some(percent) => match percent.trim().parse() {
+            Ok(percent @ 0..=90) => Ok(Share::Percent(percent)),
+            _ => Err(format!("expected a size or a percentage from 0% to 90%, found '{text}'")),
+        },
+    }
 }
 
 pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
@@ -90,6 +122,8 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
         threads: arguments.threads,
         spill_dir: arguments.spill_dir,
         nice: QUERY_NICE,
+        row_cache: !arguments.disable_storage_row_cache,
+        row_cache_bytes: arguments.row_cache_mem_limit.map(|share| share.of(arguments.memory)),
     })
     .await
     .map_err(|e| e.to_string())?;

@@ -57,7 +57,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         memory_bytes: arguments.memory,
         threads: arguments.threads,
         spill_dir: arguments.spill_dir.clone(),
-        nice: 0,
+        ..EngineOptions::default()
     };
     let engine = match runtime.block_on(Engine::open(options)) {
         Ok(engine) => engine,

@@ -19,6 +19,7 @@ use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
 use crate::load::records::LoadRecords;
 use crate::native::NativeTables;
+use crate::point::PointEngine;
 use crate::process::Processes;
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
@@ -39,6 +40,10 @@ pub struct EngineOptions {
     pub spill_dir: Option<PathBuf>,
     /// Niceness of the query threads: above 0 they give way to the threads that talk to clients.
     pub nice: i32,
+    /// Whether rows of look-ups are kept (`disable_storage_row_cache`).
+    pub row_cache: bool,
+    /// Bytes of the rows of look-ups that are kept; `None`: a tenth of the memory (`row_cache_mem_limit`).
+    pub row_cache_bytes: Option<u64>,
 }
 
 impl Default for EngineOptions {
@@ -50,6 +55,8 @@ impl Default for EngineOptions {
             threads: None,
             spill_dir: None,
             nice: 0,
+            row_cache: true,
+            row_cache_bytes: None,
         }
     }
 }
@@ -61,6 +68,9 @@ const STACK_BYTES: usize = 16 << 20;
 /// One part in so many of the memory keeps pages of native tables that were read.
 const CACHE_SHARE: usize = 4;
 
+/// One part in so many of the memory keeps rows of look-ups.
+const ROW_CACHE_SHARE: u64 = 10;
+
 /// Threads that wait for the store.
 const IO_THREADS: usize = 2;
 
@@ -69,6 +79,7 @@ pub struct Engine {
     pub(crate) options: EngineOptions,
     pub(crate) catalog: Catalog,
     pub(crate) native: NativeTables,
+    pub(crate) points: PointEngine,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) loads: Loads,
@@ -122,8 +133,13 @@ impl Engine {
             .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the store's threads: {e}")))?;
         let runtime = runtime_env(&options)?;
         let template = template(runtime)?;
+        let native = NativeTables::new(store, memory_bytes(&options) / CACHE_SHARE);
+        let row_cache = row_cache_bytes(&options);
+        let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
+        points.lookups.cache().set_on(options.row_cache);
         Ok(Arc::new(Engine {
-            native: NativeTables::new(store, memory_bytes(&options) / CACHE_SHARE),
+            native,
+            points,
             options,
             catalog,
             globals: Arc::new(Globals::default()),
@@ -168,6 +184,11 @@ impl Engine {
     /// Variables of GLOBAL scope.
     pub fn globals(&self) -> &Arc<Globals> {
         &self.globals
+    }
+
+    /// What look-ups share.
+    pub(crate) fn points(&self) -> &PointEngine {
+        &self.points
     }
 
     /// The query threads.
@@ -225,13 +246,26 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
 
 /// Bytes that statements and caches may use.
 fn memory_bytes(options: &EngineOptions) -> usize {
-    options.memory_bytes.unwrap_or_else(|| machine_memory_bytes() / 10 * 8) as usize
+    options.memory_bytes.unwrap_or_else(default_memory_bytes) as usize
+}
+
+/// Bytes that statements and caches use together where nothing is said: 80% of what the machine (or its cgroup) has.
+pub fn default_memory_bytes() -> u64 {
+    machine_memory_bytes() / 10 * 8
+}
+
+/// Bytes of the row cache; none if it is switched off.
+fn row_cache_bytes(options: &EngineOptions) -> u64 {
+    match options.row_cache {
+        true => options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE),
+        false => 0,
+    }
 }
 
 fn runtime_env(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
     let memory = memory_bytes(options);
     let pool = TrackConsumersPool::new(
-        FairSpillPool::new(memory - memory / CACHE_SHARE),
+        FairSpillPool::new((memory - memory / CACHE_SHARE).saturating_sub(row_cache_bytes(options) as usize)),
         std::num::NonZero::new(3).expect("3 is not 0"),
     );
     let mut builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));

@@ -5,6 +5,7 @@ use std::fmt;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use dipper_load::LoadError;
+use dipper_point::PointError;
 use dipper_sql::error::SqlError;
 use dipper_store::catalog::CatalogError;
 use dipper_store::chain::ChainError;
@@ -238,6 +239,17 @@ impl From<LoadError> for EngineError {
             LoadError::Route(e) => e.into(),
             LoadError::Partial(_) => EngineError::invalid(e.to_string()),
             other => EngineError::new(ErrorKind::Storage, other.to_string()),
+        }
+    }
+}
+
+impl From<PointError> for EngineError {
+    fn from(e: PointError) -> Self {
+        match e {
+            PointError::Segment(e) => e.into(),
+            PointError::Route(e) => e.into(),
+            PointError::Row { .. } => EngineError::new(ErrorKind::Storage, e.to_string()),
+            _ => EngineError::invalid(e.to_string()),
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
 //! | [`scan`] | how are text files scanned inside a DataFusion plan? |
 //! | [`load`] | what happens to the bytes of a load? |
+//! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`process`] | what is running, and how is it killed? |
@@ -23,6 +24,7 @@ pub mod info_schema;
 pub mod load;
 pub mod native;
 mod near;
+pub mod point;
 pub mod process;
 mod query;
 pub mod result;
@@ -33,7 +35,7 @@ pub mod statements;
 pub mod tables;
 pub mod variables;
 
-pub use engine::{Engine, EngineOptions, check};
+pub use engine::{Engine, EngineOptions, check, default_memory_bytes};
 pub use error::{EngineError, Result};
 pub use files::FileAccess;
 pub use result::{Column, Done, Outcome, Rows};

@@ -248,9 +248,18 @@ pub(crate) async fn plan(
         _ => context,
     };
     let tables = TableSet::load(context, query).await?;
-    let prepared =
-        prepare_query(query, &Context { schemas: &tables, variables: context.as_ref(), parameters: params })?;
-    let state = session_state(context, &tables);
+    plan_over(context, query, params, &tables).await
+}
+
+/// [`plan`] over these tables.
+pub(crate) async fn plan_over(
+    context: &Arc<QueryContext>,
+    query: &QueryText,
+    params: Option<&[VarValue]>,
+    tables: &TableSet,
+) -> Result<Planned> {
+    let prepared = prepare_query(query, &Context { schemas: tables, variables: context.as_ref(), parameters: params })?;
+    let state = session_state(context, tables);
     let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
     let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));

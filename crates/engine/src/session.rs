@@ -89,6 +89,10 @@ pub struct Session {
     /// Rows were written since the transaction began; they stay when it is rolled back.
     pub(crate) wrote_in_transaction: bool,
     pub(crate) warnings: Vec<Warning>,
+    /// Memory that look-ups use again.
+    pub(crate) point: crate::point::Scratch,
+    /// The same, for the text that a statement is remembered by.
+    pub(crate) point_text: String,
     process: ProcessGuard,
 }
 
@@ -106,6 +110,8 @@ impl Session {
             in_transaction: false,
             wrote_in_transaction: false,
             warnings: Vec::new(),
+            point: Default::default(),
+            point_text: String::new(),
             process,
         }
     }
@@ -241,6 +247,11 @@ impl Session {
     pub(crate) async fn query_context(&self) -> Result<Arc<QueryContext>> {
         let catalog = self.engine.catalog.refresh().await?;
         Ok(Arc::new(QueryContext::new(self, catalog)))
+    }
+
+    /// The same on the catalog that this process knows.
+    pub(crate) fn query_context_now(&self) -> Arc<QueryContext> {
+        Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
     }
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {

@@ -22,6 +22,7 @@ use crate::column::ColumnDef;
 use crate::constants::status;
 use crate::error::{SqlError, code};
 use crate::infile::FileChunks;
+use crate::ready::ReadyAnswer;
 use crate::registry::Connection;
 
 /// The database behind the port.
@@ -84,6 +85,24 @@ pub trait Session: Send + 'static {
 
     /// Executes a prepared statement. `params` has exactly as many values as [`Prepared::params`] said.
     async fn execute(&mut self, statement: &Self::Statement, params: &[Param<'_>]) -> Result<Response, SqlError>;
+
+    /// Answers an execution at once, without waiting for anything, or leaves that to [`Self::execute`] by `None`: then, and
+    /// for an error, whatever was written is dropped.
+    fn execute_now(
+        &mut self,
+        statement: &Self::Statement,
+        params: &[Param<'_>],
+        answer: &mut ReadyAnswer<'_>,
+    ) -> Option<Result<(), SqlError>> {
+        let _ = (statement, params, answer);
+        None
+    }
+
+    /// The same for [`Self::query`]; `sql` is all that the client sent, it may hold several statements.
+    fn query_now(&mut self, sql: &str, answer: &mut ReadyAnswer<'_>) -> Option<Result<(), SqlError>> {
+        let _ = (sql, answer);
+        None
+    }
 
     /// Takes the file that the last [`Response::Infile`] asked for; its answer is that of the statement. The client is
     /// read as fast as the chunks are taken. Once this has ended, the rest of the file is read and dropped.

@@ -20,6 +20,7 @@ use crate::handshake;
 use crate::link::{Link, timed};
 use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
+use crate::ready::ReadyAnswer;
 use crate::registry::{Connection, Kill};
 use crate::server::{Shared, Ticket};
 use crate::statements::Statements;
@@ -168,10 +169,25 @@ impl<B: Backend> Client<B> {
     }
 
     async fn serve(&mut self, link: &mut Link) -> End {
+        let mut begun = true;
         loop {
-            self.connection.end(&self.nothing);
+            match begun {
+                true => self.connection.end(&self.nothing),
+                // Nothing was there to be seen by others; it is awake still.
+                false => self.connection.touch(),
+            }
             if let Err(end) = self.next_command(link).await {
                 return end;
+            }
+            begun = match self.command_now(link) {
+                Ok(answered) => !answered,
+                Err(end) => return end,
+            };
+            if !begun {
+                match link.flush().await {
+                    Ok(()) => continue,
+                    Err(error) => return error.into(),
+                }
             }
             if link.reader.payload().first() == Some(&command::CHANGE_USER) {
                 // Its exchange reads further packets, so the first one is copied.
@@ -235,6 +251,46 @@ impl<B: Backend> Client<B> {
             found = link.next_buffered()?;
         }
         Ok(())
+    }
+
+    /// Answers a command from what the session has at hand; false if it has to be run.
+    fn command_now(&mut self, link: &mut Link) -> Result<bool, End> {
+        link.answer();
+        let Link { reader, writer, capabilities, .. } = link;
+        let payload = reader.payload();
+        let binary = match payload.first() {
+            Some(&command::STMT_EXECUTE) => true,
+            Some(&command::QUERY) => false,
+            _ => return Ok(false),
+        };
+        let (start, sequence) = (writer.len(), writer.sequence());
+        let mut answer = ReadyAnswer::new(writer, *capabilities, binary, self.session.status());
+        let (session, statements) = (&mut self.session, &mut self.statements);
+        let work = || match Command::decode(payload)? {
+            Command::Execute { statement, cursor: false, values } => {
+                statements.execute_now(session, &mut answer, statement, values)
+            }
+            Command::Query(sql) => Ok(session.query_now(sql, &mut answer)),
+            _ => Ok(None),
+        };
+        let answered =
+            std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Ok(Some(Err(bug(&*panic)))))?;
+        let error = match answered {
+            Some(Ok(())) if answer.begun() => {
+                link.eof(self.session.status(), self.session.warnings());
+                return Ok(true);
+            }
+            Some(Err(error)) => Some(error),
+            _ => None,
+        };
+        link.writer.truncate(start, sequence);
+        match error {
+            Some(error) => {
+                link.err(&error);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
     }
 
     async fn command(&mut self, link: &mut Link, payload: &[u8]) -> Result<(), End> {

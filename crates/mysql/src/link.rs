@@ -128,11 +128,15 @@ impl Link {
             return Ok(());
         }
         let bytes = self.writer.wire_bytes(self.codec.as_deref_mut())?;
-        let write = async {
-            self.transport.write_all(bytes).await?;
-            self.transport.flush().await
-        };
-        timed(self.write_timeout, write).await??;
+        // A short answer nearly always fits into the socket's buffer: no timer is needed for it.
+        let written = self.transport.try_write(bytes)?;
+        if written < bytes.len() || self.transport.is_tls() {
+            let write = async {
+                self.transport.write_all(&bytes[written..]).await?;
+                self.transport.flush().await
+            };
+            timed(self.write_timeout, write).await??;
+        }
         self.writer.clear();
         Ok(())
     }

@@ -275,6 +275,12 @@ impl PacketWriter {
         self.sequence = self.sequence.wrapping_add(packets);
     }
 
+    /// Forgets what was collected since `offset`; `sequence` is the number that was due there.
+    pub fn truncate(&mut self, offset: usize, sequence: u8) {
+        self.out.truncate(offset);
+        self.sequence = sequence;
+    }
+
     /// What is collected since `offset`.
     pub fn since(&self, offset: usize) -> &[u8] {
         &self.out[offset..]

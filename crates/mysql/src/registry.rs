@@ -199,6 +199,11 @@ impl Connection {
         activity.info = Arc::clone(empty);
     }
 
+    /// The connection was at work a moment ago, and sleeps again.
+    pub(crate) fn touch(&self) {
+        self.activity.lock().since = Instant::now();
+    }
+
     /// Waits for a [`Kill`] that is meant for what runs now.
     pub(crate) async fn killed(&self) -> Kill {
         loop {

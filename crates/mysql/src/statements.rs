@@ -8,8 +8,9 @@ use crate::column::{ColumnDef, ColumnType, column_flag};
 use crate::command::{ParamType, decode_params};
 use crate::connection::{End, guard};
 use crate::constants::{COLLATION_BINARY, capability};
-use crate::error::{SqlError, code};
+use crate::error::{ProtocolError, SqlError, code};
 use crate::link::Link;
+use crate::ready::ReadyAnswer;
 use crate::registry::Connection;
 use crate::results::{Cursor, Head, binary_rows, column};
 
@@ -155,6 +156,27 @@ impl<S: Session> Statements<S> {
                 return id;
             }
         }
+    }
+
+    /// Runs a statement whose answer is at hand; false if it has to be [executed](Self::execute).
+    pub fn execute_now(
+        &mut self,
+        session: &mut S,
+        answer: &mut ReadyAnswer<'_>,
+        id: u32,
+        values: &[u8],
+    ) -> Result<Option<Result<(), SqlError>>, ProtocolError> {
+        let Some(entry) = self.by_id.get_mut(&id) else { return Ok(None) };
+        if !entry.long.is_empty() || entry.long_error.is_some() {
+            return Ok(None);
+        }
+        let mut params = Vec::new();
+        decode_params(values, usize::from(entry.params), &mut entry.types, &[], &mut params)?;
+        let answered = session.execute_now(&entry.statement, &params, answer);
+        if answered.is_some() {
+            entry.cursor = None;
+        }
+        Ok(answered)
     }
 
     /// Runs a statement and sends its rows; what it did otherwise is returned for the caller to send.

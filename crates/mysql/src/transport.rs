@@ -30,6 +30,21 @@ impl Transport {
         }
     }
 
+    /// Writes what the socket takes at once; nothing under TLS.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => match tcp.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            },
+            _ => Ok(0),
+        }
+    }
+
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     /// Waits until the peer has closed the connection. Takes no bytes from it: commands that are sent ahead stay.
     pub async fn gone(&self) {
         let Some(tcp) = self.tcp() else { return };

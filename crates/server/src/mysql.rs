@@ -2,20 +2,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use dipper_engine::load::infile::Infile;
+use dipper_engine::point::{PointPlan, PointRows, PointStatement};
 use dipper_engine::process::Stop;
 use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
 use dipper_mysql::constants::{capability, status};
 use dipper_mysql::{
-    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, Param, Prepared, Registry, Response,
-    ResultSet, Session, SqlError, Verifier, code,
+    Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, NotABinaryRow, Param, Prepared, ReadyAnswer,
+    ReadyColumns, Registry, Response, ResultSet, Session, SqlError, Verifier, code,
 };
+use dipper_point::Value;
 use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
+use parking_lot::Mutex;
 
 use crate::accounts::Accounts;
 use crate::params;
@@ -140,12 +144,47 @@ pub struct MysqlSession {
     infile: Option<Infile>,
 }
 
-/// A statement prepared by COM_STMT_PREPARE. It is parsed once; plans are made per execution, on the tables as they are
-/// then.
+/// A statement prepared by COM_STMT_PREPARE. It is parsed once. Look-ups by key are planned once, too; other plans are made
+/// per execution, on the tables as they are then.
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
     parsed: Parsed,
+    /// Replaced when its table is another one, or has another definition.
+    point: Mutex<Option<PointStatement>>,
+}
+
+/// The columns of a look-up's result, in packets.
+fn ready(plan: &PointPlan) -> &ReadyColumns {
+    plan.front(|columns| ReadyColumns::new(definitions(columns)))
+}
+
+/// Sends rows that are there.
+fn send(plan: &PointPlan, rows: &PointRows, answer: &mut ReadyAnswer<'_>) -> Result<(), SqlError> {
+    let mut out = answer.begin(ready(plan));
+    for row in rows.as_slice() {
+        match plan.is_whole() {
+            true => out.put(row.bytes()).map_err(Unsent::from),
+            false => out.row(|out| Ok(plan.put(row, out)?)),
+        }
+        .map_err(|Unsent(e)| e)?;
+    }
+    Ok(())
+}
+
+/// Why a row could not be sent.
+struct Unsent(SqlError);
+
+impl From<NotABinaryRow> for Unsent {
+    fn from(e: NotABinaryRow) -> Self {
+        Unsent(SqlError::new(code::UNKNOWN, e.to_string()))
+    }
+}
+
+impl From<EngineError> for Unsent {
+    fn from(e: EngineError) -> Self {
+        Unsent(sql_error(&e))
+    }
 }
 
 impl MysqlSession {
@@ -197,15 +236,62 @@ impl Session for MysqlSession {
         let params = u16::try_from(parsed.placeholders).map_err(|_| {
             SqlError::new(code::PS_MANY_PARAM, "Prepared statement contains too many placeholders".to_string())
         })?;
-        let columns = self.inner.describe(sql, &parsed).await.map_err(|e| sql_error(&e))?;
+        let point = self.inner.prepare_point(sql).await.map_err(|e| sql_error(&e))?;
+        let columns = match &point {
+            Some(point) => Arc::clone(ready(point.plan()).columns()),
+            None => {
+                let columns = self.inner.describe(sql, &parsed).await.map_err(|e| sql_error(&e))?;
+                definitions(&columns.unwrap_or_default())
+            }
+        };
         Ok(Prepared {
-            statement: PreparedStatement { source: sql.to_string(), parsed },
+            statement: PreparedStatement { source: sql.to_string(), parsed, point: Mutex::new(point) },
             params,
-            columns: definitions(&columns.unwrap_or_default()),
+            columns,
         })
     }
 
+    fn execute_now(
+        &mut self,
+        statement: &PreparedStatement,
+        params: &[Param<'_>],
+        answer: &mut ReadyAnswer<'_>,
+    ) -> Option<Result<(), SqlError>> {
+        let point = statement.point.lock();
+        let point = point.as_ref()?;
+        let mut values = [Value::Null; 8];
+        let many: Vec<Value<'_>>;
+        let values = match params.len() <= values.len() {
+            true => {
+                values.iter_mut().zip(params).for_each(|(value, param)| *value = params::key_value(param));
+                &values[..params.len()]
+            }
+            false => {
+                many = params.iter().map(params::key_value).collect();
+                &many
+            }
+        };
+        match self.inner.point_now(point, values) {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(rows)) => Some(send(point.plan(), &rows, answer)),
+            Err(e) => Some(Err(sql_error(&e))),
+        }
+    }
+
+    fn query_now(&mut self, sql: &str, answer: &mut ReadyAnswer<'_>) -> Option<Result<(), SqlError>> {
+        match self.inner.text_point_now(sql) {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready((plan, rows))) => Some(send(&plan, &rows, answer)),
+            Err(e) => Some(Err(sql_error(&e))),
+        }
+    }
+
     async fn execute(&mut self, statement: &PreparedStatement, params: &[Param<'_>]) -> Result<Response, SqlError> {
+        let stale = statement.point.lock().as_ref().is_some_and(|point| self.inner.is_stale(point));
+        if stale {
+            let point = self.inner.prepare_point(&statement.source).await.map_err(|e| sql_error(&e))?;
+            *statement.point.lock() = point;
+        }
         self.run(&statement.source, &statement.parsed, params).await
     }
 
@@ -270,8 +356,7 @@ impl Session for MysqlSession {
     }
 
     fn wait_timeout(&self) -> Duration {
-        let seconds = self.inner.variables().get("wait_timeout").and_then(|v| v.parse().ok());
-        Duration::from_secs(seconds.unwrap_or(28_800))
+        self.inner.variables().wait_timeout()
     }
 }
 

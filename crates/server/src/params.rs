@@ -1,6 +1,7 @@
 //! Values of placeholders: from the binary protocol to the engine.
 
 use dipper_mysql::Param;
+use dipper_point::Value;
 use dipper_sql::charter::session::VarValue;
 
 /// The value as the charter puts it into the statement. Dates and times go as text in MySQL's form: what they are
@@ -28,6 +29,25 @@ pub fn value(param: &Param<'_>) -> VarValue {
             let hours = u64::from(days) * 24 + u64::from(hours);
             VarValue::String(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micros)))
         }
+    }
+}
+
+/// The value as look-ups by key take it: dates stay numbers.
+pub fn key_value<'a>(param: &Param<'a>) -> Value<'a> {
+    match *param {
+        Param::Null => Value::Null,
+        Param::Int(v) => Value::Int(v),
+        Param::UInt(v) => Value::UInt(v),
+        Param::Float(v) => Value::Double(shortest(v)),
+        Param::Double(v) => Value::Double(v),
+        Param::Decimal(text) => Value::Decimal(text),
+        Param::Text(text) => Value::Text(text),
+        Param::Bytes(bytes) => std::str::from_utf8(bytes).map_or(Value::Other, Value::Text),
+        Param::Date { year, month, day } => Value::Date { year, month, day },
+        Param::DateTime { year, month, day, hour, minute, second, micros } => {
+            Value::DateTime { year, month, day, hour, minute, second, micros }
+        }
+        Param::Time { .. } => Value::Other,
     }
 }
 

@@ -29,6 +29,7 @@ impl Engine {
         let compactor = self.compactor();
         self.native.open_tables().into_iter().for_each(|table| compactor.add(table));
         compactor.resume();
+        crate::point::keep_fresh(self);
         let engine = Arc::downgrade(self);
         self.io().spawn(async move {
             while look_after(&engine).await {

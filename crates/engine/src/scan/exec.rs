@@ -257,10 +257,6 @@ impl ExecutionPlan for TextScanExec {
         Ok(Arc::new(statistics))
     }
 
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         Some(Arc::new(self.with(self.predicates.clone(), limit)))
     }

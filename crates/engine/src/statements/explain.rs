@@ -58,17 +58,45 @@ pub(super) async fn explain(
             )));
         }
     };
+    let point = match statement {
+        Statement::Query(_) if !logical_only => session.explain_point(&query, &params).await?,
+        _ => None,
+    };
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();
     let lines =
         query::on_cpu(&cpu, async move { text(&context, &query, params, analyze, verbose, logical_only).await })
             .await?;
+    let lines = match point {
+        Some(point) => beside_scan(&lines, &point),
+        None => lines,
+    };
     let column = column();
     let schema = Arc::new(Schema::new(vec![Arc::clone(&column.field)]));
     let lines: Vec<&str> = lines.lines().collect();
     let batch = RecordBatch::try_new(schema, vec![Arc::new(StringArray::from(lines))])
         .map_err(|e| EngineError::invalid(e.to_string()))?;
     Ok(Outcome::Rows(Rows { columns: vec![column], batches: futures::stream::iter([Ok(batch)]).boxed() }))
+}
+
+/// Puts a line below the one of the scan, as deep as what the scan says of itself.
+fn beside_scan(plan: &str, line: &str) -> String {
+    let mut out = String::with_capacity(plan.len() + line.len() + 16);
+    let mut put = false;
+    for text in plan.lines() {
+        out.push_str(text);
+        out.push('\n');
+        if !put && text.trim_start().starts_with("NativeScanExec") {
+            let depth = text.len() - text.trim_start().len();
+            out.push_str(&format!("{:1$}{line}\n", "", depth + 2));
+            put = true;
+        }
+    }
+    // A plan without a scan: its filter is never true.
+    if !put {
+        out.push_str(line);
+    }
+    out
 }
 
 async fn text(

@@ -83,6 +83,9 @@ async fn run_statement(
     }
     match statement {
         Statement::Query(q) => {
+            if let Some(rows) = session.look_up(q, &params).await? {
+                return Ok(Outcome::Rows(rows));
+            }
             let context = session.query_context().await?;
             let (rows, warnings) = query::run(context, q.clone(), params).await?;
             for warning in warnings {

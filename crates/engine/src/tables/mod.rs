@@ -95,6 +95,15 @@ impl TableSet {
         Ok(set)
     }
 
+    /// The set of a query over one table of the catalog, with this provider in its place.
+    pub(crate) fn one(query: &QueryText, database: &str, table: &str, provider: Arc<dyn TableProvider>) -> Self {
+        let found = |reference| {
+            let provider = Arc::clone(&provider);
+            (reference, Found::Table { database: database.into(), table: table.into(), provider })
+        };
+        TableSet { found: table_refs(query).into_iter().map(found).collect() }
+    }
+
     /// The set in the shape that DataFusion resolves names in.
     pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
         let mut databases: HashMap<String, HashMap<String, Arc<dyn TableProvider>>> = HashMap::new();

@@ -95,23 +95,41 @@ pub(crate) struct Checked {
 pub struct Variables {
     globals: Arc<Globals>,
     values: Arc<Values>,
+    quick: Quick,
+}
+
+/// What is asked for with every command, read out of the text of the values once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quick {
+    pub(crate) autocommit: bool,
+    pub(crate) parse: ParseOptions,
+    pub(crate) wait_timeout: Duration,
+    pub(crate) short_circuit: bool,
+    pub(crate) access_column_store: bool,
+    pub(crate) hidden_columns: bool,
+    pub(crate) read_staleness_ms: u64,
 }
 
 impl Variables {
     /// The variables of a new session: the global values of this moment.
     pub fn new(globals: Arc<Globals>) -> Self {
         let values = Arc::clone(&globals.values.read());
-        Variables { globals, values }
+        let quick = Quick::of(&values);
+        Variables { globals, values, quick }
+    }
+
+    pub(crate) fn quick(&self) -> &Quick {
+        &self.quick
     }
 
     /// Whether each statement is its own transaction.
     pub fn autocommit(&self) -> bool {
-        self.flag("autocommit")
+        self.quick.autocommit
     }
 
     /// How text reads under this session's `sql_mode`.
     pub fn parse_options(&self) -> ParseOptions {
-        ParseOptions::from_sql_mode(&self.text("sql_mode"))
+        self.quick.parse
     }
 
     /// How long a statement may run; `None` for no limit. `max_execution_time` above 0 counts instead of
@@ -147,7 +165,7 @@ impl Variables {
 
     /// How long a connection without a statement may stay.
     pub fn wait_timeout(&self) -> Duration {
-        Duration::from_secs(self.number("wait_timeout"))
+        self.quick.wait_timeout
     }
 
     /// The value as SELECT gives it, as text: booleans are 1 and 0. `None` for a name that is neither known nor stored.
@@ -201,18 +219,15 @@ impl Variables {
     }
 
     fn text(&self, name: &'static str) -> String {
-        match self.values.get(name) {
-            Some(value) => value.clone(),
-            None => definitions::find(name).map(default).unwrap_or_default(),
-        }
+        text(&self.values, name)
     }
 
     pub(crate) fn flag(&self, name: &'static str) -> bool {
-        matches!(self.text(name).as_str(), "ON" | "true")
+        flag(&self.values, name)
     }
 
     fn number(&self, name: &'static str) -> u64 {
-        self.text(name).parse().expect("a variable that acts is checked before it is stored")
+        number(&self.values, name)
     }
 
     /// Sets a variable of this session. The warning is for the client: the name is unknown, or the value has no effect.
@@ -304,6 +319,7 @@ impl Variables {
             Some(value) => Arc::make_mut(&mut self.values).insert(checked.name, value),
             None => Arc::make_mut(&mut self.values).remove(&checked.name),
         };
+        self.quick = Quick::of(&self.values);
     }
 
     pub(crate) fn apply_global(&self, checked: Checked) {
@@ -337,6 +353,35 @@ impl Variables {
             definitions::all().map(|(name, d)| (name, default(d), d.effect == Effect::Acts, d.doc)).collect();
         all.sort_unstable();
         all
+    }
+}
+
+fn text(values: &Values, name: &'static str) -> String {
+    match values.get(name) {
+        Some(value) => value.clone(),
+        None => definitions::find(name).map(default).unwrap_or_default(),
+    }
+}
+
+fn flag(values: &Values, name: &'static str) -> bool {
+    matches!(text(values, name).as_str(), "ON" | "true")
+}
+
+fn number(values: &Values, name: &'static str) -> u64 {
+    text(values, name).parse().expect("a variable that acts is checked before it is stored")
+}
+
+impl Quick {
+    fn of(values: &Values) -> Self {
+        Quick {
+            autocommit: flag(values, "autocommit"),
+            parse: ParseOptions::from_sql_mode(&text(values, "sql_mode")),
+            wait_timeout: Duration::from_secs(number(values, "wait_timeout")),
+            short_circuit: flag(values, "enable_short_circuit_query"),
+            access_column_store: flag(values, "enable_short_circuit_query_access_column_store"),
+            hidden_columns: flag(values, "show_hidden_columns"),
+            read_staleness_ms: number(values, "read_staleness_ms"),
+        }
     }
 }
 

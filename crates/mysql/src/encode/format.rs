@@ -166,6 +166,11 @@ pub(super) fn civil(days: i64) -> (i64, u32, u32) {
 /// `2020-01-31`; years outside 0 to 9999 with as many digits and the sign that they have.
 pub(super) fn date(out: &mut Vec<u8>, days: i64) {
     let (year, month, day) = civil(days);
+    year_month_day(out, year, month, day);
+}
+
+/// As [`date`].
+pub(super) fn year_month_day(out: &mut Vec<u8>, year: i64, month: u32, day: u32) {
     if (0..=9999).contains(&year) {
         pair(out, year as u32 / 100);
         pair(out, year as u32 % 100);
@@ -206,13 +211,18 @@ impl Instant {
 /// fraction, none where there is not.
 pub(super) fn date_time(out: &mut Vec<u8>, value: Instant, digits: u8) {
     date(out, value.days);
+    clock(out, value.second, value.micros(), digits);
+}
+
+/// The part of [`date_time`] behind the date.
+pub(super) fn clock(out: &mut Vec<u8>, second: u32, micros: u32, digits: u8) {
     out.push(b' ');
-    pair(out, value.second / 3600);
+    pair(out, second / 3600);
     out.push(b':');
-    pair(out, value.second / 60 % 60);
+    pair(out, second / 60 % 60);
     out.push(b':');
-    pair(out, value.second % 60);
-    fraction(out, value.micros(), digits);
+    pair(out, second % 60);
+    fraction(out, micros, digits);
 }
 
 fn fraction(out: &mut Vec<u8>, micros: u32, digits: u8) {

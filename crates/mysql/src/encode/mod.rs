@@ -7,6 +7,7 @@
 //! JSON's escapes in strings: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`. A Boolean is 1 or 0.
 
 mod format;
+mod of_binary;
 
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use crate::column::{ColumnDef, ColumnType};
 use crate::wire::{put_bytes, put_written};
 use format::Instant;
+pub use of_binary::NotABinaryRow;
+pub(crate) use of_binary::text_row_of_binary;
 
 /// Why a batch or a value cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -22,6 +22,8 @@ use arrow_buffer::{ArrowNativeType, i256};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use twox_hash::XxHash3_64;
 
+use crate::key::KeyValue;
+
 /// XXH3's secret, bytes 8 to 24, as it is used for inputs of 4 to 8 bytes.
 const FLIP: u64 = 0x1cad_21f7_2c81_017c ^ 0xdb97_9083_e96d_d4de;
 
@@ -70,6 +72,19 @@ fn hash_bytes(bytes: &[u8]) -> u64 {
 #[inline]
 pub(super) fn combine(so_far: u64, next: u64) -> u64 {
     hash_u64(so_far.rotate_left(31) ^ next)
+}
+
+/// The hash of one value of a key; the same as that of a column with it.
+pub(super) fn hash_value(value: &KeyValue<'_>) -> u64 {
+    match value {
+        KeyValue::Null => 0,
+        KeyValue::Bool(v) => hash_u64(u64::from(*v)),
+        KeyValue::Int(v) => hash_u64(*v as u64),
+        KeyValue::UInt(v) => hash_i128(i128::from(*v)),
+        KeyValue::Decimal(v) => hash_i128(*v),
+        KeyValue::Decimal256(v) => hash_i256(*v),
+        KeyValue::Str(v) => hash_bytes(v.as_bytes()),
+    }
 }
 
 /// The bucket of a hash.

@@ -10,6 +10,7 @@
 mod auto;
 pub mod dynamic;
 pub mod hash;
+mod one;
 mod prune;
 #[cfg(test)]
 mod tests;

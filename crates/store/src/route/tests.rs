@@ -290,3 +290,70 @@ proptest! {
         }
     }
 }
+
+/// One row alone goes where it goes in a batch, for every type of key.
+#[test]
+fn one_row_goes_where_its_batch_goes() {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Date32Type, Decimal128Type, Int32Type, TimestampMicrosecondType};
+    use arrow_array::{BooleanArray, Decimal128Array, Int32Array, TimestampMicrosecondArray};
+
+    use crate::key::KeyValue;
+
+    let types = [
+        SqlType::Int,
+        SqlType::Date,
+        SqlType::DateTime(3),
+        SqlType::Decimal(12, 2),
+        SqlType::Varchar(Some(9)),
+        SqlType::Boolean,
+    ];
+    let columns: Vec<_> = (0..).zip(types).map(|(i, t)| column(i, &format!("c{i}"), t)).collect();
+    let by = Some((PartitionKind::Range, vec![1, 0]));
+    let schema = schema(columns, by, (0..6).collect());
+    let partitions = [
+        partition(1, "low", range(&["2020-01-01"], &["2021-01-01", "5"]), 7),
+        partition(2, "high", range(&["2021-01-01", "5"], &["2030-01-01"]), 3),
+        partition(3, "one", range(&["2031-01-01"], &["2032-01-01"]), 1),
+    ];
+    let router = Router::try_new(&schema, &partitions).expect("a router");
+    let rows = 400;
+    let some = |i: i64, v: i64| (i % 7 != 0).then_some(v);
+    let ints: Int32Array = (0..rows).map(|i| some(i + 1, i * 7 - 900).map(|v| v as i32)).collect();
+    let dates: Date32Array = (0..rows).map(|i| some(i, 18_200 + i * 11).map(|v| v as i32)).collect();
+    let times: TimestampMicrosecondArray = (0..rows).map(|i| some(i + 2, i * 86_399_999_999)).collect();
+    let decimals: Decimal128Array = (0..rows).map(|i| some(i + 3, i * i - 50).map(i128::from)).collect();
+    let texts: StringViewArray = (0..rows).map(|i| some(i + 4, i).map(|v| format!("text {v}"))).collect();
+    let flags: BooleanArray = (0..rows).map(|i| some(i + 5, i).map(|v| v % 2 == 0)).collect();
+    let batch: Vec<ArrayRef> = vec![
+        Arc::new(ints),
+        Arc::new(dates),
+        Arc::new(times),
+        Arc::new(decimals.with_precision_and_scale(12, 2).expect("12 digits")),
+        Arc::new(texts),
+        Arc::new(flags),
+    ];
+    let batch = RecordBatch::try_new(schema.arrow(), batch).expect("a batch");
+    let Routed::Rows(all) = router.route(&batch, 0).expect("routed") else { panic!("several tablets") };
+    let mut used = std::collections::HashSet::new();
+    for (row, tablet) in all.iter().enumerate() {
+        let value = |c: usize| {
+            let a = batch.column(c);
+            if a.is_null(row) {
+                return KeyValue::Null;
+            }
+            match c {
+                0 => KeyValue::Int(a.as_primitive::<Int32Type>().value(row).into()),
+                1 => KeyValue::Int(a.as_primitive::<Date32Type>().value(row).into()),
+                2 => KeyValue::Int(a.as_primitive::<TimestampMicrosecondType>().value(row)),
+                3 => KeyValue::Decimal(a.as_primitive::<Decimal128Type>().value(row)),
+                4 => KeyValue::Str(a.as_string_view().value(row)),
+                _ => KeyValue::Bool(a.as_boolean().value(row)),
+            }
+        };
+        let one = router.route_one(&schema, value).expect("routed");
+        assert_eq!(one, (*tablet != NOWHERE).then_some(*tablet), "row {row}");
+        used.insert(one);
+    }
+    assert!(used.len() > 10 && used.contains(&None), "{used:?}");
+}

@@ -28,6 +28,7 @@ mod binary;
 mod directory;
 mod encode;
 mod key_index;
+mod lookup;
 mod object;
 mod options;
 mod pages;
@@ -42,12 +43,13 @@ mod write;
 pub(crate) mod tests;
 
 pub use self::key_index::KeyIter;
+pub use self::lookup::key_hash;
 pub use self::object::ObjectBuilder;
 pub use self::options::{Codec, WriteOptions};
 pub use self::pages::PageCache;
 pub use self::read::ObjectReader;
 pub use self::readers::Readers;
-pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, row_addresses};
+pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, added_default, row_addresses};
 pub use self::stats::ZoneStats;
 pub use self::write::{EncodedSegment, encode_segment};
 

@@ -195,6 +195,11 @@ impl WriteOptions {
         self.bloom.contains(&self.schema.columns[column].id).then_some(self.bloom_fpp)
     }
 
+    /// Places of the columns that rows of the row store hold, hidden ones too; empty without a row store.
+    pub fn row_store_columns(&self) -> &[usize] {
+        &self.row_store
+    }
+
     /// The plan of the load, or one for these rows alone as long as no segment had enough rows to speak for all.
     pub(super) fn plan(&self, batches: &[RecordBatch]) -> Result<Arc<Plan>> {
         if let Some(plan) = self.plan.get() {

@@ -11,11 +11,9 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
-use twox_hash::XxHash3_64;
 
-use super::binary::Reader;
-use super::directory::{self, Invalid, KeyIndex, Place, RowStore, SegmentEntry};
-use super::key_index::{self, Found, KeyIter};
+use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
+use super::key_index::KeyIter;
 use super::pages::{CacheKey, Cached, PageCache, PagePart, unpack};
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
@@ -28,7 +26,7 @@ const UNPACKED_BYTES_MAX: u32 = 1 << 31;
 /// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
 pub struct ObjectReader {
     store: Arc<dyn ObjectStore>,
-    path: Path,
+    pub(super) path: Path,
     size: u64,
     number: u64,
     cache: Arc<PageCache>,
@@ -346,13 +344,13 @@ impl ObjectReader {
             .filter(|leaf| schema.column(*leaf).path().parts().len() == 1)
     }
 
-    fn segment(&self, ordinal: u32) -> Result<&SegmentEntry> {
+    pub(super) fn segment(&self, ordinal: u32) -> Result<&SegmentEntry> {
         self.segments
             .get(ordinal as usize)
             .ok_or_else(|| self.damaged("the directory", format_args!("it has no segment {ordinal}")))
     }
 
-    fn key_index(&self, ordinal: u32) -> Result<(&SegmentEntry, &KeyIndex)> {
+    pub(super) fn key_index(&self, ordinal: u32) -> Result<(&SegmentEntry, &KeyIndex)> {
         let segment = self.segment(ordinal)?;
         let keys = segment.keys.as_ref().ok_or_else(|| SegmentError::NoIndex {
             object: self.path.to_string(),
@@ -364,14 +362,22 @@ impl ObjectReader {
     }
 
     /// A block as it is stored; `raw_len` is its size unpacked, if it is packed.
-    async fn block(&self, base: u64, place: &Place, raw_len: u32, what: &str) -> Result<Bytes> {
-        let offset = base + place.offset;
-        if let Some(Cached::Block(bytes)) = self.cache.get(self.key(offset)) {
+    pub(super) async fn block(&self, base: u64, place: &Place, raw_len: u32, what: &str) -> Result<Bytes> {
+        if let Some(bytes) = self.block_now(base, place) {
             return Ok(bytes);
         }
+        let offset = base + place.offset;
         let range = offset..offset + u64::from(place.len);
         let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
         self.unpack_block(offset, place, raw_len, what, bytes)
+    }
+
+    /// A block that is in the cache.
+    pub(super) fn block_now(&self, base: u64, place: &Place) -> Option<Bytes> {
+        match self.cache.get(self.key(base + place.offset)) {
+            Some(Cached::Block(bytes)) => Some(bytes),
+            _ => None,
+        }
     }
 
     fn unpack_block(&self, offset: u64, place: &Place, raw_len: u32, what: &str, bytes: Bytes) -> Result<Bytes> {
@@ -393,29 +399,6 @@ impl ObjectReader {
     /// Whether a segment has a key index.
     pub fn has_key_index(&self, ordinal: u32) -> bool {
         self.segments.get(ordinal as usize).is_some_and(|s| s.keys.is_some())
-    }
-
-    /// The row with that key ([`crate::key`]), the first one if there are several. Deleted rows are found too.
-    ///
-    /// # Errors
-    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
-    pub async fn find(&self, ordinal: u32, key: &[u8]) -> Result<Option<u32>> {
-        let (segment, keys) = self.key_index(ordinal)?;
-        if !keys.filter.check(&(XxHash3_64::oneshot(key) as i64)) {
-            return Ok(None);
-        }
-        // The last block whose first key is smaller; if the key is not in it, it may be the first of the next one.
-        let at = keys.blocks.partition_point(|b| *b.first_key < *key);
-        if let Some(before) = at.checked_sub(1) {
-            let block = &keys.blocks[before];
-            let bytes = self.block(segment.base, &block.place, block.place.len, "key block").await?;
-            match key_index::find(&bytes, key).map_err(|_| self.damaged("a key block", "it is not one"))? {
-                Found::At(n) => return Ok(Some(block.place.first_row + n)),
-                Found::Absent => return Ok(None),
-                Found::Above => {}
-            }
-        }
-        Ok(keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row))
     }
 
     /// Number of key blocks of a segment; 0 without a key index.
@@ -490,48 +473,6 @@ impl ObjectReader {
         let Some(keys) = &segment.keys else { return 0 };
         let row = |i: usize| keys.blocks.get(i).map_or(segment.rows, |b| b.place.first_row);
         u64::from(row(blocks.end) - row(blocks.start))
-    }
-
-    fn row_store(&self, ordinal: u32) -> Result<(&SegmentEntry, &RowStore)> {
-        let segment = self.segment(ordinal)?;
-        let rows = segment.row_store.as_ref().ok_or_else(|| SegmentError::NoIndex {
-            object: self.path.to_string(),
-            ordinal,
-            what: "row store",
-            condition: "tables with store_row_column or row_store_columns",
-        })?;
-        Ok((segment, rows))
-    }
-
-    /// Ids of the columns that the rows of a segment's row store hold, in their order; `None` without a row store.
-    pub fn row_columns(&self, ordinal: u32) -> Option<&[ColumnId]> {
-        self.segments.get(ordinal as usize)?.row_store.as_ref().map(|r| r.columns.as_slice())
-    }
-
-    /// A row of the row store, in the format of [`super::row`].
-    ///
-    /// # Errors
-    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
-    pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
-        let (segment, rows) = self.row_store(ordinal)?;
-        let no_row = || self.damaged("the row store", format_args!("segment {ordinal} has no row {row}"));
-        if row >= segment.rows {
-            return Err(no_row());
-        }
-        let at = rows.blocks.partition_point(|b| b.place.first_row <= row).checked_sub(1).ok_or_else(no_row)?;
-        let (place, raw_len) = (&rows.blocks[at].place, rows.blocks[at].raw_len);
-        let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
-        let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
-        let bytes = self.block(segment.base, place, raw_len, "row block").await?;
-        let offset = |i: usize| -> Option<usize> {
-            let end = Reader(bytes.get(i * 4..)?).u32().ok()?;
-            (count * 4).checked_add(end as usize)
-        };
-        let range = (|| Some(if n == 0 { count * 4 } else { offset(n - 1)? }..offset(n)?))();
-        range
-            .filter(|r| r.start <= r.end && r.end <= bytes.len())
-            .map(|r| bytes.slice(r))
-            .ok_or_else(|| self.damaged(format_args!("row block at row {}", place.first_row), "it is not one"))
     }
 
     /// Reads everything once and checks it; for `check`.

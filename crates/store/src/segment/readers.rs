@@ -44,16 +44,24 @@ impl Readers {
         &self.cache
     }
 
+    /// The object at `path`, if it is open.
+    pub fn opened(&self, path: &Path) -> Option<Arc<ObjectReader>> {
+        let now = self.tick.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open.lock();
+        let (reader, used) = open.map.get_mut(path)?;
+        *used = now;
+        Some(reader.clone())
+    }
+
     /// The object at `path`, opened if need be.
     ///
     /// # Errors
     /// As [`ObjectReader::open`].
     pub async fn get(&self, path: &Path, object: &DataObject) -> Result<Arc<ObjectReader>> {
-        let now = self.tick.fetch_add(1, Ordering::Relaxed);
-        if let Some((reader, used)) = self.open.lock().map.get_mut(path) {
-            *used = now;
-            return Ok(reader.clone());
+        if let Some(reader) = self.opened(path) {
+            return Ok(reader);
         }
+        let now = self.tick.fetch_add(1, Ordering::Relaxed);
         // Two at once may both open it; the second one's reader is used from then on.
         let reader = ObjectReader::open(&self.store, path, object, &self.cache).await?;
         let mut open = self.open.lock();

@@ -38,10 +38,12 @@ use super::binary::{Reader, Short};
 use crate::types::SqlType;
 
 /// Columns of a batch, to be written row by row.
-pub(super) struct RowWriter<'a> {
+#[derive(Debug)]
+pub struct RowWriter<'a> {
     columns: Vec<Column<'a>>,
 }
 
+#[derive(Debug)]
 enum Column<'a> {
     Bool(&'a BooleanArray),
     I8(&'a Int8Array),
@@ -89,6 +91,9 @@ impl<'a> RowWriter<'a> {
     }
 
     /// Appends a row.
+    ///
+    /// # Panics
+    /// If the columns have no such row.
     pub fn write(&self, row: usize, out: &mut Vec<u8>) {
         let bitmap = out.len();
         out.resize(bitmap + bitmap_len(self.columns.len()), 0);
@@ -128,7 +133,8 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-fn bitmap_len(columns: usize) -> usize {
+/// Bytes of the bitmap of NULLs of a row with so many columns.
+pub fn bitmap_len(columns: usize) -> usize {
     (columns + 9) / 8
 }
 

@@ -188,7 +188,10 @@ fn typed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
 }
 
 /// The value of a column in objects written before it was added, as an array of one.
-pub(super) fn added_default(column: &TableColumn) -> Result<ArrayRef> {
+///
+/// # Errors
+/// The definition holds a text that is none of the column's type.
+pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
     let wanted = column.data_type.to_arrow();
     match &column.added_default {
         None => Ok(new_null_array(&wanted, 1)),

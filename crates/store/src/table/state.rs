@@ -127,6 +127,15 @@ impl TableState {
         self.schema.as_ref().unwrap_or(&NONE)
     }
 
+    /// Whether definition and partitions are those of another state of the same table: what was derived from them holds
+    /// for both.
+    pub fn same_definition(&self, other: &Self) -> bool {
+        match (&self.schema, &other.schema) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) && Arc::ptr_eq(&self.partitions, &other.partitions),
+            _ => false,
+        }
+    }
+
     /// True once the table exists, also after it was dropped.
     pub fn is_created(&self) -> bool {
         self.schema.is_some()

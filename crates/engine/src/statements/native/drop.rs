@@ -19,6 +19,7 @@ pub(in crate::statements) async fn discard_missing(
         // Open loads fail from here on; the objects are freed by vacuum.
         session.engine.native.get(id).await?.tombstone().await?;
         session.engine.native.forget(id);
+        session.engine.points().forget(id);
     }
     Ok(())
 }

@@ -1,0 +1,378 @@
+//! Look-ups by key: `SELECT ... FROM t WHERE <all key columns> = ...` without DataFusion.
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | `scan.rs` | which text is a statement remembered by, once its constants are taken out? |
+//! | `recognise.rs` | does a query ask for rows by their whole key? |
+//! | `plan.rs` | what is planned once; how is it run? |
+//! | `residual.rs` | conditions and expressions over the rows found |
+//!
+//! Plans are shared by all sessions and remembered by text without constants, database and sql_mode. A plan holds names and
+//! ids: whether the name still means the table, under the definition that it was planned for, is asked at each run, from
+//! memory. If not, the statement is planned anew.
+//!
+//! **Freshness.** Look-ups use the state that this process knows. Its own commits are in it; other processes' commits are
+//! read by [`Engine::refresh_points`], or by a look-up that finds the state older than `read_staleness_ms`.
+
+mod plan;
+mod recognise;
+mod residual;
+mod scan;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use dipper_point::{PointTable, Points, Value};
+use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{QueryText, Statement};
+use dipper_store::catalog::TableId;
+use dipper_store::segment::Readers;
+use parking_lot::RwLock;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+pub(crate) use plan::Scratch;
+pub use plan::{PointPlan, PointRows};
+pub(crate) use scan::{Slot, scan};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::result::Rows;
+use crate::session::Session;
+
+/// Bytes of remembered statements.
+const STATEMENTS_BYTES: u64 = 16 << 20;
+/// Bytes of a plan, about.
+const PLAN_BYTES: u64 = 2048;
+/// How often the tables that are read are brought up to date.
+const REFRESH_EVERY: Duration = Duration::from_millis(400);
+/// Tables that nobody has looked into for so long are left alone.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// What is remembered of a statement.
+#[derive(Debug, Clone)]
+enum Known {
+    Plan(Arc<PointPlan>),
+    /// It is no look-up, as long as the catalog has this version; perhaps with a reason to tell.
+    Not(u64, Option<Arc<str>>),
+}
+
+#[derive(Debug, Clone)]
+struct Size;
+
+impl Weighter<String, Known> for Size {
+    fn weight(&self, text: &String, known: &Known) -> u64 {
+        let plan = if matches!(known, Known::Plan(_)) { PLAN_BYTES } else { 0 };
+        text.len() as u64 + plan + 128
+    }
+}
+
+/// What look-ups of a process share.
+pub(crate) struct PointEngine {
+    pub(crate) lookups: Points,
+    statements: Cache<String, Known, Size>,
+    begun: Instant,
+    /// When the catalog was last read, in milliseconds since `begun`.
+    catalog_read: AtomicU64,
+    /// When tables were last read, and last asked for.
+    tables: RwLock<std::collections::HashMap<TableId, Arc<Times>>>,
+}
+
+#[derive(Debug, Default)]
+struct Times {
+    read: AtomicU64,
+    used: AtomicU64,
+}
+
+impl std::fmt::Debug for PointEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PointEngine").field("lookups", &self.lookups).finish_non_exhaustive()
+    }
+}
+
+impl PointEngine {
+    pub(crate) fn new(readers: Arc<Readers>, row_cache_bytes: u64) -> Self {
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(4096)
+            .weight_capacity(STATEMENTS_BYTES)
+            .build()
+            .expect("both capacities are given");
+        PointEngine {
+            lookups: Points::new(readers, row_cache_bytes),
+            statements: Cache::with_options(options, Size, Default::default(), DefaultLifecycle::default()),
+            begun: Instant::now(),
+            catalog_read: AtomicU64::new(0),
+            tables: RwLock::default(),
+        }
+    }
+
+    /// Milliseconds since the engine began; never 0, which stands for never.
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64 + 1
+    }
+
+    fn times(&self, id: TableId) -> Arc<Times> {
+        if let Some(times) = self.tables.read().get(&id) {
+            return Arc::clone(times);
+        }
+        Arc::clone(self.tables.write().entry(id).or_default())
+    }
+
+    /// Forgets a table that was dropped.
+    pub(crate) fn forget(&self, id: TableId) {
+        self.lookups.forget(id);
+        self.tables.write().remove(&id);
+    }
+}
+
+/// Whether the session's user may read a table. Asked at every run of a plan, so that what was granted when it was made
+/// does not count: the one place for privileges on this path.
+fn may_read(session: &Session, table: TableId) -> bool {
+    let _ = (session, table);
+    true
+}
+
+/// Whether what this process knows of a table is new enough for this session.
+fn is_fresh(session: &Session, table: &PointTable) -> bool {
+    let points = session.engine.points();
+    let (now, allowed) = (points.now(), session.variables.quick().read_staleness_ms);
+    let new = |read: &AtomicU64| {
+        let read = read.load(Ordering::Relaxed);
+        read != 0 && now.saturating_sub(read) < allowed
+    };
+    let times = points.times(table.table().id());
+    times.used.store(now, Ordering::Relaxed);
+    new(&times.read) && new(&points.catalog_read)
+}
+
+/// Reads what is not new enough.
+async fn freshen(session: &Session, table: &PointTable) -> Result<()> {
+    if is_fresh(session, table) {
+        return Ok(());
+    }
+    let engine = Arc::clone(&session.engine);
+    read(&engine, table).await
+}
+
+async fn read(engine: &Engine, table: &PointTable) -> Result<()> {
+    let points = engine.points();
+    // What is read is as new as the moment before.
+    let now = points.now();
+    engine.catalog.refresh().await?;
+    points.catalog_read.fetch_max(now, Ordering::Relaxed);
+    table.table().refresh().await?;
+    points.times(table.table().id()).read.fetch_max(now, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Keeps the tables that are read up to date, until the engine is gone.
+pub(crate) fn keep_fresh(engine: &Arc<Engine>) {
+    let weak: Weak<Engine> = Arc::downgrade(engine);
+    engine.io().spawn(async move {
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            let Some(engine) = weak.upgrade() else { return };
+            let points = engine.points();
+            let now = points.now();
+            for table in points.lookups.tables() {
+                let used = points.times(table.table().id()).used.load(Ordering::Relaxed);
+                if used != 0 && now.saturating_sub(used) < IDLE.as_millis() as u64 {
+                    if let Err(error) = read(&engine, &table).await {
+                        tracing::warn!(%error, "a table that is read could not be brought up to date");
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// A statement that is a look-up: its plan, and where the plan's constants come from.
+#[derive(Debug, Clone)]
+pub struct PointStatement {
+    plan: Arc<PointPlan>,
+    slots: Vec<Slot<'static>>,
+    /// Slot n is placeholder n.
+    straight: bool,
+}
+
+impl PointStatement {
+    /// The plan.
+    pub fn plan(&self) -> &Arc<PointPlan> {
+        &self.plan
+    }
+}
+
+/// The text that a statement is remembered by: `text` without constants, and what decides how it reads.
+fn key(session_database: Option<&str>, options: &dipper_sql::parser::ParseOptions, out: &mut String) {
+    out.push(match (options.ansi_quotes, options.no_backslash_escapes, options.pipes_as_concat) {
+        (false, false, false) => '0',
+        (true, false, false) => '1',
+        (false, true, false) => '2',
+        (true, true, false) => '3',
+        (false, false, true) => '4',
+        (true, false, true) => '5',
+        (false, true, true) => '6',
+        (true, true, true) => '7',
+    });
+    out.push_str(session_database.unwrap_or_default());
+    out.push('\0');
+}
+
+impl Session {
+    /// Whether look-ups are tried at all.
+    fn looks_up(&self) -> bool {
+        let quick = self.variables.quick();
+        quick.short_circuit && !quick.hidden_columns
+    }
+
+    /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
+    async fn known(&mut self, text: &str) -> Result<Known> {
+        let engine = Arc::clone(&self.engine);
+        let points = engine.points();
+        match points.statements.get(text) {
+            Some(Known::Plan(plan)) if plan.current(self).is_some() => return Ok(Known::Plan(plan)),
+            Some(Known::Not(version, why)) if version == engine.catalog.version() => {
+                return Ok(Known::Not(version, why));
+            }
+            _ => {}
+        }
+        let version = engine.catalog.version();
+        let planned = self.plan_point(text).await;
+        let known = match planned {
+            Ok(plan::Planned::Plan(plan)) => Known::Plan(Arc::new(plan)),
+            Ok(plan::Planned::No(why)) => Known::Not(version, why.map(Arc::from)),
+            // The ordinary way says what is wrong with it, in its own words.
+            Err(_) => return Ok(Known::Not(version, None)),
+        };
+        points.statements.insert(text.to_string(), known.clone());
+        Ok(known)
+    }
+
+    async fn plan_point(&self, text: &str) -> Result<plan::Planned> {
+        let statement = text.split_once('\0').map_or(text, |(_, statement)| statement);
+        let mut parsed = self.parse(statement)?;
+        let Some(Statement::Query(query)) = parsed.pop().map(|p| p.statement) else {
+            return Ok(plan::Planned::No(None));
+        };
+        let Some(lookup) = recognise::lookup(&query) else { return Ok(plan::Planned::No(None)) };
+        plan::plan(&self.query_context().await?, &lookup, &query).await
+    }
+
+    /// Runs a query as a look-up, if it is one.
+    pub(crate) async fn look_up(&mut self, query: &QueryText, params: &[VarValue]) -> Result<Option<Rows>> {
+        if !self.looks_up() {
+            return Ok(None);
+        }
+        let options = self.variables.quick().parse;
+        let mut text = String::new();
+        key(self.database(), &options, &mut text);
+        let Some(slots) = scan(&query.text, &options, &mut text) else { return Ok(None) };
+        let Known::Plan(plan) = self.known(&text).await? else { return Ok(None) };
+        let given: Vec<Value<'_>> = params.iter().map(value).collect();
+        let values: Vec<Value<'_>> = slots.iter().map(|s| s.value(&given)).collect();
+        let variables: Vec<VarValue> = slots.iter().map(|s| s.variable(params)).collect();
+        plan.run(self, &values, &variables).await
+    }
+
+    /// What EXPLAIN says beside the scan: that a query is a look-up, or why not; nothing for others.
+    pub(crate) async fn explain_point(&mut self, query: &QueryText, params: &[VarValue]) -> Result<Option<String>> {
+        let options = self.variables.quick().parse;
+        let mut text = String::new();
+        key(self.database(), &options, &mut text);
+        let not = |why: &str| Ok(Some(format!("no SHORT-CIRCUIT: {why}")));
+        let Some(slots) = scan(&query.text, &options, &mut text) else { return Ok(None) };
+        match self.known(&text).await? {
+            Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
+                false => "enable_short_circuit_query is off",
+                true => "show_hidden_columns is on",
+            }),
+            Known::Plan(plan) => {
+                let given: Vec<Value<'_>> = params.iter().map(value).collect();
+                let values: Vec<Value<'_>> = slots.iter().map(|s| s.value(&given)).collect();
+                match plan.refuses(&values) {
+                    Some(why) => not(&why),
+                    None => Ok(Some("SHORT-CIRCUIT".into())),
+                }
+            }
+            Known::Not(_, Some(why)) => not(&why),
+            Known::Not(_, None) => Ok(None),
+        }
+    }
+
+    /// The look-up that a statement to be prepared is, if it is one.
+    ///
+    /// # Errors
+    /// The catalog or the table cannot be read.
+    pub async fn prepare_point(&mut self, sql: &str) -> Result<Option<PointStatement>> {
+        let options = self.variables.quick().parse;
+        let mut text = String::new();
+        key(self.database(), &options, &mut text);
+        let Some(slots) = scan(sql, &options, &mut text) else { return Ok(None) };
+        let Known::Plan(plan) = self.known(&text).await? else { return Ok(None) };
+        let straight = slots.iter().enumerate().all(|(i, s)| *s == Slot::Given(i));
+        let slots = slots.into_iter().map(Slot::into_owned).collect();
+        Ok(Some(PointStatement { plan, slots, straight }))
+    }
+
+    /// Whether a prepared look-up has to be planned anew: its table is another one now, or has another definition.
+    pub fn is_stale(&self, statement: &PointStatement) -> bool {
+        statement.plan.current(self).is_none()
+    }
+
+    /// The rows of a prepared look-up, without waiting; pending where the ordinary way has to be taken.
+    ///
+    /// # Errors
+    /// What is in memory of the table is damaged.
+    pub fn point_now(&mut self, statement: &PointStatement, params: &[Value<'_>]) -> Result<Poll<PointRows>> {
+        if !self.looks_up() || self.process().is_killed() {
+            return Ok(Poll::Pending);
+        }
+        self.warnings.clear();
+        if statement.straight {
+            return statement.plan.rows_now(self, params);
+        }
+        let values: Vec<Value<'_>> = statement.slots.iter().map(|s| s.value(params)).collect();
+        statement.plan.rows_now(self, &values)
+    }
+
+    /// The same for a statement as text; with the plan that it was remembered with.
+    ///
+    /// # Errors
+    /// As [`point_now`](Self::point_now).
+    pub fn text_point_now(&mut self, sql: &str) -> Result<Poll<(Arc<PointPlan>, PointRows)>> {
+        if !self.looks_up() || self.process().is_killed() {
+            return Ok(Poll::Pending);
+        }
+        let options = self.variables.quick().parse;
+        let mut text = std::mem::take(&mut self.point_text);
+        text.clear();
+        key(self.database(), &options, &mut text);
+        let slots = scan(sql, &options, &mut text);
+        let known = slots.as_ref().and_then(|_| self.engine.points().statements.get(text.as_str()));
+        self.point_text = text;
+        let (Some(slots), Some(Known::Plan(plan))) = (slots, known) else { return Ok(Poll::Pending) };
+        // A placeholder in a text has no value.
+        if slots.iter().any(|s| matches!(s, Slot::Given(_))) {
+            return Ok(Poll::Pending);
+        }
+        self.warnings.clear();
+        let values: Vec<Value<'_>> = slots.iter().map(|s| s.value(&[])).collect();
+        let rows = plan.rows_now(self, &values)?;
+        Ok(rows.map(|rows| (plan, rows)))
+    }
+}
+
+/// A parameter as look-ups take it.
+fn value(v: &VarValue) -> Value<'_> {
+    match v {
+        VarValue::Null => Value::Null,
+        VarValue::Int(v) => Value::Int(*v),
+        VarValue::UInt(v) => Value::UInt(*v),
+        VarValue::Double(v) => Value::Double(*v),
+        VarValue::Decimal(v) => Value::Decimal(v),
+        VarValue::String(v) => Value::Text(v),
+        VarValue::Bytes(_) => Value::Other,
+    }
+}

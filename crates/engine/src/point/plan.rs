@@ -1,0 +1,483 @@
+//! A look-up that is planned once and run many times.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use dipper_point::{Bound, PointTable, Projection, Row, Shape, Value, View, arrays, bind};
+use dipper_sql::charter::session::VarValue;
+use dipper_store::catalog::{TableDef, TableId};
+use dipper_store::key::KeyValue;
+use dipper_store::segment::WriteOptions;
+use dipper_store::table::schema::TableSchema;
+use futures::StreamExt;
+
+use super::recognise::{Condition, Found, Item, Lookup, No, Source};
+use super::residual::Residual;
+use crate::error::{EngineError, Result};
+use crate::query::{self, QueryContext};
+use crate::result::{Column, Rows};
+use crate::session::Session;
+
+/// Keys of one look-up at most: combinations of the values of its IN lists. More are read like any other query.
+const KEYS_MAX: usize = 4096;
+
+/// A look-up by key in one table, under one version of its definition. Its constants are slots, filled at each run.
+#[derive(Debug)]
+pub struct PointPlan {
+    /// Where the table's name was found.
+    database: String,
+    name: String,
+    /// The selected database when it was planned, if the name was written without one.
+    selected: Option<String>,
+    id: TableId,
+    table: Arc<PointTable>,
+    shape: Arc<Shape>,
+    keys: Vec<Condition>,
+    limit: Option<Source>,
+    output: Output,
+    /// Columns that come from the column store because the row store does not have them, by name.
+    missing: Vec<String>,
+    columns: Vec<Column>,
+    /// Version of the catalog under which the name was last seen to mean this table.
+    catalog: AtomicU64,
+    front: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+#[derive(Debug)]
+enum Output {
+    /// Columns of the rows as they are.
+    Columns(Projection, SchemaRef),
+    /// Conditions or expressions over the rows that were found.
+    Residual(Residual),
+}
+
+/// Rows of a look-up: mostly one.
+#[derive(Debug)]
+pub enum PointRows {
+    /// At most one.
+    One(Option<Row>),
+    /// Those of several keys.
+    Many(Vec<Row>),
+}
+
+impl PointRows {
+    /// The rows.
+    pub fn as_slice(&self) -> &[Row] {
+        match self {
+            PointRows::One(row) => row.as_slice(),
+            PointRows::Many(rows) => rows,
+        }
+    }
+}
+
+/// What a look-up asks for once its constants are known.
+enum Wanted {
+    /// No row can match.
+    Nothing,
+    /// An encoded key for each tablet and key, one behind the other.
+    Keys(Vec<(u32, usize)>),
+    /// The SQL layer decides.
+    Unclear,
+}
+
+/// Memory that look-ups of a session use again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    keys: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// What planning has found.
+pub(super) enum Planned {
+    Plan(PointPlan),
+    No(No),
+}
+
+/// Plans a query whose constants are placeholders.
+pub(super) async fn plan(
+    context: &Arc<QueryContext>,
+    lookup: &Lookup<'_>,
+    query: &dipper_sql::statement::QueryText,
+) -> Result<Planned> {
+    let engine = &context.engine;
+    let version = engine.catalog.version();
+    let catalog = engine.catalog.snapshot();
+    let name = &lookup.table;
+    if name.catalog().is_some_and(|c| c != query::CATALOG) {
+        return Ok(Planned::No(None));
+    }
+    let Some(database) = name.database().or(context.database.as_deref()) else { return Ok(Planned::No(None)) };
+    let Some(found) = catalog.table(database, name.object()) else { return Ok(Planned::No(None)) };
+    if !matches!(found.def, TableDef::Native) {
+        return Ok(Planned::No(None));
+    }
+    let handle = engine.native.get(found.id).await?;
+    let state = handle.refresh().await?;
+    let schema = state.schema();
+    if !lookup.looks_like_one(schema) {
+        return Ok(Planned::No(None));
+    }
+    if lookup.refused.is_some() {
+        return Ok(Planned::No(lookup.refused.clone()));
+    }
+    let points = engine.points();
+    let table = points.lookups.table(&handle);
+    if let Err(why) = table.view() {
+        return Ok(Planned::No(Some(match why {
+            dipper_point::PointError::Table { reason, .. } => reason.to_string(),
+            other => other.to_string(),
+        })));
+    }
+    let found_keys = match lookup.in_table(schema) {
+        Ok(found) => found,
+        Err(why) => return Ok(Planned::No(why)),
+    };
+    let (stored, needed) = columns(schema, &found_keys)?;
+    let whole = needed.iter().all(|c| stored.contains(c));
+    let missing = match whole {
+        true => Vec::new(),
+        false => needed.iter().filter(|c| !stored.contains(c)).map(|c| schema.columns[*c].name.clone()).collect(),
+    };
+    let Some(shape) = points.lookups.shape(found.id, schema, if whole { &stored } else { &needed })? else {
+        return Ok(Planned::No(Some("a column is of a nested type, which look-ups do not read".into())));
+    };
+    let Found { keys, items, extra, .. } = found_keys;
+    let plain: Option<Vec<usize>> = items
+        .iter()
+        .flat_map(|item| match item {
+            Item::All => visible(schema).map(Some).collect(),
+            Item::Column(c) => vec![Some(*c)],
+            Item::Expression(_) => vec![None],
+        })
+        .collect();
+    let places = plain.filter(|_| extra.is_empty()).map(|columns| {
+        let place = |c: &usize| shape.columns().iter().position(|s| s == c);
+        columns.iter().map(|c| place(c).expect("the shape has what is needed")).collect::<Vec<_>>()
+    });
+    let columns = super::residual::columns(context, query).await?;
+    let output = match places {
+        Some(places) => {
+            let schema = Schema::new(columns.iter().map(|c| c.field.as_ref().clone()).collect::<Vec<_>>());
+            Output::Columns(Projection::new(&shape, places), Arc::new(schema))
+        }
+        None => Output::Residual(Residual::new(query, &extra, name.object(), database)),
+    };
+    Ok(Planned::Plan(PointPlan {
+        database: database.to_string(),
+        name: name.object().to_string(),
+        selected: name.database().is_none().then(|| database.to_string()),
+        id: found.id,
+        table,
+        shape,
+        keys,
+        limit: lookup.limit.clone(),
+        output,
+        missing,
+        columns,
+        catalog: AtomicU64::new(version),
+        front: OnceLock::new(),
+    }))
+}
+
+fn visible(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {
+    schema.columns.iter().enumerate().filter(|(_, c)| !c.hidden).map(|(i, _)| i)
+}
+
+/// The visible columns of the row store, and those that a look-up needs; ascending.
+fn columns(schema: &Arc<TableSchema>, found: &Found<'_>) -> Result<(Vec<usize>, Vec<usize>)> {
+    let stored = WriteOptions::try_new(Arc::clone(schema))?.row_store_columns().to_vec();
+    let stored: Vec<usize> = stored.into_iter().filter(|c| !schema.columns[*c].hidden).collect();
+    let mut needed: Vec<usize> = found.extra_columns.clone();
+    for item in &found.items {
+        match item {
+            Item::All => needed.extend(visible(schema)),
+            Item::Column(c) => needed.push(*c),
+            Item::Expression(columns) => needed.extend(columns),
+        }
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    // Rows of no columns would not be rows.
+    if needed.is_empty() {
+        needed.push(0);
+    }
+    Ok((stored, needed))
+}
+
+impl PointPlan {
+    /// The columns of the result.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// What the protocol in front keeps of the plan, made when it is first asked for.
+    ///
+    /// # Panics
+    /// If two fronts keep values of different types.
+    pub fn front<T: Send + Sync + 'static>(&self, make: impl FnOnce(&[Column]) -> T) -> &T {
+        let front = self.front.get_or_init(|| Box::new(make(&self.columns)));
+        front.downcast_ref().expect("a process has one protocol in front of its plans")
+    }
+
+    /// Whether all columns of a row are sent as they are.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.output, Output::Columns(Projection::All, _))
+    }
+
+    /// Appends a row as a binary row of the MySQL protocol with the columns of the result.
+    ///
+    /// # Errors
+    /// The row is damaged.
+    pub fn put(&self, row: &Row, out: &mut Vec<u8>) -> Result<()> {
+        match &self.output {
+            Output::Columns(projection, _) => projection.put(&self.shape, row.bytes(), out).map_err(damaged),
+            Output::Residual(_) => Err(EngineError::invalid("rows of this look-up are not sent as they are")),
+        }
+    }
+
+    /// The view to look into, if the plan still says what its statement means in this session: the name means the same
+    /// table, under the same definition, and the session may read it.
+    pub(super) fn current(&self, session: &Session) -> Option<Arc<View>> {
+        if self.selected.is_some() && self.selected.as_deref() != session.database() {
+            return None;
+        }
+        let catalog = &session.engine.catalog;
+        let version = catalog.version();
+        if version != self.catalog.load(Ordering::Acquire) {
+            let known = catalog.snapshot();
+            if known.table(&self.database, &self.name).is_none_or(|t| t.id != self.id) {
+                return None;
+            }
+            self.catalog.store(version, Ordering::Release);
+        }
+        if !super::may_read(session, self.id) {
+            return None;
+        }
+        let view = self.table.view().ok()?;
+        let state = view.state();
+        (state.schema().version == self.shape.schema().version && !state.is_dropped()).then_some(view)
+    }
+
+    fn bound<'v>(&self, source: &Source, column: usize, slots: &[Value<'v>]) -> Bound<'v> {
+        let value = match source {
+            Source::Slot(n) => slots.get(*n).copied().unwrap_or(Value::Other),
+            Source::Fixed(VarValue::Int(v)) => Value::Int(*v),
+            Source::Fixed(_) => Value::Null,
+        };
+        bind(&self.shape.schema().columns[column].data_type, value)
+    }
+
+    /// The keys that are asked for.
+    fn wanted(&self, view: &View, slots: &[Value<'_>], scratch: &mut Scratch) -> Result<Wanted> {
+        scratch.keys.clear();
+        // The usual case first: one value for each column.
+        let mut values = [KeyValue::Null; 8];
+        if self.keys.len() <= values.len() && self.keys.iter().all(|k| !matches!(k, Condition::In(v) if v.len() != 1)) {
+            for (i, condition) in self.keys.iter().enumerate() {
+                let (source, null_safe) = match condition {
+                    Condition::In(sources) => (&sources[0], false),
+                    Condition::Same(source) => (source, true),
+                };
+                values[i] = match self.bound(source, i, slots) {
+                    Bound::Is(KeyValue::Null) if !null_safe => return Ok(Wanted::Nothing),
+                    Bound::Is(value) => value,
+                    Bound::Never => return Ok(Wanted::Nothing),
+                    Bound::Unclear => return Ok(Wanted::Unclear),
+                };
+            }
+            let tablet = view.tablet(&values[..self.keys.len()], &mut scratch.keys)?;
+            return Ok(match tablet {
+                None => Wanted::Nothing,
+                Some(tablet) => Wanted::Keys(vec![(tablet, scratch.keys.len())]),
+            });
+        }
+        let mut lists: Vec<Vec<KeyValue<'_>>> = Vec::with_capacity(self.keys.len());
+        let mut combinations = 1usize;
+        for (i, condition) in self.keys.iter().enumerate() {
+            let mut list = Vec::new();
+            match condition {
+                Condition::Same(source) => match self.bound(source, i, slots) {
+                    Bound::Is(value) => list.push(value),
+                    Bound::Never => {}
+                    Bound::Unclear => return Ok(Wanted::Unclear),
+                },
+                Condition::In(sources) => {
+                    for source in sources {
+                        match self.bound(source, i, slots) {
+                            Bound::Is(KeyValue::Null) | Bound::Never => {}
+                            Bound::Is(value) => list.push(value),
+                            Bound::Unclear => return Ok(Wanted::Unclear),
+                        }
+                    }
+                }
+            }
+            combinations = combinations.saturating_mul(list.len());
+            if combinations > KEYS_MAX {
+                return Ok(Wanted::Unclear);
+            }
+            lists.push(list);
+        }
+        let mut seen = std::collections::HashSet::new();
+        let mut keys = Vec::with_capacity(combinations);
+        for n in 0..combinations {
+            let mut rest = n;
+            let values: Vec<_> = lists
+                .iter()
+                .map(|list| {
+                    let value = list[rest % list.len()];
+                    rest /= list.len();
+                    value
+                })
+                .collect();
+            // A value that a list names twice is one key.
+            if let Some(tablet) = view.tablet(&values, &mut scratch.key)?
+                && seen.insert(scratch.key.clone())
+            {
+                scratch.keys.extend_from_slice(&scratch.key);
+                keys.push((tablet, scratch.keys.len()));
+            }
+        }
+        Ok(if keys.is_empty() { Wanted::Nothing } else { Wanted::Keys(keys) })
+    }
+
+    /// Rows of the result at most; `None` if LIMIT is not a number that it can be.
+    fn rows_max(&self, slots: &[Value<'_>]) -> Option<usize> {
+        match &self.limit {
+            None => Some(usize::MAX),
+            Some(Source::Slot(n)) => match slots.get(*n)? {
+                Value::Int(v) => usize::try_from(*v).ok(),
+                Value::UInt(v) => usize::try_from(*v).ok(),
+                _ => None,
+            },
+            Some(Source::Fixed(_)) => None,
+        }
+    }
+
+    fn allowed(&self, session: &Session) -> Result<()> {
+        if self.missing.is_empty() || session.variables.quick().access_column_store {
+            return Ok(());
+        }
+        Err(EngineError::invalid(format!(
+            "Not support column store, set store_row_column=true or row_store_columns in table properties, missing \
+             columns: {} (enable_short_circuit_query_access_column_store is off)",
+            self.missing.join(", ")
+        )))
+    }
+
+    /// The rows, without waiting; pending if something has to be fetched first, or the plan is not what is needed.
+    pub(super) fn rows_now(&self, session: &mut Session, slots: &[Value<'_>]) -> Result<Poll<PointRows>> {
+        if !matches!(self.output, Output::Columns(..)) || !super::is_fresh(session, &self.table) {
+            return Ok(Poll::Pending);
+        }
+        let Some(view) = self.current(session) else { return Ok(Poll::Pending) };
+        self.allowed(session)?;
+        let Some(rows_max) = self.rows_max(slots) else { return Ok(Poll::Pending) };
+        let wanted = self.wanted(&view, slots, &mut session.point)?;
+        let engine = &session.engine;
+        let cache = engine.points().lookups.cache();
+        let get = |tablet, key: &[u8]| self.table.get_now(cache, &view, &self.shape, tablet, key);
+        match wanted {
+            Wanted::Unclear => Ok(Poll::Pending),
+            _ if rows_max == 0 => Ok(Poll::Ready(PointRows::One(None))),
+            Wanted::Nothing => Ok(Poll::Ready(PointRows::One(None))),
+            Wanted::Keys(keys) => {
+                let all = &session.point.keys;
+                if let [(tablet, end)] = keys.as_slice() {
+                    return Ok(get(*tablet, &all[..*end])?.map(PointRows::One));
+                }
+                let (mut rows, mut from) = (Vec::with_capacity(keys.len()), 0);
+                for (tablet, end) in keys {
+                    match get(tablet, &all[from..end])? {
+                        Poll::Pending => return Ok(Poll::Pending),
+                        Poll::Ready(row) => rows.extend(row),
+                    }
+                    from = end;
+                    if rows.len() == rows_max {
+                        break;
+                    }
+                }
+                Ok(Poll::Ready(PointRows::Many(rows)))
+            }
+        }
+    }
+
+    /// The result; `None` if the SQL layer has to answer.
+    pub(super) async fn run(
+        &self,
+        session: &mut Session,
+        slots: &[Value<'_>],
+        variables: &[VarValue],
+    ) -> Result<Option<Rows>> {
+        super::freshen(session, &self.table).await?;
+        let Some(view) = self.current(session) else { return Ok(None) };
+        self.allowed(session)?;
+        let Some(rows_max) = self.rows_max(slots) else { return Ok(None) };
+        let mut scratch = std::mem::take(&mut session.point);
+        let wanted = self.wanted(&view, slots, &mut scratch);
+        let engine = Arc::clone(&session.engine);
+        let cache = engine.points().lookups.cache();
+        let mut rows = Vec::new();
+        let found = match wanted? {
+            Wanted::Unclear => return Ok(None),
+            Wanted::Nothing => Vec::new(),
+            Wanted::Keys(keys) => keys,
+        };
+        // Conditions decide which of the rows count: a limit is for what they leave.
+        let enough = if matches!(self.output, Output::Columns(..)) { rows_max } else { usize::MAX };
+        let mut from = 0;
+        for (tablet, end) in found {
+            if rows.len() >= enough {
+                break;
+            }
+            rows.extend(self.table.get(cache, &view, &self.shape, tablet, &scratch.keys[from..end]).await?);
+            from = end;
+        }
+        session.point = scratch;
+        let arrays = arrays(&self.shape, rows.iter().map(Row::bytes)).map_err(damaged)?;
+        let (columns, batches) = match &self.output {
+            Output::Columns(projection, schema) => {
+                let arrays = match projection {
+                    Projection::All => arrays,
+                    Projection::Some(places) => places.iter().map(|p| Arc::clone(&arrays[*p])).collect(),
+                };
+                let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
+                (self.columns.clone(), vec![batch.map_err(|e| EngineError::invalid(e.to_string()))?])
+            }
+            Output::Residual(residual) => {
+                let context = session.query_context_now();
+                residual.run(&context, &self.shape, arrays, rows.len(), variables, rows_max).await?
+            }
+        };
+        let batches = futures::stream::iter(batches.into_iter().map(Ok)).boxed();
+        Ok(Some(Rows { columns, batches }))
+    }
+
+    /// Why these constants go the ordinary way; `None` if they do not.
+    pub(super) fn refuses(&self, slots: &[Value<'_>]) -> Option<String> {
+        if self.rows_max(slots).is_none() {
+            return Some("LIMIT is no number".into());
+        }
+        for (i, condition) in self.keys.iter().enumerate() {
+            let sources = match condition {
+                Condition::In(sources) => sources.as_slice(),
+                Condition::Same(source) => std::slice::from_ref(source),
+            };
+            if sources.iter().any(|s| self.bound(s, i, slots) == Bound::Unclear) {
+                let column = &self.shape.schema().columns[i];
+                return Some(format!(
+                    "key column {} of type {} is compared with a value of another type",
+                    column.name, column.data_type
+                ));
+            }
+        }
+        None
+    }
+}
+
+fn damaged(e: dipper_store::segment::row::NotARow) -> EngineError {
+    EngineError::new(crate::error::ErrorKind::Storage, format!("a row in memory is {e}; restart the server"))
+}

@@ -1,0 +1,322 @@
+//! Whether a query asks for rows by their whole key, from its tree alone.
+
+use dipper_sql::charter::session::{TableRef, VarValue};
+use dipper_sql::charter::table_refs;
+use dipper_sql::statement::{Name, QueryText};
+use dipper_store::table::schema::TableSchema;
+use sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableFactor, UnaryOperator, Value, WildcardAdditionalOptions,
+};
+
+/// A constant of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    /// The `?` of this number, from 0.
+    Slot(usize),
+    /// A word: NULL, TRUE, FALSE.
+    Fixed(VarValue),
+}
+
+/// What a key column has to be.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Condition {
+    /// One of these.
+    In(Vec<Source>),
+    /// This, or NULL if it is NULL.
+    Same(Source),
+}
+
+/// A column of the result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Item {
+    /// All columns.
+    All,
+    /// The column of this place in the schema.
+    Column(usize),
+    /// Anything else, with the columns that it reads.
+    Expression(Vec<usize>),
+}
+
+/// A query over one table that may be a look-up.
+#[derive(Debug)]
+pub(super) struct Lookup<'q> {
+    pub select: &'q Select,
+    /// The table, as written.
+    pub table: Name,
+    alias: Option<&'q Ident>,
+    pub limit: Option<Source>,
+    /// What look-ups do not have.
+    pub refused: No,
+    conjuncts: Vec<&'q Expr>,
+}
+
+/// A look-up in a table of this definition.
+#[derive(Debug)]
+pub(super) struct Found<'q> {
+    /// By key column.
+    pub keys: Vec<Condition>,
+    pub items: Vec<Item>,
+    /// Conditions beside those on the key, and the columns that they read.
+    pub extra: Vec<&'q Expr>,
+    pub extra_columns: Vec<usize>,
+}
+
+/// Why a query is no look-up; `None` where nobody would take it for one.
+pub(super) type No = Option<String>;
+
+fn no(why: impl Into<String>) -> No {
+    Some(why.into())
+}
+
+/// The parts of a query that may be a look-up.
+pub(super) fn lookup(query: &QueryText) -> Option<Lookup<'_>> {
+    let ast = query.ast.as_ref();
+    let SetExpr::Select(select) = ast.body.as_ref() else { return None };
+    let [from] = select.from.as_slice() else { return None };
+    let Some(selection) = &select.selection else { return None };
+    let refs = table_refs(query);
+    let [TableRef::Named { name, maybe_cte: false }] = refs.as_slice() else { return None };
+    let TableFactor::Table { alias, args: None, .. } = &from.relation else { return None };
+    let mut refused = other_clause(ast, select).map(|clause| format!("the query has {clause}"));
+    if !from.joins.is_empty() || !plain_factor(&from.relation) {
+        refused = no("the query has more in FROM than the name of a table");
+    }
+    let limit = match &ast.limit_clause {
+        None => None,
+        Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by }) if limit_by.is_empty() => {
+            let limit = constant(limit);
+            if limit.is_none() {
+                refused = no("LIMIT is no constant");
+            }
+            limit
+        }
+        Some(_) => {
+            refused = no("the query has OFFSET");
+            None
+        }
+    };
+    let mut conjuncts = Vec::new();
+    conjunction(selection, &mut conjuncts);
+    Some(Lookup { select, table: name.clone(), alias: alias.as_ref().map(|a| &a.name), limit, refused, conjuncts })
+}
+
+fn plain_factor(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Table { alias, with_hints, version: None, with_ordinality: false, partitions,
+        json_path: None, sample: None, index_hints, .. }
+        if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()
+            && alias.as_ref().is_none_or(|a| a.columns.is_empty()))
+}
+
+/// A clause that look-ups do not have.
+fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
+    let grouped = match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
+    };
+    let clauses = [
+        (query.with.is_some(), "WITH"),
+        (query.order_by.is_some(), "ORDER BY"),
+        (query.fetch.is_some(), "FETCH"),
+        (query.for_clause.is_some() || !query.locks.is_empty(), "a FOR clause"),
+        (query.settings.is_some() || query.format_clause.is_some() || !query.pipe_operators.is_empty(), "settings"),
+        (select.distinct.is_some(), "DISTINCT"),
+        (select.top.is_some(), "TOP"),
+        (select.into.is_some(), "INTO"),
+        (select.exclude.is_some(), "EXCLUDE"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (select.prewhere.is_some() || !select.connect_by.is_empty(), "PREWHERE or CONNECT BY"),
+        (grouped, "GROUP BY"),
+        (!select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(), "SORT BY"),
+        (select.having.is_some(), "HAVING"),
+        (!select.named_window.is_empty() || select.qualify.is_some(), "a window"),
+        (select.value_table_mode.is_some(), "AS STRUCT or AS VALUE"),
+    ];
+    clauses.into_iter().find(|(has, _)| *has).map(|(_, clause)| clause)
+}
+
+fn conjunction<'q>(expr: &'q Expr, out: &mut Vec<&'q Expr>) {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            conjunction(left, out);
+            conjunction(right, out);
+        }
+        Expr::Nested(inner) if matches!(**inner, Expr::BinaryOp { op: BinaryOperator::And, .. } | Expr::Nested(_)) => {
+            conjunction(inner, out);
+        }
+        Expr::Nested(inner) => out.push(inner),
+        other => out.push(other),
+    }
+}
+
+fn constant(expr: &Expr) -> Option<Source> {
+    Some(match expr {
+        Expr::Nested(inner) => return constant(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => Source::Slot(name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?),
+            Value::Null => Source::Fixed(VarValue::Null),
+            Value::Boolean(v) => Source::Fixed(VarValue::Int((*v).into())),
+            _ => return None,
+        },
+        // A sign that the text could not take as the number's own.
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => return constant(expr),
+        _ => return None,
+    })
+}
+
+impl<'q> Lookup<'q> {
+    /// The column that an expression is.
+    fn column(&self, expr: &Expr, schema: &TableSchema) -> Option<usize> {
+        match expr {
+            Expr::Identifier(name) => self.named(name, schema),
+            Expr::CompoundIdentifier(parts) => {
+                let (name, table) = parts.split_last()?;
+                self.is_table(table).then(|| self.named(name, schema))?
+            }
+            Expr::Nested(inner) => self.column(inner, schema),
+            _ => None,
+        }
+    }
+
+    fn named(&self, name: &Ident, schema: &TableSchema) -> Option<usize> {
+        schema.columns.iter().position(|c| !c.hidden && c.name.eq_ignore_ascii_case(&name.value))
+    }
+
+    fn is_table(&self, parts: &[Ident]) -> bool {
+        match self.alias {
+            Some(alias) => matches!(parts, [only] if only.value == alias.value),
+            None => {
+                let names = &self.table.0;
+                parts.len() <= names.len()
+                    && parts.iter().rev().zip(names.iter().rev()).all(|(part, name)| part.value == *name)
+            }
+        }
+    }
+
+    /// The columns that an expression reads; `None` if it holds something that is not looked into: a subquery, a name
+    /// that is no column.
+    fn columns_of(&self, expr: &Expr, schema: &TableSchema) -> Option<Vec<usize>> {
+        use std::ops::ControlFlow;
+
+        struct Reads<'a, 'q> {
+            lookup: &'a Lookup<'q>,
+            schema: &'a TableSchema,
+            columns: Vec<usize>,
+        }
+        impl sqlparser::ast::Visitor for Reads<'_, '_> {
+            type Break = ();
+
+            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+                ControlFlow::Break(())
+            }
+
+            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+                match expr {
+                    Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                        match self.lookup.column(expr, self.schema) {
+                            Some(column) => self.columns.push(column),
+                            // CURRENT_TIMESTAMP and the like, units of functions: words, not columns.
+                            None if matches!(expr, Expr::Identifier(_)) => {}
+                            None => return ControlFlow::Break(()),
+                        }
+                        ControlFlow::Continue(())
+                    }
+                    _ => ControlFlow::Continue(()),
+                }
+            }
+        }
+        let mut reads = Reads { lookup: self, schema, columns: Vec::new() };
+        match sqlparser::ast::Visit::visit(expr, &mut reads) {
+            ControlFlow::Continue(()) => Some(reads.columns),
+            ControlFlow::Break(()) => None,
+        }
+    }
+
+    /// Whether a condition fixes some key column of the table: then a user may take the query for a look-up.
+    pub fn looks_like_one(&self, schema: &TableSchema) -> bool {
+        self.conjuncts.iter().any(|c| self.key_condition(c, schema).is_some())
+    }
+
+    /// The key column that a condition fixes.
+    fn key_condition(&self, expr: &Expr, schema: &TableSchema) -> Option<(usize, Condition)> {
+        let key = |expr: &Expr| self.column(expr, schema).filter(|c| *c < schema.keys);
+        match expr {
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::Eq | BinaryOperator::Spaceship), right } => {
+                let (column, value) = match key(left) {
+                    Some(column) => (column, constant(right)?),
+                    None => (key(right)?, constant(left)?),
+                };
+                let condition = match op {
+                    BinaryOperator::Eq => Condition::In(vec![value]),
+                    _ => Condition::Same(value),
+                };
+                Some((column, condition))
+            }
+            Expr::InList { expr, list, negated: false } => {
+                let values = list.iter().map(constant).collect::<Option<Vec<_>>>()?;
+                Some((key(expr)?, Condition::In(values)))
+            }
+            Expr::IsNull(expr) => Some((key(expr)?, Condition::Same(Source::Fixed(VarValue::Null)))),
+            _ => None,
+        }
+    }
+
+    /// The look-up, if all key columns of the table are fixed.
+    pub fn in_table(&self, schema: &TableSchema) -> Result<Found<'q>, No> {
+        let mut keys: Vec<Option<Condition>> = vec![None; schema.keys];
+        let mut extra = Vec::new();
+        let mut extra_columns = Vec::new();
+        for conjunct in &self.conjuncts {
+            match self.key_condition(conjunct, schema) {
+                Some((column, condition)) if keys[column].is_none() => keys[column] = Some(condition),
+                _ => {
+                    let columns = self.columns_of(conjunct, schema).ok_or_else(|| no("a condition has a subquery"))?;
+                    extra_columns.extend(columns);
+                    extra.push(*conjunct);
+                }
+            }
+        }
+        let mut fixed = Vec::with_capacity(keys.len());
+        for (condition, column) in keys.into_iter().zip(&schema.columns) {
+            let why = || no(format!("key column {} is not fixed by = or IN with constants", column.name));
+            fixed.push(condition.ok_or_else(why)?);
+        }
+        let mut items = Vec::with_capacity(self.select.projection.len());
+        for item in &self.select.projection {
+            items.push(self.item(item, schema)?);
+        }
+        Ok(Found { keys: fixed, items, extra, extra_columns })
+    }
+
+    fn item(&self, item: &SelectItem, schema: &TableSchema) -> Result<Item, No> {
+        let plain = |o: &WildcardAdditionalOptions| {
+            o.opt_ilike.is_none()
+                && o.opt_exclude.is_none()
+                && o.opt_except.is_none()
+                && o.opt_replace.is_none()
+                && o.opt_rename.is_none()
+                && o.opt_alias.is_none()
+        };
+        let expression = |expr: &Expr| match self.column(expr, schema) {
+            Some(column) => Ok(Item::Column(column)),
+            None => match self.columns_of(expr, schema) {
+                Some(columns) => Ok(Item::Expression(columns)),
+                None => Err(no("the select list has a subquery")),
+            },
+        };
+        match item {
+            SelectItem::Wildcard(options) if plain(options) => Ok(Item::All),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+                if plain(options) =>
+            {
+                let parts: Option<Vec<Ident>> = name.0.iter().map(|p| p.as_ident().cloned()).collect();
+                match parts.is_some_and(|parts| self.is_table(&parts)) {
+                    true => Ok(Item::All),
+                    false => Err(None),
+                }
+            }
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expression(expr),
+            _ => Err(no("the select list has * with exceptions")),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Tables as look-ups see them: snapshots with their tablets' segments at hand.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use dipper_store::catalog::TableId;
+use dipper_store::key::{KeyEncoder, KeyValue};
+use dipper_store::route::Router;
+use dipper_store::segment::{ObjectReader, Readers, key_hash};
+use dipper_store::table::data::{DataObject, SegmentId};
+use dipper_store::table::schema::{Distribution, Model, TableSchema};
+use dipper_store::table::{SegmentRef, Table, TableState};
+use parking_lot::{Mutex, RwLock};
+use roaring::RoaringBitmap;
+
+use crate::cache::{Row, RowCache, RowKey};
+use crate::shape::{RowMap, Shape, row_error};
+use crate::{PointError, Result};
+
+/// Shapes that are remembered; above it all are forgotten, and made anew by who asks.
+const SHAPES_MAX: usize = 4096;
+
+/// What look-ups of a process share.
+#[derive(Debug)]
+pub struct Points {
+    readers: Arc<Readers>,
+    cache: RowCache,
+    tables: RwLock<HashMap<TableId, Arc<PointTable>>>,
+    shapes: Mutex<HashMap<(TableId, u64, Vec<usize>), Option<Arc<Shape>>>>,
+    next_shape: AtomicU32,
+}
+
+impl Points {
+    /// Opens objects through `readers` and keeps rows in `row_cache_bytes`.
+    pub fn new(readers: Arc<Readers>, row_cache_bytes: u64) -> Self {
+        Points {
+            readers,
+            cache: RowCache::new(row_cache_bytes),
+            tables: RwLock::default(),
+            shapes: Mutex::default(),
+            next_shape: AtomicU32::new(1),
+        }
+    }
+
+    /// The rows that are kept.
+    pub fn cache(&self) -> &RowCache {
+        &self.cache
+    }
+
+    /// The table, as look-ups see it.
+    pub fn table(&self, table: &Table) -> Arc<PointTable> {
+        if let Some(found) = self.tables.read().get(&table.id()) {
+            return Arc::clone(found);
+        }
+        let new = PointTable { table: table.clone(), readers: Arc::clone(&self.readers), view: RwLock::default() };
+        Arc::clone(self.tables.write().entry(table.id()).or_insert_with(|| Arc::new(new)))
+    }
+
+    /// Forgets a table that was dropped.
+    pub fn forget(&self, id: TableId) {
+        self.tables.write().remove(&id);
+        self.shapes.lock().retain(|(table, ..), _| *table != id);
+    }
+
+    /// Tables that look-ups were made in.
+    pub fn tables(&self) -> Vec<Arc<PointTable>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// The shape of rows with these columns (places in the schema, ascending); `None` if a column is of a type that rows
+    /// cannot hold.
+    ///
+    /// # Errors
+    /// A column's default is not of its type.
+    pub fn shape(&self, id: TableId, schema: &Arc<TableSchema>, columns: &[usize]) -> Result<Option<Arc<Shape>>> {
+        let mut shapes = self.shapes.lock();
+        let key = (id, schema.version, columns.to_vec());
+        if let Some(shape) = shapes.get(&key) {
+            return Ok(shape.clone());
+        }
+        if shapes.len() >= SHAPES_MAX {
+            shapes.clear();
+        }
+        let number = self.next_shape.fetch_add(1, Ordering::Relaxed);
+        let shape = Shape::try_new(number, schema, columns.to_vec())?.map(Arc::new);
+        shapes.insert(key, shape.clone());
+        Ok(shape)
+    }
+}
+
+/// One table, and the snapshot that look-ups used last.
+#[derive(Debug)]
+pub struct PointTable {
+    table: Table,
+    readers: Arc<Readers>,
+    view: RwLock<Option<Arc<View>>>,
+}
+
+/// A snapshot of a table.
+#[derive(Debug)]
+pub struct View {
+    state: Arc<TableState>,
+    definition: Arc<Definition>,
+    /// By number of tablet; made when first asked for.
+    tablets: Vec<OnceLock<Box<[Slot]>>>,
+    /// The tablets of the view before, while this one has not made its own: open objects are taken over.
+    before: Mutex<Option<Arc<View>>>,
+}
+
+/// What follows from a table's definition and partitions.
+#[derive(Debug)]
+struct Definition {
+    router: Router,
+    encoder: KeyEncoder,
+}
+
+/// A segment of a tablet.
+#[derive(Debug)]
+struct Slot {
+    id: SegmentId,
+    object: Arc<DataObject>,
+    deleted: Option<Arc<RoaringBitmap>>,
+    reader: OnceLock<Arc<ObjectReader>>,
+    map: OnceLock<Arc<RowMap>>,
+}
+
+impl Slot {
+    fn new(segment: &SegmentRef<'_>) -> Self {
+        Slot {
+            id: segment.id,
+            object: Arc::clone(segment.object),
+            deleted: segment.deleted.cloned(),
+            reader: OnceLock::new(),
+            map: OnceLock::new(),
+        }
+    }
+
+    /// Whether the key is between the segment's bounds.
+    fn spans(&self, key: &[u8]) -> bool {
+        let segment = &self.object.segments[self.id.ordinal as usize];
+        *segment.key_min <= *key && *key <= *segment.key_max
+    }
+
+    fn is_deleted(&self, row: u32) -> bool {
+        self.deleted.as_ref().is_some_and(|d| d.contains(row))
+    }
+
+    /// How its rows become rows of a shape. One is kept: tables are mostly read in one shape.
+    fn map(&self, shape: &Shape, reader: &ObjectReader) -> Result<Arc<RowMap>> {
+        if let Some(map) = self.map.get()
+            && map.shape == shape.id
+        {
+            return Ok(Arc::clone(map));
+        }
+        let map = Arc::new(RowMap::new(shape, reader, self.id.ordinal)?);
+        let _ = self.map.set(Arc::clone(&map));
+        Ok(map)
+    }
+}
+
+impl View {
+    fn new(state: Arc<TableState>, before: Option<Arc<View>>, id: TableId) -> Result<Self> {
+        let definition = match &before {
+            Some(before) if before.state.same_definition(&state) => Arc::clone(&before.definition),
+            _ => {
+                let schema = state.schema();
+                let table = |reason| PointError::Table { table: id.to_string(), reason };
+                if schema.model != Model::Unique {
+                    return Err(table("it is no UNIQUE KEY table"));
+                }
+                if schema.distribution == Distribution::Random {
+                    return Err(table("its rows are distributed at random"));
+                }
+                let partitions: Vec<_> = state.partitions().cloned().collect();
+                let router = Router::try_new(schema, &partitions)?;
+                Arc::new(Definition { router, encoder: KeyEncoder::for_table(schema)? })
+            }
+        };
+        let tablets = (0..definition.router.tablets()).map(|_| OnceLock::new()).collect();
+        // Only what was made directly before is taken over: no chain of old views.
+        if let Some(before) = &before {
+            *before.before.lock() = None;
+        }
+        let before = before.filter(|b| Arc::ptr_eq(&b.definition, &definition));
+        Ok(View { state, definition, tablets, before: Mutex::new(before) })
+    }
+
+    /// The snapshot.
+    pub fn state(&self) -> &Arc<TableState> {
+        &self.state
+    }
+
+    /// Encodes a key of these values, one per key column, into `out`, and says in which tablet it would be; `None` if no
+    /// partition takes it.
+    ///
+    /// # Errors
+    /// Values of other types than the key columns'.
+    pub fn tablet(&self, values: &[KeyValue<'_>], out: &mut Vec<u8>) -> Result<Option<u32>> {
+        out.clear();
+        self.definition.encoder.encode_row(values, out)?;
+        let value = |column: usize| values.get(column).copied().unwrap_or(KeyValue::Null);
+        Ok(self.definition.router.route_one(self.state.schema(), value)?)
+    }
+
+    fn slots(&self, tablet: u32) -> &[Slot] {
+        let Some(cell) = self.tablets.get(tablet as usize) else { return &[] };
+        cell.get_or_init(|| {
+            let mut segments: Vec<_> = self.state.tablet_segments(self.definition.router.tablet(tablet)).collect();
+            // Rows that are asked for are mostly new ones. The order does not decide: of a key's rows one is not deleted.
+            segments.sort_by_key(|s| std::cmp::Reverse((s.seq, s.id)));
+            let slots: Box<[Slot]> = segments.iter().map(Slot::new).collect();
+            let before = self.before.lock().clone();
+            let old = before.as_ref().and_then(|b| b.tablets[tablet as usize].get()).map_or(&[][..], |old| old);
+            for slot in &slots {
+                let Some(old) = old.iter().find(|o| o.id == slot.id) else { continue };
+                if let Some(reader) = old.reader.get() {
+                    let _ = slot.reader.set(Arc::clone(reader));
+                }
+                if let Some(map) = old.map.get() {
+                    let _ = slot.map.set(Arc::clone(map));
+                }
+            }
+            slots
+        })
+    }
+}
+
+impl PointTable {
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The newest snapshot that this process knows.
+    ///
+    /// # Errors
+    /// The table has no look-ups by key, or a damaged definition.
+    pub fn view(&self) -> Result<Arc<View>> {
+        let state = self.table.snapshot();
+        let before = match &*self.view.read() {
+            Some(view) if Arc::ptr_eq(&view.state, &state) => return Ok(Arc::clone(view)),
+            before => before.clone(),
+        };
+        let view = Arc::new(View::new(state, before, self.table.id())?);
+        *self.view.write() = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    fn opened<'s>(&self, slot: &'s Slot) -> Option<&'s Arc<ObjectReader>> {
+        if let Some(reader) = slot.reader.get() {
+            return Some(reader);
+        }
+        let reader = self.readers.opened(&self.table.data_path(slot.id.object))?;
+        Some(slot.reader.get_or_init(|| reader))
+    }
+
+    async fn open<'s>(&self, slot: &'s Slot) -> Result<&'s Arc<ObjectReader>> {
+        if let Some(reader) = slot.reader.get() {
+            return Ok(reader);
+        }
+        let reader = self.readers.get(&self.table.data_path(slot.id.object), &slot.object).await?;
+        Ok(slot.reader.get_or_init(|| reader))
+    }
+
+    /// The row of a key that [`View::tablet`] encoded, if there is one and nothing that it needs must be fetched;
+    /// pending otherwise.
+    ///
+    /// # Errors
+    /// An object is damaged.
+    pub fn get_now(
+        &self,
+        cache: &RowCache,
+        view: &View,
+        shape: &Shape,
+        tablet: u32,
+        key: &[u8],
+    ) -> Result<Poll<Option<Row>>> {
+        let hash = key_hash(key);
+        for slot in view.slots(tablet).iter().filter(|s| s.spans(key)) {
+            let Some(reader) = self.opened(slot) else { return Ok(Poll::Pending) };
+            let ordinal = slot.id.ordinal;
+            if !reader.may_have_key(ordinal, hash)? {
+                continue;
+            }
+            let at = RowKey { segment: slot.id, shape: shape.id, hash };
+            if let Some(row) = cache.get(&at, key) {
+                match slot.is_deleted(row.number()) {
+                    true => continue,
+                    false => return Ok(Poll::Ready(Some(row))),
+                }
+            }
+            let row = match reader.find_now(ordinal, key, hash)? {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(None) => continue,
+                Poll::Ready(Some(row)) if slot.is_deleted(row) => continue,
+                Poll::Ready(Some(row)) => row,
+            };
+            let map = slot.map(shape, reader)?;
+            if map.needs_pages() {
+                return Ok(Poll::Pending);
+            }
+            let stored = match map.stored {
+                false => Default::default(),
+                true => match reader.row_now(ordinal, row)? {
+                    Poll::Pending => return Ok(Poll::Pending),
+                    Poll::Ready(stored) => stored,
+                },
+            };
+            let row = made(&map, shape, reader, (ordinal, row, key), &stored, &[])?;
+            cache.put(at, &row);
+            return Ok(Poll::Ready(Some(row)));
+        }
+        Ok(Poll::Ready(None))
+    }
+
+    /// [`get_now`](Self::get_now) that fetches what is not in memory.
+    ///
+    /// # Errors
+    /// An object is damaged or cannot be read.
+    pub async fn get(
+        &self,
+        cache: &RowCache,
+        view: &View,
+        shape: &Shape,
+        tablet: u32,
+        key: &[u8],
+    ) -> Result<Option<Row>> {
+        let hash = key_hash(key);
+        for slot in view.slots(tablet).iter().filter(|s| s.spans(key)) {
+            let reader = self.open(slot).await?;
+            let ordinal = slot.id.ordinal;
+            let at = RowKey { segment: slot.id, shape: shape.id, hash };
+            if let Some(row) = cache.get(&at, key) {
+                match slot.is_deleted(row.number()) {
+                    true => continue,
+                    false => return Ok(Some(row)),
+                }
+            }
+            let Some(row) = reader.find(ordinal, key).await?.filter(|row| !slot.is_deleted(*row)) else { continue };
+            let map = slot.map(shape, reader)?;
+            let pages = map.pages(shape, reader, ordinal, row).await?;
+            let stored = if map.stored { reader.row(ordinal, row).await? } else { Default::default() };
+            let row = made(&map, shape, reader, (ordinal, row, key), &stored, &pages)?;
+            cache.put(at, &row);
+            return Ok(Some(row));
+        }
+        Ok(None)
+    }
+}
+
+/// The row of a shape, from what a segment holds of it.
+fn made(
+    map: &RowMap,
+    shape: &Shape,
+    reader: &ObjectReader,
+    (ordinal, number, key): (u32, u32, &[u8]),
+    stored: &[u8],
+    pages: &[u8],
+) -> Result<Row> {
+    let mut bytes = Vec::with_capacity(stored.len() + pages.len() + 16);
+    map.put(shape, stored, pages, &mut bytes).map_err(|source| row_error(reader, ordinal, number, source))?;
+    Ok(Row::new(number, key, &bytes))
+}

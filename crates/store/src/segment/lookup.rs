@@ -1,0 +1,177 @@
+//! One row by its key or its number: from memory at once, or from the store.
+//!
+//! Each look-up has two forms: `..._now` takes what the block cache holds and never waits, the other one fetches a block
+//! that is not there. Both decide from the same bytes.
+
+use std::task::Poll;
+
+use arrow_schema::DataType;
+use bytes::Bytes;
+use twox_hash::XxHash3_64;
+
+use super::binary::Reader;
+use super::directory::{Place, RowStore, SegmentEntry};
+use super::key_index::{self, Found};
+use super::{ObjectReader, Result, SegmentError};
+use crate::table::schema::ColumnId;
+
+/// The hash of a key ([`crate::key`]) by which key filters are asked.
+pub fn key_hash(key: &[u8]) -> u64 {
+    XxHash3_64::oneshot(key)
+}
+
+/// Where a key can be.
+enum Probe<'a> {
+    Absent,
+    /// It is the first one of a block.
+    At(u32),
+    /// In this block, or else it is the first of the next one, whose row is `next`.
+    Block {
+        base: u64,
+        place: &'a Place,
+        next: Option<u32>,
+    },
+}
+
+/// Where a row is.
+struct RowPlace<'a> {
+    base: u64,
+    place: &'a Place,
+    raw_len: u32,
+    /// The row's place among the rows of the block.
+    n: usize,
+    /// Rows of the block.
+    count: usize,
+}
+
+impl ObjectReader {
+    /// Whether a segment can have a key with this [hash](key_hash).
+    ///
+    /// # Errors
+    /// [`SegmentError::NoIndex`].
+    pub fn may_have_key(&self, ordinal: u32, hash: u64) -> Result<bool> {
+        Ok(self.key_index(ordinal)?.1.filter.check(&(hash as i64)))
+    }
+
+    fn probe(&self, ordinal: u32, key: &[u8], hash: u64) -> Result<Probe<'_>> {
+        let (segment, keys) = self.key_index(ordinal)?;
+        if !keys.filter.check(&(hash as i64)) {
+            return Ok(Probe::Absent);
+        }
+        // The last block whose first key is smaller; if the key is not in it, it may be the first of the next one.
+        let at = keys.blocks.partition_point(|b| *b.first_key < *key);
+        let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
+        Ok(match (at.checked_sub(1), next) {
+            (Some(before), next) => Probe::Block { base: segment.base, place: &keys.blocks[before].place, next },
+            (None, Some(row)) => Probe::At(row),
+            (None, None) => Probe::Absent,
+        })
+    }
+
+    fn in_block(&self, block: &[u8], place: &Place, key: &[u8], next: Option<u32>) -> Result<Option<u32>> {
+        match key_index::find(block, key).map_err(|_| self.damaged("a key block", "it is not one"))? {
+            Found::At(n) => Ok(Some(place.first_row + n)),
+            Found::Absent => Ok(None),
+            Found::Above => Ok(next),
+        }
+    }
+
+    /// The row with that key ([`crate::key`]), the first one if there are several. Deleted rows are found too.
+    ///
+    /// # Errors
+    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    pub async fn find(&self, ordinal: u32, key: &[u8]) -> Result<Option<u32>> {
+        match self.probe(ordinal, key, key_hash(key))? {
+            Probe::Absent => Ok(None),
+            Probe::At(row) => Ok(Some(row)),
+            Probe::Block { base, place, next } => {
+                let bytes = self.block(base, place, place.len, "key block").await?;
+                self.in_block(&bytes, place, key, next)
+            }
+        }
+    }
+
+    /// [`find`](Self::find) without waiting: pending if the store has to be asked. `hash` is the key's [`key_hash`].
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn find_now(&self, ordinal: u32, key: &[u8], hash: u64) -> Result<Poll<Option<u32>>> {
+        match self.probe(ordinal, key, hash)? {
+            Probe::Absent => Ok(Poll::Ready(None)),
+            Probe::At(row) => Ok(Poll::Ready(Some(row))),
+            Probe::Block { base, place, next } => match self.block_now(base, place) {
+                Some(bytes) => Ok(Poll::Ready(self.in_block(&bytes, place, key, next)?)),
+                None => Ok(Poll::Pending),
+            },
+        }
+    }
+
+    fn row_store(&self, ordinal: u32) -> Result<(&SegmentEntry, &RowStore)> {
+        let segment = self.segment(ordinal)?;
+        let rows = segment.row_store.as_ref().ok_or_else(|| SegmentError::NoIndex {
+            object: self.path.to_string(),
+            ordinal,
+            what: "row store",
+            condition: "tables with store_row_column or row_store_columns",
+        })?;
+        Ok((segment, rows))
+    }
+
+    /// Ids of the columns that the rows of a segment's row store hold, in their order; `None` without a row store.
+    pub fn row_columns(&self, ordinal: u32) -> Option<&[ColumnId]> {
+        self.segment(ordinal).ok()?.row_store.as_ref().map(|r| r.columns.as_slice())
+    }
+
+    /// The type that a column has in this object; `None` if it is not in it.
+    pub fn column_type(&self, column: ColumnId) -> Option<&DataType> {
+        let place = self.ids.iter().position(|id| *id == column)?;
+        Some(self.fields[place].data_type())
+    }
+
+    fn row_place(&self, ordinal: u32, row: u32) -> Result<RowPlace<'_>> {
+        let (segment, rows) = self.row_store(ordinal)?;
+        let no_row = || self.damaged("the row store", format_args!("segment {ordinal} has no row {row}"));
+        if row >= segment.rows {
+            return Err(no_row());
+        }
+        let at = rows.blocks.partition_point(|b| b.place.first_row <= row).checked_sub(1).ok_or_else(no_row)?;
+        let (place, raw_len) = (&rows.blocks[at].place, rows.blocks[at].raw_len);
+        let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
+        let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
+        Ok(RowPlace { base: segment.base, place, raw_len, n, count })
+    }
+
+    fn row_in(&self, block: &Bytes, at: &RowPlace<'_>) -> Result<Bytes> {
+        let offset = |i: usize| -> Option<usize> {
+            let end = Reader(block.get(i * 4..)?).u32().ok()?;
+            (at.count * 4).checked_add(end as usize)
+        };
+        let range = (|| Some(if at.n == 0 { at.count * 4 } else { offset(at.n - 1)? }..offset(at.n)?))();
+        range
+            .filter(|r| r.start <= r.end && r.end <= block.len())
+            .map(|r| block.slice(r))
+            .ok_or_else(|| self.damaged(format_args!("row block at row {}", at.place.first_row), "it is not one"))
+    }
+
+    /// A row of the row store, in the format of [`super::row`].
+    ///
+    /// # Errors
+    /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
+    pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
+        let at = self.row_place(ordinal, row)?;
+        let block = self.block(at.base, at.place, at.raw_len, "row block").await?;
+        self.row_in(&block, &at)
+    }
+
+    /// [`row`](Self::row) without waiting: pending if the store has to be asked.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub fn row_now(&self, ordinal: u32, row: u32) -> Result<Poll<Bytes>> {
+        let at = self.row_place(ordinal, row)?;
+        match self.block_now(at.base, at.place) {
+            Some(block) => Ok(Poll::Ready(self.row_in(&block, &at)?)),
+            None => Ok(Poll::Pending),
+        }
+    }
+}
