@@ -65,6 +65,9 @@ pub(crate) struct ServerArguments {
     /// Threads for queries; one per core without it
     #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
     threads: Option<usize>,
+    /// Threads for MySQL connections; one per core without it
+    #[arg(long, env = "DIPPER_NETWORK_THREADS", value_name = "N")]
+    network_threads: Option<usize>,
     /// Directory for what does not fit in memory
     #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]
     spill_dir: Option<PathBuf>,
@@ -98,7 +101,7 @@ fn parse_share(text: &str) -> Result<Share, String> {
 
 pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
     crate::start_log("info");
-    // Connections are cheap to serve and must not wait for each other: two threads carry thousands of them.
+    // HTTP and what is accepted; MySQL connections have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("net").enable_all().build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(serve(arguments)),
@@ -138,6 +141,8 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
         require_tls: arguments.require_tls,
         connections_max: arguments.max_connections,
     };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let network_threads = arguments.network_threads.unwrap_or(cores);
     let server = Server::bind(engine, options).await.map_err(|e| e.to_string())?;
     let address = server.mysql_address();
     tracing::info!(data = %arguments.data.display(), "ready for MySQL clients on {address}");
@@ -146,7 +151,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     }
     // On stdout for scripts that wait for it and take the port from it.
     println!("dipper is ready: mysql -h {} -P {} -u root", address.ip(), address.port());
-    server.serve(stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))
+    server.serve(network_threads, stop_signal(), STOP_GRACE).await.map_err(|e| format!("cannot serve: {e}"))
 }
 
 /// SIGINT or SIGTERM.

@@ -186,6 +186,11 @@ impl Engine {
         &self.globals
     }
 
+    /// Bytes that statements and caches may use.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        memory_bytes(&self.options) as u64
+    }
+
     /// What look-ups share.
     pub(crate) fn points(&self) -> &PointEngine {
         &self.points

@@ -1,11 +1,12 @@
 //! The life of one connection: login, then one command after the other.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::task::Poll;
 
 use futures::FutureExt;
 use tokio::net::TcpStream;
@@ -21,12 +22,9 @@ use crate::link::{Link, timed};
 use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::ready::ReadyAnswer;
-use crate::registry::{Connection, Kill};
+use crate::registry::{Connection, Idle, Kill};
 use crate::server::{Shared, Ticket};
 use crate::statements::Statements;
-
-/// An idle connection keeps its buffers this long.
-const BUFFER_KEEP: Duration = Duration::from_secs(1);
 
 /// Why a connection ends.
 pub(crate) enum End {
@@ -171,10 +169,9 @@ impl<B: Backend> Client<B> {
     async fn serve(&mut self, link: &mut Link) -> End {
         let mut begun = true;
         loop {
-            match begun {
-                true => self.connection.end(&self.nothing),
-                // Nothing was there to be seen by others; it is awake still.
-                false => self.connection.touch(),
+            // What was answered at once was not there to be seen by others.
+            if begun {
+                self.connection.end(&self.nothing);
             }
             if let Err(end) = self.next_command(link).await {
                 return end;
@@ -218,23 +215,10 @@ impl<B: Backend> Client<B> {
         link.reader.set_sequence(0);
         let mut found = link.next_buffered()?;
         if !found && !link.reader.has_input() {
-            let wait = self.session.wait_timeout();
-            let idle = async {
-                match timeout(BUFFER_KEEP.min(wait), link.fill()).await {
-                    Ok(filled) => filled,
-                    Err(_) => {
-                        link.release();
-                        timed(wait.saturating_sub(BUFFER_KEEP), link.transport.readable()).await??;
-                        link.fill().await
-                    }
-                }
-            };
-            let filled = tokio::select! {
-                biased;
-                filled = idle => filled?,
-                () = self.connection.ending() => return Err(End::Silent),
-            };
-            if !filled {
+            self.connection.sleep(self.session.wait_timeout());
+            let filled = sleep(&self.connection, link).await;
+            self.connection.wake();
+            if !filled? {
                 return Err(End::Silent);
             }
             found = link.next_buffered()?;
@@ -474,6 +458,49 @@ impl<B: Backend> Client<B> {
             }
         }
     }
+}
+
+/// Waits for the first bytes of a command. False if none will come: the client has gone, or the connection is to end.
+async fn sleep(connection: &Connection, link: &mut Link) -> Result<bool, End> {
+    enum Event {
+        Filled(bool),
+        Release,
+        End,
+    }
+    let event = {
+        let mut fill = pin!(link.fill());
+        poll_fn(|task| {
+            if let Poll::Ready(filled) = fill.as_mut().poll(task) {
+                return Poll::Ready(filled.map(Event::Filled));
+            }
+            match connection.idle(task) {
+                Idle::Sleep => Poll::Pending,
+                Idle::Release => Poll::Ready(Ok(Event::Release)),
+                Idle::End => Poll::Ready(Ok(Event::End)),
+            }
+        })
+        .await?
+    };
+    match event {
+        Event::Filled(filled) => return Ok(filled),
+        Event::End => return Ok(false),
+        Event::Release => link.release(),
+    }
+    let ended = {
+        let mut readable = pin!(link.transport.readable());
+        poll_fn(|task| {
+            if let Poll::Ready(readable) = readable.as_mut().poll(task) {
+                return Poll::Ready(readable.map(|()| false));
+            }
+            match connection.idle(task) {
+                Idle::End => Poll::Ready(Ok(true)),
+                Idle::Sleep | Idle::Release => Poll::Pending,
+            }
+        })
+        .await
+        .map_err(ProtocolError::from)?
+    };
+    if ended { Ok(false) } else { Ok(link.fill().await?) }
 }
 
 /// Runs a piece of the session's work as long as the client is there and nobody kills it. Dropping `work` ends it.

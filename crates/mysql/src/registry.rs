@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
@@ -89,6 +90,12 @@ pub struct Connection {
     /// What [`Self::kill`] and [`Self::drain`] asked for: a set of bits.
     asked: AtomicU8,
     notify: Notify,
+    /// Wakes the task while it waits for a command.
+    sleeper: Mutex<Option<Waker>>,
+    /// When it fell asleep, in milliseconds of [`clock`].
+    asleep: AtomicU64,
+    /// When it has slept too long (`wait_timeout`); [`AWAKE`] while it works.
+    expires: AtomicU64,
     activity: Mutex<Activity>,
 }
 
@@ -113,13 +120,47 @@ const QUERY: u8 = 1;
 const DRAIN: u8 = 2;
 /// End the connection now.
 const CONNECTION: u8 = 4;
+/// Free the buffers of an idle connection.
+const RELEASE: u8 = 8;
+/// End the connection: it was idle for too long.
+const EXPIRED: u8 = 16;
+
+/// No connection sleeps until then.
+const AWAKE: u64 = u64::MAX;
+
+/// Milliseconds since the first call.
+fn clock(at: Instant) -> u64 {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    at.saturating_duration_since(*BEGIN.get_or_init(|| at)).as_millis() as u64
+}
+
+/// What an idle connection is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Sleep on.
+    Sleep,
+    /// Free its buffers.
+    Release,
+    /// End.
+    End,
+}
 
 impl Connection {
     pub(crate) fn new(id: u32, peer: SocketAddr) -> Self {
         let now = Instant::now();
         let activity =
             Activity { user: String::new(), database: None, command: "Connect", since: now, info: Arc::from("") };
-        Self { id, peer, since: now, asked: AtomicU8::new(0), notify: Notify::new(), activity: Mutex::new(activity) }
+        Self {
+            id,
+            peer,
+            since: now,
+            asked: AtomicU8::new(0),
+            notify: Notify::new(),
+            sleeper: Mutex::new(None),
+            asleep: AtomicU64::new(clock(now)),
+            expires: AtomicU64::new(AWAKE),
+            activity: Mutex::new(activity),
+        }
     }
 
     /// `CONNECTION_ID()`.
@@ -139,7 +180,16 @@ impl Connection {
 
     /// What the connection does now.
     pub fn activity(&self) -> Activity {
-        self.activity.lock().clone()
+        let mut activity = self.activity.lock().clone();
+        let now = Instant::now();
+        let asleep = self.asleep.load(Ordering::Relaxed);
+        // What is answered at once leaves no trace but the time at which it fell asleep again.
+        if activity.command == "Sleep"
+            && let Some(since) = now.checked_sub(Duration::from_millis(clock(now).saturating_sub(asleep)))
+        {
+            activity.since = since.max(activity.since);
+        }
+        activity
     }
 
     /// Asks for the end of the running statement or of the connection. Returns at once; the statement's future is
@@ -159,6 +209,9 @@ impl Connection {
     fn ask(&self, bit: u8) {
         self.asked.fetch_or(bit, Ordering::SeqCst);
         self.notify.notify_one();
+        if let Some(sleeper) = &*self.sleeper.lock() {
+            sleeper.wake_by_ref();
+        }
     }
 
     fn asked(&self, bits: u8) -> bool {
@@ -199,9 +252,52 @@ impl Connection {
         activity.info = Arc::clone(empty);
     }
 
-    /// The connection was at work a moment ago, and sleeps again.
-    pub(crate) fn touch(&self) {
-        self.activity.lock().since = Instant::now();
+    /// The connection begins to wait for a command. No timer is set for it: [`tick`](Self::tick) looks after all.
+    pub(crate) fn sleep(&self, wait: Duration) {
+        let now = clock(Instant::now());
+        self.asleep.store(now, Ordering::Relaxed);
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(AWAKE);
+        self.expires.store(now.saturating_add(wait).min(AWAKE - 1), Ordering::Release);
+    }
+
+    /// It has got one.
+    pub(crate) fn wake(&self) {
+        self.expires.store(AWAKE, Ordering::Release);
+        if self.asked(RELEASE) {
+            self.asked.fetch_and(!RELEASE, Ordering::SeqCst);
+        }
+    }
+
+    /// What a sleeping connection is to do; its task is woken when that changes.
+    pub(crate) fn idle(&self, task: &mut Context<'_>) -> Idle {
+        let mut sleeper = self.sleeper.lock();
+        if !sleeper.as_ref().is_some_and(|waker| waker.will_wake(task.waker())) {
+            *sleeper = Some(task.waker().clone());
+        }
+        drop(sleeper);
+        if self.asked(CONNECTION | DRAIN | EXPIRED) {
+            Idle::End
+        } else if self.asked(RELEASE) {
+            Idle::Release
+        } else {
+            Idle::Sleep
+        }
+    }
+
+    /// Looks whether it sleeps for so long that its buffers are freed, or that it ends.
+    pub(crate) fn tick(&self, release_after: Duration) {
+        let expires = self.expires.load(Ordering::Acquire);
+        if expires == AWAKE {
+            return;
+        }
+        let now = clock(Instant::now());
+        if now >= expires {
+            self.ask(EXPIRED);
+        } else if now.saturating_sub(self.asleep.load(Ordering::Relaxed)) >= release_after.as_millis() as u64
+            && !self.asked(RELEASE)
+        {
+            self.ask(RELEASE);
+        }
     }
 
     /// Waits for a [`Kill`] that is meant for what runs now.
@@ -213,13 +309,6 @@ impl Connection {
             if self.asked(QUERY) {
                 return Kill::Query;
             }
-            self.notify.notified().await;
-        }
-    }
-
-    /// Waits until an idle connection is to end; `KILL QUERY` does not wake it.
-    pub(crate) async fn ending(&self) {
-        while !self.asked(CONNECTION | DRAIN) {
             self.notify.notified().await;
         }
     }

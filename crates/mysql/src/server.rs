@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
 use crate::auth::Plugin;
@@ -23,6 +24,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections that wait to be accepted; the kernel lowers it to its own limit. When it is full, clients of a burst try
 /// again only after a second.
 const BACKLOG: u32 = 65_535;
+/// An idle connection keeps its buffers this long.
+const BUFFER_KEEP: Duration = Duration::from_secs(1);
+/// How often idle connections are looked after: one task for all, instead of a timer for each command.
+const TICK: Duration = Duration::from_millis(500);
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// What a killed connection has left to end.
 const KILL_GRACE: Duration = Duration::from_millis(500);
@@ -124,6 +129,8 @@ pub(crate) struct Shared<B> {
     pub stopping: AtomicBool,
     stop: watch::Sender<bool>,
     half_open: Mutex<HalfOpen>,
+    /// Idle connections are looked after.
+    ticking: AtomicBool,
 }
 
 /// Connections that are not logged in, oldest first.
@@ -173,6 +180,7 @@ impl<B: Backend> Server<B> {
             stopping: AtomicBool::new(false),
             stop,
             half_open: Mutex::new(HalfOpen::default()),
+            ticking: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -216,7 +224,56 @@ impl<B: Backend> Server<B> {
         }
         // Taken here, not in the task: tasks do not begin in the order of their connections.
         let ticket = shared.ticket();
+        self.look_after();
         tokio::spawn(connection::run(Arc::clone(shared), tcp, peer, ticket));
+    }
+
+    /// Begins to look after idle connections, once.
+    fn look_after(&self) {
+        if self.shared.ticking.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let shared = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(TICK).await;
+                let Some(shared) = shared.upgrade() else { return };
+                shared.registry.list().iter().for_each(|connection| connection.tick(BUFFER_KEEP));
+            }
+        });
+    }
+
+    /// Serves a listener by several runtimes: connections are accepted here, and handed to each of `runtimes` in turn. A
+    /// connection stays on its runtime, which is best one of a single thread: nothing then is shared between commands.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub async fn serve_on(&self, listener: TcpListener, runtimes: &[Handle]) -> io::Result<()> {
+        let mut stop = self.shared.stop.subscribe();
+        let mut turn = 0;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            };
+            match accepted.and_then(|(tcp, peer)| Ok((tcp.into_std()?, peer))) {
+                Ok((tcp, peer)) => {
+                    let server = self.clone();
+                    let Some(runtime) = runtimes.get(turn % runtimes.len().max(1)) else { continue };
+                    turn += 1;
+                    runtime.spawn(async move {
+                        match TcpStream::from_std(tcp) {
+                            Ok(tcp) => server.accept(tcp, peer),
+                            Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
     }
 
     /// Stops accepting and ends the connections: idle ones at once, others when their statement is done, after `grace`

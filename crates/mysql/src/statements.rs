@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::backend::{Done, Prepared, Response, Session};
+use crate::backend::{Done, Param, Prepared, Response, Session};
 use crate::column::{ColumnDef, ColumnType, column_flag};
 use crate::command::{ParamType, decode_params};
 use crate::connection::{End, guard};
@@ -19,6 +19,8 @@ pub(crate) struct Statements<S: Session> {
     next: u32,
     count_max: usize,
     long_bytes_max: usize,
+    /// Memory for values; empty.
+    params: Vec<Param<'static>>,
 }
 
 struct Entry<S: Session> {
@@ -49,7 +51,7 @@ fn unknown(id: u32, command: &str) -> SqlError {
 
 impl<S: Session> Statements<S> {
     pub fn new(count_max: usize, long_bytes_max: usize) -> Self {
-        Self { by_id: HashMap::new(), next: 1, count_max, long_bytes_max }
+        Self { by_id: HashMap::new(), next: 1, count_max, long_bytes_max, params: Vec::new() }
     }
 
     /// Text of a statement, for the process list.
@@ -170,12 +172,15 @@ impl<S: Session> Statements<S> {
         if !entry.long.is_empty() || entry.long_error.is_some() {
             return Ok(None);
         }
-        let mut params = Vec::new();
+        let mut params: Vec<Param<'_>> = std::mem::take(&mut self.params);
         decode_params(values, usize::from(entry.params), &mut entry.types, &[], &mut params)?;
         let answered = session.execute_now(&entry.statement, &params, answer);
         if answered.is_some() {
             entry.cursor = None;
         }
+        // The same memory without what it borrowed.
+        params.clear();
+        self.params = params.into_iter().map(|_| Param::Null).collect();
         Ok(answered)
     }
 

@@ -278,10 +278,13 @@ impl PointTable {
         key: &[u8],
     ) -> Result<Poll<Option<Row>>> {
         let hash = key_hash(key);
-        for slot in view.slots(tablet).iter().filter(|s| s.spans(key)) {
+        let slots = view.slots(tablet);
+        for slot in slots.iter().filter(|s| s.spans(key)) {
             let Some(reader) = self.opened(slot) else { return Ok(Poll::Pending) };
             let ordinal = slot.id.ordinal;
-            if !reader.may_have_key(ordinal, hash)? {
+            // Of several segments most do not have the key, and their filters say so for less than the cache would. One
+            // alone nearly always has it: the index asks its filter if the cache does not know.
+            if slots.len() > 1 && !reader.may_have_key(ordinal, hash)? {
                 continue;
             }
             let at = RowKey { segment: slot.id, shape: shape.id, hash };

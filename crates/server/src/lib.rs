@@ -7,8 +7,7 @@
 //! | [`accounts`] | who may log in? |
 //! | [`params`] | which value does a placeholder of the binary protocol stand for? |
 //!
-//! Connections run on the runtime that [`Server::serve`] is called on; queries run on the engine's own threads, at lower
-//! priority.
+//! Connections run on threads of their own, one runtime each; queries run on the engine's threads, at lower priority.
 
 pub mod accounts;
 pub mod http;
@@ -23,6 +22,8 @@ use std::time::{Duration, Instant};
 use dipper_engine::Engine;
 use dipper_mysql::{Registry, Settings, Tls, TlsIdentity};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use accounts::Accounts;
 use http::HttpSettings;
@@ -132,11 +133,13 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` completes, then ends the connections: running statements get `grace`.
+    /// Serves until `stop` completes, then ends the connections: running statements get `grace`. MySQL connections are
+    /// spread over `threads` threads with a runtime of one thread each, HTTP runs on the current one.
     ///
     /// # Errors
-    /// The listener fails.
-    pub async fn serve(self, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
+    /// The listener fails, or a thread cannot be started.
+    pub async fn serve(self, threads: usize, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
+        let threads = Threads::start(threads.max(1))?;
         let (stop_http, stopped) = tokio::sync::oneshot::channel::<()>();
         let mut http = self.http.map(|(app, listener)| {
             let stopped = async {
@@ -145,7 +148,7 @@ impl Server {
             tokio::spawn(http::serve(app, listener, stopped))
         });
         let result = tokio::select! {
-            result = self.server.serve(self.listener) => result,
+            result = self.server.serve_on(self.listener, &threads.runtimes) => result,
             () = stop => {
                 self.server.shutdown(grace).await;
                 Ok(())
@@ -156,6 +159,30 @@ impl Server {
             // Loads that run get the same time; those that need longer end with their connection and leave nothing.
             let _ = tokio::time::timeout(grace, http).await;
         }
+        drop(threads);
         result
+    }
+}
+
+/// Threads that serve connections: each has a runtime of its own, so that a command is read, answered and written without
+/// another thread being woken. They end when this is dropped, with what still runs on them.
+struct Threads {
+    runtimes: Vec<Handle>,
+    /// Dropped to end them.
+    _stop: watch::Sender<()>,
+}
+
+impl Threads {
+    fn start(count: usize) -> std::io::Result<Self> {
+        let (stop, stopped) = watch::channel(());
+        let mut runtimes = Vec::with_capacity(count);
+        for n in 0..count {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtimes.push(runtime.handle().clone());
+            let mut stopped = stopped.clone();
+            let work = move || runtime.block_on(async move { while stopped.changed().await.is_ok() {} });
+            std::thread::Builder::new().name(format!("mysql-{n}")).spawn(work)?;
+        }
+        Ok(Threads { runtimes, _stop: stop })
     }
 }

@@ -144,12 +144,13 @@ pub struct MysqlSession {
     infile: Option<Infile>,
 }
 
-/// A statement prepared by COM_STMT_PREPARE. It is parsed once. Look-ups by key are planned once, too; other plans are made
-/// per execution, on the tables as they are then.
+/// A statement prepared by COM_STMT_PREPARE. It is parsed once, and planned per execution, on the tables as they are then.
+/// Look-ups by key are planned once.
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
-    parsed: Parsed,
+    /// `None` for look-ups: thousands of connections hold one each, and hardly ever need it.
+    parsed: Option<Parsed>,
     /// Replaced when its table is another one, or has another definition.
     point: Mutex<Option<PointStatement>>,
 }
@@ -244,6 +245,7 @@ impl Session for MysqlSession {
                 definitions(&columns.unwrap_or_default())
             }
         };
+        let parsed = point.is_none().then_some(parsed);
         Ok(Prepared {
             statement: PreparedStatement { source: sql.to_string(), parsed, point: Mutex::new(point) },
             params,
@@ -292,7 +294,13 @@ impl Session for MysqlSession {
             let point = self.inner.prepare_point(&statement.source).await.map_err(|e| sql_error(&e))?;
             *statement.point.lock() = point;
         }
-        self.run(&statement.source, &statement.parsed, params).await
+        match &statement.parsed {
+            Some(parsed) => self.run(&statement.source, parsed, params).await,
+            None => match self.parse_one(&statement.source)? {
+                Some(parsed) => self.run(&statement.source, &parsed, params).await,
+                None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
+            },
+        }
     }
 
     async fn infile(&mut self, chunks: FileChunks) -> Result<Done, SqlError> {

@@ -38,7 +38,7 @@ pub use plan::{PointPlan, PointRows};
 pub(crate) use scan::{Slot, scan};
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Rows;
 use crate::session::Session;
 
@@ -50,6 +50,9 @@ const PLAN_BYTES: u64 = 2048;
 const REFRESH_EVERY: Duration = Duration::from_millis(400);
 /// Tables that nobody has looked into for so long are left alone.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// How exactly it is known when a table was last asked for, in milliseconds.
+const USED_EVERY: u64 = 100;
 
 /// What is remembered of a statement.
 #[derive(Debug, Clone)]
@@ -81,7 +84,7 @@ pub(crate) struct PointEngine {
 }
 
 #[derive(Debug, Default)]
-struct Times {
+pub(crate) struct Times {
     read: AtomicU64,
     used: AtomicU64,
 }
@@ -127,6 +130,33 @@ impl PointEngine {
     }
 }
 
+/// Doris's configuration of the row cache; false for another name.
+///
+/// # Errors
+/// A value that is none.
+pub(crate) fn configure(engine: &Engine, key: &str, value: &str) -> Result<bool> {
+    let wrong = |expected: &str| {
+        EngineError::new(ErrorKind::BadVariable, format!("configuration '{key}': expected {expected}, found '{value}'"))
+    };
+    let cache = engine.points().lookups.cache();
+    match key.to_ascii_lowercase().as_str() {
+        "disable_storage_row_cache" => match value.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => cache.set_on(false),
+            "false" | "0" => cache.set_on(true),
+            _ => return Err(wrong("true or false")),
+        },
+        "row_cache_mem_limit" => {
+            let percent = value.trim().strip_suffix('%').and_then(|p| p.trim().parse::<u64>().ok());
+            match percent {
+                Some(percent @ 0..=90) => cache.set_bytes(engine.memory_bytes() / 100 * percent),
+                _ => return Err(wrong("a percentage from 0% to 90%")),
+            }
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 /// Whether the session's user may read a table. Asked at every run of a plan, so that what was granted when it was made
 /// does not count: the one place for privileges on this path.
 fn may_read(session: &Session, table: TableId) -> bool {
@@ -135,21 +165,23 @@ fn may_read(session: &Session, table: TableId) -> bool {
 }
 
 /// Whether what this process knows of a table is new enough for this session.
-fn is_fresh(session: &Session, table: &PointTable) -> bool {
+fn is_fresh(session: &Session, times: &Times) -> bool {
     let points = session.engine.points();
     let (now, allowed) = (points.now(), session.variables.quick().read_staleness_ms);
     let new = |read: &AtomicU64| {
         let read = read.load(Ordering::Relaxed);
         read != 0 && now.saturating_sub(read) < allowed
     };
-    let times = points.times(table.table().id());
-    times.used.store(now, Ordering::Relaxed);
+    // Not written by every look-up: other threads read it.
+    if now > times.used.load(Ordering::Relaxed) + USED_EVERY {
+        times.used.store(now, Ordering::Relaxed);
+    }
     new(&times.read) && new(&points.catalog_read)
 }
 
 /// Reads what is not new enough.
-async fn freshen(session: &Session, table: &PointTable) -> Result<()> {
-    if is_fresh(session, table) {
+async fn freshen(session: &Session, table: &PointTable, times: &Times) -> Result<()> {
+    if is_fresh(session, times) {
         return Ok(());
     }
     let engine = Arc::clone(&session.engine);

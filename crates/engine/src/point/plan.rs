@@ -15,6 +15,7 @@ use dipper_store::segment::WriteOptions;
 use dipper_store::table::schema::TableSchema;
 use futures::StreamExt;
 
+use super::Times;
 use super::recognise::{Condition, Found, Item, Lookup, No, Source};
 use super::residual::Residual;
 use crate::error::{EngineError, Result};
@@ -42,6 +43,8 @@ pub struct PointPlan {
     /// Columns that come from the column store because the row store does not have them, by name.
     missing: Vec<String>,
     columns: Vec<Column>,
+    /// When the table was last read and asked for.
+    times: Arc<Times>,
     /// Version of the catalog under which the name was last seen to mean this table.
     catalog: AtomicU64,
     front: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -78,7 +81,9 @@ impl PointRows {
 enum Wanted {
     /// No row can match.
     Nothing,
-    /// An encoded key for each tablet and key, one behind the other.
+    /// The key that was encoded, in this tablet.
+    Key(u32),
+    /// Tablets, and where their key ends behind the one before.
     Keys(Vec<(u32, usize)>),
     /// The SQL layer decides.
     Unclear,
@@ -178,6 +183,7 @@ pub(super) async fn plan(
         output,
         missing,
         columns,
+        times: points.times(found.id),
         catalog: AtomicU64::new(version),
         front: OnceLock::new(),
     }))
@@ -292,7 +298,7 @@ impl PointPlan {
             let tablet = view.tablet(&values[..self.keys.len()], &mut scratch.keys)?;
             return Ok(match tablet {
                 None => Wanted::Nothing,
-                Some(tablet) => Wanted::Keys(vec![(tablet, scratch.keys.len())]),
+                Some(tablet) => Wanted::Key(tablet),
             });
         }
         let mut lists: Vec<Vec<KeyValue<'_>>> = Vec::with_capacity(self.keys.len());
@@ -370,7 +376,7 @@ impl PointPlan {
 
     /// The rows, without waiting; pending if something has to be fetched first, or the plan is not what is needed.
     pub(super) fn rows_now(&self, session: &mut Session, slots: &[Value<'_>]) -> Result<Poll<PointRows>> {
-        if !matches!(self.output, Output::Columns(..)) || !super::is_fresh(session, &self.table) {
+        if !matches!(self.output, Output::Columns(..)) || !super::is_fresh(session, &self.times) {
             return Ok(Poll::Pending);
         }
         let Some(view) = self.current(session) else { return Ok(Poll::Pending) };
@@ -384,11 +390,9 @@ impl PointPlan {
             Wanted::Unclear => Ok(Poll::Pending),
             _ if rows_max == 0 => Ok(Poll::Ready(PointRows::One(None))),
             Wanted::Nothing => Ok(Poll::Ready(PointRows::One(None))),
+            Wanted::Key(tablet) => Ok(get(tablet, &session.point.keys)?.map(PointRows::One)),
             Wanted::Keys(keys) => {
                 let all = &session.point.keys;
-                if let [(tablet, end)] = keys.as_slice() {
-                    return Ok(get(*tablet, &all[..*end])?.map(PointRows::One));
-                }
                 let (mut rows, mut from) = (Vec::with_capacity(keys.len()), 0);
                 for (tablet, end) in keys {
                     match get(tablet, &all[from..end])? {
@@ -412,7 +416,7 @@ impl PointPlan {
         slots: &[Value<'_>],
         variables: &[VarValue],
     ) -> Result<Option<Rows>> {
-        super::freshen(session, &self.table).await?;
+        super::freshen(session, &self.table, &self.times).await?;
         let Some(view) = self.current(session) else { return Ok(None) };
         self.allowed(session)?;
         let Some(rows_max) = self.rows_max(slots) else { return Ok(None) };
@@ -424,6 +428,7 @@ impl PointPlan {
         let found = match wanted? {
             Wanted::Unclear => return Ok(None),
             Wanted::Nothing => Vec::new(),
+            Wanted::Key(tablet) => vec![(tablet, scratch.keys.len())],
             Wanted::Keys(keys) => keys,
         };
         // Conditions decide which of the rows count: a limit is for what they leave.

@@ -168,8 +168,10 @@ async fn run_statement(
             "DROP STATS: statistics of '{name}' are part of what its loads wrote, and are always true"
         ))),
         Statement::AdminSetConfig { properties, .. } => {
-            for (key, _) in properties {
-                session.warn(WARNING, format!("configuration '{key}' is unknown here, and has no effect"));
+            for (key, value) in properties {
+                if !crate::point::configure(&session.engine, key, value)? {
+                    session.warn(WARNING, format!("configuration '{key}' is unknown here, and has no effect"));
+                }
             }
             Ok(Outcome::ok())
         }

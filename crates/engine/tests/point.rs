@@ -1,0 +1,316 @@
+//! Look-ups by key against a map, through everything that can happen to a table: at every step the look-up, the look-up of
+//! the cached row and the scan agree with what was written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::task::Poll;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use dipper_engine::point::PointStatement;
+use dipper_engine::{ClientInfo, Engine, EngineOptions, Outcome, Session};
+use dipper_point::Value;
+use futures::StreamExt;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const STEPS: usize = 60;
+const KEYS: i64 = 5;
+const NAMES: [&str; 4] = ["a", "", "it''s", "long name that is longer than others"];
+
+/// By key, the values of columns by name; `None` is NULL.
+type Rows = BTreeMap<(Option<i64>, usize), BTreeMap<String, Option<String>>>;
+
+async fn open(dir: &Path) -> Session {
+    let options = EngineOptions { data: Some(dir.to_path_buf()), threads: Some(2), ..EngineOptions::default() };
+    let engine = Engine::open(options).await.expect("an engine");
+    engine.session(ClientInfo::local(&engine))
+}
+
+async fn run(session: &mut Session, sql: &str) -> Vec<Vec<Option<String>>> {
+    let mut rows = Vec::new();
+    for parsed in session.parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}")) {
+        let outcome = session.execute(sql, &parsed, Vec::new()).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
+        if let Outcome::Rows(mut batches) = outcome {
+            while let Some(batch) = batches.batches.next().await {
+                let batch = batch.unwrap_or_else(|e| panic!("{sql}: {e}"));
+                let options = FormatOptions::new();
+                let columns: Vec<_> =
+                    batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("printable")).collect();
+                for row in 0..batch.num_rows() {
+                    let cell = |(c, f): (usize, &ArrayFormatter<'_>)| {
+                        (!batch.column(c).is_null(row)).then(|| f.value(row).to_string())
+                    };
+                    rows.push(columns.iter().enumerate().map(cell).collect());
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// A value as a literal.
+fn literal(value: &Option<String>) -> String {
+    value.as_ref().map_or("NULL".into(), |v| format!("'{v}'"))
+}
+
+struct Model {
+    session: Session,
+    rng: StdRng,
+    /// Value columns in order.
+    columns: Vec<String>,
+    added: usize,
+    rows: Rows,
+    prepared: Option<PointStatement>,
+}
+
+impl Model {
+    fn key(&mut self) -> (Option<i64>, usize) {
+        let k = self.rng.random_range(0..=KEYS);
+        ((k < KEYS).then_some(k), self.rng.random_range(0..NAMES.len()))
+    }
+
+    fn value(&mut self, column: &str) -> Option<String> {
+        if self.rng.random_bool(0.2) {
+            return None;
+        }
+        Some(match column {
+            "n" => self.rng.random_range(-1000..1000).to_string(),
+            _ => "x".repeat(self.rng.random_range(0..40)),
+        })
+    }
+
+    fn condition(key: (Option<i64>, usize)) -> String {
+        let k = key.0.map_or("k is null".into(), |k| format!("k = {k}"));
+        format!("{k} and name = '{}'", NAMES[key.1])
+    }
+
+    /// Inserts rows with some of the columns; the others get `rest`.
+    async fn insert(&mut self, columns: &[String], keep: bool) {
+        let mut values = Vec::new();
+        for _ in 0..self.rng.random_range(1..6) {
+            let key = self.key();
+            let given: Vec<_> = columns.iter().map(|c| (c.clone(), self.value(c))).collect();
+            let texts: Vec<_> = given.iter().map(|(_, v)| format!(", {}", literal(v))).collect();
+            let k = key.0.map_or("NULL".into(), |k| k.to_string());
+            values.push(format!("({k}, '{}'{})", NAMES[key.1], texts.concat()));
+            let fresh = || self.columns.iter().map(|c| (c.clone(), default_of(c))).collect();
+            let row = match (keep, self.rows.get(&key)) {
+                (true, Some(row)) => row.clone(),
+                _ => fresh(),
+            };
+            let mut row: BTreeMap<_, _> = row;
+            row.extend(given);
+            self.rows.insert(key, row);
+        }
+        let names: Vec<_> = columns.iter().map(|c| format!(", {c}")).collect();
+        let sql = format!("insert into t (k, name{}) values {}", names.concat(), values.join(", "));
+        run(&mut self.session, &sql).await;
+    }
+
+    async fn step(&mut self, dir: &Path) {
+        match self.rng.random_range(0..20) {
+            0..7 => {
+                let columns = self.columns.clone();
+                self.insert(&columns, false).await;
+            }
+            7..9 => {
+                let some = self.columns[..1].to_vec();
+                self.insert(&some, false).await;
+            }
+            9..11 => {
+                let last = self.columns[self.columns.len() - 1..].to_vec();
+                run(&mut self.session, "set enable_unique_key_partial_update = true").await;
+                self.insert(&last, true).await;
+                run(&mut self.session, "set enable_unique_key_partial_update = false").await;
+            }
+            11..13 => {
+                let key = self.key();
+                run(&mut self.session, &format!("delete from t where {}", Self::condition(key))).await;
+                self.rows.remove(&key);
+            }
+            13 => {
+                run(&mut self.session, "delete from t where n > 500").await;
+                let large = |row: &BTreeMap<String, Option<String>>| {
+                    row["n"].as_ref().is_some_and(|n| n.parse::<i64>().expect("a number") > 500)
+                };
+                self.rows.retain(|_, row| !large(row));
+            }
+            14..16 => {
+                let key = self.key();
+                run(&mut self.session, &format!("update t set n = 7 where {}", Self::condition(key))).await;
+                if let Some(row) = self.rows.get_mut(&key) {
+                    row.insert("n".into(), Some("7".into()));
+                }
+            }
+            16 if self.columns.len() < 6 => {
+                self.added += 1;
+                let name = format!("c{}", self.added);
+                let default = default_of(&name);
+                let clause = default.as_ref().map_or(String::new(), |d| format!(" default '{d}'"));
+                run(&mut self.session, &format!("alter table t add column {name} varchar(60){clause}")).await;
+                self.rows.values_mut().for_each(|row| drop(row.insert(name.clone(), default.clone())));
+                self.columns.push(name);
+            }
+            17 if self.columns.len() > 2 => {
+                let at = self.rng.random_range(1..self.columns.len());
+                let name = self.columns.remove(at);
+                run(&mut self.session, &format!("alter table t drop column {name}")).await;
+                self.rows.values_mut().for_each(|row| drop(row.remove(&name)));
+            }
+            18 => drop(run(&mut self.session, "alter table t compact").await),
+            _ => {
+                self.prepared = None;
+                self.session = open(dir).await;
+            }
+        }
+    }
+
+    fn expected(&self, key: (Option<i64>, usize)) -> Vec<Vec<Option<String>>> {
+        let Some(row) = self.rows.get(&key) else { return Vec::new() };
+        let mut cells = vec![key.0.map(|k| k.to_string()), Some(NAMES[key.1].replace("''", "'"))];
+        cells.extend(self.columns.iter().map(|c| row[c].clone()));
+        vec![cells]
+    }
+
+    async fn check(&mut self, log: &str) {
+        for k in 0..=KEYS {
+            for name in 0..NAMES.len() {
+                let key = ((k < KEYS).then_some(k), name);
+                let sql = format!("select * from t where {}", Self::condition(key));
+                let expected = self.expected(key);
+                for what in ["first", "again"] {
+                    assert_eq!(run(&mut self.session, &sql).await, expected, "{what}: {sql}\n{log}");
+                }
+                self.check_now(key, expected.len(), log).await;
+            }
+        }
+        let mut scanned = run(&mut self.session, "select * from t").await;
+        let mut all: Vec<_> = self.rows.keys().flat_map(|key| self.expected(*key)).collect();
+        scanned.sort();
+        all.sort();
+        assert_eq!(scanned, all, "scan\n{log}");
+        // Lists of keys, an extra condition, and LIMIT.
+        let in_list = "select count(*) from t where k in (0, 1, 2, 1) and name in ('a', '', 'a') and n < 0";
+        let count = |(key, row): &(&(Option<i64>, usize), &BTreeMap<String, Option<String>>)| {
+            let negative = row["n"].as_ref().is_some_and(|n| n.starts_with('-'));
+            key.0.is_some_and(|k| k <= 2) && key.1 <= 1 && negative
+        };
+        let expected = self.rows.iter().filter(count).count().to_string();
+        assert_eq!(run(&mut self.session, in_list).await, [[Some(expected)]], "{log}");
+    }
+
+    /// The rows that are there without waiting, through a statement that was prepared before much of this happened.
+    async fn check_now(&mut self, key: (Option<i64>, usize), expected: usize, log: &str) {
+        let Some(k) = key.0 else { return };
+        const SQL: &str = "select name, n from t where name = ? and k = ?";
+        let stale = self.prepared.as_ref().is_none_or(|p| self.session.is_stale(p));
+        if stale {
+            self.prepared = self.session.prepare_point(SQL).await.expect("planned");
+        }
+        let prepared = self.prepared.clone().expect("a look-up");
+        let name = NAMES[key.1].replace("''", "'");
+        let params = [Value::Text(&name), Value::Int(k)];
+        match self.session.point_now(&prepared, &params).expect("read") {
+            Poll::Pending => {}
+            Poll::Ready(rows) => assert_eq!(rows.as_slice().len(), expected, "now: {key:?}\n{log}"),
+        }
+    }
+}
+
+fn default_of(column: &str) -> Option<String> {
+    // Columns with odd numbers have a default.
+    let number: usize = column.strip_prefix('c')?.parse().ok()?;
+    (number % 2 == 1).then(|| format!("default {number}"))
+}
+
+fn through(seed: u64, properties: &str, partitioned: bool) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut session = open(dir.path()).await;
+        let partitions = match partitioned {
+            true => {
+                "partition by range(k) (partition p1 values less than ('2'), partition p2 values less than (maxvalue)) "
+            }
+            false => "",
+        };
+        let create = format!(
+            "create table t (k int, name varchar(60), n int, s varchar(60)) unique key(k, name) {partitions}\
+             distributed by hash(k, name) buckets 3 properties({properties})"
+        );
+        run(&mut session, &create).await;
+        let columns = vec!["n".to_string(), "s".to_string()];
+        let rng = StdRng::seed_from_u64(seed);
+        let mut model = Model { session, rng, columns, added: 0, rows: Rows::new(), prepared: None };
+        for step in 0..STEPS {
+            model.step(dir.path()).await;
+            model.check(&format!("seed {seed}, step {step}, {properties}")).await;
+        }
+    });
+}
+
+#[test]
+fn with_a_row_store() {
+    through(1, "'store_row_column'='true'", false);
+    through(2, "'store_row_column'='true'", true);
+}
+
+#[test]
+fn with_some_columns_in_the_row_store() {
+    through(3, "'row_store_columns'='n'", false);
+}
+
+#[test]
+fn without_a_row_store() {
+    through(4, "'replication_num'='1'", true);
+}
+
+/// Another process's commits are seen by look-ups within `read_staleness_ms`, at once if that is 0.
+#[test]
+fn other_processes_are_seen_in_time() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut one = open(dir.path()).await;
+        let mut other = open(dir.path()).await;
+        run(&mut one, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
+        run(&mut one, "insert into t values (1, 10)").await;
+        const LOOK: &str = "select v from t where k = 1";
+        assert_eq!(run(&mut other, LOOK).await, [[Some("10".to_string())]]);
+        run(&mut other, "set read_staleness_ms = 0").await;
+        run(&mut one, "insert into t values (1, 11)").await;
+        assert_eq!(run(&mut one, LOOK).await, [[Some("11".to_string())]], "its own commit, at once");
+        assert_eq!(run(&mut other, LOOK).await, [[Some("11".to_string())]]);
+        run(&mut other, "set read_staleness_ms = 300").await;
+        run(&mut one, "drop table t").await;
+        tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+        let parsed = other.parse(LOOK).expect("a statement").remove(0);
+        let error = other.execute(LOOK, &parsed, Vec::new()).await.expect_err("the table is gone");
+        assert_eq!(error.code, 1146, "{error}");
+    });
+}
+
+/// What is counted as a look-up by the server is answered from memory the second time, without the planner.
+#[test]
+fn the_second_time_nothing_is_waited_for() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut session = open(dir.path()).await;
+        run(&mut session, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
+        run(&mut session, "insert into t values (1, 10)").await;
+        const LOOK: &str = "select v from t where k = 1;";
+        assert!(session.text_point_now(LOOK).expect("no error").is_pending());
+        run(&mut session, LOOK).await;
+        let Poll::Ready((plan, rows)) = session.text_point_now(LOOK).expect("no error") else { panic!("pending") };
+        let mut out = Vec::new();
+        plan.put(&rows.as_slice()[0], &mut out).expect("a row");
+        assert_eq!(out, [0, 0, 10, 0, 0, 0]);
+        run(&mut session, "alter table t add column w varchar(3) default 'abc'").await;
+        assert!(session.text_point_now(LOOK).expect("no error").is_pending(), "planned anew");
+        run(&mut session, LOOK).await;
+        assert!(session.text_point_now(LOOK).expect("no error").is_ready());
+        run(&mut session, "set enable_short_circuit_query = false").await;
+        assert!(session.text_point_now(LOOK).expect("no error").is_pending());
+    });
+}
