@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::AccessChange;
 use super::error::{CatalogError, nearest};
 use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind};
 
@@ -140,6 +141,8 @@ pub enum CatalogChange {
         #[serde(default)]
         if_exists: bool,
     },
+    /// Users, roles and grants.
+    Access(AccessChange),
 }
 
 /// What CREATE does when the name is in use.
@@ -215,8 +218,10 @@ impl CatalogState {
                 Some(d) if !d.tables.is_empty() && !cascade => {
                     Err(CatalogError::DatabaseNotEmpty { db: db.clone(), tables: d.tables.len() })
                 }
-                Some(_) => {
+                Some(d) => {
+                    let gone: Vec<TableId> = d.tables.values().map(|t| t.id).chain([d.id]).collect();
                     self.databases.remove(db);
+                    self.forget_grants(&gone, None);
                     Ok(true)
                 }
             },
@@ -226,7 +231,9 @@ impl CatalogState {
             CatalogChange::Create { id, db, name, def, on_exists, at_ms } => {
                 check_name("table", name)?;
                 check_def(db, name, def)?;
+                let mut replaced = None;
                 if let Some(there) = self.existing(db, name)? {
+                    replaced = Some(there.id);
                     let found = there.def.kind();
                     match on_exists {
                         OnExists::Keep => return Ok(false),
@@ -240,6 +247,9 @@ impl CatalogState {
                 self.check_id(*id, name)?;
                 let made = Table { id: *id, name: name.clone(), revision: 1, created_ms: *at_ms, def: def.clone() };
                 self.database_mut(db)?.tables.insert(name.clone(), Arc::new(made));
+                if let Some(replaced) = replaced {
+                    self.forget_grants(&[replaced], Some(*id));
+                }
                 Ok(true)
             }
             CatalogChange::Drop { db, name, kind, if_exists } => {
@@ -250,8 +260,10 @@ impl CatalogState {
                     None if *if_exists => Ok(false),
                     None => Err(self.no_table(db, name)),
                     Some(t) if t.def.kind() != *kind => Err(wrong_kind(db, name, *kind, t.def.kind())),
-                    Some(_) => {
+                    Some(t) => {
+                        let gone = t.id;
                         self.database_mut(db)?.tables.remove(name);
+                        self.forget_grants(&[gone], None);
                         Ok(true)
                     }
                 }
@@ -333,6 +345,19 @@ impl CatalogState {
                     Ok(changed)
                 })
             }
+            CatalogChange::Access(change) => {
+                let databases = &self.databases;
+                let exists = |id| databases.values().any(|d| d.id == id || d.tables.values().any(|t| t.id == id));
+                Ok(Arc::make_mut(&mut self.accounts).apply(change, exists)?)
+            }
+        }
+    }
+
+    /// What was granted on databases or tables that are gone goes with them, or to `heir`.
+    fn forget_grants(&mut self, gone: &[TableId], heir: Option<TableId>) {
+        // Most have none, and a copy of all accounts would be made for nothing.
+        if self.accounts.name_any(gone) {
+            Arc::make_mut(&mut self.accounts).forget(gone, heir);
         }
     }
 
@@ -403,7 +428,7 @@ fn not_external(db: &str, table: &str) -> CatalogError {
 }
 
 /// Sets and removes properties; true if any differs afterwards.
-fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<String, Option<String>>) -> bool {
+pub(super) fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<String, Option<String>>) -> bool {
     let mut changed = false;
     for (key, value) in changes {
         changed |= match value {

@@ -1,5 +1,6 @@
 //! What can be wrong with a change of the catalog.
 
+use super::access::AccessError;
 use super::state::{PartitionValues, TableKind};
 use crate::chain::ChainError;
 
@@ -146,6 +147,9 @@ pub enum CatalogError {
         /// The new object's name.
         name: String,
     },
+    /// A change of users, roles or grants.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The store below failed, is damaged, or leaves the outcome open.
     #[error(transparent)]
     Chain(#[from] ChainError),

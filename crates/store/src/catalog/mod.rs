@@ -16,6 +16,7 @@
 //! # }).unwrap();
 //! ```
 
+pub mod access;
 mod change;
 mod error;
 mod state;
@@ -39,7 +40,7 @@ impl State for CatalogState {
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
     type Part = ();
-    const FORMAT: u16 = 2; // 2: native tables
+    const FORMAT: u16 = 3; // 2: native tables; 3: users, roles, grants
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
+use super::access::Accounts;
+
 /// Identity of a table or view; survives RENAME, never used twice.
 ///
 /// Chosen by whoever creates the table (milliseconds since 1970 in the upper 44 bits, 20 random bits below), because a
@@ -331,6 +333,10 @@ pub struct CatalogState {
     /// Databases by name.
     #[serde(default, with = "named")]
     pub databases: BTreeMap<String, Arc<Database>>,
+    /// Users, roles and grants. The same `Arc` as long as none of them changes: readers keep what they made of it by
+    /// its address.
+    #[serde(default, with = "super::access::shared", skip_serializing_if = "super::access::shared::is_new")]
+    pub accounts: Arc<Accounts>,
 }
 
 impl CatalogState {

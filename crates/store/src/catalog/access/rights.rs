@@ -1,0 +1,94 @@
+//! What one user may do, all its grants and roles together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Accounts, Grants, Password, Privileges, Scope, User};
+use crate::catalog::state::{Database, TableId};
+
+/// The catalog of this database itself.
+const INTERNAL: &str = "internal";
+
+/// What one user may do. Made once for a state of the [`Accounts`]; asking it costs a look-up or two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    user: Arc<User>,
+    global: Privileges,
+    catalogs: BTreeMap<String, Privileges>,
+    /// By id of a database or table: ids of both are drawn from one sequence.
+    objects: HashMap<TableId, Privileges>,
+}
+
+impl Rights {
+    /// Adds up what `user` and its roles were granted.
+    pub fn of(accounts: &Accounts, user: &Arc<User>) -> Self {
+        let mut rights = Rights {
+            user: Arc::clone(user),
+            global: Privileges::NONE,
+            catalogs: BTreeMap::new(),
+            objects: HashMap::new(),
+        };
+        let roles = user.roles.iter().filter_map(|name| accounts.role(name)).map(|role| &role.grants);
+        for (scope, privileges) in roles.chain([&user.grants]).flat_map(|grants| grants.iter()) {
+            match scope {
+                Scope::Global => rights.global |= privileges,
+                Scope::Catalog(name) => *rights.catalogs.entry(name.clone()).or_default() |= privileges,
+                Scope::Database(id) | Scope::Table(id) => *rights.objects.entry(*id).or_default() |= privileges,
+            }
+        }
+        if rights.global.contains(Privileges::ADMIN) {
+            rights.global |= Privileges::EVERYTHING - Privileges::NODE;
+        }
+        rights
+    }
+
+    /// Nobody's: there are none.
+    pub fn none(name: &str) -> Self {
+        let user = User {
+            id: TableId(0),
+            name: name.to_string(),
+            host: String::new(),
+            password: Password::Hashed { sha2: None, sha1: None },
+            roles: BTreeSet::new(),
+            grants: Grants::default(),
+            comment: None,
+        };
+        Rights { user: Arc::new(user), global: Privileges::NONE, catalogs: BTreeMap::new(), objects: HashMap::new() }
+    }
+
+    /// Whose they are.
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// On everything.
+    pub fn on_all(&self) -> Privileges {
+        self.global
+    }
+
+    /// On all databases of a catalog.
+    pub fn on_catalog(&self, name: &str) -> Privileges {
+        self.global | self.catalogs.get(name).copied().unwrap_or_default()
+    }
+
+    /// On a database of the internal catalog.
+    pub fn on_database(&self, database: TableId) -> Privileges {
+        self.on_catalog(INTERNAL) | self.objects.get(&database).copied().unwrap_or_default()
+    }
+
+    /// On a table or view.
+    pub fn on_table(&self, database: TableId, table: TableId) -> Privileges {
+        self.on_database(database) | self.objects.get(&table).copied().unwrap_or_default()
+    }
+
+    /// Whether something may be done with a table: then its name and columns may be seen.
+    pub fn sees_table(&self, database: TableId, table: TableId) -> bool {
+        self.on_table(database, table).intersects(Privileges::OBJECT)
+    }
+
+    /// Whether something may be done with a database or with anything in it.
+    pub fn sees_database(&self, database: &Database) -> bool {
+        self.on_database(database.id).intersects(Privileges::OBJECT)
+            || database.tables.values().any(|t| self.objects.contains_key(&t.id))
+    }
+}
