@@ -44,6 +44,12 @@ pub trait Backend: Send + Sync + 'static {
     /// For instance `Unknown database` (1049) or `Access denied ... to database` (1044); the client is disconnected.
     async fn open(&self, login: Login) -> Result<Self::Session, SqlError>;
 
+    /// Connections that may be logged in at once, where that can change while the server runs; `None` for
+    /// [`Settings::connections_max`](crate::Settings::connections_max).
+    fn connections_max(&self) -> Option<usize> {
+        None
+    }
+
     /// Called for every login that failed, with the user name as sent; for logs and limits.
     fn login_failed(&self, user: &str, peer: SocketAddr) {
         tracing::info!(user, %peer, "login failed");

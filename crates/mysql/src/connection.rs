@@ -23,7 +23,7 @@ use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::ready::ReadyAnswer;
 use crate::registry::{Connection, Idle, Kill};
-use crate::server::{Shared, Ticket};
+use crate::server::{Shared, Ticket, too_many_connections};
 use crate::statements::Statements;
 
 /// Why a connection ends.
@@ -76,7 +76,8 @@ async fn admit<B: Backend>(
     drop(ticket);
     let refusal = match result {
         Ok(Ok(admitted)) => {
-            if shared.registry.insert(&connection, shared.settings.connections_max) {
+            let limit = shared.connections_max();
+            if shared.registry.insert(&connection, limit) {
                 let mut client = Client::new(shared, connection, admitted, link);
                 if client.welcome(link).await.is_ok() {
                     return Some(client);
@@ -84,8 +85,7 @@ async fn admit<B: Backend>(
                 shared.registry.remove(client.connection.id());
                 return None;
             }
-            let message = format!("too many connections: {} are open already", shared.settings.connections_max);
-            Some(SqlError::new(code::TOO_MANY_CONNECTIONS, message))
+            Some(too_many_connections(limit))
         }
         Ok(Err(Refused::Sql(error))) => Some(error),
         Ok(Err(Refused::Protocol(error))) => {

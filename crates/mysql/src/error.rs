@@ -40,6 +40,8 @@ pub mod code {
     pub const UNKNOWN: u16 = 1105;
     /// The command is denied for the table.
     pub const TABLE_ACCESS_DENIED: u16 = 1142;
+    /// ER_HOST_IS_BLOCKED.
+    pub const HOST_IS_BLOCKED: u16 = 1129;
     /// The table does not exist.
     pub const NO_SUCH_TABLE: u16 = 1146;
     /// The packet is larger than max_allowed_packet.

@@ -168,7 +168,10 @@ impl Link {
 
     /// Tells the client why its connection ends, as far as that is possible, and closes it.
     pub async fn close_with(&mut self, error: &SqlError) {
-        self.answer();
+        // Packets that wait to be sent (the end of a login) are part of the same answer.
+        if self.writer.is_empty() {
+            self.answer();
+        }
         self.err(error);
         if self.flush().await.is_ok() && self.transport.shutdown().await.is_ok() {
             let linger = async {

@@ -169,6 +169,21 @@ impl<B> Shared<B> {
     }
 }
 
+impl<B: Backend> Shared<B> {
+    /// Connections that may be logged in at once, now.
+    pub fn connections_max(&self) -> usize {
+        self.backend.connections_max().unwrap_or(self.settings.connections_max)
+    }
+}
+
+/// Error 1040.
+pub(crate) fn too_many_connections(limit: usize) -> SqlError {
+    SqlError::new(
+        code::TOO_MANY_CONNECTIONS,
+        format!("Too many connections: {limit} are open already (max_connections)"),
+    )
+}
+
 impl<B: Backend> Server<B> {
     /// A server for `backend`. The registry is the caller's too: it answers `SHOW PROCESSLIST` and `KILL`.
     pub fn new(backend: Arc<B>, registry: Arc<Registry>, settings: Settings) -> Self {
@@ -210,10 +225,10 @@ impl<B: Backend> Server<B> {
     /// Serves one connection that was accepted elsewhere, as a task of the current runtime.
     pub fn accept(&self, tcp: TcpStream, peer: SocketAddr) {
         let shared = &self.shared;
-        if shared.registry.len() >= shared.settings.connections_max {
-            let message = format!("too many connections: {} are open already", shared.settings.connections_max);
+        let limit = shared.connections_max();
+        if shared.registry.len() >= limit {
             let mut packet = crate::packet::PacketWriter::new();
-            handshake::err(packet.begin(), &SqlError::new(code::TOO_MANY_CONNECTIONS, message), false);
+            handshake::err(packet.begin(), &too_many_connections(limit), false);
             packet.end();
             // A new socket has room for it; if not, the client sees the end only.
             let _ = tcp.try_write(packet.since(0));
