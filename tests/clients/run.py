@@ -144,6 +144,7 @@ CLIENTS = {
     "mysqlclient": lambda: python_client("mysqlclient"),
     "connector-python": lambda: python_client("connector"),
     "sqlalchemy": lambda: python_client("sqlalchemy"),
+    "accounts": lambda: python_client("accounts"),
     "connector-j": java_client,
     "mysql2": node_client,
     "go": go_client,

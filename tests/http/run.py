@@ -476,9 +476,41 @@ def local_infile(s):
     assert s.count(t) == before + 1
 
 
+def accounts(s):
+    t, other = fresh(s, "acc", UNIQUE), fresh(s, "acc_other", UNIQUE)
+    basic = lambda user, password: "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    mine = {"Authorization": basic("loader", "pw")}
+    s.sql("create user loader identified by 'pw'")
+    status(s.load(t, b"1\ta\n", mine), "Fail", "INSERT command denied")
+    s.sql(f"grant insert on d.{t} to loader")
+    status(s.load(t, b"1\ta\n", mine), "Success")
+    status(s.load(t, b"1\ta\n", {**mine, "merge_type": "delete"}), "Fail", "DELETE command denied")
+    status(s.load(other, b"1\ta\n", mine), "Fail", "INSERT command denied")
+    s.sql(f"grant load_priv on d.{t} to loader")
+    status(s.load(t, b"1\ta\n", {**mine, "merge_type": "delete"}), "Success")
+    query = {**mine, "Content-Type": "application/json"}
+    ask = lambda statement: json.loads(s.request("POST", "/api/query/internal/d", json.dumps({"stmt": statement}), query)[2])
+    assert "SELECT command denied" in ask(f"select * from {t}")["data"], ask(f"select * from {t}")
+    assert "SELECT command denied" in json.loads(s.request("GET", f"/api/d/{t}/_count", headers=mine)[2])["data"]
+    s.sql(f"grant select on d.{t} to loader")
+    assert ask(f"select count(*) from {t}")["code"] == 0
+    # The second phase of somebody else's load.
+    prepared = s.load(other, b"9\tz\n", two_phase_commit="true")
+    end = {"txn_id": str(prepared["TxnId"]), "txn_operation": "commit"}
+    answer = json.loads(s.request("PUT", "/api/d/_stream_load_2pc", b"", {**mine, **end})[2])
+    assert answer["status"] == "Fail" and "denied" in answer["msg"], answer
+    assert json.loads(s.request("PUT", "/api/d/_stream_load_2pc", b"", end)[2])["status"] == "Success"
+    for wrong in (basic("loader", "PW"), basic("nobody", "pw"), basic("admin", "x")):
+        assert json.loads(s.request("GET", "/api/backends", headers={"Authorization": wrong})[2])["code"] == 401
+    s.restart(signal.SIGKILL)
+    status(s.load(t, b"2\tb\n", mine), "Success")
+    s.sql("drop user loader")
+    assert json.loads(s.request("GET", "/api/backends", headers=mine)[2])["code"] == 401
+
+
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
          refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line,
-         local_infile]
+         local_infile, accounts]
 
 
 def main():

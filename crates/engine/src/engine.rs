@@ -14,6 +14,7 @@ use dipper_store::catalog::Catalog;
 use dipper_store::local::LocalStore;
 use object_store::ObjectStore;
 
+use crate::access::Access;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
@@ -83,6 +84,7 @@ pub struct Engine {
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) loads: Loads,
+    pub(crate) access: Access,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
@@ -145,6 +147,7 @@ impl Engine {
             globals: Arc::new(Globals::default()),
             processes: Arc::new(Processes::default()),
             loads,
+            access: Access::default(),
             template,
             threads,
             next_connection: AtomicU32::new(1),
@@ -194,6 +197,15 @@ impl Engine {
     /// What look-ups share.
     pub(crate) fn points(&self) -> &PointEngine {
         &self.points
+    }
+
+    /// Sets a variable for sessions that begin later, as SET GLOBAL does.
+    ///
+    /// # Errors
+    /// It is no value of the variable.
+    pub fn set_global(&self, name: &str, value: &str) -> Result<()> {
+        crate::variables::Variables::new(Arc::clone(&self.globals)).set_global(name, value)?;
+        Ok(())
     }
 
     /// The query threads.

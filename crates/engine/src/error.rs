@@ -8,6 +8,7 @@ use dipper_load::LoadError;
 use dipper_point::PointError;
 use dipper_sql::error::SqlError;
 use dipper_store::catalog::CatalogError;
+use dipper_store::catalog::access::AccessError;
 use dipper_store::chain::ChainError;
 use dipper_store::route::RouteError;
 use dipper_store::segment::SegmentError;
@@ -165,6 +166,7 @@ impl From<SqlError> for EngineError {
             1052 => ErrorKind::AmbiguousColumn,
             1235 => ErrorKind::Unsupported,
             1064 => ErrorKind::Syntax,
+            1044 | 1142 | 1227 => ErrorKind::Denied,
             _ => ErrorKind::Invalid,
         };
         let caret = Some(e.caret()).filter(|c| !c.is_empty());
@@ -195,10 +197,28 @@ impl From<CatalogError> for EngineError {
             CatalogError::TableNotFound { .. } => ErrorKind::NoTable,
             CatalogError::WrongKind { .. } => ErrorKind::WrongObject,
             CatalogError::Chain(_) => ErrorKind::Storage,
+            CatalogError::Access(e) => return from_access(e),
             _ => ErrorKind::Invalid,
         };
         EngineError::new(kind, e.to_string())
     }
+}
+
+/// With MySQL's numbers for users and grants.
+fn from_access(e: &AccessError) -> EngineError {
+    let (kind, code, sqlstate) = match e {
+        AccessError::UserExists { .. } | AccessError::RoleExists { .. } | AccessError::NoUser { .. } => {
+            (ErrorKind::Invalid, 1396, "HY000")
+        }
+        AccessError::Fixed { .. } => (ErrorKind::Denied, 1396, "HY000"),
+        AccessError::GrantToNobody { .. } => (ErrorKind::Invalid, 1410, "42000"),
+        AccessError::NoGrant { .. } => (ErrorKind::Invalid, 1141, "42000"),
+        AccessError::NoRole { .. } => (ErrorKind::Invalid, 3523, "HY000"),
+        AccessError::ObjectGone => (ErrorKind::Conflict, 1213, "40001"),
+        AccessError::TooMany { .. } => (ErrorKind::Resources, 1041, "HY000"),
+        _ => (ErrorKind::Invalid, 1105, "HY000"),
+    };
+    EngineError { kind, code, sqlstate, message: e.to_string(), caret: None }
 }
 
 impl From<TableError> for EngineError {

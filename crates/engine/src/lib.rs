@@ -8,6 +8,7 @@
 //!
 //! | module | question it answers |
 //! |---|---|
+//! | `access` | who may do what? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
 //! | [`scan`] | how are text files scanned inside a DataFusion plan? |
@@ -17,7 +18,8 @@
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`process`] | what is running, and how is it killed? |
 
-pub mod engine;
+mod access;
+mod engine;
 pub mod error;
 pub mod files;
 pub mod info_schema;
@@ -35,6 +37,7 @@ pub mod statements;
 pub mod tables;
 pub mod variables;
 
+pub use access::Connected;
 pub use engine::{Engine, EngineOptions, check, default_memory_bytes};
 pub use error::{EngineError, Result};
 pub use files::FileAccess;

@@ -14,6 +14,7 @@ use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::functions::SessionInfo;
 use dipper_sql::statement::{QueryText, Scope};
+use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
 use dipper_store::table::TableState;
 use futures::StreamExt;
@@ -43,6 +44,8 @@ pub(crate) struct QueryContext {
     pub(crate) user_variables: HashMap<String, ScalarValue>,
     pub(crate) user: String,
     pub(crate) host: String,
+    /// What the user may do; nothing where the user is gone.
+    pub(crate) rights: Arc<Rights>,
     pub(crate) connection_id: u32,
     /// Views that are being expanded around this query.
     pub(crate) view_depth: usize,
@@ -69,6 +72,7 @@ pub(crate) type Snapshots = parking_lot::Mutex<HashMap<TableId, Arc<TableState>>
 
 impl QueryContext {
     pub(crate) fn new(session: &Session, catalog: Arc<CatalogState>) -> Self {
+        let rights = session.rights(&catalog).unwrap_or_else(|_| Arc::new(Rights::none(&session.client.user)));
         QueryContext {
             engine: Arc::clone(&session.engine),
             catalog,
@@ -77,6 +81,7 @@ impl QueryContext {
             user_variables: session.user_variables.clone(),
             user: session.client.user.clone(),
             host: session.client.host.clone(),
+            rights,
             connection_id: session.client.connection_id,
             view_depth: 0,
             snapshots: Arc::default(),
@@ -97,6 +102,7 @@ impl QueryContext {
             user_variables: self.user_variables.clone(),
             user: self.user.clone(),
             host: self.host.clone(),
+            rights: Arc::clone(&self.rights),
             connection_id: self.connection_id,
             view_depth: self.view_depth + 1,
             snapshots: Arc::clone(&self.snapshots),
@@ -283,7 +289,8 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     options.execution.time_zone = Some(context.variables.time_zone());
     options.extensions.insert(SessionInfo {
         database: context.database.clone(),
-        user: format!("{}@{}", context.user, context.host.split(':').next().unwrap_or_default()),
+        user: format!("{}@{}", context.user, client_host(&context.host)),
+        current_user: format!("{}@{}", context.rights.user().name, context.rights.user().host),
         connection_id: context.connection_id.into(),
         ..SessionInfo::default()
     });
@@ -295,6 +302,14 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     // NOW() is the same in the whole statement.
     state.mark_start_execution();
     state
+}
+
+/// The host of `host:port`.
+fn client_host(host: &str) -> String {
+    match host.parse::<std::net::SocketAddr>() {
+        Ok(peer) => peer.ip().to_canonical().to_string(),
+        Err(_) => host.to_string(),
+    }
 }
 
 impl Variables for QueryContext {

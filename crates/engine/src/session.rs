@@ -8,9 +8,13 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Parsed, Statement};
+use dipper_store::catalog::access::{Privileges, Rights};
+use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 
+use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::process::{Process, ProcessGuard, Stop};
@@ -76,11 +80,25 @@ pub(crate) struct TextPrepared {
     pub(crate) parsed: Arc<Parsed>,
 }
 
+/// Tables of which a session remembers whether it may read them.
+const QUICK_TABLES_MAX: usize = 16;
+
+/// What a session may do, for as long as the catalog has one version.
+#[derive(Debug, Default)]
+struct QuickRights {
+    version: u64,
+    rights: Option<Arc<Rights>>,
+    tables: Vec<(TableId, bool)>,
+}
+
 /// One client's session.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) client: ClientInfo,
+    /// Who the client was when the session began.
+    account: Option<TableId>,
+    quick: Mutex<QuickRights>,
     pub(crate) database: Option<String>,
     pub(crate) variables: Variables,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
@@ -98,6 +116,7 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(engine: Arc<Engine>, client: ClientInfo) -> Self {
+        let account = engine.account_of(&engine.catalog.snapshot(), &client);
         let process = engine.processes.register(client.connection_id, &client.user, &client.host);
         process.process().set_database(client.database.clone());
         Session {
@@ -105,6 +124,8 @@ impl Session {
             database: client.database.clone(),
             engine,
             client,
+            account,
+            quick: Mutex::default(),
             user_variables: HashMap::new(),
             prepared: HashMap::new(),
             in_transaction: false,
@@ -191,6 +212,12 @@ impl Session {
     /// No such database.
     pub async fn use_database(&mut self, name: &str) -> Result<()> {
         let state = self.engine.catalog.refresh().await?;
+        let rights = self.rights(&state)?;
+        let object = Object::Database(name.to_string());
+        // Who may see nothing of it does not learn either whether it is there.
+        if !access::sees(&rights, &state, &object) {
+            return Err(access::denied(&rights, "any privilege", &object));
+        }
         if !crate::tables::database_exists(&state, name) {
             return Err(state.no_database(name).into());
         }
@@ -207,12 +234,14 @@ impl Session {
         if self.process().is_killed() {
             return Err(killed(Stop::Connection));
         }
+        // A user who was dropped is gone with the next statement, whatever it asks.
+        self.rights(&self.engine.catalog.snapshot())?;
         if !keeps_warnings(&parsed.statement) {
             self.warnings.clear();
         }
         let text = source.get(parsed.text.clone()).unwrap_or(source);
         let process = Arc::clone(self.process());
-        process.begin(text);
+        process.begin(&parsed.statement.shown(text));
         let limit = self.time_limit(parsed)?;
         let run = statements::run(self, source, parsed, params);
         let result = tokio::select! {
@@ -240,7 +269,64 @@ impl Session {
     /// # Errors
     /// The statement cannot be planned.
     pub async fn describe(&mut self, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
+        self.rights(&self.engine.catalog.snapshot())?;
         statements::describe(self, source, parsed).await
+    }
+
+    /// What the user may do, by this state of the catalog.
+    ///
+    /// # Errors
+    /// The user was dropped (1045).
+    pub(crate) fn rights(&self, state: &CatalogState) -> Result<Arc<Rights>> {
+        self.engine.rights(state, self.account, &self.client)
+    }
+
+    /// Whether the user may read a table, as this process knows it. Costs a comparison or two as long as the catalog stays.
+    pub(crate) fn may_read(&self, table: TableId) -> bool {
+        let version = self.engine.catalog.version();
+        let mut quick = self.quick.lock();
+        if quick.rights.is_none() || quick.version != version {
+            let rights = self.rights(&self.engine.catalog.snapshot()).ok();
+            *quick = QuickRights { version, rights, tables: Vec::new() };
+        }
+        let Some(rights) = quick.rights.clone() else { return false };
+        if rights.on_all().contains(Privileges::SELECT) {
+            return true;
+        }
+        if let Some((_, may)) = quick.tables.iter().find(|(id, _)| *id == table) {
+            return *may;
+        }
+        let state = self.engine.catalog.snapshot();
+        let may = state
+            .table_by_id(table)
+            .is_some_and(|(database, found)| rights.on_table(database.id, found.id).contains(Privileges::SELECT));
+        if quick.tables.len() >= QUICK_TABLES_MAX {
+            quick.tables.clear();
+        }
+        quick.tables.push((table, may));
+        may
+    }
+
+    /// Whether the user may see what others run.
+    pub fn sees_others(&self) -> bool {
+        self.rights(&self.engine.catalog.snapshot()).is_ok_and(|r| r.on_all().contains(Privileges::PROCESS))
+    }
+
+    /// Stops a session, or its statement. One's own may be stopped by everybody, others by who has SUPER.
+    ///
+    /// # Errors
+    /// No such session (1094), or it is another user's (1095).
+    pub fn kill(&self, id: u32, what: Stop) -> Result<()> {
+        let rights = self.rights(&self.engine.catalog.snapshot())?;
+        let another = |p: &Arc<Process>| p.id == id && p.user != self.client.user;
+        if !rights.on_all().contains(Privileges::SUPER) && self.engine.processes.list().iter().any(another) {
+            return Err(EngineError {
+                code: 1095,
+                sqlstate: "HY000",
+                ..EngineError::new(ErrorKind::Denied, format!("You are not owner of thread {id}; SUPER is needed"))
+            });
+        }
+        self.engine.processes.kill(id, what)
     }
 
     /// What a query needs to know of this session, as it is now.
@@ -256,6 +342,13 @@ impl Session {
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
         let mut limit = self.variables.query_timeout();
+        // As in Doris, what was set for the user goes before what the session says.
+        let accounts = self.engine.accounts();
+        let own = |key| accounts.property(&self.client.user, key)?.parse::<u64>().ok().filter(|seconds| *seconds > 0);
+        let writes = matches!(parsed.statement, Statement::Insert(_));
+        if let Some(seconds) = writes.then(|| own("insert_timeout")).flatten().or_else(|| own("query_timeout")) {
+            limit = Some(Duration::from_secs(seconds));
+        }
         for (name, value) in &parsed.hints {
             if name.eq_ignore_ascii_case("query_timeout") {
                 let seconds: u64 = value.parse().map_err(|_| {

@@ -326,7 +326,7 @@ async fn information_schema_tells_the_same() {
         b.run("select view_definition from information_schema.views").await.lines().nth(1),
         Some("select id + 1, name from t where id > 1")
     );
-    assert_eq!(b.run("select User, Host from mysql.user").await, "User|Host\nroot|%");
+    assert_eq!(b.run("select User, Host from mysql.user").await, "User|Host\nadmin|%\nroot|%");
     assert_eq!(
         b.run("select variable_value from information_schema.session_variables where variable_name = 'query_timeout'")
             .await,

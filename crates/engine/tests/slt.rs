@@ -1,8 +1,10 @@
 //! Runs every file below `tests/slt/` against an engine: statements with the results that they must give.
 //!
 //! Each file gets an engine of its own, without a data directory. `$DIR` in a file is an empty directory made for it,
-//! `$ROOT` the checkout.
+//! `$ROOT` the checkout. Statements are root's; one that begins with `/* as NAME */` is run in the session of another user,
+//! which is made by its first statement.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
 struct Database {
     session: Session,
+    others: HashMap<String, Session>,
     dir: Arc<tempfile::TempDir>,
 }
 
@@ -29,8 +32,24 @@ impl AsyncDB for Database {
         let sql =
             sql.replace("$DIR", &self.dir.path().display().to_string()).replace("$ROOT", &root().display().to_string());
         let mut output = DBOutput::StatementComplete(0);
-        for parsed in self.session.parse(&sql)? {
-            output = match self.session.execute(&sql, &parsed, Vec::new()).await? {
+        let other =
+            sql.strip_prefix("/* as ").and_then(|rest| rest.split_once(" */")).map(|(name, _)| name.to_string());
+        let session = match other {
+            None => &mut self.session,
+            Some(name) => {
+                let engine = Arc::clone(self.session.engine());
+                self.others.entry(name.clone()).or_insert_with(|| {
+                    engine.session(ClientInfo {
+                        connection_id: engine.next_connection_id(),
+                        user: name,
+                        host: "127.0.0.1:50000".into(),
+                        database: None,
+                    })
+                })
+            }
+        };
+        for parsed in session.parse(&sql)? {
+            output = match session.execute(&sql, &parsed, Vec::new()).await? {
                 Outcome::Done(done) => DBOutput::StatementComplete(done.affected_rows),
                 Outcome::Rows(mut rows) => {
                     let types = vec![DefaultColumnType::Any; rows.columns.len()];
@@ -116,7 +135,7 @@ fn all_files() {
         let mut runner = Runner::new(|| {
             let session = engine.session(ClientInfo::local(&engine));
             let dir = Arc::clone(&dir);
-            async move { Ok(Database { session, dir }) }
+            async move { Ok(Database { session, others: HashMap::new(), dir }) }
         });
         if let Err(e) = runtime.block_on(runner.run_file_async(path)) {
             failed.push(format!("{}: {e}", path.display()));

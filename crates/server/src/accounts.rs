@@ -1,34 +1,97 @@
 //! Who may log in, on every port the same.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use dipper_engine::{Engine, EngineError};
 use dipper_mysql::Verifier;
+use dipper_store::catalog::access::{Accounts as Known, Password, User};
+use parking_lot::Mutex;
 
-/// The one user of this version.
-pub const ROOT: &str = "root";
+use crate::backoff::{Backoff, Blocked};
 
-/// The accounts of a server.
-#[derive(Debug, Clone)]
+/// The accounts of a server; clones share them.
+#[derive(Clone)]
 pub struct Accounts {
-    root: Verifier,
+    engine: Arc<Engine>,
+    /// Of the password that the server was started with.
+    startup: Verifier,
+    backoff: Arc<Backoff>,
+    /// Whether some account needs no password, by the state of the accounts for which that was found out.
+    open: Arc<Mutex<Option<(Arc<Known>, bool)>>>,
+}
+
+/// Why nobody is let in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoginError {
+    /// Too many wrong passwords came from there.
+    #[error("too many wrong passwords came from {0}; wait a few seconds, other hosts can log in")]
+    Blocked(IpAddr),
+    /// The accounts cannot be read.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 impl Accounts {
-    /// Accounts whose user root has this password; empty for none.
-    pub fn new(root_password: &str) -> Self {
-        Accounts { root: Verifier::from_password(root_password) }
+    /// The engine's accounts; those without a password of their own have the one that the server was started with,
+    /// empty for none.
+    pub fn new(engine: Arc<Engine>, startup_password: &str) -> Self {
+        let startup = Verifier::from_password(startup_password);
+        Accounts { engine, startup, backoff: Arc::default(), open: Arc::default() }
     }
 
-    /// What is kept of a user's password; `None` for nobody.
-    pub fn verifier(&self, user: &str) -> Option<&Verifier> {
-        (user == ROOT).then_some(&self.root)
+    fn verifier_of(&self, user: &User) -> Verifier {
+        match &user.password {
+            Password::Startup => self.startup.clone(),
+            Password::Empty => Verifier::from_password(""),
+            Password::Hashed { sha2, sha1 } => {
+                let kept =
+                    Verifier::from_hashes(sha2.as_ref().map(|h| *h.expose()), sha1.as_ref().map(|h| *h.expose()));
+                kept.unwrap_or_else(Verifier::nobody)
+            }
+        }
+    }
+
+    /// What is kept of the password of whom `user` is when it comes from `address`; `None` for nobody. Waits where
+    /// wrong passwords came from.
+    pub(crate) async fn verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
+        self.backoff.wait(address).await.map_err(|Blocked| LoginError::Blocked(address))?;
+        let user = self.engine.account(user, address).await?;
+        Ok(user.map(|user| self.verifier_of(&user)))
     }
 
     /// Whether `user` is there and has this password.
-    pub fn accepts(&self, user: &str, password: &str) -> bool {
-        self.verifier(user).is_some_and(|v| v.accepts(password))
+    pub(crate) async fn accepts(&self, user: &str, password: &str, address: IpAddr) -> Result<bool, LoginError> {
+        // Nobody's password is compared like everybody's.
+        let verifier = self.verifier(user, address).await?.unwrap_or_else(Verifier::nobody);
+        let accepted = verifier.accepts(password);
+        if !accepted {
+            self.failed(address);
+        }
+        Ok(accepted)
+    }
+
+    /// Counts a wrong password.
+    pub(crate) fn failed(&self, address: IpAddr) {
+        self.backoff.failed(address);
     }
 
     /// Whether some account can be used without a password.
     pub fn any_without_password(&self) -> bool {
-        self.root.is_empty()
+        let known = self.engine.accounts();
+        let mut open = self.open.lock();
+        match &*open {
+            Some((of, any)) if Arc::ptr_eq(of, &known) => *any,
+            _ => {
+                let any = known.users().any(|user| self.verifier_of(user).is_empty());
+                *open = Some((known, any));
+                any
+            }
+        }
+    }
+
+    /// Whether root or admin can be used without a password.
+    pub fn is_open(&self) -> bool {
+        self.startup.is_empty() && self.engine.accounts().users().any(|user| user.password == Password::Startup)
     }
 }

@@ -5,11 +5,13 @@
 //! | [`mysql`] | how does a connection's command become a statement of the engine, and its outcome an answer? |
 //! | [`http`] | Stream Load and what its clients ask beside it, over HTTP |
 //! | [`accounts`] | who may log in? |
+//! | `backoff` | how are passwords kept from being guessed? |
 //! | [`params`] | which value does a placeholder of the binary protocol stand for? |
 //!
 //! Connections run on threads of their own, one runtime each; queries run on the engine's threads, at lower priority.
 
 pub mod accounts;
+mod backoff;
 pub mod http;
 pub mod mysql;
 pub mod params;
@@ -66,6 +68,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// An option that is no value of its variable.
+    #[error(transparent)]
+    Option(#[from] dipper_engine::EngineError),
     /// The certificate cannot be used.
     #[error("cannot offer TLS: {0}")]
     Tls(#[from] dipper_mysql::TlsError),
@@ -86,9 +91,12 @@ impl Server {
     /// The options are unsafe, the port is taken, or the certificate cannot be read.
     pub async fn bind(engine: Arc<Engine>, options: ServerOptions) -> Result<Self, StartError> {
         let password = options.password.unwrap_or_default();
-        if !options.listen.is_loopback() && password.is_empty() {
+        raise_descriptors(options.connections_max);
+        let accounts = Accounts::new(Arc::clone(&engine), &password);
+        if !options.listen.is_loopback() && accounts.is_open() {
             return Err(StartError::NoPassword(options.listen));
         }
+        engine.set_global("max_connections", &options.connections_max.to_string())?;
         let identity = match &options.tls {
             Some((certificate, key)) => TlsIdentity::from_pem_files(certificate, key)?,
             None => TlsIdentity::self_signed(&["localhost", "127.0.0.1", "::1"])?,
@@ -100,7 +108,6 @@ impl Server {
         let listener = dipper_mysql::listen(wanted).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let registry = Arc::new(Registry::new());
-        let accounts = Accounts::new(&password);
         let http = match options.http_port {
             None => None,
             Some(port) => {
@@ -184,5 +191,23 @@ impl Threads {
             std::thread::Builder::new().name(format!("mysql-{n}")).spawn(work)?;
         }
         Ok(Threads { runtimes, _stop: stop })
+    }
+}
+
+/// Descriptors that are needed beside one for each connection: files of queries, listeners, logs.
+const DESCRIPTORS_BESIDE: u64 = 500;
+
+/// Allows this process as many descriptors as it may have: the usual 1,024 are meant for programs that use select(2).
+fn raise_descriptors(connections_max: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(_) => current,
+    };
+    if let Some(limit) = raised.filter(|limit| *limit < connections_max as u64 + DESCRIPTORS_BESIDE) {
+        tracing::warn!(
+            "this process may open {limit} files, which is too few for {connections_max} connections; raise it (ulimit -n), or lower --max-connections"
+        );
     }
 }

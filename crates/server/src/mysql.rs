@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use dipper_engine::load::infile::Infile;
 use dipper_engine::point::{PointPlan, PointRows, PointStatement};
 use dipper_engine::process::Stop;
-use dipper_engine::{ClientInfo, Column, Engine, EngineError, Outcome, Session as EngineSession};
+use dipper_engine::{ClientInfo, Column, Connected, Engine, EngineError, Outcome, Session as EngineSession};
 use dipper_mysql::constants::{capability, status};
 use dipper_mysql::{
     Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, NotABinaryRow, Param, Prepared, ReadyAnswer,
@@ -21,7 +21,7 @@ use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
 use parking_lot::Mutex;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, LoginError};
 use crate::params;
 
 /// Sessions of an [`Engine`] for MySQL clients.
@@ -98,11 +98,24 @@ fn response(outcome: Outcome) -> Response {
 impl Backend for MysqlBackend {
     type Session = MysqlSession;
 
-    async fn verifier(&self, user: &str, _peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
-        Ok(self.accounts.verifier(user).cloned())
+    async fn verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
+        self.accounts.verifier(user, peer.ip()).await.map_err(|e| match e {
+            LoginError::Engine(e) => sql_error(&e),
+            e @ LoginError::Blocked(_) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
+        })
+    }
+
+    fn login_failed(&self, user: &str, peer: SocketAddr) {
+        self.accounts.failed(peer.ip());
+        tracing::info!(user, %peer, "login failed");
+    }
+
+    fn connections_max(&self) -> Option<usize> {
+        usize::try_from(self.engine.globals().number("max_connections")).ok()
     }
 
     async fn open(&self, login: Login) -> Result<MysqlSession, SqlError> {
+        let connected = self.engine.connect(&login.user, login.connection.id()).map_err(|e| sql_error(&e))?;
         let client = ClientInfo {
             connection_id: login.connection.id(),
             user: login.user.clone(),
@@ -123,6 +136,7 @@ impl Backend for MysqlBackend {
         });
         Ok(MysqlSession {
             inner,
+            _connected: connected,
             login_database: login.database,
             registry: Arc::clone(&self.registry),
             started: self.started,
@@ -135,6 +149,8 @@ impl Backend for MysqlBackend {
 /// One connection's session.
 pub struct MysqlSession {
     inner: EngineSession,
+    /// Its place among the user's connections.
+    _connected: Connected,
     login_database: Option<String>,
     registry: Arc<Registry>,
     started: Instant,
@@ -333,8 +349,7 @@ impl Session for MysqlSession {
     }
 
     async fn kill(&mut self, id: u32) -> Result<(), SqlError> {
-        let engine = Arc::clone(self.inner.engine());
-        engine.processes().kill(id, Stop::Connection).map_err(|e| sql_error(&e))
+        self.inner.kill(id, Stop::Connection).map_err(|e| sql_error(&e))
     }
 
     async fn statistics(&mut self) -> String {

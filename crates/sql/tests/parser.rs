@@ -32,6 +32,10 @@ fn name(text: &str) -> Name {
     Name(text.split('.').map(String::from).collect())
 }
 
+fn user(name: &str, host: Option<&str>) -> UserName {
+    UserName::Named { name: name.into(), host: host.map(Into::into) }
+}
+
 fn pairs(list: &[(&str, &str)]) -> Properties {
     list.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect()
 }
@@ -355,11 +359,11 @@ fn show_statements() {
     assert_eq!(show("show warnings limit 5, 10").limit, Some((5, 10)));
     assert_eq!(
         show("show grants for 'admin'@'%'").kind,
-        ShowKind::Grants { user: Some("'admin'@'%'".into()), all: false }
+        ShowKind::Grants { user: Some(user("admin", Some("%"))), all: false }
     );
     assert_eq!(
         show("show grants for root@localhost").kind,
-        ShowKind::Grants { user: Some("root@localhost".into()), all: false }
+        ShowKind::Grants { user: Some(user("root", Some("localhost"))), all: false }
     );
     assert_eq!(show("show proc '/frontends'").kind, ShowKind::Other("PROC '/frontends'".into()));
     assert_eq!(show("show create table a.b").kind, ShowKind::CreateTable(name("a.b")));
@@ -544,5 +548,114 @@ fn nothing_panics_on_cut_statements() {
             let _ = parse(&whole[..end], &ParseOptions::default()).map_err(|e| e.caret());
             let _ = parse(&whole[end..], &ParseOptions::default()).map_err(|e| e.caret());
         }
+    }
+}
+
+#[test]
+fn users_roles_and_grants() {
+    let access = |sql: &str| match one(sql) {
+        Statement::Access(a) => a,
+        other => panic!("{sql}: {other:?}"),
+    };
+    let AccessStatement::CreateUser(create) =
+        access("create user if not exists 'a'@'10.%' identified by 'pw', b default role 'r1', r2 comment 'c'")
+    else {
+        panic!("CREATE USER expected")
+    };
+    assert_eq!(create.users[0], (user("a", Some("10.%")), Some(Identified::By(SecretText::new("pw".into())))));
+    assert_eq!(create.users[1], (user("b", None), None));
+    assert_eq!((create.if_exists, create.roles), (true, vec!["r1".to_string(), "r2".into()]));
+    assert!(!format!("{:?}", create.users).contains("pw"));
+    let alter =
+        access("alter user u identified with mysql_native_password as '*14E65567ABDB5135D0CFD9A70B3032C179A49EE7'");
+    assert!(matches!(alter, AccessStatement::AlterUser(d) if matches!(d.users[0].1, Some(Identified::ByHash(_)))));
+
+    use dipper_store::catalog::access::Privileges;
+    let grant = |sql: &str| match access(sql) {
+        AccessStatement::Grant(g) | AccessStatement::Revoke(g) => g,
+        other => panic!("{sql}: {other:?}"),
+    };
+    for (sql, expected, on) in [
+        (
+            "grant select_priv, load_priv on *.*.* to 'u'@'%'",
+            Privileges::SELECT | Privileges::LOAD,
+            GrantOn::Everything,
+        ),
+        ("grant select on ctl.*.* to u", Privileges::SELECT, GrantOn::Catalog("ctl".into())),
+        ("GRANT ALTER_PRIV ON db.* TO ROLE 'r'", Privileges::ALTER, GrantOn::Database(name("db"))),
+        ("grant drop_priv on internal.db.* to u", Privileges::DROP, GrantOn::Database(name("internal.db"))),
+        (
+            "grant insert, update on table db.t to u@localhost",
+            Privileges::INSERT | Privileges::UPDATE,
+            GrantOn::Table(name("db.t")),
+        ),
+        (
+            "grant show view, create view on t to user u",
+            Privileges::SHOW_VIEW | Privileges::CREATE_VIEW,
+            GrantOn::Table(name("t")),
+        ),
+        ("grant delete on all tables in database db to role r", Privileges::DELETE, GrantOn::Database(name("db"))),
+        ("grant create on database db to u", Privileges::CREATE, GrantOn::Database(name("db"))),
+        ("revoke grant option on * from u", Privileges::GRANT, GrantOn::SelectedDatabase),
+        (
+            "grant select on db.t to u with grant option",
+            Privileges::SELECT | Privileges::GRANT,
+            GrantOn::Table(name("db.t")),
+        ),
+    ] {
+        match grant(sql).what {
+            Granted::Privileges { privileges, all: false, inert, on: found } => {
+                assert_eq!((privileges, found), (expected, on), "{sql}");
+                assert!(inert.is_empty());
+            }
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+    assert!(matches!(
+        grant("grant all privileges, index on *.* to u").what,
+        Granted::Privileges { all: true, inert, .. } if inert == ["INDEX"]
+    ));
+    assert_eq!(grant("grant 'r1', r2 to 'u'@'%', v").what, Granted::Roles(vec!["r1".into(), "r2".into()]));
+    assert_eq!(grant("revoke 'r1' from u").grantees, [GranteeName::User(user("u", None))]);
+    assert_eq!(grant("revoke all privileges, grant option from u").what, Granted::Everything);
+    assert_eq!(grant("grant select on *.* to role role").grantees, [GranteeName::Role("role".into())]);
+    for (sql, part) in [
+        ("grant selct on *.* to u", "expected a privilege, found 'selct'; did you mean SELECT?"),
+        ("grant select (a) on t to u", "privileges on columns are not supported"),
+        ("grant select on *.t to u", "expected *.*"),
+        ("grant select on t from u", "expected TO"),
+        ("create user u identified with ldap by 'x'", "authentication plugin 'ldap' is not supported"),
+        ("grant select on t to u identified by 'x'", "CREATE USER or ALTER USER first"),
+        ("create user u account lock", "'account' of users is not supported"),
+        ("grant usage_priv on resource 'x' to u", "there is none"),
+    ] {
+        let e = error(sql).to_string();
+        assert!(e.contains(part), "{sql}: {e}");
+    }
+}
+
+#[test]
+fn properties_of_users() {
+    let Statement::Access(AccessStatement::SetProperty { user, properties }) =
+        one("SET PROPERTY FOR 'root' 'max_user_connections' = '10000'")
+    else {
+        panic!("SET PROPERTY expected")
+    };
+    assert_eq!((user.as_deref(), properties), (Some("root"), pairs(&[("max_user_connections", "10000")])));
+    let Statement::Show(show) = one("SHOW PROPERTY FOR 'root' LIKE '%max_user_connections%'") else { panic!() };
+    assert_eq!(show.kind, ShowKind::Properties { user: Some("root".into()), all: false });
+    assert_eq!(show.filter, Some(ShowFilter::Like("%max_user_connections%".into())));
+    assert!(matches!(one("set property = 1"), Statement::Set(_)), "a variable of that name");
+}
+
+#[test]
+fn passwords_are_not_shown() {
+    for (sql, shown) in [
+        ("create user 'u' identified by 'pw'", "create user 'u' <secret>"),
+        ("set password for u = PASSWORD('pw')", "set <secret>"),
+        ("set a = 1", "set a = 1"),
+    ] {
+        assert_eq!(one(sql).shown(sql), shown);
+        assert!(!format!("{:?}", one(sql)).contains("pw"));
     }
 }

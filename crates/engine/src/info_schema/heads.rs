@@ -1,7 +1,7 @@
 //! The virtual tables with their columns, named and typed as in MySQL 8.
 
 use super::sheet::Kind;
-use super::{Fill, INFORMATION_SCHEMA, MYSQL, Virtual, keys, objects, server};
+use super::{Fill, INFORMATION_SCHEMA, MYSQL, Virtual, access, keys, objects, server};
 
 type HeadColumn = (&'static str, Kind);
 
@@ -407,17 +407,17 @@ pub(super) const TABLES: &[Virtual] = &[
     info(
         "user_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Now(server::user_privileges),
+        Fill::Now(access::user_privileges),
     ),
     info(
         "schema_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("TABLE_SCHEMA"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Empty,
+        Fill::Now(access::schema_privileges),
     ),
     info(
         "table_privileges",
         &[t("GRANTEE"), t("TABLE_CATALOG"), t("TABLE_SCHEMA"), t("TABLE_NAME"), t("PRIVILEGE_TYPE"), t("IS_GRANTABLE")],
-        Fill::Empty,
+        Fill::Now(access::table_privileges),
     ),
     info(
         "column_privileges",
@@ -552,7 +552,7 @@ pub(super) const TABLES: &[Virtual] = &[
             t("password_expired"),
             t("account_locked"),
         ],
-        Fill::Now(server::mysql_user),
+        Fill::Now(access::mysql_user),
     ),
     mysql(
         "db",

@@ -4,6 +4,7 @@
 //! A virtual table makes its rows when it is scanned. It is handed the filters of the query only to leave out work: a
 //! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
 
+mod access;
 pub(crate) mod columns;
 pub(crate) mod facts;
 mod heads;

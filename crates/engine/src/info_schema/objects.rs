@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, Table, TableDef};
 use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionKind;
@@ -10,20 +11,22 @@ use dipper_store::table::schema::PartitionKind;
 use super::facts::Facts;
 use super::sheet::{Cell, Sheet, wall_clock_us};
 use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe, types};
+use crate::access::{self, Object};
 use crate::error::Result;
 use crate::files::partitions::directory_name;
 use crate::query::QueryContext;
 use crate::session::DEFAULT_DATABASE;
 use crate::tables::define;
 
-/// Names of all databases: those of the catalog, `default`, and the virtual ones.
-pub(crate) fn databases(catalog: &CatalogState) -> BTreeSet<String> {
-    let virtual_ones = [DEFAULT_DATABASE, INFORMATION_SCHEMA, MYSQL].into_iter().map(str::to_string);
-    catalog.databases.keys().cloned().chain(virtual_ones).collect()
+/// Names of all databases that somebody may see: those of the catalog, `default`, and the virtual ones.
+pub(crate) fn databases(catalog: &CatalogState, rights: &Rights) -> BTreeSet<String> {
+    let names = catalog.databases.keys().map(String::as_str).chain([DEFAULT_DATABASE, INFORMATION_SCHEMA, MYSQL]);
+    let seen = names.filter(|name| access::sees(rights, catalog, &Object::Database((*name).to_string())));
+    seen.map(str::to_string).collect()
 }
 
 pub(super) fn schemata(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for name in databases(&context.catalog).into_iter().filter(|d| wanted.database(d)) {
+    for name in databases(&context.catalog, &context.rights).into_iter().filter(|d| wanted.database(d)) {
         sheet.push([
             CATALOG_NAME.into(),
             name.into(),
@@ -45,7 +48,7 @@ fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'stat
         .filter(|(_, t)| wanted.table(t))
 }
 
-/// Tables and views of the catalog that the query can want, with their database's name.
+/// Tables and views of the catalog that the query can want and the user may see, with their database's name.
 pub(super) fn catalog_tables<'a>(
     context: &'a QueryContext,
     wanted: &'a Wanted,
@@ -53,6 +56,7 @@ pub(super) fn catalog_tables<'a>(
     context
         .catalog
         .tables()
+        .filter(|(database, table)| context.rights.sees_table(database.id, table.id))
         .map(|(database, table)| (database.name.as_str(), table))
         .filter(|(database, table)| wanted.database(database) && wanted.table(&table.name))
 }

@@ -2,9 +2,11 @@
 //! users and privileges.
 
 use dipper_sql::statement::Scope;
+use dipper_store::catalog::access::{Privileges, Rights};
 
+use super::Wanted;
 use super::sheet::{Cell, Sheet, wall_clock_us};
-use super::{CATALOG_NAME, Wanted};
+use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::load::answer::{LoadAnswer, txn_number};
@@ -103,8 +105,10 @@ pub(super) fn fill_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
     Ok(())
 }
 
-/// The sessions of this process in MySQL's columns Id, User, Host, db, Command, Time, State, Info.
-pub(crate) fn processes(engine: &Engine) -> Vec<[Cell; 8]> {
+/// The sessions of this process in MySQL's columns Id, User, Host, db, Command, Time, State, Info: one's own, or all for
+/// who may see what others run.
+pub(crate) fn processes(engine: &Engine, rights: &Rights) -> Vec<[Cell; 8]> {
+    let all = rights.on_all().contains(Privileges::PROCESS);
     let row = |p: std::sync::Arc<crate::process::Process>| {
         let activity = p.activity();
         let state = if activity.info.is_some() { "executing" } else { "" };
@@ -119,11 +123,11 @@ pub(crate) fn processes(engine: &Engine) -> Vec<[Cell; 8]> {
             activity.info.into(),
         ]
     };
-    engine.processes().list().into_iter().map(row).collect()
+    engine.processes().list().into_iter().filter(|p| all || p.user == rights.user().name).map(row).collect()
 }
 
 pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for row in processes(&context.engine) {
+    for row in processes(&context.engine, &context.rights) {
         sheet.push(row);
     }
     Ok(())
@@ -138,6 +142,10 @@ pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
 pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for load in context.engine.loads().list() {
+        let database = Object::Database(load.header.database.clone());
+        if !access::sees(&context.rights, &context.catalog, &database) {
+            continue;
+        }
         let answer = load.ended.as_ref().map(|end| &end.answer);
         let count = |n: fn(&LoadAnswer) -> u64| answer.map(|a| n(a) as i64).into();
         let header = &load.header;
@@ -184,24 +192,3 @@ pub(crate) const PRIVILEGES: &[(&str, &str, &str)] = &[
     ("Super", "Server Admin", "To use KILL thread and SET GLOBAL"),
     ("Usage", "Server Admin", "No privileges - allow connect only"),
 ];
-
-pub(super) fn user_privileges(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (privilege, ..) in PRIVILEGES.iter().filter(|(name, ..)| !matches!(*name, "Usage" | "Grant option")) {
-        sheet.push(["'root'@'%'".into(), CATALOG_NAME.into(), privilege.to_uppercase().into(), "YES".into()]);
-    }
-    Ok(())
-}
-
-/// The one user, who may do everything that there is to do.
-pub(super) fn mysql_user(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    // The columns of privileges, Select_priv to Create_tablespace_priv.
-    const PRIVILEGE_COLUMNS: usize = 29;
-    let mut row: Vec<Cell> = vec!["%".into(), "root".into()];
-    row.extend(std::iter::repeat_n(Cell::from("Y"), PRIVILEGE_COLUMNS));
-    row.push("".into());
-    row.extend(std::iter::repeat_n(Cell::Int(0), 4));
-    // The verifier is a secret, so its column is empty.
-    row.extend(["caching_sha2_password", "", "N", "N"].map(Cell::from));
-    sheet.push_row(row);
-    Ok(())
-}

@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use dipper_load::body::BodySource;
 use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
+use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
@@ -21,9 +22,10 @@ use super::errors;
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
-use super::request::{Format, NewKeys, StreamLoadRequest, UpdateMode};
+use super::request::{Format, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{Piece, Reader, RowSource, is_too_bad, plain, too_bad};
+use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::{ClientInfo, Session};
@@ -245,6 +247,14 @@ fn new_label() -> String {
 }
 
 async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadRequest>) -> Result<Planned> {
+    let state = engine.catalog.refresh().await?;
+    let rights = engine.rights(&state, engine.account_of(&state, &spec.client), &spec.client)?;
+    let mut needed = Privileges::INSERT;
+    if request.merge_type != MergeType::Append {
+        needed |= Privileges::DELETE;
+    }
+    let object = Object::Table(spec.database.clone(), spec.table.clone());
+    access::check(&rights, &state, needed, &object)?;
     let (database, found) = table(engine, spec).await?;
     let table = engine.native.get(found.id).await?;
     let state = table.refresh().await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Database, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{LabelError, LabelStatus};
@@ -9,8 +10,10 @@ use dipper_store::table::Table;
 use dipper_store::table::schema::Model;
 
 use super::answer::txn_number;
+use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::session::ClientInfo;
 
 /// Which prepared load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +65,16 @@ async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
 /// learn that a repeated commit had been done.
 pub async fn two_phase(
     engine: &Arc<Engine>,
+    client: &ClientInfo,
     database_name: &str,
     table: Option<&str>,
     name: &TxnName,
     operation: TwoPhase,
 ) -> Result<String> {
+    let state = engine.catalog.refresh().await?;
+    let rights = engine.rights(&state, engine.account_of(&state, client), client)?;
+    let around = Object::Database(database_name.to_string());
+    access::check_seen(&rights, &state, "LOAD", &around)?;
     let found = match name {
         TxnName::Number(number) => by_number(engine, database_name, table, *number).await?,
         TxnName::Label(label) => by_label(engine, database_name, label).await?,
@@ -87,6 +95,8 @@ pub async fn two_phase(
             invalid(format!("transaction [{}] is prepare, not pre-committed.", txn_number(txn)))
         }
         Some(Found::Prepared(table, txn)) => {
+            let place = state.table_by_id(table.id()).map(|(d, t)| Object::Table(d.name.clone(), t.name.clone()));
+            access::check(&rights, &state, Privileges::INSERT, &place.unwrap_or(around))?;
             match operation {
                 TwoPhase::Abort => drop(table.abort_prepared(txn).await?),
                 TwoPhase::Commit => commit(engine, &table, txn).await?,

@@ -9,6 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use dipper_point::{Bound, PointTable, Projection, Row, Shape, Value, View, arrays, bind};
 use dipper_sql::charter::session::VarValue;
+use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{TableDef, TableId};
 use dipper_store::key::KeyValue;
 use dipper_store::segment::WriteOptions;
@@ -18,6 +19,7 @@ use futures::StreamExt;
 use super::Times;
 use super::recognise::{Condition, Found, Item, Lookup, No, Source};
 use super::residual::Residual;
+use crate::access::{self, Object};
 use crate::error::{EngineError, Result};
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Rows};
@@ -120,6 +122,9 @@ pub(super) async fn plan(
     if !matches!(found.def, TableDef::Native) {
         return Ok(Planned::No(None));
     }
+    // Not remembered, as it is true of this user only; the ordinary way refuses in its own words.
+    let object = Object::Table(database.to_string(), name.object().to_string());
+    access::check(&context.rights, &catalog, Privileges::SELECT, &object)?;
     let handle = engine.native.get(found.id).await?;
     let state = handle.refresh().await?;
     let schema = state.schema();

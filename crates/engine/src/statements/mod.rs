@@ -1,5 +1,6 @@
 //! What each statement does.
 
+mod access;
 mod ddl;
 mod describe;
 mod explain;
@@ -14,8 +15,6 @@ mod transaction;
 
 pub(crate) use export::unescape;
 pub(crate) use native::{Now, default_value, range_text};
-
-use std::sync::Arc;
 
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Name, Parsed, Statement};
@@ -69,6 +68,7 @@ async fn run_statement(
     statement: &Statement,
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
+    crate::access::guard(session, statement).await?;
     if !params.is_empty()
         && !matches!(
             statement,
@@ -178,6 +178,7 @@ async fn run_statement(
         Statement::CancelAlter { name } => Err(EngineError::unsupported(format!(
             "there is no change of '{name}' to cancel: ALTER TABLE takes effect when it returns"
         ))),
+        Statement::Access(statement) => access::run(session, statement).await,
         Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
         other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }
@@ -251,7 +252,6 @@ fn kill(session: &mut Session, query_only: bool, id: &str) -> Result<Outcome> {
     let number: u32 = id.parse().map_err(|_| {
         EngineError::new(ErrorKind::NoThread, format!("Unknown thread id: {id}; SHOW PROCESSLIST lists the ids"))
     })?;
-    let what = if query_only { Stop::Query } else { Stop::Connection };
-    Arc::clone(&session.engine.processes).kill(number, what)?;
+    session.kill(number, if query_only { Stop::Query } else { Stop::Connection })?;
     Ok(Outcome::Done(Done::default()))
 }

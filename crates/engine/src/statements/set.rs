@@ -5,8 +5,11 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
+use dipper_store::catalog::CatalogChange;
+use dipper_store::catalog::access::Privileges;
 use futures::StreamExt;
 
+use crate::access::Object;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{self, QueryContext};
 use crate::result::Outcome;
@@ -21,6 +24,7 @@ struct Pending {
     globals: Vec<Checked>,
     user: Vec<(String, ScalarValue)>,
     warnings: Vec<crate::session::Warning>,
+    passwords: Vec<CatalogChange>,
     /// Made by the first value that needs it; all values see the session as it was before.
     context: Option<Arc<QueryContext>>,
 }
@@ -32,12 +36,16 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         globals: Vec::new(),
         user: Vec::new(),
         warnings: Vec::new(),
+        passwords: Vec::new(),
         context: None,
     };
     for assignment in assignments {
         pending.add(session, assignment).await?;
     }
-    let Pending { variables, globals, user, warnings, .. } = pending;
+    let Pending { variables, globals, user, warnings, passwords, .. } = pending;
+    if !passwords.is_empty() {
+        session.engine.catalog.commit(passwords).await?;
+    }
     for change in globals {
         variables.apply_global(change);
     }
@@ -65,6 +73,10 @@ impl Pending {
                     SetValue::Literal(literal) => Some(literal.text().unwrap_or_else(|| "NULL".into())),
                     SetValue::Query(query) => Some(self.compute(session, query).await?.to_string()),
                 };
+                if *scope != Scope::Session {
+                    let state = session.engine.catalog.snapshot();
+                    crate::access::check(&*session.rights(&state)?, &state, Privileges::SUPER, &Object::All)?;
+                }
                 self.variable(*scope, name, value.as_deref())
             }
             Assignment::User { name, value } => {
@@ -109,9 +121,10 @@ impl Pending {
                 }
                 Ok(())
             }
-            Assignment::Password { .. } => Err(EngineError::unsupported(
-                "SET PASSWORD is not supported: the password of root is given to the server when it starts",
-            )),
+            Assignment::Password { user, password, plain } => {
+                self.passwords.push(super::access::set_password(session, user.as_ref(), password, *plain)?);
+                Ok(())
+            }
             other => Err(EngineError::unsupported(format!("SET is not supported for {other:?}"))),
         }
     }

@@ -17,12 +17,14 @@ use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef};
 use dipper_sql::charter::table_refs;
 use dipper_sql::error::SqlError;
 use dipper_sql::statement::{Name, QueryText};
+use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, TableDef};
 
 pub use file_set::FileSet;
 pub(crate) use file_set::typed;
 pub use path::PATH_FUNCTIONS;
 
+use crate::access::{self, Object};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{CATALOG, QueryContext};
 use crate::session::DEFAULT_DATABASE;
@@ -56,17 +58,18 @@ impl TableSet {
         for (i, reference) in table_refs(query).into_iter().enumerate() {
             let found = match &reference {
                 TableRef::Named { name, .. } => named(context, name).await?,
-                TableRef::Path(path) => Found::Table {
-                    database: FILES_SCHEMA.into(),
-                    table: path.clone(),
-                    provider: path::from_path(context, path).await?,
-                },
+                TableRef::Path(path) => {
+                    outside(context, path)?;
+                    let provider = path::from_path(context, path).await?;
+                    Found::Table { database: FILES_SCHEMA.into(), table: path.clone(), provider }
+                }
                 TableRef::Function { name, properties, arguments } if PATH_FUNCTIONS.contains(&name.as_str()) => {
                     if let Some(argument) = arguments.first() {
                         return Err(EngineError::invalid(format!(
                             "{name}(...): '{argument}': expected 'key' = 'value'"
                         )));
                     }
+                    outside(context, name)?;
                     let provider = path::from_function(context, name, properties).await?;
                     Found::Table { database: FILES_SCHEMA.into(), table: format!("{name}#{i}"), provider }
                 }
@@ -141,6 +144,11 @@ async fn named(context: &Arc<QueryContext>, name: &Name) -> Result<Found> {
         return Ok(Found::Missing(EngineError::new(ErrorKind::NoDatabase, message)));
     }
     let database = name.database().or(context.database.as_deref());
+    if let Some(database) = database
+        && let Err(e) = may_read(context, database, name.object())
+    {
+        return Ok(Found::Missing(e));
+    }
     let provider = match database {
         Some(database) => find(context, database, name.object()).await?,
         None => None,
@@ -151,6 +159,31 @@ async fn named(context: &Arc<QueryContext>, name: &Name) -> Result<Found> {
         }
         _ => Found::Missing(no_such_table(context, database, name.object())),
     })
+}
+
+/// Refuses files and addresses to who may not reach them. What a view reads was asked of its maker.
+fn outside(context: &QueryContext, what: &str) -> Result<()> {
+    if context.view_depth > 0 {
+        return Ok(());
+    }
+    access::check_outside(&context.rights, what)
+}
+
+/// Refuses a table to who may not read it, before anybody learns whether it is there.
+fn may_read(context: &QueryContext, database: &str, table: &str) -> Result<()> {
+    if context.view_depth > 0 || crate::info_schema::is_virtual(database) {
+        return Ok(());
+    }
+    let object = Object::Table(database.to_string(), table.to_string());
+    if context.catalog.table(database, table).is_none() {
+        // That there is none may be known to who may look into the database.
+        let around = Object::Database(database.to_string());
+        return match access::sees(&context.rights, &context.catalog, &around) {
+            true => Ok(()),
+            false => Err(access::denied(&context.rights, "SELECT", &object)),
+        };
+    }
+    access::check(&context.rights, &context.catalog, Privileges::SELECT, &object)
 }
 
 /// The provider of a table or view of the catalog, or of a virtual table; `None` when there is no such name.
@@ -182,8 +215,11 @@ pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, tabl
         return context.catalog.no_database(database).into();
     }
     let mut message = format!("Table '{database}.{table}' doesn't exist");
-    let names = context.catalog.database(database).map(|d| d.tables.keys().cloned().collect::<Vec<_>>());
-    if let Some(near) = crate::near::closest(table, names.unwrap_or_default().iter().map(String::as_str)) {
+    let seen = context.catalog.database(database).into_iter().flat_map(|d| {
+        let rights = &context.rights;
+        d.tables.values().filter(move |t| rights.sees_table(d.id, t.id)).map(|t| t.name.as_str())
+    });
+    if let Some(near) = crate::near::closest(table, seen) {
         message.push_str(&format!("; did you mean '{near}'?"));
     }
     EngineError::new(ErrorKind::NoTable, message)

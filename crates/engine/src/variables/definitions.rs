@@ -114,6 +114,7 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("tx_read_only", "transaction_read_only"),
     ("storage_engine", "default_storage_engine"),
     ("identity", "last_insert_id"),
+    ("qe_max_connection", "max_connections"),
     ("pipeline_dop", "parallel_pipeline_task_num"),
     ("parallel_fragment_exec_instance_num", "parallel_pipeline_task_num"),
 ];
@@ -133,6 +134,22 @@ const ACTING: &[Definition] = &[
         "0",
         Int(0, 2_147_483_647),
         "milliseconds that a statement may run; above 0 it takes the place of query_timeout",
+    ),
+    define(
+        "max_connections",
+        "10000",
+        Int(1, 1_000_000),
+        Settable::Global,
+        Effect::Acts,
+        "connections that may be open at once; what the server was started with",
+    ),
+    define(
+        "max_user_connections",
+        "0",
+        Int(0, 1_000_000),
+        Settable::Global,
+        Effect::Acts,
+        "connections that each user may have, unless its property says otherwise; 0 = no limit",
     ),
     acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
     acts(
@@ -194,7 +211,6 @@ const CONNECTION: &[Definition] = &[
     inert("max_heap_table_size", "16777216", COUNT),
     inert("max_join_size", "9223372036854775807", COUNT),
     inert("max_sort_length", "1024", COUNT),
-    inert("max_user_connections", "0", COUNT),
     echo("net_buffer_length", "16384", Int(1024, 1_048_576), "bytes of a connection's buffer at first"),
     echo("net_read_timeout", "60", SECONDS, "seconds to wait for the rest of a packet"),
     echo("net_write_timeout", "600", SECONDS, "seconds to wait for a client that takes no rows"),

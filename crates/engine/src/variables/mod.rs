@@ -68,6 +68,16 @@ impl Globals {
         Arc::make_mut(&mut *self.facts.write()).insert(name.to_lowercase(), value.into());
     }
 
+    /// The global value of a variable that is a number.
+    ///
+    /// # Panics
+    /// It is none: such variables are checked before they are set.
+    pub fn number(&self, name: &'static str) -> u64 {
+        let values = Arc::clone(&self.values.read());
+        let text = values.get(name).cloned().or_else(|| definitions::find(name).map(default)).unwrap_or_default();
+        text.parse().expect("a variable that acts is checked before it is stored")
+    }
+
     fn fact(&self, name: &str) -> Option<String> {
         self.facts.read().get(name).cloned()
     }

@@ -8,8 +8,6 @@ use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::accounts::Accounts;
-
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
@@ -26,13 +24,13 @@ pub(super) enum Refused {
     Origin,
 }
 
-/// The Host of a request that does not come from a foreign page.
+/// The Host of a request that does not come from a foreign page. `without_password`: some account needs none.
 ///
 /// # Errors
 /// It does, or could.
-pub(super) fn host<'a>(headers: &'a HeaderMap, accounts: &Accounts) -> Result<&'a str, Refused> {
+pub(super) fn host(headers: &HeaderMap, without_password: bool) -> Result<&str, Refused> {
     let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).ok_or(Refused::NoHost)?;
-    if accounts.any_without_password() && !is_local_name(host) {
+    if without_password && !is_local_name(host) {
         return Err(Refused::Host);
     }
     if let Some(origin) = headers.get(header::ORIGIN) {
@@ -59,8 +57,8 @@ fn is_local_name(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// The user of a request with the right password; `None` for all others.
-pub(super) fn user(headers: &HeaderMap, accounts: &Accounts) -> Option<String> {
+/// User and password of a request; `None` where there are none.
+pub(super) fn credentials(headers: &HeaderMap) -> Option<(String, String)> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -70,7 +68,7 @@ pub(super) fn user(headers: &HeaderMap, accounts: &Accounts) -> Option<String> {
     let (user, password) = std::str::from_utf8(&decoded).ok()?.split_once(':')?;
     // `user@cluster` is an older spelling of the same user.
     let name = user.split_once('@').map_or(user, |(name, _)| name);
-    accounts.accepts(name, password).then(|| name.to_string())
+    Some((name.to_string(), password.to_string()))
 }
 
 #[cfg(test)]
@@ -85,36 +83,32 @@ mod tests {
 
     #[test]
     fn foreign_pages_are_refused() {
-        let open = Accounts::new("");
-        let closed = Accounts::new("secret");
         for name in ["127.0.0.1:8030", "localhost", "LocalHost:1", "[::1]:8030", "10.0.0.1"] {
-            assert_eq!(host(&headers(&[("host", name)]), &open), Ok(name));
+            assert_eq!(host(&headers(&[("host", name)]), true), Ok(name));
         }
         for name in ["evil.example", "localhost.evil.example:8030", "127.0.0.1.evil.example", "[::1", "1.2.3"] {
-            assert_eq!(host(&headers(&[("host", name)]), &open), Err(Refused::Host), "{name}");
-            assert_eq!(host(&headers(&[("host", name)]), &closed), Ok(name));
+            assert_eq!(host(&headers(&[("host", name)]), true), Err(Refused::Host), "{name}");
+            assert_eq!(host(&headers(&[("host", name)]), false), Ok(name));
         }
-        assert_eq!(host(&headers(&[]), &closed), Err(Refused::NoHost));
+        assert_eq!(host(&headers(&[]), false), Err(Refused::NoHost));
         let own = [("host", "a:1"), ("origin", "http://a:1"), ("sec-fetch-site", "same-origin")];
-        assert_eq!(host(&headers(&own), &closed), Ok("a:1"));
+        assert_eq!(host(&headers(&own), false), Ok("a:1"));
         for other in ["http://b:1", "null", "http://a:2"] {
-            assert_eq!(host(&headers(&[("host", "a:1"), ("origin", other)]), &closed), Err(Refused::Origin));
+            assert_eq!(host(&headers(&[("host", "a:1"), ("origin", other)]), false), Err(Refused::Origin));
         }
         let cross = [("host", "a:1"), ("sec-fetch-site", "cross-site")];
-        assert_eq!(host(&headers(&cross), &closed), Err(Refused::Origin));
+        assert_eq!(host(&headers(&cross), false), Err(Refused::Origin));
     }
 
     #[test]
     fn basic_authentication() {
-        let accounts = Accounts::new("p:w");
         let with = |text: &str| headers(&[("authorization", &format!("basic {}", STANDARD.encode(text)))]);
-        assert_eq!(user(&with("root:p:w"), &accounts).as_deref(), Some("root"));
-        assert_eq!(user(&with("root@default_cluster:p:w"), &accounts).as_deref(), Some("root"));
-        for wrong in ["root:p", "root", "admin:p:w", "root:"] {
-            assert_eq!(user(&with(wrong), &accounts), None, "{wrong}");
-        }
-        assert_eq!(user(&headers(&[]), &accounts), None);
-        assert_eq!(user(&headers(&[("authorization", "Bearer x")]), &accounts), None);
-        assert_eq!(user(&with("root:"), &Accounts::new("")).as_deref(), Some("root"));
+        let found = |headers: &HeaderMap| credentials(headers).map(|(user, password)| format!("{user}|{password}"));
+        assert_eq!(found(&with("root:p:w")).as_deref(), Some("root|p:w"));
+        assert_eq!(found(&with("root@default_cluster:p:w")).as_deref(), Some("root|p:w"));
+        assert_eq!(found(&with("root:")).as_deref(), Some("root|"));
+        assert_eq!(found(&with("root")), None);
+        assert_eq!(found(&headers(&[])), None);
+        assert_eq!(found(&headers(&[("authorization", "Bearer x")])), None);
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn backends(
     ConnectInfo(client): ConnectInfo<Client>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = authorized(&app, &client, &headers) {
+    if let Err(response) = authorized(&app, &client, &headers).await {
         return response;
     }
     let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
@@ -57,7 +57,7 @@ pub(super) async fn schema(
     Path((db, table)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let user = match authorized(&app, &client, &headers) {
+    let user = match authorized(&app, &client, &headers).await {
         Ok(user) => user,
         Err(response) => return response,
     };
@@ -99,7 +99,7 @@ pub(super) async fn count(
     Path((db, table)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let user = match authorized(&app, &client, &headers) {
+    let user = match authorized(&app, &client, &headers).await {
         Ok(user) => user,
         Err(response) => return response,
     };
@@ -123,10 +123,12 @@ pub(super) async fn profile(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = authorized(&app, &client, &headers) {
-        return response;
-    }
-    match app.engine.loads().find(&id) {
+    let user = match authorized(&app, &client, &headers).await {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
+    let others = app.session(&user, client.peer).sees_others();
+    match app.engine.loads().find(&id).filter(|record| others || record.header.user == user) {
         Some(record) => reply::success(&record.profile()),
         None => reply::failure(1, "Error", &format!("no load '{id}' is known to this process")),
     }
@@ -140,7 +142,7 @@ pub(super) async fn metrics(
 ) -> Response {
     // Scrapers inside the machine need no password; others see what the machine's owner would not show them.
     if !client.peer.ip().is_loopback()
-        && let Err(response) = authorized(&app, &client, &headers)
+        && let Err(response) = authorized(&app, &client, &headers).await
     {
         return response;
     }

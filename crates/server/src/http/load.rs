@@ -34,7 +34,7 @@ pub(super) async fn stream_load(
 ) -> Response {
     let (head, body) = request.into_parts();
     let headers = &head.headers;
-    let user = match admitted(&app, &client, headers, &head.uri) {
+    let user = match admitted(&app, &client, headers, &head.uri).await {
         Ok(user) => user,
         Err(response) => return early(response, headers, body, &client, Drain::Stranger),
     };
@@ -92,8 +92,8 @@ async fn run(app: &App, client: &Client, job: LoadJob, headers: &HeaderMap, body
 }
 
 /// Who asks, or the answer that ends the matter: a redirect, or a refusal.
-fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
-    let user = authorized(app, client, headers)?;
+async fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
+    let user = authorized(app, client, headers).await?;
     if headers.contains_key(REDIRECT_POLICY) && parameter(uri, REDIRECTED).is_none() {
         return Err(redirect(headers, uri));
     }
@@ -171,9 +171,10 @@ pub(super) async fn two_phase_of_table(
 async fn second_phase(app: &App, client: &Client, db: &str, table: Option<&str>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let headers = &head.headers;
-    if let Err(response) = admitted(app, client, headers, &head.uri) {
-        return early(response, headers, body, client, Drain::Stranger);
-    }
+    let user = match admitted(app, client, headers, &head.uri).await {
+        Ok(user) => user,
+        Err(response) => return early(response, headers, body, client, Drain::Stranger),
+    };
     // Some clients send a body with it; it says nothing.
     if let Err(reason) = small(body, 1 << 20, app.settings.idle).await {
         return reply::short("Fail", &reason);
@@ -195,7 +196,8 @@ async fn second_phase(app: &App, client: &Client, db: &str, table: Option<&str>,
         "" => return reply::short("Fail", "transaction operation should be 'commit' or 'abort', found none"),
         o => return reply::short("Fail", &format!("transaction operation should be 'commit' or 'abort', found '{o}'")),
     };
-    match end_prepared(&app.engine, database(db), table, &name, operation).await {
+    let who = client_info(app, client, user);
+    match end_prepared(&app.engine, &who, database(db), table, &name, operation).await {
         Ok(message) => reply::short("Success", &message),
         Err(e) => reply::short("Fail", &e.message),
     }
@@ -209,12 +211,17 @@ pub(super) async fn load_state(
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    if let Err(response) = authorized(&app, &client, &headers) {
-        return response;
-    }
+    let user = match authorized(&app, &client, &headers).await {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
     let Some(label) = parameter(&uri, "label") else {
         return reply::failure(1, "Error", "expected a label: get_load_state?label=...");
     };
+    // Refuses who may see nothing of the database.
+    if let Err(e) = app.session(&user, client.peer).use_database(database(&db)).await {
+        return reply::failure(1, "Error", &e.message);
+    }
     match label_state(&app.engine, database(&db), &label).await {
         Ok(state) => reply::success(&state.into()),
         Err(e) => reply::failure(1, "Error", &e.message),

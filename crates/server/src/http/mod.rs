@@ -38,7 +38,7 @@ use dipper_engine::{ClientInfo, Engine, Session};
 use dipper_mysql::Registry;
 use tokio::net::TcpListener;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, LoginError};
 use listener::{Client, Limited};
 
 /// How the HTTP port behaves.
@@ -118,7 +118,7 @@ async fn checked(
     next: Next,
 ) -> Response {
     let busy = client.busy();
-    if let Err(refused) = guard::host(request.headers(), &app.accounts) {
+    if let Err(refused) = guard::host(request.headers(), app.accounts.any_without_password()) {
         tracing::info!(peer = %client.peer, %refused, "HTTP request refused");
         let wait = body::expects_leave(request.headers());
         if !wait {
@@ -139,12 +139,19 @@ async fn wrong_method(request: Request) -> Response {
 }
 
 /// The user of a request, or the answer for those who are nobody.
-fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<String, Response> {
-    guard::user(headers, &app.accounts).ok_or_else(|| {
+async fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<String, Response> {
+    let denied = || {
         tracing::info!(peer = %client.peer, "HTTP login failed");
         let detail = "Access denied: a user and password that this server knows are needed (HTTP Basic)";
         reply::failure(401, "Unauthorized", detail)
-    })
+    };
+    let Some((user, password)) = guard::credentials(headers) else { return Err(denied()) };
+    match app.accounts.accepts(&user, &password, client.peer.ip()).await {
+        Ok(true) => Ok(user),
+        Ok(false) => Err(denied()),
+        Err(e @ LoginError::Blocked(_)) => Err(reply::failure(429, "Too Many Requests", &e.to_string())),
+        Err(e @ LoginError::Engine(_)) => Err(reply::failure(500, "Internal Server Error", &e.to_string())),
+    }
 }
 
 /// The decoded value of a parameter of the query string.

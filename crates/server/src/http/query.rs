@@ -29,7 +29,7 @@ pub(super) async fn query(
     Path((namespace, db)): Path<(String, String)>,
     request: Request,
 ) -> Response {
-    let user = match authorized(&app, &client, request.headers()) {
+    let user = match authorized(&app, &client, request.headers()).await {
         Ok(user) => user,
         Err(response) => return response,
     };

@@ -15,10 +15,12 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.expect(&["AS"])?;
         return Ok(Statement::AlterView { name, query: c.query()? });
     }
+    if c.accept_word("USER") {
+        return super::access::alter_user(c);
+    }
     for (words, what) in [
         (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),
         (&["SYSTEM"], "ALTER SYSTEM"),
-        (&["USER"], "ALTER USER"),
         (&["CATALOG"], "ALTER CATALOG"),
         (&["DATABASE"], "ALTER DATABASE"),
         (&["RESOURCE"], "ALTER RESOURCE"),

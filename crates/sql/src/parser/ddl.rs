@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{columns, partitions, table};
+use super::{access, columns, partitions, table};
 use crate::error::SqlError;
 use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
 
@@ -38,15 +38,19 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("INDEX") {
         return create_index(c);
     }
+    if c.accept_word("USER") {
+        return access::create_user(c);
+    }
+    if c.accept_word("ROLE") {
+        return access::create_role(c);
+    }
     if c.peek_words(&["MATERIALIZED", "VIEW"]) {
         return Err(
             c.unsupported("materialized views are not supported yet; CREATE VIEW, or CREATE TABLE ... AS SELECT")
         );
     }
     for (words, what) in [
-        (&["USER"][..], "CREATE USER"),
-        (&["ROLE"], "CREATE ROLE"),
-        (&["CATALOG"], "CREATE CATALOG"),
+        (&["CATALOG"][..], "CREATE CATALOG"),
         (&["EXTERNAL", "CATALOG"], "CREATE CATALOG"),
         (&["UNIQUE"], "CREATE UNIQUE INDEX on a table that is there"),
         (&["FULLTEXT"], "CREATE FULLTEXT INDEX"),
@@ -149,6 +153,12 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         let name = c.ident()?;
         c.expect(&["ON"])?;
         return Ok(Statement::DropIndex { name, table: c.name()?, if_exists });
+    }
+    if c.accept_word("USER") {
+        return access::drop_user(c);
+    }
+    if c.accept_word("ROLE") {
+        return access::drop_role(c);
     }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);

@@ -3,6 +3,7 @@
 //! A statement goes through [`scan`] (cut, conditional comments, hints), `sqlparser`'s tokenizer, [`depth`] (refuses
 //! trees too deep to walk), then its own reader here, or `sqlparser`'s parser under [`dialect`] for queries.
 
+mod access;
 mod admin;
 mod alter;
 mod columns;

@@ -2,10 +2,10 @@
 
 use sqlparser::tokenizer::{Token, Word};
 
+use super::access;
 use super::cursor::Cursor;
-use super::show;
 use crate::error::SqlError;
-use crate::statement::{Assignment, LockKind, PrepareSource, Scope, SetValue, Statement};
+use crate::statement::{Assignment, LockKind, PrepareSource, Scope, SecretText, SetValue, Statement};
 
 pub(super) fn use_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["USE"])?;
@@ -19,6 +19,10 @@ pub(super) fn switch(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SET"])?;
+    if c.peek_words(&["PROPERTY"]) && !matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment) {
+        c.advance();
+        return access::set_property(c);
+    }
     let mut out = Vec::new();
     let mut scope = Scope::Session;
     loop {
@@ -147,15 +151,15 @@ fn value(c: &mut Cursor<'_>) -> Result<SetValue, SqlError> {
 }
 
 fn password(c: &mut Cursor<'_>) -> Result<Assignment, SqlError> {
-    let user = if c.accept_word("FOR") { Some(show::user(c)?) } else { None };
+    let user = if c.accept_word("FOR") { Some(access::user(c)?) } else { None };
     c.expect_token(&Token::Eq)?;
     if c.accept_word("PASSWORD") {
         c.expect_token(&Token::LParen)?;
-        let password = c.string()?;
+        let password = SecretText::new(c.string()?);
         c.expect_token(&Token::RParen)?;
         return Ok(Assignment::Password { user, password, plain: true });
     }
-    Ok(Assignment::Password { user, password: c.string()?, plain: false })
+    Ok(Assignment::Password { user, password: SecretText::new(c.string()?), plain: false })
 }
 
 fn transaction_characteristics(c: &mut Cursor<'_>, scope: Option<Scope>) -> Result<Assignment, SqlError> {

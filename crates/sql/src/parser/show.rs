@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
-use super::{partitions, words};
+use super::{access, partitions, words};
 use crate::error::SqlError;
 use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
 
@@ -17,8 +17,6 @@ const OTHER: &[&str] = &[
     "BROKER",
     "RESOURCES",
     "WORKLOAD GROUPS",
-    "ROLES",
-    "PROPERTY",
     "TABLE ID",
     "DATABASE ID",
     "BINARY LOGS",
@@ -44,7 +42,6 @@ const OTHER: &[&str] = &[
     "STORAGE",
     "VARIABLES STATS",
     "LAST INSERT",
-    "CREATE USER",
     "CREATE FUNCTION",
     "CREATE PROCEDURE",
     "CREATE TRIGGER",
@@ -165,7 +162,8 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         };
     }
     if c.accept_word("CREATE") {
-        return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA"]) {
+        return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER"]) {
+            Some("USER") => access::user(c).map(ShowKind::CreateUser),
             Some("TABLE") => c.name().map(ShowKind::CreateTable),
             Some("VIEW") => c.name().map(ShowKind::CreateView),
             Some(_) => {
@@ -193,6 +191,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         (&["COLLATION"], ShowKind::Collation),
         (&["PLUGINS"], ShowKind::Plugins),
         (&["PRIVILEGES"], ShowKind::Privileges),
+        (&["ROLES"], ShowKind::Roles),
         (&["CATALOGS"], ShowKind::Catalogs),
         (&["BACKENDS"], ShowKind::Backends),
         (&["FRONTENDS"], ShowKind::Frontends),
@@ -267,8 +266,18 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         return Ok(ShowKind::Grants { user: None, all: true });
     }
     if c.accept_word("GRANTS") {
-        let user = if c.accept_word("FOR") { Some(user(c)?) } else { None };
+        if c.accept(&["FOR", "ROLE"]) {
+            return access::role(c).map(ShowKind::RoleGrants);
+        }
+        let user = if c.accept_word("FOR") { Some(access::user(c)?) } else { None };
         return Ok(ShowKind::Grants { user, all: false });
+    }
+    if c.accept(&["ALL", "PROPERTIES"]) {
+        return Ok(ShowKind::Properties { user: None, all: true });
+    }
+    if c.accept_word("PROPERTY") {
+        let user = if c.accept_word("FOR") { Some(access::role(c)?) } else { None };
+        return Ok(ShowKind::Properties { user, all: false });
     }
     if c.accept_word("PROFILES") {
         return Ok(ShowKind::Profile { id: None, list: true });

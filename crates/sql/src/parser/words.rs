@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{admin, alter, ddl, dml, session, show, write};
+use super::{access, admin, alter, ddl, dml, session, show, write};
 use crate::error::SqlError;
 use crate::statement::Statement;
 
@@ -56,13 +56,13 @@ const FIRST_WORDS: &[&str] = &[
     "RECOVER",
     "CANCEL",
     "CLEAN",
+    "GRANT",
+    "REVOKE",
 ];
 
 /// Words of statements that are known and not supported: they get their own error, not "expected a statement".
 const REFUSED: &[(&str, &str)] = &[
     ("MERGE", "MERGE is not supported"),
-    ("GRANT", "GRANT is not supported: there is one user"),
-    ("REVOKE", "REVOKE is not supported: there is one user"),
     ("EXPORT", "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
     ("CALL", "CALL is not supported: there are no procedures"),
     ("HANDLER", "HANDLER is not supported"),
@@ -111,6 +111,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "SWITCH" => session::switch(c),
         "SET" => session::set(c),
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => session::transaction(c),
+        "GRANT" | "REVOKE" => access::grant(c),
         "KILL" => session::kill(c),
         "LOCK" | "UNLOCK" => session::lock(c),
         "FLUSH" => session::flush(c),

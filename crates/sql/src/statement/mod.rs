@@ -5,6 +5,7 @@
 //! strings. Everything else is spelled out here, so that nobody downstream has to know which of four dialects a
 //! statement came from.
 
+mod access;
 mod print;
 mod show;
 mod table;
@@ -18,6 +19,10 @@ use std::sync::Arc;
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
+pub use access::{
+    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, PrivilegeName, SecretText, UserName,
+    privilege, privilege_name,
+};
 pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
@@ -367,6 +372,8 @@ pub enum Statement {
     Do(QueryText),
     /// `HELP 'topic'`.
     Help(String),
+    /// Users, roles, grants.
+    Access(AccessStatement),
 }
 
 /// A literal value where only a literal may stand.
@@ -540,10 +547,10 @@ pub enum Assignment {
     },
     /// PASSWORD [FOR user] = PASSWORD('x') | 'x'.
     Password {
-        /// User as written.
-        user: Option<String>,
+        /// The user; `None` for one's own.
+        user: Option<UserName>,
         /// The password or hash as written.
-        password: String,
+        password: SecretText,
         /// It was inside PASSWORD(...), so it is plain text.
         plain: bool,
     },

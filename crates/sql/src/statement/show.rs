@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{Literal, Name, QueryText, Scope};
+use super::{Literal, Name, QueryText, Scope, UserName};
 
 /// LIKE or WHERE behind SHOW.
 #[derive(Debug, Clone, PartialEq)]
@@ -172,9 +172,22 @@ pub enum ShowKind {
     Privileges,
     /// GRANTS [FOR user]; `ALL GRANTS`.
     Grants {
-        /// User and host as written.
-        user: Option<String>,
+        /// The user; `None` for one's own.
+        user: Option<UserName>,
         /// ALL.
+        all: bool,
+    },
+    /// GRANTS FOR ROLE r.
+    RoleGrants(String),
+    /// ROLES.
+    Roles,
+    /// CREATE USER u.
+    CreateUser(UserName),
+    /// PROPERTY [FOR 'u']; `ALL PROPERTIES`.
+    Properties {
+        /// User name; `None` for one's own.
+        user: Option<String>,
+        /// Of all users.
         all: bool,
     },
     /// [FULL] [BUILTIN] FUNCTIONS [FROM db]; also FUNCTION STATUS, GLOBAL FUNCTIONS.

@@ -50,16 +50,18 @@ pub(super) async fn databases(session: &Session, from: Option<&Name>) -> Result<
     }
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Database"]);
-    for name in info_schema::databases(&state) {
+    for name in info_schema::databases(&state, &*session.rights(&state)?) {
         sheet.push([name.into()]);
     }
     Ok(sheet)
 }
 
-/// Tables and views of a database, in the order of names.
+/// Tables and views of a database that the user may see, in the order of names.
 pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec<Arc<Table>>> {
     let state = session.engine.catalog.refresh().await?;
-    Ok(state.database(database).map(|d| d.tables.values().cloned().collect()).unwrap_or_default())
+    let rights = session.rights(&state)?;
+    let Some(database) = state.database(database) else { return Ok(Vec::new()) };
+    Ok(database.tables.values().filter(|t| rights.sees_table(database.id, t.id)).cloned().collect())
 }
 
 pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -> Result<Sheet> {

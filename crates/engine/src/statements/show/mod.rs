@@ -24,6 +24,7 @@ use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{QueryText, Show, ShowFilter, ShowKind, Statement};
 use sqlparser::ast;
 
+use super::access;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::sheet::{self, Sheet};
 use crate::info_schema::{INFORMATION_SCHEMA, sheet::Kind};
@@ -72,7 +73,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::ColumnStats { table, columns } => native::column_stats(session, table, columns).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowKind::Status(_) => Ok(server::status(session)),
-        ShowKind::Processlist { full } => Ok(server::processlist(session, *full)),
+        ShowKind::Processlist { full } => server::processlist(session, *full),
         ShowKind::Warnings { count } => Ok(server::warnings(session, *count, false)),
         ShowKind::Errors { count } => Ok(server::warnings(session, *count, true)),
         ShowKind::Engines => Ok(server::engines()),
@@ -80,7 +81,12 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Collation => Ok(server::collation()),
         ShowKind::Plugins => Ok(server::plugins()),
         ShowKind::Privileges => Ok(server::privileges()),
-        ShowKind::Grants { user, all } => server::grants(session, user.as_deref(), *all),
+        ShowKind::Grants { user, all: false } => access::grants(session, user.as_ref()).await,
+        ShowKind::Grants { all: true, .. } => access::all_grants(session).await,
+        ShowKind::RoleGrants(role) => access::role_grants(session, role).await,
+        ShowKind::Roles => access::roles(session).await,
+        ShowKind::CreateUser(user) => access::create_user(session, user).await,
+        ShowKind::Properties { user, all } => access::properties(session, user.as_deref(), *all).await,
         ShowKind::Functions { full, from } => {
             if let Some(from) = from {
                 catalog::database(session, Some(from)).await?;

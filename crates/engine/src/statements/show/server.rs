@@ -30,7 +30,8 @@ pub(super) fn status(session: &Session) -> Sheet {
 /// Characters of a statement that SHOW PROCESSLIST shows without FULL.
 const INFO_CHARS: usize = 100;
 
-pub(super) fn processlist(session: &Session, full: bool) -> Sheet {
+pub(super) fn processlist(session: &Session, full: bool) -> Result<Sheet> {
+    let rights = session.rights(&session.engine.catalog.snapshot())?;
     let mut sheet = Sheet::new(&[
         ("Id", Kind::Int),
         ("User", Kind::Text),
@@ -41,13 +42,13 @@ pub(super) fn processlist(session: &Session, full: bool) -> Sheet {
         ("State", Kind::Text),
         ("Info", Kind::Text),
     ]);
-    for mut row in info_schema::processes(&session.engine) {
+    for mut row in info_schema::processes(&session.engine, &rights) {
         if let (false, Some(Cell::Text(info))) = (full, row.last_mut()) {
             *info = info.chars().take(INFO_CHARS).collect();
         }
         sheet.push(row);
     }
-    sheet
+    Ok(sheet)
 }
 
 pub(super) fn warnings(session: &Session, count: bool, errors_only: bool) -> Sheet {
@@ -121,26 +122,6 @@ pub(super) fn privileges() -> Sheet {
         sheet.push([(*privilege).into(), (*context).into(), (*comment).into()]);
     }
     sheet
-}
-
-pub(super) fn grants(session: &Session, user: Option<&str>, all: bool) -> Result<Sheet> {
-    let name = match user {
-        None | Some("CURRENT_USER") => session.client.user.clone(),
-        Some(written) => {
-            let name = written.split('@').next().unwrap_or_default();
-            name.trim_matches(['\'', '"', '`', ' ']).to_string()
-        }
-    };
-    if name != session.client.user && name != "root" && !all {
-        return Err(EngineError {
-            code: 1141,
-            sqlstate: "42000",
-            ..EngineError::invalid(format!("There is no such grant defined for user '{name}' on host '%'"))
-        });
-    }
-    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Grants for {name}@%"));
-    sheet.push([format!("GRANT ALL PRIVILEGES ON *.* TO '{name}'@'%' WITH GRANT OPTION").into()]);
-    Ok(sheet)
 }
 
 pub(super) fn functions(session: &Session, full: bool) -> Sheet {

@@ -1,0 +1,276 @@
+//! Who may do what.
+//!
+//! Statements are checked before they do anything ([`guard`]); the tables that a query reads are checked where they are
+//! found (`tables`), because only there it is known which they are. What a view reads is not asked of who reads the
+//! view: its maker was asked.
+//!
+//! [`Rights`] are made once for each account and state of the accounts, and shared by its sessions. A session asks for
+//! them with each statement, so what is revoked is gone with the next one, also for statements that were prepared.
+
+mod needs;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dipper_sql::statement::privilege_name;
+use dipper_store::catalog::access::{ANY_HOST, Accounts, Privileges, Rights, User};
+use dipper_store::catalog::{CatalogState, TableId};
+use parking_lot::Mutex;
+
+pub(crate) use needs::guard;
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::CATALOG;
+use crate::session::ClientInfo;
+
+/// Logins see what other processes did to accounts after this time at the latest.
+const LOGIN_STALENESS: Duration = Duration::from_secs(1);
+
+/// Property of a user: connections that it may have at once.
+pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
+
+/// What the sessions of a process share about accounts.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    known: Mutex<Known>,
+    /// By user name: its connections, and how many sessions each has (two for a moment when the user changes).
+    connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
+    refreshed: Mutex<Option<Instant>>,
+}
+
+/// Rights by account, for one state of the accounts.
+#[derive(Debug, Default)]
+struct Known {
+    accounts: Option<Arc<Accounts>>,
+    rights: HashMap<TableId, Arc<Rights>>,
+}
+
+impl Access {
+    /// The rights of an account; `None` when it is no longer there.
+    fn rights(&self, accounts: &Arc<Accounts>, account: TableId) -> Option<Arc<Rights>> {
+        let mut known = self.known.lock();
+        if !known.accounts.as_ref().is_some_and(|a| Arc::ptr_eq(a, accounts)) {
+            *known = Known { accounts: Some(Arc::clone(accounts)), rights: HashMap::new() };
+        }
+        if let Some(rights) = known.rights.get(&account) {
+            return Some(Arc::clone(rights));
+        }
+        let rights = Arc::new(Rights::of(accounts, accounts.user_by_id(account)?));
+        known.rights.insert(account, Arc::clone(&rights));
+        Some(rights)
+    }
+}
+
+/// A place among the connections of a user, given back when it is dropped.
+#[derive(Debug)]
+pub struct Connected {
+    user: String,
+    connection: u32,
+    connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut all = self.connections.lock();
+        let Some(own) = all.get_mut(&self.user) else { return };
+        if let Some(sessions) = own.get_mut(&self.connection) {
+            *sessions -= 1;
+            if *sessions == 0 {
+                own.remove(&self.connection);
+            }
+        }
+        if own.is_empty() {
+            all.remove(&self.user);
+        }
+    }
+}
+
+impl Engine {
+    /// Who somebody is that says to be `name` and comes from `address`; `None` for nobody.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub async fn account(&self, name: &str, address: IpAddr) -> Result<Option<Arc<User>>> {
+        let due = {
+            let mut refreshed = self.access.refreshed.lock();
+            let due = refreshed.is_none_or(|at| at.elapsed() >= LOGIN_STALENESS);
+            if due {
+                *refreshed = Some(Instant::now());
+            }
+            due
+        };
+        let state = if due { self.catalog.refresh().await? } else { self.catalog.snapshot() };
+        Ok(state.accounts.find(name, address).cloned())
+    }
+
+    /// All accounts, as this process knows them.
+    pub fn accounts(&self) -> Arc<Accounts> {
+        Arc::clone(&self.catalog.snapshot().accounts)
+    }
+
+    /// Counts a connection of a user. A second session of the same connection is not another.
+    ///
+    /// # Errors
+    /// The user has as many as it may have (1203).
+    pub fn connect(&self, user: &str, connection: u32) -> Result<Connected> {
+        let limit = connections_max(self, user);
+        let mut all = self.access.connections.lock();
+        let own = all.entry(user.to_string()).or_default();
+        if !own.contains_key(&connection) && limit.is_some_and(|limit| own.len() as u64 >= limit) {
+            return Err(EngineError {
+                code: 1203,
+                sqlstate: "42000",
+                ..EngineError::new(
+                    ErrorKind::Resources,
+                    format!(
+                        "User {user} already has more than 'max_user_connections' active connections ({}); close some, or SET PROPERTY FOR '{user}' 'max_user_connections' = '...'",
+                        own.len()
+                    ),
+                )
+            });
+        }
+        *own.entry(connection).or_default() += 1;
+        drop(all);
+        let connections = Arc::clone(&self.access.connections);
+        Ok(Connected { user: user.to_string(), connection, connections })
+    }
+
+    /// The account of a client, by its name and address: in process it is root.
+    pub(crate) fn account_of(&self, state: &CatalogState, client: &ClientInfo) -> Option<TableId> {
+        let user = match client.host.parse::<SocketAddr>() {
+            Ok(peer) => state.accounts.find(&client.user, peer.ip()),
+            Err(_) => state.accounts.user(&client.user, ANY_HOST),
+        };
+        user.map(|user| user.id)
+    }
+
+    /// What an account may do.
+    ///
+    /// # Errors
+    /// It is no longer there (1045).
+    pub(crate) fn rights(
+        &self,
+        state: &CatalogState,
+        account: Option<TableId>,
+        client: &ClientInfo,
+    ) -> Result<Arc<Rights>> {
+        account.and_then(|id| self.access.rights(&state.accounts, id)).ok_or_else(|| EngineError {
+            code: 1045,
+            sqlstate: "28000",
+            ..EngineError::new(
+                ErrorKind::Denied,
+                format!("Access denied for user '{}': it was dropped; connect as another user", client.user),
+            )
+        })
+    }
+}
+
+/// How many connections a user may have at once; `None` for as many as the server takes.
+pub(crate) fn connections_max(engine: &Engine, user: &str) -> Option<u64> {
+    let accounts = engine.accounts();
+    match accounts.property(user, MAX_USER_CONNECTIONS).and_then(|v| v.parse::<u64>().ok()) {
+        Some(own) => Some(own),
+        None => Some(engine.globals.number("max_user_connections")),
+    }
+    .filter(|limit| *limit > 0)
+}
+
+/// What a privilege is asked for on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Object {
+    /// Everything.
+    All,
+    /// All of a catalog that is not this database's own.
+    Catalog(String),
+    /// A database.
+    Database(String),
+    /// A table or view of a database.
+    Table(String, String),
+}
+
+/// What may be done with an object as it is now. One that is not there has what its surroundings have: who may do
+/// something with everything in a database may do it with whatever comes under that name.
+pub(crate) fn on(rights: &Rights, state: &CatalogState, object: &Object) -> Privileges {
+    match object {
+        Object::All => rights.on_all(),
+        Object::Catalog(name) => rights.on_catalog(name),
+        Object::Database(name) => match state.database(name) {
+            Some(database) => rights.on_database(database.id),
+            None => rights.on_catalog(CATALOG),
+        },
+        Object::Table(database, name) => match (state.database(database), state.table(database, name)) {
+            (Some(database), Some(table)) => rights.on_table(database.id, table.id),
+            _ => on(rights, state, &Object::Database(database.clone())),
+        },
+    }
+}
+
+/// Refuses who lacks one of `privileges`.
+///
+/// # Errors
+/// 1142 for tables, 1044 for databases, 1227 for the rest.
+pub(crate) fn check(rights: &Rights, state: &CatalogState, privileges: Privileges, object: &Object) -> Result<()> {
+    let missing = privileges - on(rights, state, object);
+    let Some(first) = missing.iter().next() else { return Ok(()) };
+    Err(denied(rights, privilege_name(first).unwrap_or_default(), object))
+}
+
+/// Refuses who can do nothing with the table, for statements that only look at its definition.
+///
+/// # Errors
+/// 1142.
+pub(crate) fn check_seen(rights: &Rights, state: &CatalogState, command: &str, object: &Object) -> Result<()> {
+    match sees(rights, state, object) {
+        true => Ok(()),
+        false => Err(denied(rights, command, object)),
+    }
+}
+
+/// Whether something may be done with the object, or with anything in it: then it is in lists.
+pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bool {
+    match object {
+        Object::Database(name) | Object::Table(name, _) if crate::info_schema::is_virtual(name) => true,
+        Object::Database(name) => match state.database(name) {
+            Some(database) => rights.sees_database(database),
+            // Always there, and empty: there is nothing to hide.
+            None => {
+                name == crate::session::DEFAULT_DATABASE || rights.on_catalog(CATALOG).intersects(Privileges::OBJECT)
+            }
+        },
+        object => on(rights, state, object).intersects(Privileges::OBJECT),
+    }
+}
+
+/// Refuses who may not reach files and addresses outside of the database.
+///
+/// # Errors
+/// 1227.
+pub(crate) fn check_outside(rights: &Rights, what: &str) -> Result<()> {
+    match rights.on_all().contains(Privileges::FILE) {
+        true => Ok(()),
+        false => {
+            let e = denied(rights, "FILE", &Object::All);
+            Err(EngineError { message: format!("{what}: {}; GRANT FILE ON *.* TO {}", e.message, rights.user()), ..e })
+        }
+    }
+}
+
+/// MySQL's error for a missing privilege.
+pub(crate) fn denied(rights: &Rights, command: &str, object: &Object) -> EngineError {
+    let user = rights.user();
+    let (code, message) = match object {
+        Object::Table(database, table) => {
+            (1142, format!("{command} command denied to user {user} for table '{database}.{table}'"))
+        }
+        Object::Database(name) | Object::Catalog(name) => {
+            (1044, format!("Access denied for user {user} to database '{name}': {command} is needed"))
+        }
+        Object::All => {
+            (1227, format!("Access denied; you need (at least one of) the {command} privilege(s) for this operation"))
+        }
+    };
+    EngineError { code, sqlstate: "42000", ..EngineError::new(ErrorKind::Denied, message) }
+}

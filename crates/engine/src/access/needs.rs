@@ -1,0 +1,247 @@
+//! Which privileges a statement needs before it does anything.
+
+use dipper_sql::statement::{DescribeTarget, Name, ObjectKind, Show, ShowKind, Statement, TableChange};
+use dipper_store::catalog::CatalogState;
+use dipper_store::catalog::access::Privileges;
+
+use super::{Object, check, check_seen};
+use crate::error::Result;
+use crate::query::CATALOG;
+use crate::session::Session;
+
+/// One thing that a statement needs.
+#[derive(Debug)]
+enum Need {
+    /// All of these privileges.
+    All(Privileges, Object),
+    /// Any privilege: the statement looks at a definition.
+    Seen(Object),
+    /// As [`Seen`](Self::Seen), and SHOW VIEW where it is a view: its text may tell what is not to be seen.
+    Definition(Object),
+}
+
+/// Refuses a statement whose user may not run it. The tables that a query reads are checked when they are looked up.
+///
+/// # Errors
+/// MySQL's error for what is missing.
+pub(crate) async fn guard(session: &Session, statement: &Statement) -> Result<()> {
+    let mut needs = Vec::new();
+    collect(session, statement, &mut needs);
+    if needs.is_empty() {
+        return Ok(());
+    }
+    // Who may do everything may do it with whatever the names stand for by now.
+    let known = session.rights(&session.engine.catalog.snapshot())?;
+    if known.on_all().contains(Privileges::ADMIN) {
+        return Ok(());
+    }
+    let state = session.engine.catalog.refresh().await?;
+    let rights = session.rights(&state)?;
+    for need in &needs {
+        match need {
+            Need::All(privileges, object) => check(&rights, &state, *privileges, object)?,
+            Need::Seen(object) => check_seen(&rights, &state, "SHOW", object)?,
+            Need::Definition(object) => {
+                check_seen(&rights, &state, "SHOW", object)?;
+                if is_view(&state, object) {
+                    check(&rights, &state, Privileges::SHOW_VIEW, object)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_view(state: &CatalogState, object: &Object) -> bool {
+    match object {
+        Object::Table(database, name) => state.table(database, name).is_some_and(|t| t.as_view().is_some()),
+        _ => false,
+    }
+}
+
+/// What a name stands for; `None` where no database is selected, which the statement itself refuses.
+fn table(session: &Session, name: &Name) -> Option<Object> {
+    if let Some(catalog) = name.catalog().filter(|c| *c != CATALOG) {
+        return Some(Object::Catalog(catalog.to_string()));
+    }
+    let database = name.database().or(session.database())?;
+    Some(Object::Table(database.to_string(), name.object().to_string()))
+}
+
+/// The database in which a name is.
+fn around(session: &Session, name: &Name) -> Option<Object> {
+    table(session, name).map(|object| match object {
+        Object::Table(database, _) => Object::Database(database),
+        other => other,
+    })
+}
+
+fn database(name: &Name) -> Object {
+    match name.database().filter(|c| *c != CATALOG) {
+        Some(catalog) => Object::Catalog(catalog.to_string()),
+        None => Object::Database(name.object().to_string()),
+    }
+}
+
+fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
+    let mut all = |privileges: Privileges, object: Option<Object>| {
+        needs.extend(object.map(|object| Need::All(privileges, object)));
+    };
+    let table = |name: &Name| table(session, name);
+    let around = |name: &Name| around(session, name);
+    match statement {
+        // Their tables are checked when they are found.
+        Statement::Query(_) | Statement::Do(_) => {}
+        Statement::Explain { statement, .. } => collect(session, statement, needs),
+        Statement::Insert(insert) => {
+            let mut privileges = Privileges::INSERT;
+            if insert.overwrite || insert.replace {
+                privileges |= Privileges::DELETE;
+            }
+            if !insert.on_duplicate.is_empty() {
+                privileges |= Privileges::UPDATE;
+            }
+            all(privileges, table(&insert.table));
+        }
+        Statement::LoadData(load) => {
+            all(Privileges::INSERT, table(&load.table));
+            if !load.local {
+                all(Privileges::FILE, Some(Object::All));
+            }
+        }
+        Statement::InsertIntoFiles { .. } | Statement::SelectIntoOutfile(_) | Statement::CopyTo { .. } => {
+            all(Privileges::FILE, Some(Object::All));
+        }
+        Statement::Update(update) => all(Privileges::UPDATE, table(&update.table)),
+        Statement::Delete(delete) => all(Privileges::DELETE, table(&delete.table)),
+        Statement::Truncate { name, .. } => all(Privileges::DELETE, table(name)),
+        Statement::CreateExternalTable(create) => {
+            all(Privileges::CREATE, around(&create.name));
+            all(Privileges::FILE, Some(Object::All));
+            if create.query.is_some() {
+                all(Privileges::INSERT, around(&create.name));
+            }
+        }
+        Statement::CreateTable(create) => {
+            all(Privileges::CREATE, around(&create.name));
+            if create.query.is_some() {
+                all(Privileges::INSERT, around(&create.name));
+            }
+        }
+        Statement::CreateTableLike { name, like, .. } => {
+            all(Privileges::CREATE, around(name));
+            all(Privileges::SELECT, table(like));
+        }
+        Statement::CreateIndex(create) => all(Privileges::ALTER, table(&create.table)),
+        Statement::DropIndex { table: name, .. } => all(Privileges::ALTER, table(name)),
+        Statement::CreateView(create) => {
+            all(Privileges::CREATE_VIEW, around(&create.name));
+            if create.or_replace {
+                all(Privileges::DROP, table(&create.name));
+            }
+        }
+        Statement::AlterView { name, .. } => all(Privileges::ALTER, table(name)),
+        Statement::CreateDatabase { name, .. } => {
+            let catalog = name.database().unwrap_or(CATALOG);
+            all(Privileges::CREATE, Some(Object::Catalog(catalog.to_string())));
+        }
+        Statement::Drop { kind, names, .. } => {
+            for name in names {
+                all(Privileges::DROP, if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) });
+            }
+        }
+        Statement::AlterTable { name, changes, .. } => {
+            all(Privileges::ALTER, table(name));
+            for change in changes {
+                match change {
+                    // As in MySQL: the old name is dropped, the new one made, with its rows.
+                    TableChange::Rename(to)
+                        if to.database().is_some_and(|d| Some(d) != name.database().or(session.database())) =>
+                    {
+                        all(Privileges::DROP, table(name));
+                        all(Privileges::CREATE | Privileges::INSERT, around(to));
+                    }
+                    TableChange::ReplaceWith { table: with, .. } => {
+                        all(Privileges::DROP, table(name));
+                        let beside: Vec<String> = match with.database() {
+                            Some(_) => Vec::new(),
+                            None => name.0[..name.0.len() - 1].to_vec(),
+                        };
+                        let with = Name(beside.into_iter().chain(with.0.iter().cloned()).collect());
+                        all(Privileges::ALTER | Privileges::DROP, table(&with));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Statement::MsckRepair { name, .. } => all(Privileges::ALTER, table(name)),
+        Statement::Analyze { kind, name, .. } => {
+            let object = if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) };
+            all(Privileges::SELECT, object);
+        }
+        Statement::DropStats { name, .. } | Statement::CancelAlter { name } => all(Privileges::ALTER, table(name)),
+        Statement::CleanLabel { database: name, .. } => all(Privileges::INSERT, Some(database(name))),
+        Statement::CancelLoad { database: name, .. } => {
+            let selected = session.database().map(|d| Object::Database(d.to_string()));
+            all(Privileges::INSERT, name.as_ref().map(database).or(selected));
+        }
+        Statement::Show(show) => shown(session, show, needs),
+        Statement::Describe { target: DescribeTarget::Table { name, .. }, .. } => {
+            needs.extend(table(name).map(Need::Seen));
+        }
+        // What is said of the session itself, what is checked where it is done (USE, SET, KILL, GRANT...), and what does
+        // nothing.
+        Statement::Describe { target: DescribeTarget::Query(_), .. }
+        | Statement::Use(_)
+        | Statement::SwitchCatalog(_)
+        | Statement::Set(_)
+        | Statement::Begin { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::ReleaseSavepoint(_)
+        | Statement::Kill { .. }
+        | Statement::LockTables(_)
+        | Statement::UnlockTables
+        | Statement::Flush(_)
+        | Statement::Refresh { .. }
+        | Statement::Sync
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Deallocate(_)
+        | Statement::Help(_)
+        | Statement::Access(_) => {}
+        // Everything else is for administrators, until somebody says otherwise here.
+        _ => all(Privileges::ADMIN, Some(Object::All)),
+    }
+}
+
+fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
+    let table = |name: &Name| table(session, name);
+    let selected = || session.database().map(|d| Object::Database(d.to_string()));
+    match &show.kind {
+        ShowKind::Tables { from, .. }
+        | ShowKind::Views { from }
+        | ShowKind::TableStatus { from }
+        | ShowKind::Load { from, .. }
+        | ShowKind::LoadWarnings { from, .. }
+        | ShowKind::Transaction { from }
+        | ShowKind::AlterTable { from, .. } => {
+            needs.extend(from.as_ref().map(database).or_else(selected).map(Need::Seen));
+        }
+        ShowKind::CreateDatabase(name) => needs.push(Need::Seen(database(name))),
+        ShowKind::CreateTable(name) | ShowKind::CreateView(name) => needs.extend(table(name).map(Need::Definition)),
+        ShowKind::Columns { table: name, .. }
+        | ShowKind::Index(name)
+        | ShowKind::Partitions { table: name, .. }
+        | ShowKind::Tablets { table: name, .. }
+        | ShowKind::Data { table: Some(name), .. }
+        | ShowKind::TableStats(name)
+        | ShowKind::ColumnStats { table: name, .. }
+        | ShowKind::Replicas { table: name, .. } => needs.extend(table(name).map(Need::Seen)),
+        ShowKind::Tablet(_) => needs.push(Need::All(Privileges::ADMIN, Object::All)),
+        // About the server, about the session, or lists that leave out what is not to be seen.
+        _ => {}
+    }
+}

@@ -1,0 +1,127 @@
+//! Users and privileges in information_schema and mysql: all of them for who can change them, else one's own.
+
+use std::sync::Arc;
+
+use dipper_sql::statement::privilege_name;
+use dipper_store::catalog::access::{Grants, Privileges, Scope, User};
+
+use super::sheet::{Cell, Sheet};
+use super::{CATALOG_NAME, Wanted};
+use crate::error::Result;
+use crate::query::{CATALOG, QueryContext};
+
+/// The accounts that the user of the query may see.
+fn users(context: &QueryContext) -> impl Iterator<Item = &Arc<User>> {
+    let all = context.rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT);
+    context.catalog.accounts.users().filter(move |u| all || u.id == context.rights.user().id)
+}
+
+/// What was granted to a user, by itself and by its roles.
+fn grants<'a>(context: &'a QueryContext, user: &'a User) -> impl Iterator<Item = (&'a Scope, Privileges)> {
+    let roles = user.roles.iter().filter_map(|r| context.catalog.accounts.role(r)).map(|r| &r.grants);
+    roles.chain([&user.grants]).flat_map(Grants::iter)
+}
+
+/// A row for each privilege of a set; USAGE for none.
+fn rows(user: &User, privileges: Privileges, place: &[&str], sheet: &mut Sheet) {
+    let grantable = if privileges.contains(Privileges::GRANT) { "YES" } else { "NO" };
+    let named = privileges - Privileges::GRANT;
+    let mut push = |name: &str| {
+        let mut row: Vec<Cell> = vec![user.to_string().into(), CATALOG_NAME.into()];
+        row.extend(place.iter().map(|p| Cell::from(*p)));
+        row.extend([name.into(), grantable.into()]);
+        sheet.push_row(row);
+    };
+    if named.is_empty() {
+        push("USAGE");
+    }
+    named.iter().filter_map(privilege_name).for_each(&mut push);
+}
+
+pub(super) fn user_privileges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        let global = grants(context, user).filter(|(scope, _)| **scope == Scope::Global);
+        let all = global.fold(Privileges::NONE, |all, (_, privileges)| all | privileges);
+        rows(user, all, &[], sheet);
+    }
+    Ok(())
+}
+
+/// A grant on the whole catalog is one on each of its databases.
+pub(super) fn schema_privileges(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for database in context.catalog.databases.values().filter(|d| wanted.database(&d.name)) {
+            let on = |scope: &Scope| match scope {
+                Scope::Database(id) => *id == database.id,
+                Scope::Catalog(name) => name == CATALOG,
+                Scope::Global | Scope::Table(_) => false,
+            };
+            let all =
+                grants(context, user).filter(|(scope, _)| on(scope)).fold(Privileges::NONE, |all, (_, p)| all | p);
+            if !all.is_empty() {
+                rows(user, all, &[&database.name], sheet);
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn table_privileges(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for (database, table) in super::objects::catalog_tables(context, wanted) {
+            let on = |scope: &Scope| matches!(scope, Scope::Table(id) if *id == table.id);
+            let all =
+                grants(context, user).filter(|(scope, _)| on(scope)).fold(Privileges::NONE, |all, (_, p)| all | p);
+            if !all.is_empty() {
+                rows(user, all, &[database, &table.name], sheet);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Columns of privileges in MySQL's table of users, in their order, and what has to be granted for a `Y`.
+const COLUMNS: [Option<Privileges>; 29] = {
+    let mut columns = [None; 29];
+    columns[0] = Some(Privileges::SELECT);
+    columns[1] = Some(Privileges::INSERT);
+    columns[2] = Some(Privileges::UPDATE);
+    columns[3] = Some(Privileges::DELETE);
+    columns[4] = Some(Privileges::CREATE);
+    columns[5] = Some(Privileges::DROP);
+    columns[6] = Some(Privileges::ADMIN); // Reload
+    columns[7] = Some(Privileges::ADMIN); // Shutdown
+    columns[8] = Some(Privileges::PROCESS);
+    columns[9] = Some(Privileges::FILE);
+    columns[10] = Some(Privileges::GRANT);
+    columns[12] = Some(Privileges::ALTER); // Index, behind References
+    columns[13] = Some(Privileges::ALTER);
+    columns[14] = Some(Privileges::SELECT); // Show_db
+    columns[15] = Some(Privileges::SUPER);
+    columns[21] = Some(Privileges::CREATE_VIEW);
+    columns[22] = Some(Privileges::SHOW_VIEW);
+    columns[25] = Some(Privileges::CREATE_USER);
+    columns
+};
+
+pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        let global = grants(context, user).filter(|(scope, _)| **scope == Scope::Global);
+        let all = global.fold(Privileges::NONE, |all, (_, privileges)| all | privileges);
+        // Who has everything has what there is not, too.
+        let has = |wanted: Option<Privileges>| match wanted {
+            Some(wanted) => all.contains(wanted) || all.contains(Privileges::ADMIN),
+            None => all.contains(Privileges::ADMIN),
+        };
+        let mut row: Vec<Cell> = vec![(&user.host).into(), (&user.name).into()];
+        row.extend(COLUMNS.map(|c| Cell::from(if has(c) { "Y" } else { "N" })));
+        let own = context.catalog.accounts.property(&user.name, crate::access::MAX_USER_CONNECTIONS);
+        let connections = own.and_then(|n| n.parse().ok()).unwrap_or(0);
+        row.push("".into());
+        row.extend([Cell::Int(0), Cell::Int(0), Cell::Int(0), Cell::Int(connections)]);
+        // The verifier is a secret, so its column is empty.
+        row.extend(["caching_sha2_password", "", "N", "N"].map(Cell::from));
+        sheet.push_row(row);
+    }
+    Ok(())
+}

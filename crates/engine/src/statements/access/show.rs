@@ -1,0 +1,215 @@
+//! SHOW GRANTS, ROLES, CREATE USER, PROPERTY.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dipper_sql::statement::UserName;
+use dipper_store::catalog::CatalogState;
+use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, User, account};
+
+use super::names::{self, PROPERTIES, on_text};
+use crate::access::{self, MAX_USER_CONNECTIONS, Object, connections_max};
+use crate::error::{EngineError, Result};
+use crate::info_schema::sheet::{Cell, Sheet};
+use crate::session::Session;
+
+async fn known(session: &Session) -> Result<(Arc<CatalogState>, Arc<Rights>)> {
+    let state = session.engine.catalog.refresh().await?;
+    let rights = session.rights(&state)?;
+    Ok((state, rights))
+}
+
+/// What others may do is seen by who can change it.
+fn may_look(rights: &Rights) -> Result<()> {
+    match rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT) {
+        true => Ok(()),
+        false => Err(access::denied(rights, "CREATE USER", &Object::All)),
+    }
+}
+
+/// The user that is meant; anybody's own is shown to anybody.
+fn user(session: &Session, state: &CatalogState, rights: &Rights, written: Option<&UserName>) -> Result<Arc<User>> {
+    let (name, host) = names::resolve(session, rights, written.unwrap_or(&UserName::Current));
+    let own = rights.user();
+    if own.name != name || own.host != host {
+        may_look(rights)?;
+    }
+    state.accounts.user(&name, &host).cloned().ok_or_else(|| EngineError {
+        code: 1141,
+        sqlstate: "42000",
+        ..EngineError::invalid(format!("There is no such grant defined for user '{name}' on host '{host}'"))
+    })
+}
+
+fn statements(state: &CatalogState, grants: &Grants, to: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    // As in MySQL, the first line is about everything, also when it is nothing.
+    if grants.on(&Scope::Global).is_empty() {
+        out.push(names::statement("*.*", Privileges::NONE, to));
+    }
+    for (scope, privileges) in grants.iter() {
+        out.extend(on_text(state, scope).map(|on| names::statement(&on, privileges, to)));
+    }
+    out
+}
+
+pub(in crate::statements) async fn grants(session: &Session, written: Option<&UserName>) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    let user = user(session, &state, &rights, written)?;
+    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Grants for {}@{}", user.name, user.host));
+    for statement in statements(&state, &user.grants, &user.to_string()) {
+        sheet.push([statement.into()]);
+    }
+    for role in &user.roles {
+        sheet.push([format!("GRANT '{}' TO {user}", role.replace('\'', "\\'")).into()]);
+    }
+    Ok(sheet)
+}
+
+pub(in crate::statements) async fn role_grants(session: &Session, role: &str) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    if !rights.user().roles.contains(role) {
+        may_look(&rights)?;
+    }
+    let Some(found) = state.accounts.role(role) else {
+        return Err(EngineError {
+            code: 1141,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!("There is no such grant defined for role '{role}'"))
+        });
+    };
+    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Grants for role {role}"));
+    for statement in statements(&state, &found.grants, &format!("ROLE '{role}'")) {
+        sheet.push([statement.into()]);
+    }
+    Ok(sheet)
+}
+
+/// What was granted, in the columns of Doris: on everything, on catalogs, databases, tables.
+fn privilege_cells(state: &CatalogState, grants: &[&Grants]) -> [Cell; 4] {
+    let mut texts: [Vec<String>; 4] = Default::default();
+    let mut all: BTreeMap<&Scope, Privileges> = BTreeMap::new();
+    for (scope, privileges) in grants.iter().flat_map(|g| g.iter()) {
+        *all.entry(scope).or_default() |= privileges;
+    }
+    for (scope, privileges) in all {
+        let at = match scope {
+            Scope::Global => 0,
+            Scope::Catalog(_) => 1,
+            Scope::Database(_) => 2,
+            Scope::Table(_) => 3,
+        };
+        let Some(on) = on_text(state, scope) else { continue };
+        let names = names::list(privileges);
+        texts[at].push(if at == 0 { names } else { format!("{}: {names}", on.replace('`', "")) });
+    }
+    texts.map(|t| if t.is_empty() { Cell::Null } else { t.join("; ").into() })
+}
+
+/// Every account with all it may do, roles included, in the columns of Doris.
+pub(in crate::statements) async fn all_grants(session: &Session) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    may_look(&rights)?;
+    let mut sheet = Sheet::texts(&[
+        "UserIdentity",
+        "Comment",
+        "Password",
+        "Roles",
+        "GlobalPrivs",
+        "CatalogPrivs",
+        "DatabasePrivs",
+        "TablePrivs",
+    ]);
+    for user in state.accounts.users() {
+        let roles = user.roles.iter().filter_map(|r| state.accounts.role(r)).map(|r| &r.grants);
+        let grants: Vec<&Grants> = roles.chain([&user.grants]).collect();
+        let password = match user.password {
+            Password::Hashed { .. } | Password::Startup => "Yes",
+            Password::Empty => "No",
+        };
+        let mut row: Vec<Cell> = vec![user.to_string().into(), user.comment.clone().into(), password.into()];
+        row.push(user.roles.iter().cloned().collect::<Vec<_>>().join(",").into());
+        row.extend(privilege_cells(&state, &grants));
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
+
+/// Roles in the columns of Doris: all for who may look, else one's own.
+pub(in crate::statements) async fn roles(session: &Session) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    let all = may_look(&rights).is_ok();
+    let mut sheet =
+        Sheet::texts(&["Name", "Comment", "Users", "GlobalPrivs", "CatalogPrivs", "DatabasePrivs", "TablePrivs"]);
+    for role in state.accounts.roles().filter(|r| all || rights.user().roles.contains(&r.name)) {
+        let has = |u: &&Arc<User>| u.roles.contains(&role.name) && (all || u.id == rights.user().id);
+        let users: Vec<String> = state.accounts.users().filter(has).map(|u| u.to_string()).collect();
+        let mut row: Vec<Cell> = vec![(&role.name).into(), role.comment.clone().into(), users.join(", ").into()];
+        row.extend(privilege_cells(&state, &[&role.grants]));
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
+
+/// The statement that makes the account, without what is kept of its password.
+pub(in crate::statements) async fn create_user(session: &Session, written: &UserName) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    let user = user(session, &state, &rights, Some(written))?;
+    let mut text = format!("CREATE USER {user}");
+    if user.password != Password::Empty {
+        text.push_str(" IDENTIFIED BY <secret>");
+    }
+    if !user.roles.is_empty() {
+        let roles: Vec<String> = user.roles.iter().map(|r| format!("'{}'", r.replace('\'', "\\'"))).collect();
+        text.push_str(&format!(" DEFAULT ROLE {}", roles.join(", ")));
+    }
+    if let Some(limit) = state.accounts.property(&user.name, MAX_USER_CONNECTIONS) {
+        text.push_str(&format!(" WITH MAX_USER_CONNECTIONS {limit}"));
+    }
+    if let Some(comment) = &user.comment {
+        text.push_str(&format!(" COMMENT '{}'", comment.replace('\\', "\\\\").replace('\'', "\\'")));
+    }
+    let mut sheet = Sheet::texts(&["User Identity", "Create Stmt"]);
+    sheet.push([account(&user.name, &user.host).into(), text.into()]);
+    Ok(sheet)
+}
+
+/// Properties with their values in force.
+fn values(session: &Session, state: &CatalogState, user: &str) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> =
+        PROPERTIES.iter().map(|p| (p.key.to_string(), p.default.to_string())).collect();
+    if let Some(limit) = connections_max(&session.engine, user) {
+        all.insert(MAX_USER_CONNECTIONS.to_string(), limit.to_string());
+    }
+    if let Some(own) = state.accounts.properties(user) {
+        all.extend(own.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    all
+}
+
+pub(in crate::statements) async fn properties(session: &Session, name: Option<&str>, of_all: bool) -> Result<Sheet> {
+    let (state, rights) = known(session).await?;
+    if of_all {
+        may_look(&rights)?;
+        let mut names: Vec<&String> = state.accounts.users().map(|u| &u.name).collect();
+        names.dedup();
+        let mut sheet = Sheet::texts(&["User", "Properties"]);
+        for name in names {
+            let own = serde_json::to_string(&values(session, &state, name)).unwrap_or_default();
+            sheet.push([name.into(), own.into()]);
+        }
+        return Ok(sheet);
+    }
+    let name = name.unwrap_or(&session.client.user);
+    if name != session.client.user {
+        may_look(&rights)?;
+    }
+    if !state.accounts.has_name(name) {
+        return Err(EngineError { code: 1396, ..EngineError::invalid(format!("user '{name}' does not exist")) });
+    }
+    let mut sheet = Sheet::texts(&["Key", "Value"]);
+    for (key, value) in values(session, &state, name) {
+        sheet.push([key.into(), value.into()]);
+    }
+    Ok(sheet)
+}
