@@ -1,6 +1,7 @@
 //! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`.
 
 mod check;
+mod config;
 mod format;
 mod load;
 mod prompt;
@@ -37,7 +38,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match config::with_file(std::env::args_os().collect()) {
+        Ok((arguments, warnings)) => {
+            warnings.iter().for_each(|warning| eprintln!("dipper: {warning}"));
+            Arguments::parse_from(arguments)
+        }
+        Err(message) => {
+            eprintln!("dipper: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
     match arguments.command {
         Command::Sql(arguments) => sql::main(arguments),
         Command::Server(arguments) => server::main(arguments),

@@ -19,6 +19,9 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// Arguments of `dipper server`.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArguments {
+    /// TOML file with the names of these flags, or Doris's; flags and DIPPER_* variables go first
+    #[arg(long, env = "DIPPER_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Directory of the catalog; made when it is not there
     #[arg(long, env = "DIPPER_DATA", default_value = "dipper-data", value_name = "DIR")]
     data: PathBuf,
@@ -117,6 +120,9 @@ pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
 }
 
 async fn serve(arguments: ServerArguments) -> Result<(), String> {
+    if let Some(config) = &arguments.config {
+        tracing::info!(config = %config.display(), "configuration read");
+    }
     let access = FileAccess::below(&arguments.allow_dir).map_err(|e| e.to_string())?;
     let engine = Engine::open(EngineOptions {
         data: Some(arguments.data.clone()),
