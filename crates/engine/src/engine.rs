@@ -12,6 +12,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use dipper_store::catalog::Catalog;
 use dipper_store::local::LocalStore;
+use futures::future::BoxFuture;
 use object_store::ObjectStore;
 
 use crate::access::Access;
@@ -105,7 +106,11 @@ impl Engine {
     ///
     /// # Errors
     /// The data directory cannot be used, or holds something that this version does not read.
-    pub async fn open(options: EngineOptions) -> Result<Arc<Engine>> {
+    pub fn open(options: EngineOptions) -> BoxFuture<'static, Result<Arc<Engine>>> {
+        Box::pin(Self::opened(options))
+    }
+
+    async fn opened(options: EngineOptions) -> Result<Arc<Engine>> {
         let store: Arc<dyn ObjectStore> = match &options.data {
             None => Arc::new(object_store::memory::InMemory::new()),
             Some(dir) => Arc::new(LocalStore::open(dir).map_err(|e| {

@@ -14,6 +14,7 @@ use dipper_store::catalog::{Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -82,7 +83,11 @@ impl LoadJob {
     ///
     /// # Errors
     /// The answer to give instead.
-    pub async fn begin(engine: &Arc<Engine>, spec: LoadSpec) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
+    pub fn begin(engine: &Arc<Engine>, spec: LoadSpec) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
+        Box::pin(Self::begun(engine, spec))
+    }
+
+    async fn begun(engine: &Arc<Engine>, spec: LoadSpec) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
         let request = Arc::new(spec.request.clone());
         let label = request.label.clone().unwrap_or_else(new_label);
         let running = engine.loads.records.begin(LoadHeader {
@@ -138,7 +143,11 @@ impl LoadJob {
     ///
     /// # Cancellation
     /// Dropped, it leaves nothing visible, unless it was at its commit.
-    pub async fn run(self, body: BodySource) -> LoadAnswer {
+    pub fn run(self, body: BodySource) -> BoxFuture<'static, LoadAnswer> {
+        Box::pin(self.loaded(body))
+    }
+
+    async fn loaded(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
         let LoadJob { engine, running, mut answer, session, request, table, state, held, load, shape } = self;
         let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };

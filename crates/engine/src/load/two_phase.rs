@@ -8,6 +8,7 @@ use dipper_store::chain::TxnId;
 use dipper_store::labels::{LabelError, LabelStatus};
 use dipper_store::table::Table;
 use dipper_store::table::schema::Model;
+use futures::future::BoxFuture;
 
 use super::answer::txn_number;
 use crate::access::{self, Object};
@@ -63,7 +64,17 @@ async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
 /// # Errors
 /// There is no such load, or it has ended already: the message says how, in Doris's words, which clients look for to
 /// learn that a repeated commit had been done.
-pub async fn two_phase(
+pub fn two_phase<'a>(
+    engine: &'a Arc<Engine>,
+    database_name: &'a str,
+    table: Option<&'a str>,
+    name: &'a TxnName,
+    operation: TwoPhase,
+) -> BoxFuture<'a, Result<String>> {
+    Box::pin(ended(engine, database_name, table, name, operation))
+}
+
+async fn ended(
     engine: &Arc<Engine>,
     client: &ClientInfo,
     database_name: &str,

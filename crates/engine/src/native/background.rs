@@ -9,6 +9,7 @@ use dipper_store::labels::Labels;
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::Partition;
 use dipper_store::table::{Table, TableChange, vacuum_data};
+use futures::future::BoxFuture;
 
 use crate::engine::Engine;
 use crate::error::Result;
@@ -21,7 +22,11 @@ impl Engine {
     ///
     /// # Errors
     /// The catalog or a table cannot be read.
-    pub async fn start_background(self: &Arc<Self>) -> Result<()> {
+    pub fn start_background(self: &Arc<Self>) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.begin_background())
+    }
+
+    async fn begin_background(self: &Arc<Self>) -> Result<()> {
         let catalog = self.catalog.refresh().await?;
         for (_, table) in catalog.tables().filter(|(_, t)| t.is_native()) {
             self.native.get(table.id).await?;

@@ -29,6 +29,7 @@ use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::TableId;
 use dipper_store::segment::Readers;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -259,7 +260,11 @@ impl Session {
     }
 
     /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
-    async fn known(&mut self, text: &str) -> Result<Known> {
+    fn known<'a>(&'a mut self, text: &'a str) -> BoxFuture<'a, Result<Known>> {
+        Box::pin(self.known_or_planned(text))
+    }
+
+    async fn known_or_planned(&mut self, text: &str) -> Result<Known> {
         let engine = Arc::clone(&self.engine);
         let points = engine.points();
         match points.statements.get(text) {

@@ -18,6 +18,7 @@ pub(crate) use native::{Now, default_value, range_text};
 
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Name, Parsed, Statement};
+use futures::future::BoxFuture;
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::process::Stop;
@@ -28,8 +29,18 @@ use crate::session::Session;
 /// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
 const WARNING: u16 = 1105;
 
-/// Runs a statement.
-pub(crate) async fn run(
+/// Runs a statement. Its future is boxed here: unboxed, the code of all statements would be compiled in each crate that
+/// awaits one.
+pub(crate) fn run<'a>(
+    session: &'a mut Session,
+    source: &'a str,
+    parsed: &'a Parsed,
+    params: Vec<VarValue>,
+) -> BoxFuture<'a, Result<Outcome>> {
+    Box::pin(run_with_hints(session, source, parsed, params))
+}
+
+async fn run_with_hints(
     session: &mut Session,
     source: &str,
     parsed: &Parsed,
@@ -185,7 +196,15 @@ async fn run_statement(
 }
 
 /// The columns a statement will return, without running it.
-pub(crate) async fn describe(session: &mut Session, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
+pub(crate) fn describe<'a>(
+    session: &'a mut Session,
+    source: &'a str,
+    parsed: &'a Parsed,
+) -> BoxFuture<'a, Result<Option<Vec<Column>>>> {
+    Box::pin(describe_planned(session, source, parsed))
+}
+
+async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
     match &parsed.statement {
         Statement::Query(q) => {
             let context = session.query_context().await?;

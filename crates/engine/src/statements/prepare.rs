@@ -42,7 +42,7 @@ pub(super) async fn execute(session: &mut Session, name: &str, using: &[String])
     }
     let params =
         using.iter().map(|v| session.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
-    Box::pin(super::run(session, &prepared.source, &prepared.parsed, params)).await
+    super::run(session, &prepared.source, &prepared.parsed, params).await
 }
 
 pub(super) fn deallocate(session: &mut Session, name: &str) -> Result<Outcome> {
