@@ -1,7 +1,7 @@
 //! The listener: limits, settings, shutdown.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -230,8 +230,11 @@ impl<B: Backend> Server<B> {
             let mut packet = crate::packet::PacketWriter::new();
             handshake::err(packet.begin(), &too_many_connections(limit), false);
             packet.end();
-            // A new socket has room for it; if not, the client sees the end only.
-            let _ = tcp.try_write(packet.since(0));
+            // A new socket has room for it; if not, the client sees the end only. Written past the runtime, which does not
+            // know yet that the socket is ready.
+            if let Ok(mut tcp) = tcp.into_std() {
+                let _ = tcp.write(packet.since(0));
+            }
             return;
         }
         if let Err(error) = tcp.set_nodelay(true) {

@@ -161,6 +161,10 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                         all(Privileges::DROP, table(name));
                         all(Privileges::CREATE | Privileges::INSERT, around(to));
                     }
+                    // What lies there may be anybody's.
+                    TableChange::SetLocation(_) | TableChange::AddPartition { location: Some(_), .. } => {
+                        all(Privileges::FILE, Some(Object::All));
+                    }
                     TableChange::ReplaceWith { table: with, .. } => {
                         all(Privileges::DROP, table(name));
                         let beside: Vec<String> = match with.database() {
