@@ -66,12 +66,13 @@ async fn database(engine: &Arc<Engine>, name: &str) -> Result<Arc<Database>> {
 /// learn that a repeated commit had been done.
 pub fn two_phase<'a>(
     engine: &'a Arc<Engine>,
+    client: &'a ClientInfo,
     database_name: &'a str,
     table: Option<&'a str>,
     name: &'a TxnName,
     operation: TwoPhase,
 ) -> BoxFuture<'a, Result<String>> {
-    Box::pin(ended(engine, database_name, table, name, operation))
+    Box::pin(ended(engine, client, database_name, table, name, operation))
 }
 
 async fn ended(
