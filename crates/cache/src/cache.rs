@@ -1,0 +1,339 @@
+//! Memory and disk together, and the thread that fills them.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::context::{IoContext, IoStats, Populate};
+use super::disk::{Disk, Key, Name};
+use super::index::{Facts, Index, Piece};
+use super::store::{CachedStore, Immutable};
+
+/// Bytes that may wait to be written to disk; what comes beyond is not kept.
+const PENDING_BYTES_MAX: u64 = 128 << 20;
+/// After a failed write, so long nothing is written.
+const REST: Duration = Duration::from_secs(10);
+/// A scan that missed more than one part in so many of the cache is large.
+const LARGE_SHARE: u64 = 10;
+/// One part in so many of what is free on the disk is the cache's by default.
+const FREE_SHARE: u64 = 2;
+/// The cache takes no more by default.
+const DISK_BYTES_DEFAULT_MAX: u64 = 100 << 30;
+
+/// How a cache is set up.
+#[derive(Debug, Clone)]
+pub struct CacheOptions {
+    /// Directory of its files; `None`: memory only.
+    pub dir: Option<PathBuf>,
+    /// Bytes on disk; `None`: half of what is free there (with what the cache has), at most 100 GiB.
+    pub disk_bytes: Option<u64>,
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+    /// Extents are cut at multiples of so many bytes of their object.
+    pub block_bytes: u64,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        CacheOptions { dir: None, disk_bytes: None, memory_bytes: 64 << 20, block_bytes: 1 << 20 }
+    }
+}
+
+/// What a cache holds and did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Bytes in memory.
+    pub memory_bytes: u64,
+    /// Bytes that may be in memory.
+    pub memory_capacity: u64,
+    /// Bytes that files take on disk.
+    pub disk_bytes: u64,
+    /// Bytes that they may take.
+    pub disk_capacity: u64,
+    /// Pieces that are kept.
+    pub extents: u64,
+    /// Bytes that wait to be written to disk.
+    pub pending_bytes: u64,
+    /// Files deleted to make room.
+    pub evictions: u64,
+    /// Files that could not be read, or not as they were written; their bytes came from the store.
+    pub read_errors: u64,
+    /// Files that could not be written.
+    pub write_errors: u64,
+    /// Whether there is a directory to write to.
+    pub has_disk: bool,
+}
+
+enum Job {
+    Write { name: Name, bytes: Bytes },
+    Settled(oneshot::Sender<()>),
+    Clear(oneshot::Sender<()>),
+}
+
+/// The cache. All that it keeps is also elsewhere.
+#[derive(Debug)]
+pub struct DataCache {
+    inner: Arc<Inner>,
+    jobs: mpsc::Sender<Job>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    index: Mutex<Index>,
+    disk: Option<Disk>,
+    block_bytes: u64,
+    stats: IoStats,
+    pending: AtomicU64,
+    evictions: AtomicU64,
+    read_errors: AtomicU64,
+    write_errors: AtomicU64,
+    warned: AtomicBool,
+}
+
+impl DataCache {
+    /// A cache. Its directory is read behind; one that cannot be used, also because another process uses it, makes a
+    /// cache in memory and a line in the log.
+    pub fn open(options: &CacheOptions) -> Arc<Self> {
+        let disk = options.dir.as_ref().filter(|_| options.disk_bytes != Some(0)).and_then(|dir| {
+            Disk::open(dir)
+                .inspect_err(|e| tracing::warn!(dir = %dir.display(), error = %e, "the data cache is in memory only"))
+                .ok()
+        });
+        let disk_bytes = match (&disk, options.disk_bytes) {
+            (None, _) => 0,
+            (Some(_), Some(bytes)) => bytes,
+            (Some(disk), None) => {
+                let mut own = 0;
+                let _ = disk.load(|name| own += name.disk_bytes());
+                let free = disk.free_bytes().unwrap_or(0);
+                ((free + own) / FREE_SHARE).min(DISK_BYTES_DEFAULT_MAX)
+            }
+        };
+        let inner = Arc::new(Inner {
+            index: Mutex::new(Index::new(options.memory_bytes, disk_bytes)),
+            disk,
+            block_bytes: options.block_bytes.max(1),
+            stats: IoStats::default(),
+            pending: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            read_errors: AtomicU64::new(0),
+            write_errors: AtomicU64::new(0),
+            warned: AtomicBool::new(false),
+        });
+        let (jobs, todo) = mpsc::channel();
+        let filler = Arc::clone(&inner);
+        // Without its thread the cache keeps nothing beyond memory's first fill: `admit` finds the channel closed.
+        let started = std::thread::Builder::new().name("cache-fill".into()).spawn(move || filler.fill(&todo));
+        if let Err(e) = started {
+            tracing::warn!(error = %e, "the data cache keeps nothing: its thread cannot be started");
+        }
+        Arc::new(DataCache { inner, jobs })
+    }
+
+    /// The layer above a store. `identity` tells stores apart (endpoint and bucket); `immutable` says of which paths the
+    /// objects never change, so that they are kept though read without a tag.
+    pub fn wrap(
+        self: &Arc<Self>,
+        store: Arc<dyn ObjectStore>,
+        identity: &str,
+        immutable: Immutable,
+    ) -> Arc<dyn ObjectStore> {
+        Arc::new(CachedStore::new(store, Arc::clone(self), identity, immutable))
+    }
+
+    /// What it holds and did.
+    pub fn stats(&self) -> CacheStats {
+        let inner = &self.inner;
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let index = inner.index.lock();
+        let (extents, memory_bytes, disk_bytes) = index.sizes();
+        CacheStats {
+            memory_bytes,
+            memory_capacity: index.memory_capacity(),
+            disk_bytes,
+            disk_capacity: index.disk_capacity(),
+            extents: extents as u64,
+            pending_bytes: get(&inner.pending),
+            evictions: get(&inner.evictions),
+            read_errors: get(&inner.read_errors),
+            write_errors: get(&inner.write_errors),
+            has_disk: inner.disk.is_some(),
+        }
+    }
+
+    /// Reads and writes of all stores below, since the start.
+    pub fn io(&self) -> &IoStats {
+        &self.inner.stats
+    }
+
+    /// Returns when all that was given to it before is written (or could not be).
+    pub async fn settle(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.jobs.send(Job::Settled(done)).is_ok() {
+            let _ = wait.await;
+        }
+    }
+
+    /// Empties it.
+    pub async fn clear(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.jobs.send(Job::Clear(done)).is_ok() {
+            let _ = wait.await;
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Keeps bytes that were fetched, as the context wants.
+    pub(crate) fn admit(&self, context: Option<&IoContext>, key: Key, facts: Facts, start: u64, bytes: &Bytes) {
+        let populate = context.map_or(Populate::Auto, |c| c.populate);
+        if populate == Populate::Never {
+            return;
+        }
+        let inner = &*self.inner;
+        let block = inner.block_bytes;
+        let (mut at, end) = (start, start + bytes.len() as u64);
+        while at < end {
+            let to = (at / block + 1).saturating_mul(block).min(end);
+            let part = bytes.slice((at - start) as usize..(to - start) as usize);
+            let name = Name { key, size: facts.size, modified_ms: facts.modified_ms, start: at, len: to - at };
+            if inner.pending.load(Ordering::Relaxed) + name.len > PENDING_BYTES_MAX {
+                return;
+            }
+            {
+                let mut index = inner.index.lock();
+                let large = (index.disk_capacity() + index.memory_capacity()) / LARGE_SHARE;
+                let is_large = context.is_some_and(|c| c.stats.miss_bytes.load(Ordering::Relaxed) > large);
+                let admitted = populate == Populate::Always || !is_large || index.second_touch(key, at / block);
+                if !admitted || !index.insert(key, facts, at, &part) {
+                    at = to;
+                    continue;
+                }
+            }
+            inner.pending.fetch_add(name.len, Ordering::Relaxed);
+            if self.jobs.send(Job::Write { name, bytes: part }).is_err() {
+                inner.pending.fetch_sub(name.len, Ordering::Relaxed);
+                inner.index.lock().written(&name, false, None);
+                return;
+            }
+            inner.stats.add(|s| &s.fill_bytes, name.len);
+            if let Some(context) = context {
+                context.stats.add(|s| &s.fill_bytes, name.len);
+            }
+            at = to;
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn stats(&self) -> &IoStats {
+        &self.stats
+    }
+
+    pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
+        self.index.lock().facts(key)
+    }
+
+    pub(crate) fn pieces(&self, key: Key, range: Range<u64>) -> Vec<Piece> {
+        self.index.lock().pieces(key, range)
+    }
+
+    /// Reads part of an extent from disk; false if that cannot be done, and the extent is forgotten.
+    pub(crate) fn read_disk(&self, name: &Name, part: Range<u64>, out: &mut [u8]) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        match disk.read(name, part, out) {
+            Ok(()) => true,
+            Err(e) => {
+                // Evicted since it was looked up, most often; or the directory was tidied by someone else.
+                if e.kind() != std::io::ErrorKind::NotFound {
+                    tracing::warn!(error = %e, "a file of the data cache is damaged; its bytes come from the store");
+                    self.read_errors.fetch_add(1, Ordering::Relaxed);
+                }
+                self.index.lock().lost(name);
+                disk.remove(name);
+                false
+            }
+        }
+    }
+
+    fn fill(&self, jobs: &mpsc::Receiver<Job>) {
+        if let Some(disk) = &self.disk {
+            let loaded = disk.load(|name| {
+                if !self.index.lock().found(name) {
+                    disk.remove(&name);
+                }
+            });
+            if let Err(e) = loaded {
+                tracing::warn!(error = %e, "not all of the data cache's directory can be read");
+            }
+            self.evict(0);
+        }
+        let mut resting: Option<Instant> = None;
+        while let Ok(job) = jobs.recv() {
+            match job {
+                Job::Write { name, bytes } => {
+                    resting = resting.filter(|since| since.elapsed() < REST);
+                    let on_disk = resting.is_none() && self.write(&name, &bytes);
+                    if !on_disk && self.disk.is_some() && resting.is_none() {
+                        resting = Some(Instant::now());
+                    }
+                    let keep = self.index.lock().memory_capacity() > 0;
+                    // A copy: they may share a buffer that is larger than what is accounted for.
+                    let compact = keep.then(|| Bytes::copy_from_slice(&bytes));
+                    let mut index = self.index.lock();
+                    let known = index.written(&name, on_disk, compact);
+                    index.shrink_memory();
+                    drop(index);
+                    if !known && let Some(disk) = self.disk.as_ref().filter(|_| on_disk) {
+                        disk.remove(&name);
+                    }
+                    self.pending.fetch_sub(name.len, Ordering::Relaxed);
+                }
+                Job::Settled(done) => drop(done.send(())),
+                Job::Clear(done) => {
+                    let names = self.index.lock().clear();
+                    if let Some(disk) = &self.disk {
+                        names.iter().for_each(|name| disk.remove(name));
+                    }
+                    let _ = done.send(());
+                }
+            }
+        }
+    }
+
+    fn evict(&self, room: u64) {
+        let gone = self.index.lock().shrink_disk(room);
+        if let Some(disk) = &self.disk {
+            gone.iter().for_each(|name| disk.remove(name));
+        }
+        self.evictions.fetch_add(gone.len() as u64, Ordering::Relaxed);
+    }
+
+    fn write(&self, name: &Name, bytes: &Bytes) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        let room = name.disk_bytes();
+        if room > self.index.lock().disk_capacity() {
+            return false;
+        }
+        self.evict(room);
+        match disk.write(name, bytes) {
+            Ok(()) => true,
+            Err(e) => {
+                self.write_errors.fetch_add(1, Ordering::Relaxed);
+                if !self.warned.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(error = %e, "the data cache cannot write to its directory; reads go on without it");
+                }
+                false
+            }
+        }
+    }
+}

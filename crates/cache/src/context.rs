@@ -1,0 +1,132 @@
+//! Who reads, what it cost, and whether it fills the cache.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Whether misses fill the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Populate {
+    /// All do, but those of a scan that has missed more than a tenth of the cache: then only what was missed before.
+    #[default]
+    Auto,
+    /// All do.
+    Always,
+    /// None do.
+    Never,
+}
+
+/// One statement's (or one scan's) use of remote stores. Stores find it where their calls run: in
+/// [`GetOptions::extensions`](object_store::GetOptions::extensions) as `Arc<IoContext>`, else around the task
+/// ([`scope`](Self::scope), [`enter`](Self::enter)). A task that is spawned does not inherit it. Calls without one are
+/// as with the default.
+#[derive(Debug, Default)]
+pub struct IoContext {
+    /// What was read; also shared by several contexts.
+    pub stats: Arc<IoStats>,
+    /// Do not look into the cache.
+    pub bypass: bool,
+    /// Whether misses fill the cache.
+    pub populate: Populate,
+    /// Reads wait until what they missed is on disk.
+    pub synchronous: bool,
+}
+
+tokio::task_local! {
+    static CURRENT: Arc<IoContext>;
+}
+
+impl IoContext {
+    /// Runs a future in this context.
+    pub fn scope<F: Future>(self: &Arc<Self>, future: F) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(Arc::clone(self), future)
+    }
+
+    /// Runs a function in this context: one poll of a stream, say.
+    pub fn enter<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(Arc::clone(self), f)
+    }
+
+    /// The context of the running task.
+    pub fn current() -> Option<Arc<IoContext>> {
+        CURRENT.try_with(Arc::clone).ok()
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of reads and writes of remote stores, and of the cache above them.
+        #[derive(Debug, Default)]
+        pub struct IoStats {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+        }
+
+        /// The values of [`IoStats`] at one time.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct IoCounts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl IoStats {
+            /// The values now.
+            pub fn counts(&self) -> IoCounts {
+                IoCounts { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+
+        impl IoCounts {
+            /// Each value with its name, in the order of their declaration.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// GET and HEAD requests to the store; repetitions after failures inside the client are not seen here.
+    requests,
+    /// Bytes that they returned.
+    request_bytes,
+    /// Nanoseconds that they took, added up over requests that ran at the same time.
+    request_ns,
+    /// Nanoseconds of the slowest.
+    request_ns_max,
+    /// LIST requests; a listing of several pages counts once.
+    lists,
+    /// Objects, or parts of them, that were put.
+    puts,
+    /// Bytes that were put.
+    put_bytes,
+    /// Objects deleted.
+    deletes,
+    /// Reads answered from memory, whole or in part.
+    memory_hits,
+    /// Bytes answered from memory.
+    memory_hit_bytes,
+    /// Reads answered from local disk, whole or in part.
+    disk_hits,
+    /// Bytes answered from local disk.
+    disk_hit_bytes,
+    /// Reads of which something was not in the cache.
+    misses,
+    /// Bytes that were not in the cache.
+    miss_bytes,
+    /// Bytes given to the cache to keep.
+    fill_bytes,
+}
+
+impl IoStats {
+    pub(crate) fn add(&self, counter: impl Fn(&Self) -> &AtomicU64, n: u64) {
+        counter(self).fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn request(&self, bytes: u64, took: Duration) {
+        let ns = took.as_nanos() as u64;
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.request_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.request_ns.fetch_add(ns, Ordering::Relaxed);
+        self.request_ns_max.fetch_max(ns, Ordering::Relaxed);
+    }
+}

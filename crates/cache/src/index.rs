@@ -1,0 +1,368 @@
+//! Which extents are kept, in which tier, and which go first.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::disk::{Key, Name};
+
+/// Extents at most, whatever their size: each takes about 200 bytes here.
+const EXTENTS_MAX: usize = 4 << 20;
+/// Blocks that were missed once and are remembered as such.
+const GHOSTS_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Extent {
+    len: u64,
+    memory: Option<Bytes>,
+    /// Its bytes are in memory until the disk has them, whatever memory's capacity is.
+    pending: bool,
+    on_disk: bool,
+    /// Used since the eviction last looked.
+    used: bool,
+}
+
+/// What is known of an object beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub size: u64,
+    pub modified_ms: i64,
+}
+
+#[derive(Debug)]
+struct Object {
+    facts: Facts,
+    extents: BTreeMap<u64, Extent>,
+}
+
+/// Extents of one tier in the order in which they are looked at for eviction: the oldest goes, unless it was used since
+/// it was looked at last. Entries of extents that are gone are skipped when they come up.
+#[derive(Debug, Default)]
+struct Tier {
+    queue: VecDeque<(Key, u64)>,
+    bytes: u64,
+    capacity: u64,
+}
+
+/// Where a part of a read comes from.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// These bytes.
+    Memory(Bytes),
+    /// This part of an extent on disk.
+    Disk(Name, Range<u64>),
+    /// Nowhere yet: this range of the object.
+    Gap(Range<u64>),
+}
+
+/// All extents.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    objects: HashMap<Key, Object>,
+    extents: usize,
+    memory: Tier,
+    disk: Tier,
+    ghosts: HashSet<(Key, u64)>,
+    ghost_order: VecDeque<(Key, u64)>,
+}
+
+impl Index {
+    pub(crate) fn new(memory_capacity: u64, disk_capacity: u64) -> Self {
+        let tier = |capacity| Tier { capacity, ..Tier::default() };
+        Index { memory: tier(memory_capacity), disk: tier(disk_capacity), ..Index::default() }
+    }
+
+    /// Number of extents, bytes in memory, bytes on disk.
+    pub(crate) fn sizes(&self) -> (usize, u64, u64) {
+        (self.extents, self.memory.bytes, self.disk.bytes)
+    }
+
+    pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
+        Some(self.objects.get(&key)?.facts)
+    }
+
+    /// The pieces of a range, in order and without holes.
+    pub(crate) fn pieces(&mut self, key: Key, range: Range<u64>) -> Vec<Piece> {
+        let Some(object) = self.objects.get_mut(&key) else { return vec![Piece::Gap(range)] };
+        let Facts { size, modified_ms } = object.facts;
+        let first = object.extents.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        for (&start, extent) in object.extents.range_mut(first..range.end) {
+            let end = start + extent.len;
+            if end <= at {
+                continue;
+            }
+            if start > at {
+                pieces.push(Piece::Gap(at..start));
+                at = start;
+            }
+            let part = at - start..end.min(range.end) - start;
+            at = start + part.end;
+            extent.used = true;
+            pieces.push(match &extent.memory {
+                Some(bytes) => Piece::Memory(bytes.slice(part.start as usize..part.end as usize)),
+                None => Piece::Disk(Name { key, size, modified_ms, start, len: extent.len }, part),
+            });
+        }
+        if at < range.end {
+            pieces.push(Piece::Gap(at..range.end));
+        }
+        pieces
+    }
+
+    /// Keeps an extent in memory until [`written`](Self::written), unless some of it is there already; true if it does.
+    pub(crate) fn insert(&mut self, key: Key, facts: Facts, start: u64, bytes: &Bytes) -> bool {
+        let name = Name { key, size: facts.size, modified_ms: facts.modified_ms, start, len: bytes.len() as u64 };
+        self.add(name, Some(bytes.clone()), false)
+    }
+
+    /// An extent that was found on disk.
+    pub(crate) fn found(&mut self, name: Name) -> bool {
+        let new = self.add(name, None, true);
+        if new {
+            self.disk.bytes += name.disk_bytes();
+            self.disk.queue.push_back((name.key, name.start));
+        }
+        new
+    }
+
+    fn add(&mut self, name: Name, memory: Option<Bytes>, on_disk: bool) -> bool {
+        let facts = Facts { size: name.size, modified_ms: name.modified_ms };
+        let object = self.objects.entry(name.key).or_insert_with(|| Object { facts, extents: BTreeMap::new() });
+        let end = name.start + name.len;
+        let before = object.extents.range(..end).next_back();
+        if before.is_some_and(|(start, e)| start + e.len > name.start) || object.facts != facts || name.len == 0 {
+            return false;
+        }
+        object.extents.insert(name.start, Extent { len: name.len, pending: !on_disk, memory, on_disk, used: false });
+        self.extents += 1;
+        true
+    }
+
+    /// The extent is on disk now, and in memory as `compact`, bytes that share their buffer with nothing; false if it was
+    /// removed meanwhile.
+    pub(crate) fn written(&mut self, name: &Name, on_disk: bool, compact: Option<Bytes>) -> bool {
+        let Some(extent) = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start)) else {
+            return false;
+        };
+        if std::mem::take(&mut extent.pending) {
+            if compact.is_some() {
+                self.memory.bytes += name.len;
+                self.memory.queue.push_back((name.key, name.start));
+            }
+            extent.memory = compact;
+        }
+        if on_disk && !extent.on_disk {
+            extent.on_disk = true;
+            self.disk.bytes += name.disk_bytes();
+            self.disk.queue.push_back((name.key, name.start));
+        }
+        self.drop_if_nowhere(name);
+        true
+    }
+
+    /// Forgets an extent's file.
+    pub(crate) fn lost(&mut self, name: &Name) {
+        let extent = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start));
+        if let Some(extent) = extent.filter(|e| e.on_disk && e.len == name.len) {
+            extent.on_disk = false;
+            self.disk.bytes -= name.disk_bytes();
+            self.drop_if_nowhere(name);
+        }
+    }
+
+    fn drop_if_nowhere(&mut self, name: &Name) {
+        let Some(object) = self.objects.get_mut(&name.key) else { return };
+        if object.extents.get(&name.start).is_some_and(|e| e.memory.is_none() && !e.on_disk) {
+            object.extents.remove(&name.start);
+            self.extents -= 1;
+            if object.extents.is_empty() {
+                self.objects.remove(&name.key);
+            }
+        }
+    }
+
+    /// Makes memory fit its capacity.
+    pub(crate) fn shrink_memory(&mut self) {
+        while self.memory.bytes > self.memory.capacity {
+            let Some((key, start)) = self.memory.queue.pop_front() else { return };
+            let Some(object) = self.objects.get_mut(&key) else { continue };
+            let Facts { size, modified_ms } = object.facts;
+            let Some(extent) = object.extents.get_mut(&start).filter(|e| e.memory.is_some() && !e.pending) else {
+                continue;
+            };
+            if std::mem::take(&mut extent.used) {
+                self.memory.queue.push_back((key, start));
+                continue;
+            }
+            extent.memory = None;
+            self.memory.bytes -= extent.len;
+            let name = Name { key, size, modified_ms, start, len: extent.len };
+            self.drop_if_nowhere(&name);
+        }
+    }
+
+    /// Files to delete so that the disk has room for so many more bytes.
+    pub(crate) fn shrink_disk(&mut self, room: u64) -> Vec<Name> {
+        let mut gone = Vec::new();
+        while self.disk.bytes + room > self.disk.capacity || self.extents > EXTENTS_MAX {
+            let Some((key, start)) = self.disk.queue.pop_front() else { break };
+            let Some(object) = self.objects.get_mut(&key) else { continue };
+            let Facts { size, modified_ms } = object.facts;
+            let Some(extent) = object.extents.get_mut(&start).filter(|e| e.on_disk) else { continue };
+            if std::mem::take(&mut extent.used) {
+                self.disk.queue.push_back((key, start));
+                continue;
+            }
+            let name = Name { key, size, modified_ms, start, len: extent.len };
+            self.lost(&name);
+            gone.push(name);
+        }
+        gone
+    }
+
+    /// Forgets everything; the names of what is on disk.
+    pub(crate) fn clear(&mut self) -> Vec<Name> {
+        let (memory, disk) = (self.memory.capacity, self.disk.capacity);
+        let before = std::mem::replace(self, Index::new(memory, disk));
+        let mut names = Vec::new();
+        for (key, object) in before.objects {
+            let Facts { size, modified_ms } = object.facts;
+            let on_disk = object.extents.into_iter().filter(|(_, e)| e.on_disk);
+            names.extend(on_disk.map(|(start, e)| Name { key, size, modified_ms, start, len: e.len }));
+        }
+        names
+    }
+
+    pub(crate) fn disk_capacity(&self) -> u64 {
+        self.disk.capacity
+    }
+
+    pub(crate) fn memory_capacity(&self) -> u64 {
+        self.memory.capacity
+    }
+
+    /// Whether that block was missed before; from now on it was.
+    pub(crate) fn second_touch(&mut self, key: Key, block: u64) -> bool {
+        if self.ghosts.remove(&(key, block)) {
+            return true;
+        }
+        self.ghosts.insert((key, block));
+        self.ghost_order.push_back((key, block));
+        if self.ghost_order.len() > GHOSTS_MAX
+            && let Some(oldest) = self.ghost_order.pop_front()
+        {
+            self.ghosts.remove(&oldest);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FACTS: Facts = Facts { size: 1000, modified_ms: 5 };
+
+    fn sum(index: &Index) -> (usize, u64, u64) {
+        let all = index.objects.iter().flat_map(|(key, o)| {
+            let Facts { size, modified_ms } = o.facts;
+            o.extents
+                .iter()
+                .map(move |(start, e)| (Name { key: *key, size, modified_ms, start: *start, len: e.len }, e))
+        });
+        all.fold((0, 0, 0), |(n, memory, disk), (name, e)| {
+            let m = if e.memory.is_some() && !e.pending { name.len } else { 0 };
+            let d = if e.on_disk { name.disk_bytes() } else { 0 };
+            (n + 1, memory + m, disk + d)
+        })
+    }
+
+    proptest! {
+        /// Whatever happens, pieces cover the range in order, memory pieces hold the right bytes, and sizes are right.
+        #[test]
+        fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..6_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
+            let content: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
+            let mut index = Index::new(500, 20_000);
+            for (op, key, start, len) in ops {
+                let end = (start + len).min(1000);
+                let name = Name { key, size: 1000, modified_ms: 5, start, len: end - start };
+                match op {
+                    0 | 1 => {
+                        let bytes = Bytes::copy_from_slice(&content[start as usize..end as usize]);
+                        if index.insert(key, FACTS, start, &bytes) && op == 1 {
+                            prop_assert!(index.written(&name, true, (len % 2 == 0).then_some(bytes)));
+                        }
+                    }
+                    2 => { index.found(name); }
+                    3 => index.shrink_memory(),
+                    4 => drop(index.shrink_disk(len * 40)),
+                    _ => {
+                        let mut at = start;
+                        for piece in index.pieces(key, start..end) {
+                            let n = match piece {
+                                Piece::Memory(bytes) => {
+                                    prop_assert_eq!(&bytes[..], &content[at as usize..at as usize + bytes.len()]);
+                                    bytes.len() as u64
+                                }
+                                Piece::Disk(name, part) => {
+                                    prop_assert_eq!(name.start + part.start, at);
+                                    prop_assert!(part.end <= name.len);
+                                    if len % 3 == 0 {
+                                        index.lost(&name);
+                                    }
+                                    part.end - part.start
+                                }
+                                Piece::Gap(gap) => {
+                                    prop_assert_eq!(gap.start, at);
+                                    gap.end - gap.start
+                                }
+                            };
+                            prop_assert!(n > 0);
+                            at += n;
+                        }
+                        prop_assert_eq!(at, end);
+                    }
+                }
+                prop_assert_eq!(sum(&index), index.sizes());
+            }
+            index.shrink_memory();
+            index.shrink_disk(0);
+            let (_, memory, disk) = index.sizes();
+            prop_assert!(memory <= 500 && disk <= 20_000);
+            let (_, _, on_disk) = sum(&index);
+            let names = index.clear();
+            prop_assert_eq!(names.iter().map(Name::disk_bytes).sum::<u64>(), on_disk);
+        }
+    }
+
+    #[test]
+    fn what_is_used_stays_longer() {
+        let mut index = Index::new(300, 0);
+        let bytes = Bytes::from(vec![1; 100]);
+        let insert = |index: &mut Index, key| {
+            index.insert(key, FACTS, 0, &bytes);
+            let name = Name { key, size: 1000, modified_ms: 5, start: 0, len: 100 };
+            index.written(&name, false, Some(bytes.clone()));
+        };
+        (0..3).for_each(|key| insert(&mut index, key));
+        index.pieces(0, 0..10);
+        insert(&mut index, 3);
+        index.shrink_memory();
+        let there = |index: &Index, key| index.objects.contains_key(&key);
+        assert!(there(&index, 0) && !there(&index, 1) && there(&index, 2) && there(&index, 3));
+    }
+
+    #[test]
+    fn the_second_touch_counts() {
+        let mut index = Index::new(0, 0);
+        assert!(!index.second_touch(1, 0));
+        assert!(!index.second_touch(1, 1));
+        assert!(index.second_touch(1, 0));
+        assert!(!index.second_touch(1, 0));
+    }
+}

@@ -1,0 +1,550 @@
+//! The layer above an object store.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use chrono::DateTime;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+};
+use sha2::{Digest, Sha256};
+
+use super::DataCache;
+use super::context::{IoContext, IoStats};
+use super::disk::Key;
+use super::index::{Facts, Piece};
+
+/// Says of which paths the objects never change.
+pub type Immutable = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// Two ranges of one call with less between them are fetched by one request.
+const GAP_BYTES: u64 = 64 << 10;
+/// Requests of one call that run at the same time.
+const PARALLEL: usize = 16;
+
+/// An object store below the cache.
+pub(crate) struct CachedStore {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<DataCache>,
+    identity: String,
+    immutable: Immutable,
+}
+
+impl fmt::Debug for CachedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Where calls are counted.
+struct Meter<'a> {
+    all: &'a IoStats,
+    context: Option<Arc<IoContext>>,
+}
+
+impl Meter<'_> {
+    fn each(&self, f: impl Fn(&IoStats)) {
+        f(self.all);
+        if let Some(context) = &self.context {
+            f(&context.stats);
+        }
+    }
+}
+
+impl CachedStore {
+    pub(crate) fn new(
+        store: Arc<dyn ObjectStore>,
+        cache: Arc<DataCache>,
+        identity: &str,
+        immutable: Immutable,
+    ) -> Self {
+        CachedStore { store, cache, identity: identity.to_string(), immutable }
+    }
+
+    fn meter(&self, context: Option<Arc<IoContext>>) -> Meter<'_> {
+        Meter { all: self.cache.inner().stats(), context: context.or_else(IoContext::current) }
+    }
+
+    /// Under which the object's bytes are kept; `None`: they could change under it.
+    fn key(&self, location: &Path, tag: Option<&str>) -> Option<Key> {
+        if tag.is_none() && !(self.immutable)(location) {
+            return None;
+        }
+        let text = format!("{}\0{location}\0{}", self.identity, tag.unwrap_or_default());
+        let digest = Sha256::digest(text.as_bytes());
+        Some(digest.iter().take(16).fold(0, |key, byte| key << 8 | Key::from(*byte)))
+    }
+
+    /// One request; its bytes, and what the answer says of the object.
+    async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
+        let began = Instant::now();
+        let fetched = async {
+            let result = self.store.get_opts(location, options).await?;
+            let GetResult { payload, meta, range, attributes } = result;
+            let wanted = range.end - range.start;
+            let bytes = collect(payload, wanted).await?;
+            if bytes.len() as u64 != wanted {
+                let found = bytes.len();
+                let source = format!("'{location}': expected {wanted} bytes from byte {}, got {found}", range.start);
+                return Err(Error::Generic { store: "S3", source: source.into() });
+            }
+            let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
+            Ok((bytes, GetResult { payload, meta, range, attributes }))
+        }
+        .await;
+        let size = fetched.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64);
+        let took = began.elapsed();
+        meter.each(|s| s.request(size, took));
+        fetched
+    }
+
+    /// A range of an object that is known by `key`, from memory, disk and store.
+    async fn read(
+        &self,
+        location: &Path,
+        range: Range<u64>,
+        key: Key,
+        options: &GetOptions,
+        meter: &Meter<'_>,
+    ) -> Result<(Bytes, Facts)> {
+        let inner = self.cache.inner();
+        let context = meter.context.as_deref();
+        let known = if context.is_some_and(|c| c.bypass) { None } else { inner.facts(key) };
+        let Some(facts) = known else {
+            let asked = range.end - range.start;
+            meter.each(|s| s.add(|s| &s.misses, 1));
+            meter.each(|s| s.add(|s| &s.miss_bytes, asked));
+            let mut options = options.clone();
+            options.range = Some(GetRange::Bounded(range));
+            let (bytes, result) = self.fetch(location, options, meter).await?;
+            let facts = facts_of(&result.meta);
+            self.cache.admit(context, key, facts, result.range.start, &bytes);
+            return Ok((bytes, facts));
+        };
+        let range = range.start..range.end.min(facts.size);
+        if range.start >= range.end {
+            // As the store words it.
+            let mut options = options.clone();
+            options.range = Some(GetRange::Bounded(range.start..range.start + 1));
+            return self.fetch(location, options, meter).await.map(|(bytes, result)| (bytes, facts_of(&result.meta)));
+        }
+        let pieces = inner.pieces(key, range.clone());
+        if let [Piece::Memory(bytes)] = &pieces[..] {
+            meter.each(|s| s.add(|s| &s.memory_hits, 1));
+            meter.each(|s| s.add(|s| &s.memory_hit_bytes, bytes.len() as u64));
+            return Ok((bytes.clone(), facts));
+        }
+        let (mut out, gaps) = self.from_disk(range.clone(), pieces, meter).await?;
+        if !gaps.is_empty() {
+            meter.each(|s| s.add(|s| &s.misses, 1));
+            let missed = gaps.iter().map(|g| g.end - g.start).sum();
+            meter.each(|s| s.add(|s| &s.miss_bytes, missed));
+        }
+        let fetches = gaps.into_iter().map(|gap| {
+            let mut options = options.clone();
+            options.range = Some(GetRange::Bounded(gap.clone()));
+            async move { self.fetch(location, options, meter).await.map(|(bytes, result)| (gap, bytes, result)) }
+        });
+        let fetched: Vec<_> = futures::stream::iter(fetches).buffer_unordered(PARALLEL).try_collect().await?;
+        if out.is_none()
+            && let [(gap, bytes, result)] = &fetched[..]
+            && *gap == range
+        {
+            self.cache.admit(context, key, facts_of(&result.meta), gap.start, bytes);
+            return Ok((bytes.clone(), facts));
+        }
+        let all = out.get_or_insert_with(|| BytesMut::zeroed((range.end - range.start) as usize));
+        for (gap, bytes, result) in fetched {
+            let found = facts_of(&result.meta);
+            if found != facts || result.range != gap {
+                let source = format!("'{location}' changed while it was read; run the statement again");
+                return Err(Error::Generic { store: "data cache", source: source.into() });
+            }
+            self.cache.admit(context, key, facts, gap.start, &bytes);
+            let at = (gap.start - range.start) as usize;
+            all[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok((out.take().unwrap_or_default().freeze(), facts))
+    }
+
+    /// Puts pieces of memory and disk into one buffer (`None` if there are none), and says what is missing.
+    async fn from_disk(
+        &self,
+        range: Range<u64>,
+        pieces: Vec<Piece>,
+        meter: &Meter<'_>,
+    ) -> Result<(Option<BytesMut>, Vec<Range<u64>>)> {
+        if let [Piece::Gap(_)] = &pieces[..] {
+            return Ok((None, vec![range]));
+        }
+        let inner = Arc::clone(self.cache.inner());
+        let has_disk = pieces.iter().any(|p| matches!(p, Piece::Disk(..)));
+        let assemble = move || {
+            let mut out = BytesMut::zeroed((range.end - range.start) as usize);
+            let mut gaps: Vec<Range<u64>> = Vec::new();
+            let (mut at, mut memory, mut disk) = (range.start, 0, 0);
+            for piece in pieces {
+                let place = (at - range.start) as usize;
+                let (len, missing) = match piece {
+                    Piece::Memory(bytes) => {
+                        out[place..place + bytes.len()].copy_from_slice(&bytes);
+                        memory += bytes.len() as u64;
+                        (bytes.len() as u64, false)
+                    }
+                    Piece::Disk(name, part) => {
+                        let len = part.end - part.start;
+                        let read = inner.read_disk(&name, part, &mut out[place..place + len as usize]);
+                        disk += if read { len } else { 0 };
+                        (len, !read)
+                    }
+                    Piece::Gap(gap) => (gap.end - gap.start, true),
+                };
+                if missing {
+                    match gaps.last_mut().filter(|last| last.end == at) {
+                        Some(last) => last.end = at + len,
+                        None => gaps.push(at..at + len),
+                    }
+                }
+                at += len;
+            }
+            (out, gaps, memory, disk)
+        };
+        let (out, gaps, memory, disk) = match has_disk {
+            true => tokio::task::spawn_blocking(assemble).await?,
+            false => assemble(),
+        };
+        meter.each(|s| s.add(|s| &s.memory_hits, u64::from(memory > 0)));
+        meter.each(|s| s.add(|s| &s.memory_hit_bytes, memory));
+        meter.each(|s| s.add(|s| &s.disk_hits, u64::from(disk > 0)));
+        meter.each(|s| s.add(|s| &s.disk_hit_bytes, disk));
+        Ok((Some(out), gaps))
+    }
+
+    async fn settle(&self, meter: &Meter<'_>) {
+        if meter.context.as_ref().is_some_and(|c| c.synchronous) {
+            self.cache.settle().await;
+        }
+    }
+}
+
+fn facts_of(meta: &ObjectMeta) -> Facts {
+    Facts { size: meta.size, modified_ms: meta.last_modified.timestamp_millis() }
+}
+
+/// All bytes of an answer, in one allocation where it comes in several parts.
+async fn collect(payload: GetResultPayload, size: u64) -> Result<Bytes> {
+    let mut stream = match payload {
+        GetResultPayload::Stream(stream) => stream,
+        // Of a local store.
+        file @ GetResultPayload::File(..) => {
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            let meta = ObjectMeta {
+                location: Path::default(),
+                last_modified: DateTime::default(),
+                size: size as u64,
+                e_tag: None,
+                version: None,
+            };
+            let range = 0..size as u64;
+            return GetResult { payload: file, meta, range, attributes: Attributes::new() }.bytes().await;
+        }
+    };
+    let Some(first) = stream.next().await.transpose()? else { return Ok(Bytes::new()) };
+    let Some(second) = stream.next().await.transpose()? else { return Ok(first) };
+    let mut all = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 30));
+    all.extend_from_slice(&first);
+    all.extend_from_slice(&second);
+    while let Some(next) = stream.next().await.transpose()? {
+        all.extend_from_slice(&next);
+    }
+    Ok(all.freeze())
+}
+
+/// Joins ranges with at most [`GAP_BYTES`] between them.
+fn coalesced(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> = ranges.iter().filter(|r| r.start < r.end).cloned().collect();
+    sorted.sort_unstable_by_key(|r| r.start);
+    let mut out: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match out.last_mut().filter(|last| range.start <= last.end.saturating_add(GAP_BYTES)) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => out.push(range),
+        }
+    }
+    out
+}
+
+impl fmt::Display for CachedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} behind the data cache", self.store)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for CachedStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let meter = self.meter(None);
+        meter.each(|s| s.add(|s| &s.puts, 1));
+        meter.each(|s| s.add(|s| &s.put_bytes, payload.content_length() as u64));
+        self.store.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let upload = self.store.put_multipart_opts(location, options).await?;
+        Ok(Box::new(CountedUpload { upload, cache: Arc::clone(&self.cache), context: IoContext::current() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let meter = self.meter(options.extensions.get::<Arc<IoContext>>().cloned());
+        let conditional = options.if_none_match.is_some()
+            || options.if_modified_since.is_some()
+            || options.if_unmodified_since.is_some()
+            || options.version.is_some();
+        let key = self.key(location, options.if_match.as_deref()).filter(|_| !options.head && !conditional);
+        let range = match (&options.range, key) {
+            (Some(GetRange::Bounded(range)), Some(_)) if range.start < range.end => Some(range.clone()),
+            (Some(GetRange::Offset(from)), Some(key)) => {
+                self.cache.inner().facts(key).map(|f| *from..f.size).filter(|r| r.start < r.end)
+            }
+            (Some(GetRange::Suffix(n)), Some(key)) => {
+                self.cache.inner().facts(key).map(|f| f.size.saturating_sub(*n)..f.size).filter(|r| r.start < r.end)
+            }
+            _ => None,
+        };
+        let (Some(range), Some(key)) = (range, key) else {
+            if options.head {
+                let began = Instant::now();
+                let result = self.store.get_opts(location, options).await;
+                meter.each(|s| s.request(0, began.elapsed()));
+                return result;
+            }
+            let (bytes, result) = self.fetch(location, options, &meter).await?;
+            if let Some(key) = key {
+                self.cache.admit(meter.context.as_deref(), key, facts_of(&result.meta), result.range.start, &bytes);
+                self.settle(&meter).await;
+            }
+            return Ok(with_bytes(result, bytes));
+        };
+        let (bytes, facts) = self.read(location, range.clone(), key, &options, &meter).await?;
+        self.settle(&meter).await;
+        let range = range.start..range.start + bytes.len() as u64;
+        let meta = ObjectMeta {
+            location: location.clone(),
+            last_modified: DateTime::from_timestamp_millis(facts.modified_ms).unwrap_or_default(),
+            size: facts.size,
+            e_tag: options.if_match,
+            version: None,
+        };
+        let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
+        Ok(with_bytes(GetResult { payload, meta, range, attributes: Attributes::new() }, bytes))
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let meter = self.meter(None);
+        let options = GetOptions::default();
+        let Some(key) = self.key(location, None) else {
+            let fetches = coalesced(ranges).into_iter().map(|r| {
+                let options = GetOptions::default().with_range(Some(GetRange::Bounded(r.clone())));
+                let meter = &meter;
+                async move { self.fetch(location, options, meter).await.map(|(bytes, _)| (r.start, bytes)) }
+            });
+            let fetched: Vec<_> = futures::stream::iter(fetches).buffered(PARALLEL).try_collect().await?;
+            return cut(location, ranges, &fetched);
+        };
+        let (options, meter) = (&options, &meter);
+        let reads = coalesced(ranges).into_iter().map(|r| async move {
+            self.read(location, r.clone(), key, options, meter).await.map(|(bytes, _)| (r.start, bytes))
+        });
+        let read: Vec<_> = futures::stream::iter(reads).buffered(PARALLEL).try_collect().await?;
+        self.settle(meter).await;
+        cut(location, ranges, &read)
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let cache = Arc::clone(&self.cache);
+        let deleted = self.store.delete_stream(locations);
+        deleted.inspect_ok(move |_| cache.inner().stats().add(|s| &s.deletes, 1)).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.meter(None).each(|s| s.add(|s| &s.lists, 1));
+        self.store.list(prefix)
+    }
+
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.meter(None).each(|s| s.add(|s| &s.lists, 1));
+        self.store.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.meter(None).each(|s| s.add(|s| &s.lists, 1));
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.store.rename_opts(from, to, options).await
+    }
+}
+
+fn with_bytes(result: GetResult, bytes: Bytes) -> GetResult {
+    let payload = GetResultPayload::Stream(futures::stream::once(async move { Ok(bytes) }).boxed());
+    GetResult { payload, ..result }
+}
+
+/// The ranges, out of what was read for them; parts are in order.
+fn cut(location: &Path, ranges: &[Range<u64>], parts: &[(u64, Bytes)]) -> Result<Vec<Bytes>> {
+    ranges
+        .iter()
+        .map(|range| {
+            if range.start >= range.end {
+                return Ok(Bytes::new());
+            }
+            let after = parts.partition_point(|(start, _)| *start <= range.start);
+            let (start, bytes) = &parts[after - 1];
+            let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
+            if to > bytes.len() {
+                let source =
+                    format!("'{location}' ends at byte {}, before byte {}", start + bytes.len() as u64, range.end);
+                return Err(Error::Generic { store: "object store", source: source.into() });
+            }
+            Ok(bytes.slice(from..to))
+        })
+        .collect()
+}
+
+#[derive(Debug)]
+struct CountedUpload {
+    upload: Box<dyn MultipartUpload>,
+    cache: Arc<DataCache>,
+    context: Option<Arc<IoContext>>,
+}
+
+#[async_trait]
+impl MultipartUpload for CountedUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let meter = Meter { all: self.cache.inner().stats(), context: self.context.clone() };
+        meter.each(|s| s.add(|s| &s.puts, 1));
+        meter.each(|s| s.add(|s| &s.put_bytes, data.content_length() as u64));
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.upload.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.upload.abort().await
+    }
+}
+
+/// Objects in one version each, which their paths name: for readers that know paths only. A read fails with
+/// [`Error::Precondition`] when the store has another version, and is kept by the cache, which then knows that it is of this
+/// one. Only reads.
+#[derive(Debug)]
+pub struct TaggedStore {
+    store: Arc<dyn ObjectStore>,
+    number: u64,
+}
+
+impl TaggedStore {
+    /// Reads of a store; `number` tells it apart from others whose paths may be kept beside its own.
+    pub fn new(store: Arc<dyn ObjectStore>, number: u64) -> Self {
+        TaggedStore { store, number }
+    }
+
+    /// The path here of an object in the version that `meta` tells: `<number>.<tag in hexadecimal>/<path>`. Without a tag
+    /// there, it is any version.
+    ///
+    /// # Errors
+    /// The object's path cannot be one here.
+    pub fn path(&self, meta: &ObjectMeta) -> Result<Path> {
+        let tag = meta.e_tag.as_deref().unwrap_or_default();
+        let tag: String = tag.bytes().map(|b| format!("{b:02x}")).collect();
+        Ok(Path::parse(format!("{}.{tag}/{}", self.number, meta.location))?)
+    }
+
+    fn taken_apart(&self, path: &Path) -> Result<(Path, Option<String>)> {
+        let found = path.as_ref().split_once('/').and_then(|(first, rest)| {
+            let (number, tag) = first.split_once('.')?;
+            if number.parse() != Ok(self.number) {
+                return None;
+            }
+            let hex = |i| u8::from_str_radix(tag.get(i..i + 2)?, 16).ok();
+            let bytes: Option<Vec<u8>> = (0..tag.len()).step_by(2).map(hex).collect();
+            Some((Path::parse(rest).ok()?, String::from_utf8(bytes?).ok()?))
+        });
+        let (path, tag) = found.ok_or_else(|| not_read(path.as_ref()))?;
+        Ok((path, Some(tag).filter(|t| !t.is_empty())))
+    }
+}
+
+fn not_read(what: &str) -> Error {
+    Error::NotSupported { source: format!("'{what}': only versions of objects are read here").into() }
+}
+
+impl fmt::Display for TaggedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for TaggedStore {
+    async fn put_opts(&self, location: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(not_read(location.as_ref()))
+    }
+
+    async fn put_multipart_opts(&self, location: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(not_read(location.as_ref()))
+    }
+
+    async fn get_opts(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
+        let (path, tag) = self.taken_apart(location)?;
+        options.if_match = options.if_match.or(tag);
+        let mut result = self.store.get_opts(&path, options).await?;
+        result.meta.location = location.clone();
+        Ok(result)
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let reads = coalesced(ranges).into_iter().map(|r| async move {
+            let options = GetOptions::default().with_range(Some(GetRange::Bounded(r.clone())));
+            let bytes = self.get_opts(location, options).await?.bytes().await?;
+            Ok::<_, Error>((r.start, bytes))
+        });
+        let read: Vec<_> = futures::stream::iter(reads).buffered(PARALLEL).try_collect().await?;
+        cut(location, ranges, &read)
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        locations.map(|l| l.and_then(|l| Err(not_read(l.as_ref())))).boxed()
+    }
+
+    fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        futures::stream::once(async { Err(not_read("a listing")) }).boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
+        Err(not_read("a listing"))
+    }
+
+    async fn copy_opts(&self, _: &Path, to: &Path, _: CopyOptions) -> Result<()> {
+        Err(not_read(to.as_ref()))
+    }
+}

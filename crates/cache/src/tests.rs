@@ -1,0 +1,285 @@
+//! The cache above a store in memory, with its directory treated badly.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use rand::{Rng, SeedableRng};
+
+use super::{CacheOptions, CacheStats, DataCache, IoContext, IoCounts, Populate, TaggedStore};
+
+const BLOCK: u64 = 1 << 16;
+
+struct Rig {
+    dir: tempfile::TempDir,
+    store: Arc<InMemory>,
+}
+
+struct Opened {
+    cache: Arc<DataCache>,
+    store: Arc<dyn ObjectStore>,
+}
+
+fn content(n: usize, seed: u64) -> Vec<u8> {
+    let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+    (0..n).map(|_| rng.random()).collect()
+}
+
+impl Rig {
+    fn new() -> Self {
+        Rig { dir: tempfile::tempdir().unwrap(), store: Arc::default() }
+    }
+
+    fn open(&self, memory_bytes: u64, disk_bytes: u64) -> Opened {
+        let dir = Some(self.dir.path().to_path_buf());
+        let cache =
+            DataCache::open(&CacheOptions { dir, disk_bytes: Some(disk_bytes), memory_bytes, block_bytes: BLOCK });
+        let store =
+            cache.wrap(Arc::clone(&self.store) as _, "memory", Arc::new(|path: &Path| path.as_ref().starts_with("d/")));
+        Opened { cache, store }
+    }
+
+    async fn put(&self, name: &str, bytes: &[u8]) -> Path {
+        let path = Path::from(name);
+        self.store.put(&path, bytes.to_vec().into()).await.unwrap();
+        path
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for shard in std::fs::read_dir(self.dir.path().join("v1")).unwrap() {
+            let shard = shard.unwrap().path();
+            if shard.is_dir() {
+                all.extend(std::fs::read_dir(shard).unwrap().map(|f| f.unwrap().path()));
+            }
+        }
+        all
+    }
+}
+
+impl Opened {
+    /// Reads a range, checks it, and says what it cost.
+    async fn read(&self, path: &Path, range: std::ops::Range<u64>, expected: &[u8], populate: Populate) -> IoCounts {
+        let context = Arc::new(IoContext { populate, ..IoContext::default() });
+        let bytes = context.scope(self.store.get_range(path, range.clone())).await.unwrap();
+        assert_eq!(bytes, expected[range.start as usize..(range.end as usize).min(expected.len())], "{path} {range:?}");
+        context.stats.counts()
+    }
+}
+
+#[tokio::test]
+async fn a_miss_fetches_what_was_asked_and_the_next_read_nothing() {
+    let rig = Rig::new();
+    let bytes = content(1_000_000, 1);
+    let path = rig.put("d/x", &bytes).await;
+    for memory in [0, 1 << 20] {
+        let o = rig.open(memory, 1 << 30);
+        o.cache.clear().await;
+        let first = o.read(&path, 100..300_000, &bytes, Populate::Auto).await;
+        assert_eq!((first.requests, first.request_bytes, first.fill_bytes), (1, 299_900, 299_900));
+        o.cache.settle().await;
+        let second = o.read(&path, 5_000..200_000, &bytes, Populate::Auto).await;
+        assert_eq!((second.requests, second.memory_hit_bytes + second.disk_hit_bytes), (0, 195_000));
+        let third = o.read(&path, 0..400_000, &bytes, Populate::Auto).await;
+        assert_eq!((third.requests, third.request_bytes), (2, 100_100), "the gaps alone");
+        assert_eq!(o.cache.stats().disk_capacity, 1 << 30);
+        drop(o);
+        tokio::task::spawn_blocking(|| std::thread::sleep(std::time::Duration::from_millis(50))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn it_survives_a_restart() {
+    let rig = Rig::new();
+    let bytes = content(500_000, 2);
+    let path = rig.put("d/x", &bytes).await;
+    let first = rig.open(1 << 20, 1 << 30);
+    first.read(&path, 0..500_000, &bytes, Populate::Auto).await;
+    first.cache.settle().await;
+    reopen(first);
+    let second = rig.open(1 << 20, 1 << 30);
+    second.cache.settle().await;
+    assert!(second.cache.stats().has_disk);
+    let again = second.read(&path, 1..499_999, &bytes, Populate::Auto).await;
+    assert_eq!((again.requests, again.disk_hit_bytes), (0, 499_998));
+}
+
+/// Ends a cache: its thread lets go of the directory when the last handle is gone.
+fn reopen(opened: Opened) {
+    let weak = Arc::downgrade(opened.cache.inner());
+    drop(opened);
+    while weak.strong_count() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn objects_that_may_change_are_kept_by_their_tag_only() {
+    let rig = Rig::new();
+    let (one, two) = (content(10_000, 3), content(10_000, 4));
+    let path = rig.put("external.csv", &one).await;
+    let o = rig.open(1 << 20, 1 << 30);
+    for _ in 0..2 {
+        let plain = o.read(&path, 0..5_000, &one, Populate::Always).await;
+        assert_eq!((plain.requests, plain.fill_bytes), (1, 0), "no tag, not kept");
+    }
+    let tagged = TaggedStore::new(Arc::clone(&o.store), 7);
+    let at = tagged.path(&o.store.head(&path).await.unwrap()).unwrap();
+    assert!(at.as_ref().starts_with("7."), "{at}");
+    let context = Arc::new(IoContext::default());
+    for _ in 0..2 {
+        let got = context.scope(tagged.get_range(&at, 10..5_000)).await.unwrap();
+        assert_eq!(got, one[10..5_000]);
+        let got = context.scope(tagged.get_ranges(&at, &[20..30, 40..50])).await.unwrap();
+        assert_eq!(got, [&one[20..30], &one[40..50]]);
+    }
+    assert_eq!(context.stats.counts().requests, 1);
+    rig.put("external.csv", &two).await;
+    let changed = context.scope(tagged.get_range(&at, 6_000..7_000)).await.unwrap_err();
+    assert!(matches!(changed, Error::Precondition { .. }), "{changed}");
+    let at = tagged.path(&o.store.head(&path).await.unwrap()).unwrap();
+    assert_eq!(context.scope(tagged.get_range(&at, 10..5_000)).await.unwrap(), two[10..5_000]);
+    tagged.get_range(&path, 0..1).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn any_read_is_right_however_the_directory_is_treated() {
+    let rig = Rig::new();
+    let objects: Vec<(Path, Vec<u8>)> = {
+        let mut all = Vec::new();
+        for i in 0..6_usize {
+            let bytes = content(50_000 + 70_000 * i, i as u64);
+            all.push((rig.put(&format!("d/{i}"), &bytes).await, bytes));
+        }
+        all
+    };
+    let mut rng = rand::rngs::StdRng::seed_from_u64(9);
+    // Room for about a third of it.
+    let mut o = rig.open(100_000, 450_000);
+    for round in 0..1_500 {
+        let (path, bytes) = &objects[rng.random_range(0..objects.len())];
+        let size = bytes.len() as u64;
+        let from = rng.random_range(0..size);
+        let to = (from + rng.random_range(1..150_000)).min(size + 5);
+        let populate = [Populate::Auto, Populate::Always, Populate::Never][rng.random_range(0..3)];
+        if round % 3 == 0 {
+            let context = Arc::new(IoContext { populate, ..IoContext::default() });
+            let middle = (from + to) / 2;
+            let ranges = [middle.min(size)..to.min(size), from..middle.min(size), from..(from + 1).min(size)];
+            let got = context.scope(o.store.get_ranges(path, &ranges)).await.unwrap();
+            for (range, got) in ranges.iter().zip(got) {
+                assert_eq!(got, bytes[range.start as usize..range.end as usize]);
+            }
+        } else {
+            o.read(path, from..to, bytes, populate).await;
+        }
+        match rng.random_range(0..40) {
+            0 => drop(std::fs::remove_dir_all(rig.dir.path())),
+            1..6 => {
+                for file in rig.dir.path().join("v1").is_dir().then(|| rig.files()).unwrap_or_default() {
+                    if let Ok(mut bytes) = std::fs::read(&file) {
+                        let at = rng.random_range(0..bytes.len());
+                        bytes[at] ^= 1 << rng.random_range(0..8);
+                        let _ = std::fs::write(&file, &bytes);
+                    }
+                }
+            }
+            6 => {
+                o.cache.settle().await;
+                reopen(o);
+                o = rig.open(100_000, 450_000);
+            }
+            7 => o.cache.settle().await,
+            8 => o.cache.clear().await,
+            _ => {}
+        }
+        let CacheStats { disk_bytes, disk_capacity, .. } = o.cache.stats();
+        assert!(disk_bytes <= disk_capacity, "{disk_bytes} of {disk_capacity}");
+    }
+    o.cache.settle().await;
+    let stats = o.cache.stats();
+    assert!(stats.memory_bytes <= stats.memory_capacity && stats.pending_bytes == 0, "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_costs_requests_only() {
+    let rig = Rig::new();
+    let bytes = content(300_000, 5);
+    let path = rig.put("d/x", &bytes).await;
+    // A file where the directory should be.
+    let at = rig.dir.path().join("file");
+    std::fs::write(&at, "x").unwrap();
+    let options = CacheOptions { dir: Some(at), disk_bytes: Some(1 << 20), memory_bytes: 4 << 20, block_bytes: BLOCK };
+    let cache = DataCache::open(&options);
+    assert!(!cache.stats().has_disk);
+    let store = cache.wrap(Arc::clone(&rig.store) as _, "memory", Arc::new(|_| true));
+    let o = Opened { cache, store };
+    assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 1);
+    assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 0, "memory serves");
+    // Files where its subdirectories should be: writes fail, reads go on.
+    let o = rig.open(0, 1 << 20);
+    for shard in 0..=255 {
+        std::fs::write(rig.dir.path().join(format!("v1/{shard:02x}")), "x").unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 1);
+        o.cache.settle().await;
+    }
+    assert!(o.cache.stats().write_errors > 0);
+}
+
+#[tokio::test]
+async fn large_scans_fill_on_the_second_touch() {
+    let rig = Rig::new();
+    let bytes = content(400_000, 6);
+    let path = rig.put("d/x", &bytes).await;
+    let o = rig.open(0, 1_000_000);
+    let scan = |populate| {
+        let (o, path, bytes) = (&o, &path, &bytes);
+        async move {
+            let context = Arc::new(IoContext { populate, ..IoContext::default() });
+            for block in 0..6 {
+                let range = block * BLOCK..(block + 1) * BLOCK;
+                let got = context.scope(o.store.get_range(path, range.clone())).await.unwrap();
+                assert_eq!(got, bytes[range.start as usize..range.end as usize]);
+                o.cache.settle().await;
+            }
+            context.stats.counts()
+        }
+    };
+    assert_eq!(scan(Populate::Never).await.fill_bytes, 0);
+    let first = scan(Populate::Auto).await;
+    assert_eq!((first.requests, first.fill_bytes), (6, BLOCK), "a tenth, then no more");
+    let second = scan(Populate::Auto).await;
+    assert!(second.requests == 5 && second.fill_bytes >= 4 * BLOCK, "{second:?}");
+    assert_eq!(scan(Populate::Auto).await.requests, 0);
+}
+
+#[tokio::test]
+async fn other_calls_go_through() {
+    let rig = Rig::new();
+    let bytes = content(1_000, 7);
+    let o = rig.open(1 << 20, 1 << 20);
+    let path = Path::from("d/y");
+    o.store.put(&path, bytes.clone().into()).await.unwrap();
+    let context = Arc::new(IoContext::default());
+    let read = |options: GetOptions| context.scope(o.store.get_opts(&path, options));
+    assert_eq!(read(GetOptions::default()).await.unwrap().bytes().await.unwrap(), bytes);
+    let suffix = GetOptions::default().with_range(Some(GetRange::Suffix(10)));
+    assert_eq!(read(suffix).await.unwrap().bytes().await.unwrap(), bytes[990..]);
+    let offset = GetOptions::default().with_range(Some(GetRange::Offset(900)));
+    let got = read(offset).await.unwrap();
+    assert_eq!((got.meta.size, got.range.clone()), (1_000, 900..1_000));
+    assert_eq!(got.bytes().await.unwrap(), bytes[900..]);
+    assert_eq!(context.stats.counts().requests, 1, "the first read brought all of it");
+    let beyond = GetOptions::default().with_range(Some(GetRange::Bounded(1_000..1_001)));
+    read(beyond).await.unwrap_err();
+    let listed: Vec<_> = o.store.list(None).try_collect().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    o.store.delete(&path).await.unwrap();
+    let counts = o.cache.io().counts();
+    assert_eq!((counts.puts, counts.put_bytes, counts.lists, counts.deletes), (1, 1_000, 1, 1));
+}
