@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::access::AccessChange;
 use super::error::{CatalogError, nearest};
-use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind};
+use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind, Volume};
+use crate::secret::Secret;
 
 /// Longest name of a database, table or column, in characters.
 pub const NAME_CHARS_MAX: usize = 256;
@@ -48,6 +49,40 @@ pub enum CatalogChange {
         #[serde(default)]
         cascade: bool,
     },
+    /// CREATE STORAGE VOLUME.
+    CreateVolume {
+        /// Name.
+        name: String,
+        /// An existing volume is not an error.
+        #[serde(default)]
+        if_not_exists: bool,
+        /// Definition.
+        volume: Volume,
+    },
+    /// ALTER STORAGE VOLUME.
+    AlterVolume {
+        /// Name.
+        name: String,
+        /// Added or overwritten.
+        #[serde(default)]
+        properties: BTreeMap<String, Secret>,
+        /// A new COMMENT.
+        #[serde(default)]
+        comment: Option<String>,
+    },
+    /// DROP STORAGE VOLUME.
+    DropVolume {
+        /// Name.
+        name: String,
+        /// A missing volume is not an error.
+        #[serde(default)]
+        if_exists: bool,
+    },
+    /// SET ... AS DEFAULT STORAGE VOLUME.
+    DefaultVolume {
+        /// Name; `None`: where the catalog is.
+        name: Option<String>,
+    },
     /// ALTER DATABASE ... SET PROPERTIES.
     SetDatabaseProperties {
         /// Name.
@@ -68,6 +103,9 @@ pub enum CatalogChange {
         /// What to do when the name is in use.
         #[serde(default)]
         on_exists: OnExists,
+        /// Storage volume of a native table.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        volume: Option<String>,
         /// Milliseconds since 1970, UTC.
         at_ms: i64,
     },
@@ -179,6 +217,7 @@ impl CatalogChange {
             name: name.into(),
             def,
             on_exists,
+            volume: None,
             at_ms: chrono::Utc::now().timestamp_millis(),
         }
     }
@@ -225,10 +264,48 @@ impl CatalogState {
                     Ok(true)
                 }
             },
+            CatalogChange::CreateVolume { name, if_not_exists, volume } => {
+                check_name("storage volume", name)?;
+                if self.volumes.contains_key(name) {
+                    let exists = CatalogError::VolumeExists { volume: name.clone() };
+                    return if *if_not_exists { Ok(false) } else { Err(exists) };
+                }
+                self.volumes.insert(name.clone(), volume.clone());
+                Ok(true)
+            }
+            CatalogChange::AlterVolume { name, properties, comment } => {
+                let before = self.volume(name)?.clone();
+                let mut volume = before.clone();
+                volume.properties.extend(properties.clone());
+                volume.comment = comment.clone().or(volume.comment);
+                let changed = volume != before;
+                self.volumes.insert(name.clone(), volume);
+                Ok(changed)
+            }
+            CatalogChange::DropVolume { name, if_exists } => {
+                if *if_exists && !self.volumes.contains_key(name) {
+                    return Ok(false);
+                }
+                self.volume(name)?;
+                let in_use = |used: String, way_out| CatalogError::VolumeInUse { volume: name.clone(), used, way_out };
+                if self.default_volume.as_ref() == Some(name) {
+                    return Err(in_use("the default".into(), "make another volume the default"));
+                }
+                if let Some((d, t)) = self.tables().find(|(_, t)| t.volume.as_ref() == Some(name)) {
+                    return Err(in_use(format!("that of table \"{}.{}\"", d.name, t.name), "drop its tables"));
+                }
+                Ok(self.volumes.remove(name).is_some())
+            }
+            CatalogChange::DefaultVolume { name } => {
+                if let Some(name) = name {
+                    self.volume(name)?;
+                }
+                Ok(std::mem::replace(&mut self.default_volume, name.clone()) != *name)
+            }
             CatalogChange::SetDatabaseProperties { db, properties } => {
                 Ok(merge(&mut self.database_mut(db)?.properties, properties))
             }
-            CatalogChange::Create { id, db, name, def, on_exists, at_ms } => {
+            CatalogChange::Create { id, db, name, def, on_exists, volume, at_ms } => {
                 check_name("table", name)?;
                 check_def(db, name, def)?;
                 let mut replaced = None;
@@ -245,8 +322,12 @@ impl CatalogState {
                     }
                 }
                 self.check_id(*id, name)?;
-                let made = Table { id: *id, name: name.clone(), revision: 1, created_ms: *at_ms, def: def.clone() };
-                self.database_mut(db)?.tables.insert(name.clone(), Arc::new(made));
+                if let Some(volume) = volume {
+                    self.volume(volume)?;
+                }
+                let (name, volume) = (name.clone(), volume.clone());
+                let made = Table { id: *id, name, revision: 1, created_ms: *at_ms, def: def.clone(), volume };
+                self.database_mut(db)?.tables.insert(made.name.clone(), Arc::new(made));
                 if let Some(replaced) = replaced {
                     self.forget_grants(&[replaced], Some(*id));
                 }
@@ -411,6 +492,17 @@ impl CatalogState {
                 CatalogError::TableNotFound { db: db.to_string(), table: table.to_string(), near }
             }
         }
+    }
+
+    /// The storage volume of that name.
+    ///
+    /// # Errors
+    /// [`CatalogError::VolumeNotFound`].
+    pub fn volume(&self, name: &str) -> Result<&Volume, CatalogError> {
+        self.volumes.get(name).ok_or_else(|| {
+            let near = nearest(name, self.volumes.keys());
+            CatalogError::VolumeNotFound { volume: name.to_string(), near }
+        })
     }
 
     fn check_id(&self, id: TableId, name: &str) -> Result<(), CatalogError> {

@@ -32,6 +32,30 @@ pub enum CatalogError {
         /// Number of tables and views in it.
         tables: usize,
     },
+    /// CREATE STORAGE VOLUME of a name in use.
+    #[error("storage volume \"{volume}\" exists already; drop it first, or say IF NOT EXISTS")]
+    VolumeExists {
+        /// Volume.
+        volume: String,
+    },
+    /// No storage volume of that name.
+    #[error("storage volume \"{volume}\" does not exist{}", hint(.near.as_deref()))]
+    VolumeNotFound {
+        /// Volume as asked for.
+        volume: String,
+        /// An existing name that differs little.
+        near: Option<String>,
+    },
+    /// DROP of a storage volume that something is in.
+    #[error("storage volume \"{volume}\" is {used}; {way_out} first")]
+    VolumeInUse {
+        /// Volume.
+        volume: String,
+        /// By what.
+        used: String,
+        /// What to do about that.
+        way_out: &'static str,
+    },
     /// CREATE or RENAME to a name in use.
     #[error("{kind} \"{db}.{table}\" exists already; drop it first, or say IF NOT EXISTS")]
     TableExists {

@@ -30,7 +30,7 @@ pub use change::{CatalogChange, NAME_CHARS_MAX, OnExists};
 pub use error::CatalogError;
 pub use state::{
     CatalogState, Column, Database, ExternalTable, Partition, PartitionValues, Table, TableDef, TableId, TableKind,
-    View, ViewColumn,
+    View, ViewColumn, Volume,
 };
 
 use crate::chain::{Chain, CommitError, Options, State};
@@ -40,7 +40,7 @@ impl State for CatalogState {
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
     type Part = ();
-    const FORMAT: u16 = 3; // 2: native tables; 3: users, roles, grants
+    const FORMAT: u16 = 3; // 2: native tables; 3: users, roles, grants, storage volumes
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

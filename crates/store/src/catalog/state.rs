@@ -14,6 +14,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::access::Accounts;
+use crate::secret::Secret;
 
 /// Identity of a table or view; survives RENAME, never used twice.
 ///
@@ -238,6 +239,27 @@ pub struct Table {
     pub created_ms: i64,
     /// Definition.
     pub def: TableDef,
+    /// Storage volume of a native table; `None`: where the catalog is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
+}
+
+/// A place for tables, other than where the catalog is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Identity, drawn like a table's.
+    pub id: TableId,
+    /// TYPE, upper case.
+    pub kind: String,
+    /// URL of the prefix that tables are below.
+    pub location: String,
+    /// How the store is reached.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, Secret>,
+    /// COMMENT, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl Table {
@@ -337,6 +359,12 @@ pub struct CatalogState {
     /// its address.
     #[serde(default, with = "super::access::shared", skip_serializing_if = "super::access::shared::is_new")]
     pub accounts: Arc<Accounts>,
+    /// Storage volumes by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub volumes: BTreeMap<String, Volume>,
+    /// The volume of new tables that name none; `None`: where the catalog is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_volume: Option<String>,
 }
 
 impl CatalogState {

@@ -1,0 +1,50 @@
+//! Keys and passwords.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A key or password. It never prints: what formats it gets [`Secret::MASK`]. It is stored in the catalog, as it must be
+/// used again.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// What is shown in its place.
+    pub const MASK: &str = "******";
+
+    /// Keeps a text secret.
+    pub fn new(text: impl Into<String>) -> Self {
+        Secret(text.into())
+    }
+
+    /// The text, to be given to whom it is for.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_never_prints() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "****** ****** Some(******)");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+}
