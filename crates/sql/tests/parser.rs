@@ -659,3 +659,36 @@ fn passwords_are_not_shown() {
         assert!(!format!("{:?}", one(sql)).contains("pw"));
     }
 }
+
+#[test]
+fn storage_volumes_and_the_cache() {
+    let created = one(
+        "CREATE STORAGE VOLUME IF NOT EXISTS v TYPE = S3 LOCATIONS = ('s3://b/x') COMMENT 'c' PROPERTIES ('a' = 'b')",
+    );
+    let expected = Statement::CreateVolume {
+        name: "v".into(),
+        if_not_exists: true,
+        kind: "S3".into(),
+        locations: vec!["s3://b/x".into()],
+        comment: Some("c".into()),
+        properties: pairs(&[("a", "b")]),
+    };
+    assert_eq!(created, expected);
+    let altered = one("ALTER STORAGE VOLUME v COMMENT = 'd' SET ('a' = 'c')");
+    let expected =
+        Statement::AlterVolume { name: "v".into(), comment: Some("d".into()), properties: pairs(&[("a", "c")]) };
+    assert_eq!(altered, expected);
+    assert_eq!(one("DROP STORAGE VOLUME IF EXISTS v"), Statement::DropVolume { name: "v".into(), if_exists: true });
+    assert_eq!(one("SET `v` AS DEFAULT STORAGE VOLUME"), Statement::DefaultVolume("v".into()));
+    assert!(matches!(one("SET v = 1"), Statement::Set(_)));
+    let shown = |sql| match one(sql) {
+        Statement::Show(show) => show.kind,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(shown("SHOW STORAGE VOLUMES LIKE 'x'"), ShowKind::Volumes);
+    assert_eq!(shown("DESC STORAGE VOLUME v"), ShowKind::Volume("v".into()));
+    assert!(matches!(one("CACHE SELECT a, b FROM t WHERE a > 1"), Statement::CacheSelect(_)));
+    for bad in ["CACHE t", "ALTER STORAGE VOLUME v", "CREATE STORAGE VOLUME v", "CREATE STORAGE VOLUME v TYPE = S3"] {
+        error(bad);
+    }
+}

@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Token;
 
 use super::columns::{column_def, column_defs, index_of_alter};
 use super::cursor::{Cursor, is_word};
-use super::partitions;
+use super::{partitions, volume};
 use crate::error::SqlError;
 use crate::statement::{ColumnPosition, Name, Statement, TableChange};
 
@@ -17,6 +17,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.accept_word("USER") {
         return super::access::alter_user(c);
+    }
+    if c.accept(&["STORAGE", "VOLUME"]) {
+        return volume::alter(c);
     }
     for (words, what) in [
         (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),

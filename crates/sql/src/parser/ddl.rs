@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, columns, partitions, table};
+use super::{access, columns, partitions, table, volume};
 use crate::error::SqlError;
 use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
 
@@ -44,6 +44,9 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("ROLE") {
         return access::create_role(c);
     }
+    if c.accept(&["STORAGE", "VOLUME"]) {
+        return volume::create(c);
+    }
     if c.peek_words(&["MATERIALIZED", "VIEW"]) {
         return Err(
             c.unsupported("materialized views are not supported yet; CREATE VIEW, or CREATE TABLE ... AS SELECT")
@@ -54,7 +57,6 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         (&["EXTERNAL", "CATALOG"], "CREATE CATALOG"),
         (&["UNIQUE"], "CREATE UNIQUE INDEX on a table that is there"),
         (&["FULLTEXT"], "CREATE FULLTEXT INDEX"),
-        (&["STORAGE", "VOLUME"], "CREATE STORAGE VOLUME"),
         (&["ROUTINE", "LOAD"], "CREATE ROUTINE LOAD"),
         (&["FUNCTION"], "CREATE FUNCTION"),
         (&["TRIGGER"], "CREATE TRIGGER"),
@@ -159,6 +161,9 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.accept_word("ROLE") {
         return access::drop_role(c);
+    }
+    if c.accept(&["STORAGE", "VOLUME"]) {
+        return volume::drop(c);
     }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);

@@ -21,6 +21,7 @@ mod show;
 mod table;
 mod types;
 mod unescape;
+mod volume;
 mod words;
 mod write;
 

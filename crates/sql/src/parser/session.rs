@@ -23,6 +23,9 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.advance();
         return access::set_property(c);
     }
+    if let Some(default) = super::volume::set_default(c) {
+        return Ok(default);
+    }
     let mut out = Vec::new();
     let mut scope = Scope::Session;
     loop {

@@ -193,6 +193,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         (&["PRIVILEGES"], ShowKind::Privileges),
         (&["ROLES"], ShowKind::Roles),
         (&["CATALOGS"], ShowKind::Catalogs),
+        (&["STORAGE", "VOLUMES"], ShowKind::Volumes),
         (&["BACKENDS"], ShowKind::Backends),
         (&["FRONTENDS"], ShowKind::Frontends),
         (&["WARNINGS"], ShowKind::Warnings { count: false }),
@@ -413,6 +414,9 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
 pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let explain_word = c.peek_words(&["EXPLAIN"]);
     c.advance();
+    if !explain_word && let Some(volume) = super::volume::describe(c)? {
+        return Ok(volume);
+    }
     let (mut analyze, mut verbose, mut extended) = (false, false, false);
     let mut format = None;
     loop {

@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, admin, alter, ddl, dml, session, show, write};
+use super::{access, admin, alter, ddl, dml, session, show, volume, write};
 use crate::error::SqlError;
 use crate::statement::Statement;
 
@@ -58,6 +58,7 @@ const FIRST_WORDS: &[&str] = &[
     "CLEAN",
     "GRANT",
     "REVOKE",
+    "CACHE",
 ];
 
 /// Words of statements that are known and not supported: they get their own error, not "expected a statement".
@@ -107,6 +108,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "RECOVER" => admin::recover(c),
         "CANCEL" => admin::cancel(c),
         "CLEAN" => admin::clean(c),
+        "CACHE" => volume::cache(c),
         "USE" => session::use_database(c),
         "SWITCH" => session::switch(c),
         "SET" => session::set(c),

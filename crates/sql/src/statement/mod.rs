@@ -196,6 +196,41 @@ pub enum Statement {
         /// FORCE, PURGE or CASCADE was written.
         force: bool,
     },
+    /// `CREATE STORAGE VOLUME`.
+    CreateVolume {
+        /// Its name.
+        name: String,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// TYPE, upper case.
+        kind: String,
+        /// LOCATIONS, at least one.
+        locations: Vec<String>,
+        /// COMMENT.
+        comment: Option<String>,
+        /// PROPERTIES; some are secrets.
+        properties: Properties,
+    },
+    /// `ALTER STORAGE VOLUME`.
+    AlterVolume {
+        /// Its name.
+        name: String,
+        /// COMMENT.
+        comment: Option<String>,
+        /// Properties to set; some are secrets.
+        properties: Properties,
+    },
+    /// `DROP STORAGE VOLUME`.
+    DropVolume {
+        /// Its name.
+        name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
+    },
+    /// `SET name AS DEFAULT STORAGE VOLUME`.
+    DefaultVolume(String),
+    /// `CACHE SELECT ...`: reads what the query reads into the data cache.
+    CacheSelect(QueryText),
     /// TRUNCATE TABLE.
     Truncate {
         /// The table.

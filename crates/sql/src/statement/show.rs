@@ -207,6 +207,10 @@ pub enum ShowKind {
     OpenTables,
     /// CATALOGS.
     Catalogs,
+    /// STORAGE VOLUMES.
+    Volumes,
+    /// `DESC STORAGE VOLUME name`.
+    Volume(String),
     /// BACKENDS.
     Backends,
     /// FRONTENDS.

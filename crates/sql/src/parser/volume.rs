@@ -1,0 +1,82 @@
+//! Storage volumes and the data cache, in StarRocks' words.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use crate::error::SqlError;
+use crate::statement::{Show, ShowKind, Statement};
+
+/// `[IF NOT EXISTS] name TYPE = S3 LOCATIONS = ('s3://...') [COMMENT '...'] [PROPERTIES (...)]`, behind CREATE STORAGE
+/// VOLUME.
+pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_not_exists = c.if_not_exists();
+    let name = c.ident()?;
+    c.expect(&["TYPE"])?;
+    c.expect_token(&Token::Eq)?;
+    let kind = c.ident()?.to_ascii_uppercase();
+    c.expect(&["LOCATIONS"])?;
+    c.expect_token(&Token::Eq)?;
+    c.expect_token(&Token::LParen)?;
+    let mut locations = vec![c.string()?];
+    while c.accept_token(&Token::Comma) {
+        locations.push(c.string()?);
+    }
+    c.expect_token(&Token::RParen)?;
+    let comment = c.comment()?;
+    let properties = if c.accept_word("PROPERTIES") { c.properties(false)? } else { Vec::new() };
+    Ok(Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties })
+}
+
+/// `name [COMMENT '...'] [SET (...)]`, behind ALTER STORAGE VOLUME.
+pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let name = c.ident()?;
+    let (mut comment, mut properties) = (None, Vec::new());
+    loop {
+        c.accept_token(&Token::Comma);
+        if c.peek_words(&["COMMENT"]) {
+            comment = c.comment()?;
+        } else if c.accept_word("SET") {
+            properties.extend(c.properties(false)?);
+        } else if comment.is_none() && properties.is_empty() {
+            return Err(c.expected("COMMENT or SET ('property' = 'value')"));
+        } else {
+            return Ok(Statement::AlterVolume { name, comment, properties });
+        }
+    }
+}
+
+/// `[IF EXISTS] name`, behind DROP STORAGE VOLUME.
+pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_exists = c.if_exists();
+    Ok(Statement::DropVolume { name: c.ident()?, if_exists })
+}
+
+/// `SET name AS DEFAULT STORAGE VOLUME`, if that is what follows SET.
+pub(super) fn set_default(c: &mut Cursor<'_>) -> Option<Statement> {
+    let start = c.index();
+    if let Ok(name) = c.ident()
+        && c.accept(&["AS", "DEFAULT", "STORAGE", "VOLUME"])
+    {
+        return Some(Statement::DefaultVolume(name));
+    }
+    c.seek(start);
+    None
+}
+
+/// `STORAGE VOLUME name`, behind DESC, if that is what follows it.
+pub(super) fn describe(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
+    if !c.accept(&["STORAGE", "VOLUME"]) {
+        return Ok(None);
+    }
+    let kind = ShowKind::Volume(c.ident()?);
+    Ok(Some(Statement::Show(Show { kind, filter: None, order_by: Vec::new(), limit: None })))
+}
+
+/// `CACHE SELECT columns FROM table [WHERE ...]`.
+pub(super) fn cache(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["CACHE"])?;
+    if !c.peek_words(&["SELECT"]) {
+        return Err(c.expected("SELECT"));
+    }
+    Ok(Statement::CacheSelect(c.query()?))
+}
