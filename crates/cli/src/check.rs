@@ -1,23 +1,27 @@
 //! `dipper check`: verifies a data directory.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use dipper_engine::DataLocation;
+
+use crate::remote::RemoteArguments;
 
 /// Arguments of `dipper check`.
 #[derive(Debug, Args)]
-pub struct CheckArguments {
-    /// The data directory, also one that a server uses; nothing in it is changed.
+pub(crate) struct CheckArguments {
+    /// Where the database is, also one that a server uses: a directory or s3://bucket/prefix; nothing in it is changed.
     #[arg(env = "DIPPER_DATA")]
-    data: PathBuf,
+    data: DataLocation,
+    #[command(flatten)]
+    remote: RemoteArguments,
     /// Do not name tables as they are read.
     #[arg(short, long)]
     quiet: bool,
 }
 
 /// Exit code 1 if anything is wrong.
-pub fn main(arguments: &CheckArguments) -> ExitCode {
+pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(e) => {
@@ -30,7 +34,7 @@ pub fn main(arguments: &CheckArguments) -> ExitCode {
             eprintln!("checking {table}");
         }
     };
-    match runtime.block_on(dipper_engine::check(&arguments.data, progress)) {
+    match runtime.block_on(dipper_engine::check(&arguments.data, &arguments.remote.options(), progress)) {
         Err(e) => {
             eprintln!("dipper: {e}");
             ExitCode::FAILURE

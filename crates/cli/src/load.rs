@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::remote::RemoteArguments;
 use clap::{Args, ValueEnum};
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
 use dipper_engine::load::body::{BodySender, body};
 use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
 use dipper_engine::load::{LoadJob, LoadSpec};
-use dipper_engine::{ClientInfo, Engine, EngineOptions, FileAccess};
+use dipper_engine::{ClientInfo, DataLocation, Engine, EngineOptions, FileAccess};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -53,9 +54,11 @@ pub(crate) struct LoadArguments {
         conflicts_with = "data"
     )]
     server: String,
-    /// Load into this data directory without a server (one may use it meanwhile)
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    /// Load into this directory or s3://bucket/prefix without a server (one may use it meanwhile)
+    #[arg(long, value_name = "DIR|URL")]
+    data: Option<DataLocation>,
+    #[command(flatten)]
+    remote: RemoteArguments,
     /// User of the server
     #[arg(long, env = "DIPPER_USER", default_value = "root", value_name = "NAME")]
     user: String,
@@ -220,7 +223,7 @@ async fn load(arguments: &LoadArguments) -> Result<String, String> {
     let (length, chunks) = read(&arguments.file)?;
     let bar = bar(arguments, length);
     let result = match &arguments.data {
-        Some(data) => in_process(data, database, table, &headers, chunks, &bar).await,
+        Some(data) => in_process(data, &arguments.remote, database, table, &headers, chunks, &bar).await,
         None => over_http(arguments, database, table, &headers, length, chunks, &bar).await,
     };
     bar.finish_and_clear();
@@ -276,17 +279,21 @@ fn read(path: &Path) -> Result<(Option<u64>, Chunks), String> {
 }
 
 async fn in_process(
-    data: &Path,
+    data: &DataLocation,
+    remote: &RemoteArguments,
     database: &str,
     table: &str,
     headers: &[(String, String)],
     chunks: Chunks,
     bar: &ProgressBar,
 ) -> Result<String, String> {
-    let engine =
-        Engine::open(EngineOptions { data: Some(data.to_path_buf()), access: FileAccess::Any, ..Default::default() })
-            .await
-            .map_err(|e| e.to_string())?;
+    let options = EngineOptions {
+        data: Some(data.clone()),
+        remote: remote.options(),
+        access: FileAccess::Any,
+        ..Default::default()
+    };
+    let engine = Engine::open(options).await.map_err(|e| e.to_string())?;
     let given = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let request = StreamLoadRequest::from_headers(given).map_err(|e| e.to_string())?;
     let spec = LoadSpec {

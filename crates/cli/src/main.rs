@@ -5,6 +5,7 @@ mod config;
 mod format;
 mod load;
 mod prompt;
+mod remote;
 mod run;
 mod server;
 mod sql;

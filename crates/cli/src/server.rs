@@ -6,9 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use dipper_engine::{Engine, EngineOptions, FileAccess};
+use dipper_engine::{DataLocation, Engine, EngineOptions, FileAccess};
 use dipper_server::http::HttpSettings;
 use dipper_server::{Server, ServerOptions};
+
+use crate::remote::RemoteArguments;
 
 /// Niceness of the query threads: a running scan gives way to whoever talks to clients.
 const QUERY_NICE: i32 = 5;
@@ -22,9 +24,11 @@ pub(crate) struct ServerArguments {
     /// TOML file with the names of these flags, or Doris's; flags and DIPPER_* variables go first
     #[arg(long, env = "DIPPER_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of the catalog; made when it is not there
-    #[arg(long, env = "DIPPER_DATA", default_value = "dipper-data", value_name = "DIR")]
-    data: PathBuf,
+    /// Where the database is: a directory, made when it is not there, or s3://bucket/prefix
+    #[arg(long, env = "DIPPER_DATA", default_value = "dipper-data", value_name = "DIR|URL")]
+    data: DataLocation,
+    #[command(flatten)]
+    remote: RemoteArguments,
     /// Port of the MySQL protocol; 0 lets the system choose
     #[arg(long, env = "DIPPER_MYSQL_PORT", default_value_t = 9030, value_name = "PORT")]
     mysql_port: u16,
@@ -126,6 +130,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     let access = FileAccess::below(&arguments.allow_dir).map_err(|e| e.to_string())?;
     let engine = Engine::open(EngineOptions {
         data: Some(arguments.data.clone()),
+        remote: arguments.remote.options(),
         access,
         memory_bytes: arguments.memory,
         threads: arguments.threads,
@@ -151,7 +156,7 @@ async fn serve(arguments: ServerArguments) -> Result<(), String> {
     let network_threads = arguments.network_threads.unwrap_or(cores);
     let server = Server::bind(engine, options).await.map_err(|e| e.to_string())?;
     let address = server.mysql_address();
-    tracing::info!(data = %arguments.data.display(), "ready for MySQL clients on {address}");
+    tracing::info!(data = %arguments.data, "ready for MySQL clients on {address}");
     if let Some(http) = server.http_address() {
         println!("dipper serves HTTP on {http}");
     }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use dipper_engine::{ClientInfo, Engine, EngineOptions, FileAccess};
+use dipper_engine::{ClientInfo, DataLocation, Engine, EngineOptions, FileAccess};
 
 use crate::format::Format;
 use crate::prompt;
+use crate::remote::RemoteArguments;
 use crate::run::{Runner, Style};
 
 /// Arguments of `dipper sql`.
@@ -19,9 +20,12 @@ pub(crate) struct SqlArguments {
     /// Run the statements of a file; `-` is stdin
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "query")]
     file: Option<PathBuf>,
-    /// Directory of the catalog, also one that a server uses; without it nothing outlives this process
-    #[arg(long, env = "DIPPER_DATA", value_name = "DIR")]
-    data: Option<PathBuf>,
+    /// Where the database is, also one that a server uses: a directory or s3://bucket/prefix; without it nothing outlives
+    /// this process
+    #[arg(long, env = "DIPPER_DATA", value_name = "DIR|URL")]
+    data: Option<DataLocation>,
+    #[command(flatten)]
+    remote: RemoteArguments,
     /// Database to start in
     #[arg(short = 'D', long, value_name = "NAME")]
     database: Option<String>,
@@ -53,6 +57,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
     };
     let options = EngineOptions {
         data: arguments.data.clone(),
+        remote: arguments.remote.options(),
         access: FileAccess::Any,
         memory_bytes: arguments.memory,
         threads: arguments.threads,

@@ -1,6 +1,6 @@
 //! What all sessions of a process share.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,17 +10,20 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
+use dipper_cache::{CacheOptions, DataCache};
 use dipper_store::catalog::Catalog;
-use dipper_store::local::LocalStore;
+use dipper_store::probed::ProbedStore;
+use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
-use object_store::ObjectStore;
 
 use crate::access::Access;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
 use crate::load::records::LoadRecords;
-use crate::native::NativeTables;
+use crate::location::{self, DataLocation, Opened, RemoteOptions};
+use crate::native::{NativeTables, Volumes};
 use crate::point::PointEngine;
 use crate::process::Processes;
 use crate::query::CATALOG;
@@ -30,8 +33,10 @@ use crate::variables::Globals;
 /// How an [`Engine`] is set up.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// The data directory; created when it is not there. `None`: nothing outlives the process.
-    pub data: Option<PathBuf>,
+    /// Where the database is. `None`: nothing outlives the process.
+    pub data: Option<DataLocation>,
+    /// How remote data is reached and cached.
+    pub remote: RemoteOptions,
     /// Which local files statements may read and write.
     pub access: FileAccess,
     /// Bytes that statements may use together; `None`: 80% of what the machine (or its cgroup) has.
@@ -52,6 +57,7 @@ impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
             data: None,
+            remote: RemoteOptions::default(),
             access: FileAccess::Any,
             memory_bytes: None,
             threads: None,
@@ -82,6 +88,9 @@ pub struct Engine {
     pub(crate) catalog: Catalog,
     pub(crate) native: NativeTables,
     pub(crate) points: PointEngine,
+    pub(crate) stores: Arc<Stores>,
+    /// Of a database in a bucket.
+    pub(crate) proof: Option<Arc<ProbedStore>>,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) loads: Loads,
@@ -90,9 +99,9 @@ pub struct Engine {
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
     next_connection: AtomicU32,
-    cpu: Option<tokio::runtime::Runtime>,
+    cpu: Pool,
     /// Writes of loads and compactions, and what else waits for the store.
-    io: Option<tokio::runtime::Runtime>,
+    io: Pool,
 }
 
 impl std::fmt::Debug for Engine {
@@ -111,42 +120,30 @@ impl Engine {
     }
 
     async fn opened(options: EngineOptions) -> Result<Arc<Engine>> {
-        let store: Arc<dyn ObjectStore> = match &options.data {
-            None => Arc::new(object_store::memory::InMemory::new()),
-            Some(dir) => Arc::new(LocalStore::open(dir).map_err(|e| {
-                EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", dir.display()))
-            })?),
-        };
-        let loads = Loads::new(Arc::clone(&store));
-        let catalog = Catalog::open(Arc::clone(&store)).await?;
+        crate::io::follow_spawned_tasks();
+        let io = Pool::io()?;
+        let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
+        let stores = Arc::new(Stores::new(io.handle().clone(), cache, options.remote.properties.clone()));
+        let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
+        let catalog = Catalog::open(Arc::clone(&root)).await?;
+        let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
+        let loads = Loads::new(volumes.store());
         let threads = options
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
             .max(1);
-        let nice = options.nice;
-        let cpu = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("query")
-            .thread_stack_size(STACK_BYTES)
-            .on_thread_start(move || lower_priority(nice))
-            .enable_all()
-            .build()
-            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the query threads: {e}")))?;
-        let io = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(IO_THREADS)
-            .thread_name("store")
-            .enable_all()
-            .build()
-            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the store's threads: {e}")))?;
+        let cpu = Pool::cpu(threads, options.nice)?;
         let runtime = runtime_env(&options)?;
         let template = template(runtime)?;
-        let native = NativeTables::new(store, memory_bytes(&options) / CACHE_SHARE);
+        let native = NativeTables::new(volumes, memory_bytes(&options) / CACHE_SHARE);
         let row_cache = row_cache_bytes(&options);
         let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
         points.lookups.cache().set_on(options.row_cache);
         Ok(Arc::new(Engine {
             native,
             points,
+            stores,
+            proof,
             options,
             catalog,
             globals: Arc::new(Globals::default()),
@@ -156,8 +153,8 @@ impl Engine {
             template,
             threads,
             next_connection: AtomicU32::new(1),
-            cpu: Some(cpu),
-            io: Some(io),
+            cpu,
+            io,
         }))
     }
 
@@ -213,14 +210,19 @@ impl Engine {
         Ok(())
     }
 
+    /// The data cache.
+    pub fn data_cache(&self) -> &Arc<DataCache> {
+        self.stores.cache()
+    }
+
     /// The query threads.
     pub(crate) fn cpu(&self) -> &tokio::runtime::Handle {
-        self.cpu.as_ref().expect("only taken in drop").handle()
+        self.cpu.handle()
     }
 
     /// The threads that wait for the store.
     pub(crate) fn io(&self) -> &tokio::runtime::Handle {
-        self.io.as_ref().expect("only taken in drop").handle()
+        self.io.handle()
     }
 }
 
@@ -229,21 +231,65 @@ impl Engine {
 ///
 /// # Errors
 /// The directory or its catalog cannot be read; what is wrong with tables is in the report.
-pub async fn check(data: &Path, progress: impl FnMut(&str)) -> Result<dipper_store::check::Report> {
-    if !data.is_dir() {
-        return Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", data.display())));
+pub async fn check(
+    data: &DataLocation,
+    remote: &RemoteOptions,
+    progress: impl FnMut(&str),
+) -> Result<dipper_store::check::Report> {
+    if let DataLocation::Local(dir) = data
+        && !dir.is_dir()
+    {
+        return Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", dir.display())));
     }
-    let store = LocalStore::open(data).map_err(|e| {
-        EngineError::new(ErrorKind::Storage, format!("cannot open the data directory '{}': {e}", data.display()))
-    })?;
-    let store: Arc<dyn ObjectStore> = Arc::new(store);
-    Ok(dipper_store::check::check(&store, progress).await?)
+    // Each byte is read once: nothing to cache.
+    let cache = DataCache::open(&CacheOptions { memory_bytes: 0, ..CacheOptions::default() });
+    let stores = Arc::new(Stores::new(tokio::runtime::Handle::current(), cache, remote.properties.clone()));
+    let root = location::open(Some(data), &stores)?.store;
+    let catalog = Catalog::open(Arc::clone(&root)).await?;
+    let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), stores, catalog.clone());
+    for (_, table) in catalog.snapshot().tables().filter(|(_, t)| t.is_native()) {
+        volumes.locate(table.id)?;
+    }
+    Ok(dipper_store::check::check(&volumes.store(), progress).await?)
 }
 
-impl Drop for Engine {
+/// Threads that end behind whoever lets go of them: a runtime must not block in an asynchronous context, where the last
+/// session may end, or an engine not open.
+struct Pool(Option<tokio::runtime::Runtime>);
+
+impl Pool {
+    /// The query threads.
+    fn cpu(threads: usize, nice: i32) -> Result<Self> {
+        let built = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("query")
+            .thread_stack_size(STACK_BYTES)
+            .on_thread_start(move || lower_priority(nice))
+            .enable_all()
+            .build();
+        Self::of(built, "query")
+    }
+
+    /// The threads that wait for the store.
+    fn io() -> Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        Self::of(builder.worker_threads(IO_THREADS).thread_name("store").enable_all().build(), "store's")
+    }
+
+    fn of(built: std::io::Result<tokio::runtime::Runtime>, whose: &str) -> Result<Self> {
+        built
+            .map(|runtime| Pool(Some(runtime)))
+            .map_err(|e| EngineError::new(ErrorKind::Resources, format!("cannot start the {whose} threads: {e}")))
+    }
+
+    fn handle(&self) -> &tokio::runtime::Handle {
+        self.0.as_ref().expect("only taken in drop").handle()
+    }
+}
+
+impl Drop for Pool {
     fn drop(&mut self) {
-        // A runtime must not block in an asynchronous context, where the last session may end.
-        for runtime in [self.cpu.take(), self.io.take()].into_iter().flatten() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

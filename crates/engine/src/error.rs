@@ -72,6 +72,8 @@ pub enum ErrorKind {
     Conflict,
     /// The catalog cannot be read or written.
     Storage,
+    /// An object of a table is gone: the statement's view of the table is too old.
+    Vanished,
     /// Whether a change was committed could not be learned.
     Unknown,
     /// A bug.
@@ -106,7 +108,7 @@ impl ErrorKind {
             ErrorKind::NoThread => (1094, "HY000"),
             ErrorKind::NoStatement => (1243, "HY000"),
             ErrorKind::Conflict => (1213, "40001"),
-            ErrorKind::Storage => (1030, "HY000"),
+            ErrorKind::Storage | ErrorKind::Vanished => (1030, "HY000"),
             ErrorKind::Unknown => (1180, "HY000"),
             ErrorKind::Internal => (1815, "HY000"),
         }
@@ -245,6 +247,7 @@ impl From<SegmentError> for EngineError {
     fn from(e: SegmentError) -> Self {
         let kind = match &e {
             SegmentError::Property { .. } => ErrorKind::Invalid,
+            SegmentError::Store { source: object_store::Error::NotFound { .. }, .. } => ErrorKind::Vanished,
             _ => ErrorKind::Storage,
         };
         EngineError::new(kind, e.to_string())

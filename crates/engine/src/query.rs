@@ -10,6 +10,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
+use dipper_cache::IoContext;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::functions::SessionInfo;
@@ -55,6 +56,8 @@ pub(crate) struct QueryContext {
     pub(crate) changed: Option<ChangedTable>,
     /// Hidden columns of native tables are shown.
     pub(crate) hidden_columns: bool,
+    /// What the statement reads from remote stores.
+    pub(crate) io: Arc<IoContext>,
 }
 
 /// The table whose rows a statement changes: its provider gives their addresses, too.
@@ -87,6 +90,7 @@ impl QueryContext {
             snapshots: Arc::default(),
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
+            io: crate::io::context(&session.variables),
         }
     }
 
@@ -108,6 +112,7 @@ impl QueryContext {
             snapshots: Arc::clone(&self.snapshots),
             changed: None,
             hidden_columns: false,
+            io: Arc::clone(&self.io),
         })
     }
 }
@@ -146,19 +151,54 @@ impl Planned {
 }
 
 /// Starts a query on the query threads. Gives its rows, and what the user should be told.
+///
+/// Where the first thing that comes is that an object is gone (the statement's view of a table was older than the time that
+/// readers have), the query is planned once more, on what is there now.
 pub(crate) async fn run(
     context: Arc<QueryContext>,
     query: QueryText,
     params: Vec<VarValue>,
 ) -> Result<(Rows, Vec<String>)> {
+    let again = (Arc::clone(&context), query.clone(), params.clone());
+    let (rows, warnings) = match run_once(context, query, params).await {
+        Err(e) if e.kind == ErrorKind::Vanished => return rerun(again).await,
+        other => other?,
+    };
+    let columns = rows.columns.clone();
+    let state = (rows.batches, Some((again, columns)));
+    let batches = futures::stream::unfold(state, |(mut batches, mut again)| async move {
+        match (batches.next().await?, again.take()) {
+            (Err(e), Some((again, columns))) if e.kind == ErrorKind::Vanished => match rerun(again).await {
+                Err(e) => Some((Err(e), (batches, None))),
+                Ok((rows, _)) if rows.columns != columns => Some((Err(e), (batches, None))),
+                Ok((mut rows, _)) => Some((rows.batches.next().await?, (rows.batches, None))),
+            },
+            (next, _) => Some((next, (batches, None))),
+        }
+    });
+    Ok((Rows { columns: rows.columns, batches: batches.boxed() }, warnings))
+}
+
+async fn rerun((context, query, params): (Arc<QueryContext>, QueryText, Vec<VarValue>)) -> Result<(Rows, Vec<String>)> {
+    let catalog = context.engine.catalog.refresh().await?;
+    let context = context.as_ref().clone();
+    let context = QueryContext { catalog, snapshots: Arc::default(), ..context };
+    run_once(Arc::new(context), query, params).await
+}
+
+async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
     let cpu = context.engine.cpu().clone();
-    on_cpu(&cpu, async move {
-        let planned = plan(&context, &query, Some(&params)).await?;
-        let columns = planned.columns();
-        let physical = planned.physical().await?;
-        let batches = start(&context, &planned.state, physical)?;
-        Ok((Rows { columns, batches }, planned.warnings))
-    })
+    let io = Arc::clone(&context.io);
+    on_cpu(
+        &cpu,
+        io.scope(async move {
+            let planned = plan(&context, &query, Some(&params)).await?;
+            let columns = planned.columns();
+            let physical = planned.physical().await?;
+            let batches = start(&context, &planned.state, physical)?;
+            Ok((Rows { columns, batches }, planned.warnings))
+        }),
+    )
     .await
 }
 
@@ -198,10 +238,10 @@ pub(crate) fn start(
     state: &SessionState,
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
-    let mut stream = execute_stream(physical, state.task_ctx())?;
+    let mut stream = context.io.enter(|| execute_stream(physical, state.task_ctx()))?;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
     let cpu = context.engine.cpu().clone();
-    let forward = cpu.spawn(async move {
+    let forward = cpu.spawn(context.io.scope(async move {
         loop {
             // Ends when the client is gone, also in the middle of a long wait for the first batch.
             let next = tokio::select! {
@@ -215,7 +255,7 @@ pub(crate) fn start(
                 return;
             }
         }
-    });
+    }));
     // The channel ends when the task does; a panic in it would look like the end of the rows.
     let state = (receiver, Some(forward));
     Ok(futures::stream::unfold(state, |(mut receiver, mut forward)| async move {
@@ -282,7 +322,8 @@ pub(crate) const CATALOG: &str = "internal";
 pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> SessionState {
     let engine = &context.engine;
     let partitions = context.variables.parallelism().unwrap_or(engine.threads);
-    let mut config = engine.template.config().clone().with_target_partitions(partitions);
+    let config = engine.template.config().clone().with_target_partitions(partitions);
+    let mut config = config.with_extension(Arc::clone(&context.io));
     let options = config.options_mut();
     options.catalog.default_schema = context.database.clone().unwrap_or_default();
     options.execution.parquet.schema_force_view_types = context.variables.string_view();

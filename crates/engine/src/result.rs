@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use crate::error::Result;
 
 /// A column of a result.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// Header: the text of the select item as written, or its alias.
     pub name: String,

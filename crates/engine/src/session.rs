@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Parsed, Statement};
+use dipper_sql::statement::{Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
@@ -241,7 +241,7 @@ impl Session {
         }
         let text = source.get(parsed.text.clone()).unwrap_or(source);
         let process = Arc::clone(self.process());
-        process.begin(&parsed.statement.shown(text));
+        process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
         let limit = self.time_limit(parsed)?;
         let run = statements::run(self, source, parsed, params);
         let result = tokio::select! {
@@ -338,6 +338,14 @@ impl Session {
     /// The same on the catalog that this process knows.
     pub(crate) fn query_context_now(&self) -> Arc<QueryContext> {
         Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
+    }
+
+    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time.
+    pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
+        let context = QueryContext::new(self, self.engine.catalog.snapshot());
+        let io = Arc::clone(&context.io);
+        let catalog = io.scope(crate::native::refresh(&context, query)).await?;
+        Ok(Arc::new(QueryContext { catalog, ..context }))
     }
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {

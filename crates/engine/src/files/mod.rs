@@ -1,14 +1,24 @@
 //! Which files a path means, and whether they may be read.
 //!
 //! A path is a file, a directory (every file below it whose name does not start with `_` or `.`, as Hive and Spark
-//! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). Local only; `file://` in front is accepted.
+//! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). `file://` in front is accepted; other schemes are object stores
+//! (`remote.rs`, `stores.rs`).
 
 pub mod partitions;
+pub mod remote;
+mod source;
+pub mod stores;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use dipper_text::source::{FileSource, Source};
+
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::remote::RemoteFile;
+use crate::files::source::ObjectSource;
+use crate::files::stores::{StoreProperties, Stores, is_remote};
 
 /// Which local files statements may read and write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +93,8 @@ pub struct FileEntry {
     pub len: u64,
     /// Last change.
     pub modified: SystemTime,
+    /// The object, where it is not in the local file system; `path` is its URL then.
+    pub remote: Option<RemoteFile>,
 }
 
 impl FileEntry {
@@ -92,7 +104,23 @@ impl FileEntry {
     /// It is not there or may not be looked at.
     pub fn of(path: PathBuf) -> Result<Self> {
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
-        Ok(FileEntry { len: meta.len(), modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path })
+        Ok(FileEntry {
+            len: meta.len(),
+            modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            path,
+            remote: None,
+        })
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// It is gone, or may not be read.
+    pub fn source(&self) -> Result<Arc<dyn Source>> {
+        Ok(match &self.remote {
+            None => Arc::new(FileSource::open(&self.path).map_err(|e| cannot(&self.path, "read", &e))?),
+            Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name())),
+        })
     }
 
     /// The path for messages.
@@ -155,6 +183,26 @@ pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
         return Err(EngineError::new(ErrorKind::File, format!("no files match '{location}'")));
     }
     Ok(found)
+}
+
+/// As [`list`], also in object stores.
+///
+/// # Errors
+/// As of [`list`] and [`remote::list`].
+pub async fn list_any(
+    stores: &Stores,
+    location: &str,
+    properties: &StoreProperties,
+    access: &FileAccess,
+) -> Result<Vec<FileEntry>> {
+    if !is_remote(location) {
+        return list(location, access);
+    }
+    let found = remote::list(stores, location, properties).await?;
+    match found.is_empty() {
+        true => Err(EngineError::new(ErrorKind::File, format!("no files match '{location}'"))),
+        false => Ok(found),
+    }
 }
 
 fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -> Result<()> {

@@ -92,22 +92,25 @@ fn descend(
             ));
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let value = match name.split_once('=') {
-            Some((key, value)) if unescape(key).eq_ignore_ascii_case(column) => unescape(value),
-            _ => {
-                return Err(EngineError::new(
-                    ErrorKind::File,
-                    format!("'{}' is not a partition directory {column}=...", path.display()),
-                ));
-            }
+        let Some(value) = value(column, &name) else {
+            return Err(EngineError::new(
+                ErrorKind::File,
+                format!("'{}' is not a partition directory {column}=...", path.display()),
+            ));
         };
-        values.push((value != NULL_PARTITION).then_some(value));
+        values.push(value);
         if keep(values)? {
             descend(&path, columns, values, access, keep, found)?;
         }
         values.pop();
     }
     Ok(())
+}
+
+/// The value that a directory's name gives a partition column; `None` if it is not the column's.
+pub(crate) fn value(column: &str, name: &str) -> Option<Option<String>> {
+    let (_, value) = name.split_once('=').filter(|(key, _)| unescape(key).eq_ignore_ascii_case(column))?;
+    Some(Some(unescape(value)).filter(|v| v != NULL_PARTITION))
 }
 
 /// `dt=2024-01-31/country=CN` for these values.

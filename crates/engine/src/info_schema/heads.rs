@@ -379,6 +379,25 @@ pub(super) const TABLES: &[Virtual] = &[
         Fill::Now(server::processlist),
     ),
     info(
+        "be_datacache_metrics",
+        &[
+            i("BE_ID"),
+            t("STATUS"),
+            i("DISK_QUOTA_BYTES"),
+            i("DISK_USED_BYTES"),
+            i("MEM_QUOTA_BYTES"),
+            i("MEM_USED_BYTES"),
+            i("META_USED_BYTES"),
+            t("DIR_SPACES"),
+            i("EXTENTS"),
+            i("EVICTIONS"),
+            i("READ_ERRORS"),
+            i("WRITE_ERRORS"),
+        ],
+        Fill::Now(server::data_cache),
+    ),
+    info("data_io", &[t("NAME"), u("VALUE")], Fill::Now(server::data_io)),
+    info(
         "loads",
         &[
             u("ID"),

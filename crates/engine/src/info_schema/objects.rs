@@ -198,7 +198,7 @@ pub(super) async fn partitions(context: &Arc<QueryContext>, wanted: &Wanted, she
             push(Cell::Null, Cell::Null, Cell::Null, Cell::Null, Cell::Null);
             continue;
         }
-        let found = match define::partitions(context, external) {
+        let found = match define::local_partitions(context, external) {
             Ok(found) => found,
             Err(e) => {
                 tracing::debug!(%database, table = %table.name, error = %e, "left out of information_schema.partitions");

@@ -133,6 +133,38 @@ pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet)
     Ok(())
 }
 
+/// The data cache, in the columns of StarRocks and a few of its own.
+pub(super) fn data_cache(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let stats = context.engine.data_cache().stats();
+    let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
+    sheet.push([
+        Cell::Int(1),
+        if stats.has_disk { "Normal" } else { "MemoryOnly" }.into(),
+        int(stats.disk_capacity),
+        int(stats.disk_bytes),
+        int(stats.memory_capacity),
+        int(stats.memory_bytes + stats.pending_bytes),
+        int(stats.extents * EXTENT_BYTES),
+        Cell::Null,
+        int(stats.extents),
+        int(stats.evictions),
+        int(stats.read_errors),
+        int(stats.write_errors),
+    ]);
+    Ok(())
+}
+
+/// Memory that the index of the data cache takes for each extent, about.
+const EXTENT_BYTES: u64 = 200;
+
+/// Requests to object stores, and what the data cache saved, since the start.
+pub(super) fn data_io(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in context.engine.data_cache().io().counts().named() {
+        sheet.push([name.into(), Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))]);
+    }
+    Ok(())
+}
+
 /// Milliseconds since 1970, UTC.
 pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
     time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)

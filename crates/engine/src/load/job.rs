@@ -208,7 +208,7 @@ impl LoadJob {
             }
             Err(e) => {
                 // After a failure of the store the commit may be there: vacuum knows.
-                if e.kind != ErrorKind::Storage {
+                if !matches!(e.kind, ErrorKind::Storage | ErrorKind::Vanished) {
                     cleanup.abort();
                 }
                 answer = answer.failed(e.message);

@@ -4,11 +4,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::{FixedOffset, NaiveDateTime, Utc};
+use dipper_store::catalog::{CatalogState, TableId};
 use dipper_store::compact::{Compactor, Options};
 use dipper_store::labels::Labels;
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::Partition;
 use dipper_store::table::{Table, TableChange, vacuum_data};
+use futures::StreamExt;
 use futures::future::BoxFuture;
 
 use crate::engine::Engine;
@@ -16,27 +18,27 @@ use crate::error::Result;
 
 /// How often dynamic partitions are looked after, and data is vacuumed.
 const EVERY: Duration = Duration::from_secs(600);
+/// Tables that are opened at the same time when a server starts.
+const OPENED_AT_ONCE: usize = 16;
 
 impl Engine {
     /// Begins to look after native tables; goes on until the engine is dropped.
     ///
     /// # Errors
-    /// The catalog or a table cannot be read.
+    /// The catalog cannot be read.
     pub fn start_background(self: &Arc<Self>) -> BoxFuture<'_, Result<()>> {
         Box::pin(self.begin_background())
     }
 
     async fn begin_background(self: &Arc<Self>) -> Result<()> {
         let catalog = self.catalog.refresh().await?;
-        for (_, table) in catalog.tables().filter(|(_, t)| t.is_native()) {
-            self.native.get(table.id).await?;
-        }
         let compactor = self.compactor();
         self.native.open_tables().into_iter().for_each(|table| compactor.add(table));
         compactor.resume();
         crate::point::keep_fresh(self);
         let engine = Arc::downgrade(self);
         self.io().spawn(async move {
+            prepare(&engine, &catalog).await;
             while look_after(&engine).await {
                 tokio::time::sleep(EVERY).await;
             }
@@ -56,9 +58,26 @@ impl Engine {
     }
 }
 
+/// Proves the bucket, and opens all tables: behind, since a bucket is far, and nobody should wait for all of it.
+async fn prepare(engine: &Weak<Engine>, catalog: &CatalogState) {
+    let proof = engine.upgrade().and_then(|engine| engine.proof.clone());
+    if let Some(proof) = proof
+        && let Err(error) = proof.prove().await
+    {
+        tracing::error!(%error, "this server only reads");
+    }
+    let tables: Vec<TableId> = catalog.tables().filter(|(_, t)| t.is_native()).map(|(_, t)| t.id).collect();
+    let open = tables.into_iter().map(|id| async move {
+        let engine = engine.upgrade()?;
+        engine.native.get(id).await.inspect_err(|e| tracing::warn!(table = %id, error = %e.message, "not opened")).ok()
+    });
+    futures::stream::iter(open).buffer_unordered(OPENED_AT_ONCE).for_each(|_| async {}).await;
+}
+
 /// One round; false when the engine is gone. What fails is tried again in the next one.
 async fn look_after(engine: &Weak<Engine>) -> bool {
     let Some(engine) = engine.upgrade() else { return false };
+    engine.native.volumes().connect_all();
     let tables = engine.native.open_tables();
     for table in &tables {
         if let Err(e) = dynamic_partitions(table).await {

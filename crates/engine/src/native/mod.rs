@@ -2,6 +2,7 @@
 //!
 //! - `registry.rs`: handles of tables that are open in this process, and how loads of any kind are published
 //! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
+//! - `volumes.rs`: where tables are, other than beside the catalog
 //! - `background.rs`: compaction, vacuum, dynamic partitions
 //! - `scan.rs`: the scan operator · `prune.rs`: which tablets and row groups it can leave out
 
@@ -12,16 +13,21 @@ mod prune;
 mod registry;
 mod scan;
 mod statistics;
+mod volumes;
 
 pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
+pub(crate) use volumes::{BUILTIN_VOLUME, Uncached, Volumes};
 
 use std::sync::Arc;
 
 use arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
-use dipper_store::catalog::{Table as CatalogTable, TableId};
+use dipper_sql::charter::session::TableRef;
+use dipper_sql::charter::table_refs;
+use dipper_sql::statement::QueryText;
+use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableId};
 use dipper_store::table::schema::{Model, TableColumn};
 use dipper_store::table::{SegmentRef, TableState};
 use dipper_store::types::SqlType;
@@ -57,7 +63,33 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
         return Ok(Arc::clone(state));
     }
     let state = context.engine.native.get(id).await?.refresh().await?;
+    let property = state.schema().properties.get("datacache.enable");
+    context.engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
     Ok(Arc::clone(context.snapshots.lock().entry(id).or_insert(state)))
+}
+
+/// Refreshes the catalog, and at the same time the tables that a query seems to name, as the catalog was before: each is a
+/// request of its own to the store, and none needs the others' answers. A name that means another table now is looked up
+/// again when its table is asked for.
+pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
+    let before = context.engine.catalog.snapshot();
+    let mut ids: Vec<TableId> = table_refs(query)
+        .iter()
+        .filter_map(|reference| match reference {
+            TableRef::Named { name, .. } => {
+                let database = name.database().or(context.database.as_deref())?;
+                Some(before.table(database, name.object()).filter(|t| t.is_native())?.id)
+            }
+            _ => None,
+        })
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    // What fails here fails again, with its message, for whoever needs it.
+    let tables = futures::future::join_all(ids.into_iter().map(|id| async move { snapshot(context, id).await.ok() }));
+    let catalog = context.engine.catalog.refresh();
+    let (catalog, _) = futures::join!(catalog, tables);
+    Ok(catalog?)
 }
 
 /// The segments of a snapshot, oldest first. A row's [`SEGMENT_COLUMN`] is the place of its segment in this list.

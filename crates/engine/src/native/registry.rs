@@ -13,6 +13,7 @@ use dipper_store::table::{Deletes, Rowset, Table, TableState};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
 
+use super::volumes::Volumes;
 use crate::error::Result;
 
 /// One part in so many of the cache keeps footers and indexes.
@@ -22,6 +23,7 @@ const OPEN_SHARE: usize = 4;
 #[derive(Debug)]
 pub struct NativeTables {
     store: Arc<dyn ObjectStore>,
+    volumes: Volumes,
     open: Mutex<HashMap<TableId, Table>>,
     readers: Arc<Readers>,
     compactor: OnceLock<Compactor>,
@@ -29,16 +31,22 @@ pub struct NativeTables {
 
 impl NativeTables {
     /// Keeps unpacked pages and open objects in `cache_bytes`.
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache_bytes: usize) -> Self {
+    pub(crate) fn new(volumes: Volumes, cache_bytes: usize) -> Self {
+        let store = volumes.store();
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);
         let readers = Arc::new(Readers::new(Arc::clone(&store), pages, open_bytes));
-        NativeTables { store, open: Mutex::default(), readers, compactor: OnceLock::new() }
+        NativeTables { store, volumes, open: Mutex::default(), readers, compactor: OnceLock::new() }
     }
 
     /// Where tables are.
     pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
+    }
+
+    /// Where tables can be.
+    pub(crate) fn volumes(&self) -> &Volumes {
+        &self.volumes
     }
 
     /// Open objects, shared by all queries.
@@ -54,6 +62,7 @@ impl NativeTables {
         if let Some(table) = self.open.lock().get(&id) {
             return Ok(table.clone());
         }
+        self.volumes.locate(id)?;
         let table = Table::open(Arc::clone(&self.store), id).await?;
         let table = self.open.lock().entry(id).or_insert(table).clone();
         self.watch(&table);

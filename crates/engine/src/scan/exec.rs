@@ -23,12 +23,12 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use dipper_text::dialect::Dialect;
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8, Scan, ScanOptions, ScanQueue, Strings, Worker};
-use dipper_text::source::{Compression, FileSource};
+use dipper_text::source::Compression;
 use futures::Stream;
 
 use super::filter::{ScanFilter, take_filters};
 use crate::error::EngineError;
-use crate::files::{FileEntry, cannot};
+use crate::files::FileEntry;
 
 /// Bytes a worker reads at a time: a block and what is built from it stay in the L2 cache, and the memory of a scan is
 /// a few of these per worker.
@@ -138,11 +138,10 @@ impl TextScanExec {
         let scan = Scan::try_new(options)?;
         let mut inputs = Vec::with_capacity(spec.files.len());
         for file in spec.files.iter() {
-            let path = &file.entry.path;
-            let source = FileSource::open(path).map_err(|e| cannot(path, "read", &e))?;
+            let source = file.entry.source()?;
             let name = file.entry.name();
             let compression = spec.compression.unwrap_or_else(|| Compression::from_path(&name));
-            inputs.push(FileInput { name, source: Arc::new(source), compression });
+            inputs.push(FileInput { name, source, compression });
         }
         Ok(ScanQueue::new(scan, inputs))
     }

@@ -15,6 +15,7 @@ use dipper_text::hive::hive_type;
 use super::{partitions, qualified};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
+use crate::files::stores::{is_remote, store_properties};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::{DEFAULT_DATABASE, Session};
@@ -125,7 +126,12 @@ async fn columns_of_query(session: &Session, query: &QueryText, table: &External
 
 /// Reads the definition back as a scan would, so that a table that cannot work is refused when it is made.
 fn check(session: &Session, table: &ExternalTable) -> Result<()> {
-    session.engine.options.access.check(&local_path(&table.location)?)?;
+    match is_remote(&table.location) {
+        true => {
+            session.engine.stores.open(&table.location, &store_properties(&table.properties))?;
+        }
+        false => session.engine.options.access.check(&local_path(&table.location)?)?,
+    }
     define::fields(&table.partition_columns)?;
     let mut seen = std::collections::HashSet::new();
     for column in table.columns.iter().chain(&table.partition_columns) {
@@ -194,13 +200,16 @@ fn definition(create: &CreateExternalTable, ddl: &str) -> Result<ExternalTable> 
         location: absolute(location)?,
         properties: create.properties.iter().cloned().collect(),
         comment: create.comment.clone(),
-        ddl: ddl.to_string(),
+        ddl: crate::secrets::mask(ddl).into_owned(),
         partitions: BTreeMap::new(),
     })
 }
 
 /// A location that means the same wherever the server is started next time.
 fn absolute(location: &str) -> Result<String> {
+    if is_remote(location) {
+        return Ok(location.to_string());
+    }
     let path = local_path(location)?;
     let absolute = std::path::absolute(&path).map_err(|e| crate::files::cannot(&path, "resolve", &e))?;
     Ok(absolute.display().to_string())

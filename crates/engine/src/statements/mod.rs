@@ -12,6 +12,7 @@ mod prepare;
 mod set;
 mod show;
 mod transaction;
+mod volumes;
 
 pub(crate) use export::unescape;
 pub(crate) use native::{Now, default_value, range_text};
@@ -97,7 +98,7 @@ async fn run_statement(
             if let Some(rows) = session.look_up(q, &params).await? {
                 return Ok(Outcome::Rows(rows));
             }
-            let context = session.query_context().await?;
+            let context = session.query_context_for(q).await?;
             let (rows, warnings) = query::run(context, q.clone(), params).await?;
             for warning in warnings {
                 session.warn(WARNING, warning);
@@ -191,6 +192,16 @@ async fn run_statement(
         ))),
         Statement::Access(statement) => access::run(session, statement).await,
         Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
+        Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties } => {
+            let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };
+            volumes::create(session, name, *if_not_exists, given).await
+        }
+        Statement::AlterVolume { name, comment, properties } => {
+            volumes::alter(session, name, comment.as_ref(), properties).await
+        }
+        Statement::DropVolume { name, if_exists } => volumes::drop_volume(session, name, *if_exists).await,
+        Statement::DefaultVolume(name) => volumes::set_default(session, name).await,
+        Statement::CacheSelect(query) => volumes::cache_select(session, query).await,
         other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }
 }

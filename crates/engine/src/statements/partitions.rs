@@ -42,7 +42,7 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     }
     let context = session.query_context().await?;
     let (_, _, definition) = external(session, name).await?;
-    let found = define::partitions(&context, &definition)?.len();
+    let found = define::partitions(&context, &definition).await?.len();
     let info = format!("{found} partitions, {dropped} dropped");
     Ok(Outcome::Done(Done { affected_rows: 0, info }))
 }

@@ -16,7 +16,8 @@ use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::error::{EngineError, Result};
-use crate::files::{self, local_path};
+use crate::files::stores::{Stores, is_remote, store_properties};
+use crate::files::{self, local_path, remote};
 use crate::query::{QueryContext, session_state};
 use crate::variables::Variables;
 
@@ -87,6 +88,31 @@ pub fn file_set(table: &ExternalTable) -> Result<FileSet> {
     Ok(FileSet::Partitioned { root, columns, registered })
 }
 
+/// As [`file_set`], also of a table in an object store, whose files are listed.
+///
+/// # Errors
+/// As of [`file_set`]; the store cannot be asked.
+pub(crate) async fn listed_file_set(stores: &Stores, table: &ExternalTable) -> Result<FileSet> {
+    if !is_remote(&table.location) {
+        return file_set(table);
+    }
+    let properties = store_properties(&table.properties);
+    if table.partition_columns.is_empty() {
+        return Ok(FileSet::Listed(remote::list(stores, &table.location, &properties).await?.into()));
+    }
+    let columns = fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect::<Result<_>>()?;
+    let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
+    let mut partitions = remote::partitioned(stores, &table.location, &properties, &names).await?;
+    for (values, added) in &table.partitions {
+        if let Some(location) = &added.location {
+            partitions.retain(|(found, _)| found != values);
+            let directory = format!("{}/", location.trim_end_matches('/'));
+            partitions.push((values.clone(), remote::list(stores, &directory, &properties).await?));
+        }
+    }
+    Ok(FileSet::Known { columns, partitions: partitions.into() })
+}
+
 /// Partition values are strings in directory names: `Utf8View` buys nothing for one value repeated, and DataFusion's
 /// Parquet scan makes these columns from scalars of the plain type.
 fn plain_partition_column(field: FieldRef) -> Result<FieldRef> {
@@ -123,8 +149,10 @@ pub(crate) async fn provider(
     table: &ExternalTable,
 ) -> Result<Arc<dyn TableProvider>> {
     let access = context.engine.options.access.clone();
-    access.check(&local_path(&table.location)?)?;
-    let files = file_set(table)?;
+    if !is_remote(&table.location) {
+        access.check(&local_path(&table.location)?)?;
+    }
+    let files = listed_file_set(&context.engine.stores, table).await?;
     match table.format.as_str() {
         FORMAT_TEXT => {
             let (dialect, file_schema) = hive_text(table)?;
@@ -172,7 +200,18 @@ fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
 ///
 /// # Errors
 /// A directory cannot be read.
-pub(crate) fn partitions(context: &QueryContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
+pub(crate) async fn partitions(context: &QueryContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
+    match listed_file_set(&context.engine.stores, table).await? {
+        FileSet::Known { partitions, .. } => Ok(partitions.iter().map(|(values, _)| values.clone()).collect()),
+        _ => local_partitions(context, table),
+    }
+}
+
+/// As [`partitions`], of a table in the local file system.
+///
+/// # Errors
+/// As of [`partitions`]; the table is elsewhere.
+pub(crate) fn local_partitions(context: &QueryContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
     let files = file_set(table)?;
     let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
     Ok(found.into_iter().map(|(dir, _)| dir.values).collect())

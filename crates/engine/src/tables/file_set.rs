@@ -14,6 +14,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 
 use crate::error::{EngineError, Result};
 use crate::files::partitions::{self, PartitionDir};
+use crate::files::remote::PartitionFiles;
 use crate::files::{FileAccess, FileEntry, walk};
 
 /// Where the files of a table are.
@@ -21,6 +22,13 @@ use crate::files::{FileAccess, FileEntry, walk};
 pub enum FileSet {
     /// Listed when the table was named.
     Listed(Arc<[FileEntry]>),
+    /// Partitions in an object store, with their files, listed when the table was named.
+    Known {
+        /// Partition columns, outermost directory first.
+        columns: Vec<FieldRef>,
+        /// By partition.
+        partitions: Arc<[PartitionFiles]>,
+    },
     /// Below a directory that may be empty or missing (a Hive table without partitions).
     Below(PathBuf),
     /// Partition directories below a root.
@@ -38,7 +46,7 @@ impl FileSet {
     /// The partition columns.
     pub fn partition_columns(&self) -> &[FieldRef] {
         match self {
-            FileSet::Partitioned { columns, .. } => columns,
+            FileSet::Partitioned { columns, .. } | FileSet::Known { columns, .. } => columns,
             _ => &[],
         }
     }
@@ -68,6 +76,17 @@ impl FileSet {
                 }
                 Ok(found.into_iter().map(|f| (f, Arc::from([]))).collect())
             }
+            FileSet::Known { columns, partitions } => {
+                let pruner = self.pruner(columns, state, filters)?;
+                let mut found = Vec::new();
+                for (values, files) in partitions.iter() {
+                    if pruner.keep(values)? {
+                        let typed: Arc<[ScalarValue]> = typed(columns, values)?.into();
+                        found.extend(files.iter().map(|f| (f.clone(), Arc::clone(&typed))));
+                    }
+                }
+                Ok(found)
+            }
             FileSet::Partitioned { .. } => {
                 let mut found = Vec::new();
                 for (dir, values) in self.partitions(access, state, filters)? {
@@ -76,6 +95,10 @@ impl FileSet {
                 Ok(found)
             }
         }
+    }
+
+    fn pruner(&self, columns: &[FieldRef], state: &dyn Session, filters: &[Expr]) -> Result<Pruner> {
+        Pruner::try_new(columns, state, filters.iter().filter(|f| self.covers(f)).cloned())
     }
 
     /// Filters over partition columns alone choose files exactly; all others are for the scan's rows.
@@ -98,7 +121,7 @@ impl FileSet {
     ) -> Result<Vec<(PartitionDir, Arc<[ScalarValue]>)>> {
         let FileSet::Partitioned { root, columns, registered } = self else { return Ok(Vec::new()) };
         let names: Vec<String> = columns.iter().map(|c| c.name().clone()).collect();
-        let pruner = Pruner::try_new(columns, state, filters.iter().filter(|f| self.covers(f)).cloned())?;
+        let pruner = self.pruner(columns, state, filters)?;
         let dirs = partitions::find(root, &names, registered, access, &|values| {
             // Outer levels are read whole unless every column of the filters is known there.
             if values.len() < columns.len() { Ok(true) } else { pruner.keep(values) }

@@ -17,6 +17,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use dipper_cache::TaggedStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -73,8 +74,17 @@ fn spelled_as_in(declared: &Schema, file: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn store(state: &dyn Session) -> DfResult<Arc<dyn ObjectStore>> {
-    state.runtime_env().object_store(ObjectStoreUrl::local_filesystem())
+/// The store that holds a file, with the URL under which DataFusion knows it.
+fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
+    let Some(remote) = &file.remote else {
+        let url = ObjectStoreUrl::local_filesystem();
+        let store = state.runtime_env().object_store(&url)?;
+        return Ok((url, store));
+    };
+    let url = ObjectStoreUrl::parse(format!("remote://{}", remote.store_number))?;
+    let tagged: Arc<dyn ObjectStore> = Arc::new(TaggedStore::new(Arc::clone(&remote.store), remote.store_number));
+    state.runtime_env().register_object_store(url.as_ref(), Arc::clone(&tagged));
+    Ok((url, tagged))
 }
 
 fn format(state: &dyn Session) -> ParquetFormat {
@@ -85,7 +95,15 @@ fn format(state: &dyn Session) -> ParquetFormat {
     })
 }
 
+/// The file as its [`store`] knows it.
 fn object(entry: &FileEntry) -> Result<ObjectMeta> {
+    if let Some(remote) = &entry.remote {
+        let tagged = TaggedStore::new(Arc::clone(&remote.store), remote.store_number);
+        let location = tagged
+            .path(&remote.meta)
+            .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.name())))?;
+        return Ok(ObjectMeta { location, ..remote.meta.clone() });
+    }
     let path = entry.path.canonicalize().map_err(|e| crate::files::cannot(&entry.path, "read", &e))?;
     let location = ObjectPath::from_absolute_path(&path)
         .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.path.display())))?;
@@ -93,9 +111,9 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
 }
 
 async fn infer(state: &SessionState, files: &[FileEntry]) -> Result<SchemaRef> {
-    let store = store(state)?;
     let mut merged: Option<SchemaRef> = None;
     for file in files {
+        let (_, store) = store(state, file)?;
         let schema =
             format(state).infer_schema(state, &store, &[object(file)?]).await.map_err(|e| not_parquet(file, e))?;
         merged = Some(match merged {
@@ -149,7 +167,7 @@ impl TableProvider for ParquetTable {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
         let format = format(state);
-        let store = store(state)?;
+        let (url, store) = store(state, &listed[0].0)?;
         let mut files = Vec::with_capacity(listed.len());
         let mut total: Option<Statistics> = None;
         for (entry, values) in &listed {
@@ -174,7 +192,7 @@ impl TableProvider for ParquetTable {
             TableSchema::builder(Arc::clone(&self.file_schema)).with_table_partition_cols(partition_columns).build(),
         );
         let groups = FileGroup::new(files).split_files(state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(groups)
             .with_statistics(statistics)
             .with_projection_indices(projection.cloned())?

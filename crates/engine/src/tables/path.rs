@@ -17,20 +17,21 @@ use dipper_text::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd, Ragged};
 use dipper_text::hive::parse_type;
 use dipper_text::infer::{Guess, Hints, common_dialect, infer, union_by_name};
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8};
-use dipper_text::source::{Compression, FileSource};
+use dipper_text::source::Compression;
 
 use super::define::{LAZY_SIMPLE_SERDE, strings};
 use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::{FileEntry, cannot, list, local_path};
+use crate::files::stores::{StoreProperties, is_remote, is_store_property, store_properties};
+use crate::files::{FileEntry, cannot, list_any, local_path, remote};
 use crate::query::{QueryContext, session_state};
 use crate::sink::text_compression;
 use crate::statements::unescape;
 
 /// Table functions that read files.
-pub const PATH_FUNCTIONS: [&str; 3] = ["files", "local", "file"];
+pub const PATH_FUNCTIONS: [&str; 4] = ["files", "local", "file", "s3"];
 
 /// Files whose dialect and types are guessed: enough to meet a file that differs, few enough to be quick.
 const FILES_SAMPLED: usize = 8;
@@ -79,6 +80,13 @@ impl Options {
         found
     }
 
+    /// Those that are for an object store.
+    fn store_properties(&mut self) -> StoreProperties {
+        let own = store_properties(&self.left);
+        self.left.retain(|key, _| !is_store_property(key));
+        own
+    }
+
     fn flag(&mut self, keys: &[&str]) -> Result<Option<bool>> {
         match self.take(keys).map(|v| v.to_lowercase()).as_deref() {
             None => Ok(None),
@@ -124,7 +132,8 @@ async fn provider(
     let path =
         options.take(&["path"]).ok_or_else(|| EngineError::invalid(format!("{function}(...) needs 'path' = '...'")))?;
     let access = context.engine.options.access.clone();
-    let files = list(&path, &access)?;
+    let store_properties = options.store_properties();
+    let files = list_any(&context.engine.stores, &path, &store_properties, &access).await?;
     let format = match options.take(&["format"]) {
         Some(format) => format.to_lowercase(),
         None => guess_format(&files[0])?.to_string(),
@@ -141,7 +150,7 @@ async fn provider(
             json(context, &files).await
         }
         "csv" | "csv_with_names" | "tsv" | "tsv_with_names" => csv(context, options, &files, &format),
-        "hive_text" | "text" | "textfile" => hive_text(context, options, &path, &files),
+        "hive_text" | "text" | "textfile" => hive_text(context, options, &path, &store_properties, &files).await,
         other => Err(EngineError::unsupported(format!(
             "{function}(...): format '{other}' is not supported; choose csv, hive_text, parquet or json"
         ))),
@@ -159,8 +168,7 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
         Some("json" | "jsonl" | "ndjson") => "json",
         _ => {
             let mut magic = [0; 4];
-            let mut opened = std::fs::File::open(&file.path).map_err(|e| cannot(&file.path, "read", &e))?;
-            let n = std::io::Read::read(&mut opened, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
+            let n = file.source()?.read_at(0, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
             if magic[..n] == *b"PAR1" { "parquet" } else { "csv" }
         }
     })
@@ -172,6 +180,9 @@ async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dy
     for file in files {
         if Compression::from_path(&file.name()) != Compression::None {
             return Err(EngineError::unsupported(format!("'{}': compressed JSON is not read yet", file.name())));
+        }
+        if file.remote.is_some() {
+            return Err(EngineError::unsupported(format!("'{}': JSON is read from local files only", file.name())));
         }
         let path = file.path.canonicalize().map_err(|e| cannot(&file.path, "read", &e))?;
         let url = url_of(&path);
@@ -317,10 +328,10 @@ fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<C
         .iter()
         .step_by(step)
         .map(|file| {
-            let source = FileSource::open(&file.path).map_err(|e| cannot(&file.path, "read", &e))?;
+            let source = file.source()?;
             let name = file.name();
             let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
-            Ok(infer(&FileInput { name, source: Arc::new(source), compression }, hints)?)
+            Ok(infer(&FileInput { name, source, compression }, hints)?)
         })
         .collect()
 }
@@ -385,10 +396,11 @@ fn csv_field(name: &str, data_type: &str) -> Result<Field> {
     }
 }
 
-fn hive_text(
+async fn hive_text(
     context: &Arc<QueryContext>,
     mut options: Options,
     path: &str,
+    store_properties: &StoreProperties,
     files: &[FileEntry],
 ) -> Result<Arc<dyn TableProvider>> {
     let columns = options.take(&["csv_schema", "columns"]).ok_or_else(|| {
@@ -420,11 +432,17 @@ fn hive_text(
     dialect.check_fields(&columns)?;
     let files = match partition_keys {
         None => FileSet::Listed(files.into()),
-        Some(keys) => FileSet::Partitioned {
-            root: local_path(path)?,
-            columns: keys.split(',').map(|k| Arc::new(Field::new(k.trim(), DataType::Utf8, true))).collect(),
-            registered: BTreeMap::new(),
-        },
+        Some(keys) => {
+            let names: Vec<String> = keys.split(',').map(|k| k.trim().to_string()).collect();
+            let columns = names.iter().map(|k| Arc::new(Field::new(k, DataType::Utf8, true))).collect();
+            match is_remote(path) {
+                true => {
+                    let found = remote::partitioned(&context.engine.stores, path, store_properties, &names).await?;
+                    FileSet::Known { columns, partitions: found.into() }
+                }
+                false => FileSet::Partitioned { root: local_path(path)?, columns, registered: BTreeMap::new() },
+            }
+        }
     };
     let table = TextTable {
         dialect: Dialect::Hive(dialect),

@@ -228,7 +228,7 @@ impl Variables {
         Some((definition, value))
     }
 
-    fn text(&self, name: &'static str) -> String {
+    pub(crate) fn text(&self, name: &'static str) -> String {
         text(&self.values, name)
     }
 

@@ -165,6 +165,19 @@ pub(super) async fn metrics(
     put("load_rows_total", "counter", "Rows loaded.", &[("", totals.rows)]);
     put("load_filtered_rows_total", "counter", "Rows left out because they do not fit.", &[("", totals.filtered)]);
     put("load_bytes_total", "counter", "Bytes of bodies received.", &[("", totals.bytes)]);
+    let cache = app.engine.data_cache();
+    for (name, value) in cache.io().counts().named() {
+        let kind = if name.ends_with("_max") { "gauge" } else { "counter" };
+        put(&format!("object_store_{name}"), kind, "Of object stores and the data cache.", &[("", value)]);
+    }
+    let stats = cache.stats();
+    let tiers = |memory, disk| [("{tier=\"memory\"}", memory), ("{tier=\"disk\"}", disk)];
+    put("data_cache_bytes", "gauge", "Bytes in the data cache.", &tiers(stats.memory_bytes, stats.disk_bytes));
+    let capacity = tiers(stats.memory_capacity, stats.disk_capacity);
+    put("data_cache_capacity_bytes", "gauge", "Bytes that may be in the data cache.", &capacity);
+    let errors = [("{kind=\"read\"}", stats.read_errors), ("{kind=\"write\"}", stats.write_errors)];
+    put("data_cache_errors_total", "counter", "Files of the data cache that failed.", &errors);
+    put("data_cache_evictions_total", "counter", "Files deleted to make room.", &[("", stats.evictions)]);
     if let Some((resident, user_ms, system_ms)) = own_process() {
         put("resident_bytes", "gauge", "Memory of the process.", &[("", resident)]);
         let cpu = [("{mode=\"user\"}", user_ms), ("{mode=\"system\"}", system_ms)];

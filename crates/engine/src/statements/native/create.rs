@@ -6,7 +6,7 @@ use dipper_sql::statement::{
     ColumnDef, CreateTable, DistributionClause, IndexDef, Model, Name, ObjectKind, PartitionClause, PartitionExpr,
     PartitionKind,
 };
-use dipper_store::catalog::{CatalogChange, OnExists, TableDef, TableId};
+use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
     AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Index, Partition, PartitionBy, SEQUENCE,
@@ -16,6 +16,7 @@ use dipper_store::types::SqlType;
 
 use super::{partitions, rules};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::BUILTIN_VOLUME;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -117,9 +118,14 @@ async fn make(
     if_not_exists: bool,
 ) -> Result<()> {
     let on_exists = if if_not_exists { OnExists::Keep } else { OnExists::Fail };
-    let change = CatalogChange::create(database, name, TableDef::Native, on_exists);
-    let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
+    let mut change = CatalogChange::create(database, name, TableDef::Native, on_exists);
+    let CatalogChange::Create { id, volume, .. } = &mut change else { unreachable!("it creates") };
     let id: TableId = *id;
+    let state = session.engine.catalog.snapshot();
+    volume.clone_from(&volume_of(&state, database, &definition)?);
+    if let Some(volume) = volume {
+        session.engine.native.volumes().assign(&state, id, volume)?;
+    }
     if session.engine.catalog.snapshot().database(database).is_none() && database != crate::session::DEFAULT_DATABASE {
         return Err(session.engine.catalog.snapshot().no_database(database).into());
     }
@@ -139,6 +145,21 @@ async fn make(
         false => table.tombstone().await?,
     }
     Ok(())
+}
+
+/// The storage volume of a new table: its own property's, its database's, or the default.
+fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> Result<Option<String>> {
+    let own = definition.properties.get("storage_volume");
+    let of_database = || state.database(database).and_then(|d| d.properties.get("storage_volume"));
+    let named = match own.or_else(of_database).map(String::as_str) {
+        None | Some("" | "default") => state.default_volume.clone(),
+        Some(BUILTIN_VOLUME) => None,
+        Some(name) => Some(name.to_string()),
+    };
+    if let Some(name) = &named {
+        state.volume(name)?;
+    }
+    Ok(named)
 }
 
 /// Columns with the types that a query gives; strings become VARCHAR keys where they are first, as in Doris.

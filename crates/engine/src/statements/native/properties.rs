@@ -29,6 +29,8 @@ const ACTING: &[&str] = &[
     "dynamic_partition.start_day_of_month",
     "group_commit_interval_ms",
     "group_commit_data_bytes",
+    "datacache.enable",
+    "storage_volume",
 ];
 
 /// Properties of a cluster with replicas, of media and formats that there is no choice of here: accepted, without effect,
@@ -55,9 +57,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "replicated_storage",
     "bucket_size",
     "fast_schema_evolution",
-    "datacache.enable",
     "enable_async_write_back",
-    "storage_volume",
     "version_info",
 ];
 
@@ -90,6 +90,7 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
         "store_row_column"
         | "enable_unique_key_merge_on_write"
         | "disable_auto_compaction"
+        | "datacache.enable"
         | "dynamic_partition.enable"
         | "dynamic_partition.create_history_partition" => {
             if !matches!(value.to_lowercase().as_str(), "true" | "false") {

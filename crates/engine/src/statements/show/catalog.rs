@@ -9,6 +9,7 @@ use super::{ddl, native};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::partitions::directory_name;
+use crate::files::stores::is_remote;
 use crate::info_schema::facts::Facts;
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use crate::info_schema::{self, columns};
@@ -274,7 +275,7 @@ pub(super) async fn partitions(
     let cpu = session.engine.cpu().clone();
     query::on_cpu(&cpu, async move {
         let mut sheet = Sheet::texts(&["Partition", "Location"]);
-        for values in define::partitions(&context, &external)? {
+        for values in define::partitions(&context, &external).await? {
             if wanted.iter().all(|(at, value)| &values[*at] == value) {
                 sheet.push([directory_name(&names, &values).into(), location(&external, &names, &values)?.into()]);
             }
@@ -288,6 +289,9 @@ pub(super) async fn partitions(
 fn location(table: &ExternalTable, names: &[String], values: &PartitionValues) -> Result<String> {
     if let Some(own) = table.partitions.get(values).and_then(|p| p.location.clone()) {
         return Ok(own);
+    }
+    if is_remote(&table.location) {
+        return Ok(format!("{}/{}", table.location.trim_end_matches('/'), directory_name(names, values)));
     }
     Ok(local_path(&table.location)?.join(directory_name(names, values)).display().to_string())
 }

@@ -143,6 +143,8 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             ("Name_locked", Kind::Int),
         ])),
         ShowKind::Catalogs => Ok(server::catalogs()),
+        ShowKind::Volumes => super::volumes::list(session).await,
+        ShowKind::Volume(name) => super::volumes::describe(session, name).await,
         ShowKind::Backends => Ok(server::backends(session)),
         ShowKind::Frontends => Ok(server::frontends(session)),
         ShowKind::Profile { list: true, .. } => {

@@ -202,7 +202,10 @@ fn add_index(session: &mut Session, schema: &mut TableSchema, if_not_exists: boo
 
 /// Properties that say what rows mean, and so cannot change once there are rows.
 fn fixed(key: &str) -> Result<()> {
-    match ["function_column.", "enable_unique_key_merge_on_write"].iter().any(|p| key.to_lowercase().starts_with(p)) {
+    match ["function_column.", "enable_unique_key_merge_on_write", "storage_volume"]
+        .iter()
+        .any(|p| key.to_lowercase().starts_with(p))
+    {
         true => {
             Err(EngineError::invalid(format!("property '{key}' is given when the table is created, it cannot change")))
         }

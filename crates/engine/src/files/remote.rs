@@ -1,0 +1,180 @@
+//! Files in object stores: which a location means, and their bytes.
+
+use futures::TryStreamExt;
+use object_store::path::Path as ObjectPath;
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::stores::{Remote, StoreProperties, Stores};
+use super::{FileEntry, braces, partitions};
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// An object as it was listed.
+#[derive(Debug, Clone)]
+pub struct RemoteFile {
+    /// Where it is.
+    pub store: Arc<dyn ObjectStore>,
+    /// Which store that is, among those of this process.
+    pub store_number: u64,
+    /// Path, size, time and tag.
+    pub meta: ObjectMeta,
+    /// Where its requests run.
+    pub io: tokio::runtime::Handle,
+}
+
+impl PartialEq for RemoteFile {
+    fn eq(&self, other: &Self) -> bool {
+        self.store_number == other.store_number && self.meta == other.meta
+    }
+}
+
+impl Eq for RemoteFile {}
+
+/// What the values of a partition's directories are, and its files.
+pub type PartitionFiles = (Vec<Option<String>>, Vec<FileEntry>);
+
+fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+fn failed(location: &str, e: &Error) -> EngineError {
+    let kind = match e {
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ErrorKind::Denied,
+        _ => ErrorKind::File,
+    };
+    let reason = match e {
+        Error::NotFound { .. } => "no such object or bucket".to_string(),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => format!(
+            "the store refuses; are 'aws.s3.access_key' and 'aws.s3.secret_key' (or AWS_ACCESS_KEY_ID) right? {e}"
+        ),
+        other => other.to_string(),
+    };
+    EngineError::new(kind, format!("cannot read '{location}': {reason}"))
+}
+
+fn hidden(part: &str) -> bool {
+    part.starts_with(['_', '.'])
+}
+
+/// Lists the objects that `location` means, by name: one, all below a prefix but hidden ones, or those that a glob matches.
+/// Empty if there are none.
+///
+/// # Errors
+/// The store cannot be asked, or the glob is none.
+pub async fn list(stores: &Stores, location: &str, properties: &StoreProperties) -> Result<Vec<FileEntry>> {
+    let remote = stores.open(location, properties)?;
+    let entry = |meta| entry(stores, &remote, meta);
+    let path: &str = remote.path.as_ref();
+    let mut found: Vec<FileEntry> = Vec::new();
+    if is_glob(path) {
+        let literal: Vec<&str> = path.split('/').take_while(|part| !is_glob(part)).collect();
+        let prefix = ObjectPath::parse(literal.join("/")).unwrap_or_default();
+        let patterns = braces(path)
+            .iter()
+            .map(|p| glob::Pattern::new(p))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|e| EngineError::invalid(format!("'{location}' is not a glob pattern: {}", e.msg)))?;
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        for meta in below(&remote, &prefix, location).await? {
+            let name = meta.location.filename().unwrap_or_default();
+            if !hidden(name) && patterns.iter().any(|p| p.matches_with(meta.location.as_ref(), options)) {
+                found.push(entry(meta));
+            }
+        }
+    } else {
+        let looks_like_file = !location.ends_with('/') && path.rsplit('/').next().is_some_and(|n| n.contains('.'));
+        if looks_like_file && let Some(meta) = head(&remote, location).await? {
+            return Ok(vec![entry(meta)]);
+        }
+        for meta in below(&remote, &remote.path, location).await? {
+            let rest = relative(&remote.path, &meta.location);
+            if !rest.is_empty() && !rest.split('/').any(hidden) {
+                found.push(entry(meta));
+            }
+        }
+        if found.is_empty() && !looks_like_file && !location.ends_with('/') && !path.is_empty() {
+            found.extend(head(&remote, location).await?.map(entry));
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+async fn head(remote: &Remote, location: &str) -> Result<Option<ObjectMeta>> {
+    match remote.store.head(&remote.path).await {
+        Ok(meta) => Ok(Some(meta)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(failed(location, &e)),
+    }
+}
+
+async fn below(remote: &Remote, prefix: &ObjectPath, location: &str) -> Result<Vec<ObjectMeta>> {
+    let prefix = Some(prefix).filter(|p| p.parts().next().is_some());
+    remote.store.list(prefix).try_collect().await.map_err(|e| failed(location, &e))
+}
+
+/// A path below a root, as text.
+fn relative<'a>(root: &ObjectPath, path: &'a ObjectPath) -> &'a str {
+    let (root, path): (&str, &str) = (root.as_ref(), path.as_ref());
+    path.strip_prefix(root).unwrap_or_default().trim_start_matches('/')
+}
+
+fn entry(stores: &Stores, remote: &Remote, meta: ObjectMeta) -> FileEntry {
+    FileEntry {
+        path: PathBuf::from(remote.url(&meta.location)),
+        len: meta.size,
+        modified: meta.last_modified.into(),
+        remote: Some(RemoteFile {
+            store: Arc::clone(&remote.store),
+            store_number: remote.number,
+            meta,
+            io: stores.io().clone(),
+        }),
+    }
+}
+
+/// The partitions of a table below `location`, by name: one listing finds them all.
+///
+/// # Errors
+/// As of [`list`]; an object lies where a directory `column=value` is expected.
+pub async fn partitioned(
+    stores: &Stores,
+    location: &str,
+    properties: &StoreProperties,
+    columns: &[String],
+) -> Result<Vec<PartitionFiles>> {
+    let root = stores.open(location, properties)?.path;
+    let directory = format!("{}/", location.trim_end_matches('/'));
+    let mut all: std::collections::BTreeMap<Vec<Option<String>>, Vec<FileEntry>> = std::collections::BTreeMap::new();
+    for file in list(stores, &directory, properties).await? {
+        let Some(remote) = &file.remote else { continue };
+        let parts: Vec<&str> = relative(&root, &remote.meta.location).split('/').collect();
+        // An empty object of a directory's name stands for the directory itself.
+        if parts.len() <= columns.len() && file.len == 0 {
+            continue;
+        }
+        let values =
+            columns.iter().zip(&parts[..parts.len() - 1]).map(|(column, part)| partitions::value(column, part));
+        let values: Option<Vec<_>> = values.collect();
+        match values.filter(|v| v.len() == columns.len()) {
+            Some(values) => all.entry(values).or_default().push(file),
+            None => {
+                let expected: Vec<_> = columns.iter().map(|c| format!("{c}=...")).collect();
+                return Err(EngineError::new(
+                    ErrorKind::File,
+                    format!(
+                        "'{}' is not in a partition directory {}/; move it into one or out of the table",
+                        file.name(),
+                        expected.join("/")
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(all.into_iter().collect())
+}

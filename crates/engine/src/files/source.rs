@@ -1,0 +1,297 @@
+//! An object as a text scan reads it: from the beginning to the end, with requests ahead of the reader.
+//!
+//! ```text
+//! |---- read ----|-- chunk --|-- chunk --|-- chunk --| ... not yet asked for
+//!                   reader     in flight   in flight
+//! ```
+//!
+//! Chunks and their number in flight double while the reader goes on, so that who wants a few rows asks for little, and who
+//! wants all of them soon has [`DEPTH_MAX`] requests of [`CHUNK_MAX`] under way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use dipper_cache::IoContext;
+use dipper_text::source::Source;
+use object_store::{Error, GetOptions, GetRange, ObjectStore};
+use parking_lot::{Condvar, Mutex};
+
+use super::remote::RemoteFile;
+
+/// Bytes of the first request of a file, unless more is wanted: a scan's first block with what follows it.
+const CHUNK_MIN: u64 = 128 << 10;
+/// Bytes of a request at most.
+const CHUNK_MAX: u64 = 4 << 20;
+/// Requests in flight at most.
+const DEPTH_MAX: usize = 8;
+/// A file of so many bytes is read by one request.
+const WHOLE: u64 = 1 << 20;
+/// Chunks behind the reader that stay: other workers may still be on them.
+const KEPT: usize = 8;
+
+/// An object with requests ahead of its reader.
+pub struct ObjectSource {
+    file: RemoteFile,
+    name: String,
+    context: Option<Arc<IoContext>>,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    chunks: BTreeMap<u64, Arc<Chunk>>,
+    /// Where the next chunk begins.
+    next: u64,
+    /// Its size.
+    step: u64,
+    /// How many may be in flight.
+    depth: usize,
+    /// The highest byte that was asked for.
+    reached: u64,
+}
+
+/// A range that is being fetched, or is there.
+struct Chunk {
+    end: u64,
+    state: Mutex<Option<Result<Bytes, Failure>>>,
+    ready: Condvar,
+    task: Mutex<Option<tokio::task::AbortHandle>>,
+}
+
+#[derive(Clone)]
+struct Failure {
+    kind: io::ErrorKind,
+    message: String,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for ObjectSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectSource").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl ObjectSource {
+    /// Nothing is asked for yet. Requests count in the context in which this is called.
+    pub fn new(file: RemoteFile, name: String) -> Self {
+        ObjectSource { file, name, context: IoContext::current(), window: Mutex::default() }
+    }
+
+    /// The chunk that holds `offset`, with more under way behind it.
+    fn chunk(&self, offset: u64, wanted: u64) -> (u64, Arc<Chunk>) {
+        let size = self.file.meta.size;
+        let mut window = self.window.lock();
+        let window = &mut *window;
+        let there = |w: &Window| {
+            let (start, chunk) = w.chunks.range(..=offset).next_back()?;
+            (offset < chunk.end).then(|| (*start, Arc::clone(chunk)))
+        };
+        let mut found = there(window);
+        if found.is_none() {
+            let goes_on = window.next == offset && offset > 0;
+            if !goes_on {
+                window.next = offset;
+                window.depth = 1;
+                window.step = if size <= WHOLE { WHOLE } else { wanted.max(CHUNK_MIN) };
+            }
+            self.ask(window);
+            found = there(window);
+        }
+        let (start, chunk) = found.expect("the window was moved to the offset");
+        if offset >= window.reached {
+            // The reader got on: as much again ahead of it.
+            if offset > 0 {
+                window.depth = (window.depth * 2).min(DEPTH_MAX);
+                window.step = (window.step * 2).clamp(CHUNK_MIN, CHUNK_MAX);
+            }
+            window.reached = chunk.end;
+            let ahead = |w: &Window| w.chunks.range(offset + 1..).count();
+            while window.next < size && ahead(window) < window.depth - 1 {
+                self.ask(window);
+            }
+        }
+        let behind = window.chunks.range(..start).count();
+        for _ in KEPT..behind {
+            window.chunks.pop_first();
+        }
+        (start, chunk)
+    }
+
+    /// Asks for the next chunk.
+    fn ask(&self, window: &mut Window) {
+        let start = window.next;
+        let end = (start + window.step).min(self.file.meta.size);
+        let chunk = Arc::new(Chunk { end, state: Mutex::new(None), ready: Condvar::new(), task: Mutex::new(None) });
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(start..end)),
+            if_match: self.file.meta.e_tag.clone(),
+            ..GetOptions::default()
+        };
+        let (store, path, name) = (Arc::clone(&self.file.store), self.file.meta.location.clone(), self.name.clone());
+        let weak = Arc::downgrade(&chunk);
+        let fetch = async move {
+            let got = async { store.get_opts(&path, options).await?.bytes().await }.await;
+            let Some(chunk) = weak.upgrade() else { return };
+            let state = match got {
+                Ok(bytes) if bytes.len() as u64 == end - start => Ok(bytes),
+                Ok(bytes) => Err(Failure {
+                    kind: io::ErrorKind::UnexpectedEof,
+                    message: format!("{name}: expected {} bytes from byte {start}, got {}", end - start, bytes.len()),
+                }),
+                Err(e) => Err(failure(&name, &e)),
+            };
+            *chunk.state.lock() = Some(state);
+            chunk.ready.notify_all();
+        };
+        let task = match &self.context {
+            Some(context) => self.file.io.spawn(context.scope(fetch)),
+            None => self.file.io.spawn(fetch),
+        };
+        *chunk.task.lock() = Some(task.abort_handle());
+        window.chunks.insert(start, chunk);
+        window.next = end;
+    }
+}
+
+fn failure(name: &str, e: &Error) -> Failure {
+    let (kind, message) = match e {
+        Error::Precondition { .. } => {
+            (io::ErrorKind::Other, format!("the object {name} changed while it was read; run the statement again"))
+        }
+        Error::NotFound { .. } => (
+            io::ErrorKind::NotFound,
+            format!("the object {name} was deleted while it was read; run the statement again"),
+        ),
+        other => (io::ErrorKind::Other, format!("{name}: {other}")),
+    };
+    Failure { kind, message }
+}
+
+impl Chunk {
+    fn wait(&self) -> Result<Bytes, Failure> {
+        let mut state = self.state.lock();
+        while state.is_none() {
+            self.ready.wait(&mut state);
+        }
+        state.clone().expect("waited for it")
+    }
+
+    fn is_ready(&self) -> bool {
+        self.state.lock().is_some()
+    }
+}
+
+/// Runs what blocks; the other tasks of this thread go on elsewhere.
+fn blocking<T>(f: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(f),
+        _ => f(),
+    }
+}
+
+impl Source for ObjectSource {
+    fn len(&self) -> u64 {
+        self.file.meta.size
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let wanted = self.len().saturating_sub(offset).min(buf.len() as u64);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let (start, chunk) = self.chunk(offset, wanted);
+        let got = if chunk.is_ready() { chunk.wait() } else { blocking(|| chunk.wait()) };
+        match got {
+            Ok(bytes) => {
+                let from = (offset - start) as usize;
+                let n = (wanted as usize).min(bytes.len() - from);
+                buf[..n].copy_from_slice(&bytes[from..from + n]);
+                Ok(n)
+            }
+            Err(Failure { kind, message }) => {
+                // The next try asks again.
+                self.window.lock().chunks.remove(&start);
+                Err(io::Error::new(kind, message))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dipper_cache::{CacheOptions, DataCache};
+    use object_store::ObjectStoreExt;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::*;
+
+    fn rig(size: usize) -> (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let bytes: Vec<u8> = (0..size).map(|i| (i / 7 % 251) as u8).collect();
+        let memory = Arc::new(InMemory::new());
+        let path = Path::from("x.csv");
+        runtime.block_on(memory.put(&path, bytes.clone().into())).unwrap();
+        let cache = DataCache::open(&CacheOptions::default());
+        let store = cache.wrap(Arc::clone(&memory) as _, "m", Arc::new(|_| false));
+        let meta = runtime.block_on(store.head(&path)).unwrap();
+        let file = RemoteFile { store, store_number: 0, meta, io: runtime.handle().clone() };
+        let source = ObjectSource::new(file, "m://x.csv".into());
+        (runtime, cache, memory, source, bytes)
+    }
+
+    #[test]
+    fn any_order_of_reads_gives_the_bytes() {
+        let (_runtime, _, _, source, bytes) = rig(9_000_000);
+        let mut at = 7_u64;
+        for i in 0..400_u64 {
+            at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let offset = if i % 4 == 0 { at % 9_100_000 } else { i * 21_000 };
+            let mut buf = vec![0; (at >> 40) as usize % 300_000 + 1];
+            let n = source.read_at(offset, &mut buf).unwrap();
+            assert_eq!(n == 0, offset >= 9_000_000);
+            let from = (offset as usize).min(bytes.len());
+            assert_eq!(buf[..n], bytes[from..from + n], "{n} bytes at {offset}");
+        }
+    }
+
+    #[test]
+    fn little_is_asked_for_at_first_and_much_ahead_later() {
+        let (_runtime, cache, _, source, _) = rig(60_000_000);
+        let requests = || cache.io().counts().requests - 1;
+        let mut buf = vec![0; 64 << 10];
+        source.read_at(0, &mut buf).unwrap();
+        source.read_at(buf.len() as u64, &mut buf[..4096]).unwrap();
+        assert_eq!((requests(), cache.io().counts().request_bytes), (1, CHUNK_MIN));
+        let mut at = 0;
+        while at < 60_000_000 {
+            at += source.read_at(at, &mut buf).unwrap() as u64;
+        }
+        assert!((15..30).contains(&requests()), "{}", requests());
+        assert!(source.window.lock().chunks.len() <= KEPT + DEPTH_MAX + 1);
+    }
+
+    #[test]
+    fn a_change_is_noticed() {
+        let (runtime, _, memory, source, _) = rig(5_000_000);
+        let mut buf = vec![0; 1000];
+        source.read_at(0, &mut buf).unwrap();
+        runtime.block_on(memory.put(&Path::from("x.csv"), vec![1; 5_000_000].into())).unwrap();
+        let e = source.read_at(4_000_000, &mut buf).unwrap_err();
+        assert!(e.to_string().contains("m://x.csv changed"), "{e}");
+        runtime.block_on(memory.delete(&Path::from("x.csv"))).unwrap();
+        let e = source.read_at(4_000_000, &mut buf).unwrap_err();
+        assert!(e.to_string().contains("m://x.csv was deleted"), "{e}");
+    }
+}

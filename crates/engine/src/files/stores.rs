@@ -1,0 +1,473 @@
+//! Object stores by URL: one place for credentials, endpoints, time limits, and the data cache above them.
+//!
+//! A location is `scheme://authority/path`. Stores are made once per scheme, authority and properties, and kept. A new
+//! scheme is an arm of [`Stores::connect`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dipper_cache::DataCache;
+use dipper_store::secret::Secret;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::SpawnedReqwestConnector;
+use object_store::path::Path as ObjectPath;
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use parking_lot::Mutex;
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::Uncached;
+
+/// Properties of a store, by lower-case name; any of them may be a secret.
+pub type StoreProperties = BTreeMap<String, Secret>;
+
+/// A place in an object store.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// The store, with the data cache above it.
+    pub store: Arc<dyn ObjectStore>,
+    /// The path there.
+    pub path: ObjectPath,
+    /// What comes before a path in a URL: `s3://bucket`.
+    pub base: String,
+    /// Which store it is, among those of this process.
+    pub number: u64,
+}
+
+impl Remote {
+    /// The URL of a path in this store.
+    pub fn url(&self, path: &ObjectPath) -> String {
+        format!("{}/{path}", self.base)
+    }
+}
+
+/// A store, and the endpoint that it is reached at.
+type Connected = (Arc<dyn ObjectStore>, String);
+
+/// Whether a location is in an object store, and not in the local file system.
+pub fn is_remote(location: &str) -> bool {
+    location.split_once("://").is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
+}
+
+/// Schemes that mean S3's protocol.
+const S3_SCHEMES: [&str; 10] = ["s3", "s3a", "s3n", "oss", "cos", "cosn", "obs", "tos", "ks3", "minio"];
+
+/// The object stores of a process.
+pub struct Stores {
+    io: tokio::runtime::Handle,
+    cache: Arc<DataCache>,
+    open: Mutex<HashMap<(String, StoreProperties), (u64, Arc<dyn ObjectStore>)>>,
+    uncached: Uncached,
+    /// Of stores whose own properties name no endpoint.
+    defaults: StoreProperties,
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
+
+impl Stores {
+    /// Requests run on `io`; what is read goes through `cache`.
+    /// `defaults` say where a store is whose own properties do not.
+    pub fn new(io: tokio::runtime::Handle, cache: Arc<DataCache>, defaults: StoreProperties) -> Self {
+        Stores { io, cache, open: Mutex::default(), uncached: Uncached::default(), defaults }
+    }
+
+    /// The data cache.
+    pub fn cache(&self) -> &Arc<DataCache> {
+        &self.cache
+    }
+
+    /// Tables whose data is not cached.
+    pub(crate) fn uncached(&self) -> &Uncached {
+        &self.uncached
+    }
+
+    /// Where requests run.
+    pub fn io(&self) -> &tokio::runtime::Handle {
+        &self.io
+    }
+
+    /// The store and the path that a location means. Nothing is asked of the store yet.
+    ///
+    /// # Errors
+    /// A scheme that is not known, properties that contradict each other, or an endpoint that may not be used.
+    pub fn open(&self, location: &str, properties: &StoreProperties) -> Result<Remote> {
+        let (scheme, authority, path) = split(location)?;
+        let path = ObjectPath::parse(path.trim_end_matches('/'))
+            .map_err(|e| EngineError::new(ErrorKind::File, format!("'{location}' is no path of an object: {e}")))?;
+        let base = format!("{scheme}://{authority}");
+        let key = (base.clone(), properties.clone());
+        if let Some((number, store)) = self.open.lock().get(&key) {
+            return Ok(Remote { store: Arc::clone(store), path, base, number: *number });
+        }
+        let (store, endpoint) = self.connect(&scheme, authority, properties)?;
+        let identity = format!("{base} {endpoint}");
+        let store = self.cache.wrap(store, &identity, Arc::new(|_| false));
+        let mut open = self.open.lock();
+        let number = open.len() as u64;
+        let (number, store) = open.entry(key).or_insert((number, store));
+        Ok(Remote { store: Arc::clone(store), path, base, number: *number })
+    }
+
+    /// A store whose objects below `location` are dipper's own data: those of tables never change, and are cached by name.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_data(&self, location: &str, properties: &StoreProperties) -> Result<Arc<dyn ObjectStore>> {
+        let (scheme, authority, path) = split(location)?;
+        let prefix = ObjectPath::parse(path.trim_end_matches('/'))
+            .map_err(|e| EngineError::new(ErrorKind::Storage, format!("'{location}' is no prefix of objects: {e}")))?;
+        let (mut store, endpoint) = self.connect(&scheme, authority, properties)?;
+        let identity = format!("{scheme}://{authority}/{prefix} {endpoint}");
+        if prefix.parts().next().is_some() {
+            store = Arc::new(PrefixStore::new(store, prefix));
+        }
+        let uncached = self.uncached.clone();
+        Ok(self.cache.wrap(store, &identity, Arc::new(move |path| is_table_data(path) && !uncached.holds(path))))
+    }
+
+    /// The store, and what tells it from others of the same URL.
+    fn connect(&self, scheme: &str, authority: &str, properties: &StoreProperties) -> Result<Connected> {
+        match scheme {
+            s3 if S3_SCHEMES.contains(&s3) => self.s3(s3, authority, properties),
+            other => Err(EngineError::unsupported(format!(
+                "the scheme {other}:// is not supported; use s3:// (or oss://, cos://, obs://), or a local path"
+            ))),
+        }
+    }
+
+    fn s3(&self, scheme: &str, bucket: &str, properties: &StoreProperties) -> Result<Connected> {
+        let bad = |e: object_store::Error| EngineError::invalid(format!("{scheme}://{bucket}: {e}"));
+        let s3 = S3Properties::try_new(properties)?.or(&S3Properties::try_new(&self.defaults)?);
+        let own_keys = s3.access_key.is_some();
+        // The process's own environment counts where the properties bring no keys.
+        let mut builder = if own_keys || s3.anonymous { AmazonS3Builder::new() } else { AmazonS3Builder::from_env() };
+        let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
+        if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
+            builder = builder.with_access_key_id(key).with_secret_access_key(secret);
+        }
+        if let Some(token) = s3.token {
+            builder = builder.with_token(token);
+        }
+        if let Some(region) = s3.region {
+            builder = builder.with_region(region);
+        } else if !set(&builder, AmazonS3ConfigKey::Region) {
+            builder = builder.with_region("us-east-1");
+        }
+        let given = s3.endpoint.map(str::to_string);
+        let endpoint = given
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+        let (mut plain_http, mut reached) = (false, String::new());
+        if let Some(endpoint) = endpoint {
+            let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
+            // Stores of others than AWS take the bucket as the first part of the path, but for those that refuse it.
+            let wants_host = ["aliyuncs.com", "myqcloud.com", "volces.com", "ksyuncs.com"];
+            let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+            let path_style = s3.path_style.unwrap_or_else(|| !wants_host.iter().any(|w| name.ends_with(w)));
+            let protocol = if secure { "https" } else { "http" };
+            let url = match path_style || host.starts_with(&format!("{bucket}.")) {
+                true => format!("{protocol}://{host}"),
+                false => format!("{protocol}://{bucket}.{host}"),
+            };
+            plain_http = !secure;
+            reached.clone_from(&url);
+            // Both, since an endpoint for S3 alone that the environment brought would count before the other.
+            builder = builder.with_endpoint(&url).with_config(AmazonS3ConfigKey::S3Endpoint, url);
+            builder = builder.with_virtual_hosted_style_request(!path_style);
+        } else if let Some(path_style) = s3.path_style {
+            builder = builder.with_virtual_hosted_style_request(!path_style);
+        }
+        let keys = [
+            AmazonS3ConfigKey::AccessKeyId,
+            AmazonS3ConfigKey::WebIdentityTokenFile,
+            AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+            AmazonS3ConfigKey::ContainerCredentialsFullUri,
+        ];
+        // Without any keys the client would ask the machine's metadata service, on a link-local address.
+        if s3.anonymous || !s3.instance_profile && !keys.into_iter().any(|k| set(&builder, k)) {
+            builder = builder.with_skip_signature(true);
+        }
+        let retry = RetryConfig {
+            backoff: BackoffConfig {
+                init_backoff: Duration::from_millis(50),
+                max_backoff: Duration::from_secs(3),
+                base: 2.0,
+            },
+            max_retries: 8,
+            retry_timeout: Duration::from_secs(60),
+        };
+        let client = ClientOptions::new()
+            .with_connect_timeout(Duration::from_secs(5))
+            .with_timeout(Duration::from_secs(60))
+            .with_allow_http(plain_http);
+        let store = builder
+            .with_bucket_name(bucket)
+            .with_client_options(client)
+            .with_retry(retry)
+            .with_http_connector(SpawnedReqwestConnector::new(self.io.clone()))
+            .build()
+            .map_err(bad)?;
+        Ok((Arc::new(store), reached))
+    }
+}
+
+/// Of native tables: `t/<table>/d/<object>`, whose names are drawn once.
+fn is_table_data(path: &ObjectPath) -> bool {
+    let path: &str = path.as_ref();
+    matches!(path.split('/').collect::<Vec<_>>()[..], ["t", _, "d", _])
+}
+
+/// Scheme in lower case, authority, path without its leading slash.
+fn split(location: &str) -> Result<(String, &str, &str)> {
+    let bad = |what: &str| EngineError::new(ErrorKind::File, format!("'{location}' {what}; write s3://bucket/path"));
+    let (scheme, rest) = location.split_once("://").ok_or_else(|| bad("is no URL"))?;
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if authority.is_empty() {
+        return Err(bad("names no bucket"));
+    }
+    if authority.contains('@') {
+        return Err(bad("holds credentials; give them as properties"));
+    }
+    Ok((scheme.to_ascii_lowercase(), authority, path))
+}
+
+/// The properties that are for a store, out of all of a table or function.
+pub fn store_properties<'a>(all: impl IntoIterator<Item = (&'a String, &'a String)>) -> StoreProperties {
+    let own = all.into_iter().filter(|(key, _)| is_store_property(key));
+    own.map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect()
+}
+
+/// Whether a property is for a store.
+pub fn is_store_property(key: &str) -> bool {
+    s3_property(key).is_some()
+}
+
+/// What properties say of an S3 store, whichever product's names they use.
+#[derive(Default)]
+struct S3Properties<'a> {
+    access_key: Option<&'a str>,
+    secret_key: Option<&'a str>,
+    token: Option<&'a str>,
+    region: Option<&'a str>,
+    endpoint: Option<&'a str>,
+    path_style: Option<bool>,
+    ssl: Option<bool>,
+    anonymous: bool,
+    instance_profile: bool,
+}
+
+/// What stands before the names of properties: StarRocks, Doris, Hadoop, and the products that Doris knows by name.
+const PREFIXES: [&str; 12] =
+    ["aws.s3.", "s3.", "fs.s3a.", "fs.s3.", "fs.oss.", "fs.cosn.", "fs.obs.", "oss.", "cos.", "obs.", "minio.", "aws."];
+
+/// A property's name without its product's prefix, if it is one of S3; else `None`.
+fn s3_property(key: &str) -> Option<&'static str> {
+    let key = key.to_ascii_lowercase();
+    let bare = PREFIXES.iter().find_map(|p| key.strip_prefix(p)).or_else(|| key.strip_prefix("aws_"));
+    Some(match bare.unwrap_or(&key) {
+        "access_key" | "access_key_id" | "access.key" | "accesskeyid" | "userinfo.secretid" => "access_key",
+        "secret_key" | "secret_access_key" | "secret.key" | "accesskeysecret" | "userinfo.secretkey" => "secret_key",
+        "session_token" | "session.token" | "token" | "securitytoken" => "token",
+        "region" | "endpoint.region" if bare.is_some() => "region",
+        "endpoint" if bare.is_some() => "endpoint",
+        "enable_path_style_access" | "use_path_style" | "path.style.access" | "path_style_access" => "path_style",
+        "enable_ssl" | "connection.ssl.enabled" => "ssl",
+        "use_anonymous" | "anonymous" if bare.is_some() => "anonymous",
+        "use_instance_profile" | "use_aws_sdk_default_behavior" => "instance_profile",
+        _ => return None,
+    })
+}
+
+impl<'a> S3Properties<'a> {
+    /// Where the store is, if nothing here says so.
+    fn or(mut self, defaults: &S3Properties<'a>) -> Self {
+        if self.endpoint.is_none() {
+            self.endpoint = defaults.endpoint;
+            self.path_style = self.path_style.or(defaults.path_style);
+        }
+        self.region = self.region.or(defaults.region);
+        self.instance_profile |= defaults.instance_profile && self.access_key.is_none();
+        self
+    }
+
+    fn try_new(properties: &'a StoreProperties) -> Result<Self> {
+        let mut s3 = S3Properties::default();
+        let flag = |key: &str, value: &str| match value.to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false"))),
+        };
+        for (key, value) in properties {
+            let value = value.reveal();
+            match s3_property(key) {
+                Some("access_key") => s3.access_key = Some(value),
+                Some("secret_key") => s3.secret_key = Some(value),
+                Some("token") => s3.token = Some(value),
+                Some("region") => s3.region = Some(value),
+                Some("endpoint") => s3.endpoint = Some(value),
+                Some("path_style") => s3.path_style = Some(flag(key, value)?),
+                Some("ssl") => s3.ssl = Some(flag(key, value)?),
+                Some("anonymous") => s3.anonymous = flag(key, value)?,
+                Some("instance_profile") => s3.instance_profile = flag(key, value)?,
+                _ => {}
+            }
+        }
+        for value in [&mut s3.access_key, &mut s3.secret_key, &mut s3.token, &mut s3.region, &mut s3.endpoint] {
+            *value = value.filter(|v| !v.is_empty());
+        }
+        if s3.access_key.is_some() != s3.secret_key.is_some() {
+            let missing = if s3.access_key.is_none() { "access key" } else { "secret key" };
+            return Err(EngineError::invalid(format!(
+                "the {missing} is missing; give both 'aws.s3.access_key' and 'aws.s3.secret_key', or neither"
+            )));
+        }
+        Ok(s3)
+    }
+}
+
+/// Where a store listens.
+struct Endpoint {
+    secure: bool,
+    /// With the port, if one is given.
+    host: String,
+}
+
+impl Endpoint {
+    fn parse(text: &str, ssl: Option<bool>) -> Result<Self> {
+        let bad = |what: &str| EngineError::invalid(format!("endpoint '{text}' {what}; write http(s)://host:port"));
+        let (secure, rest) = match text.split_once("://") {
+            Some(("https", rest)) => (Some(true), rest),
+            Some(("http", rest)) => (Some(false), rest),
+            Some(_) => return Err(bad("is neither http nor https")),
+            None => (None, text),
+        };
+        let host = rest.trim_end_matches('/');
+        if host.is_empty() || host.contains(['/', '@', '?', '#', ' ', '\\']) {
+            return Err(bad("is no host"));
+        }
+        let loopback = match addresses(host) {
+            // A name that means nothing here is told by the first request.
+            Err(_) => false,
+            Ok(found) => {
+                if let Some(refused) = found.iter().find(|a| is_link_local(a)) {
+                    return Err(EngineError::new(
+                        ErrorKind::Denied,
+                        format!(
+                            "endpoint '{text}' is the link-local address {refused}, where machines keep their secrets"
+                        ),
+                    ));
+                }
+                !found.is_empty() && found.iter().all(IpAddr::is_loopback)
+            }
+        };
+        Ok(Endpoint { secure: secure.or(ssl).unwrap_or(!loopback), host: host.to_string() })
+    }
+}
+
+fn addresses(host: &str) -> std::io::Result<Vec<IpAddr>> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, p)| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let found = match bare.parse::<Ipv6Addr>() {
+        Ok(ip) => return Ok(vec![ip.into()]),
+        Err(_) if has_port => host.to_socket_addrs()?,
+        Err(_) => (host, 443).to_socket_addrs()?,
+    };
+    Ok(found.map(|a| a.ip()).collect())
+}
+
+/// Also where it is written as an IPv6 address.
+fn is_link_local(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_unspecified(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.is_link_local() || v4.is_unspecified(),
+            // fd00:ec2::254 is AWS's metadata service.
+            None => {
+                (v6.segments()[0] & 0xffc0) == 0xfe80
+                    || v6.is_unspecified()
+                    || *v6 == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties(pairs: &[(&str, &str)]) -> StoreProperties {
+        pairs.iter().map(|(k, v)| (k.to_string(), Secret::new(*v))).collect()
+    }
+
+    #[test]
+    fn names_of_all_products_mean_the_same() {
+        for (access, secret, endpoint) in [
+            ("aws.s3.access_key", "aws.s3.secret_key", "aws.s3.endpoint"),
+            ("s3.access_key", "s3.secret_key", "s3.endpoint"),
+            ("AWS_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_ENDPOINT"),
+            ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.endpoint"),
+            ("oss.access_key", "oss.secret_key", "oss.endpoint"),
+            ("fs.oss.accessKeyId", "fs.oss.accessKeySecret", "fs.oss.endpoint"),
+        ] {
+            let given = properties(&[(access, "a"), (secret, "b"), (endpoint, "http://127.0.0.1:9"), ("x", "y")]);
+            let s3 = S3Properties::try_new(&given).unwrap();
+            assert_eq!((s3.access_key, s3.secret_key, s3.endpoint), (Some("a"), Some("b"), Some("http://127.0.0.1:9")));
+        }
+        let half = properties(&[("s3.access_key", "a")]);
+        assert!(S3Properties::try_new(&half).err().unwrap().message.contains("secret key is missing"));
+    }
+
+    #[test]
+    fn link_local_endpoints_are_refused() {
+        for bad in [
+            "http://169.254.169.254",
+            "169.254.169.254:80",
+            "http://[fe80::1]:9000",
+            "[::ffff:169.254.169.254]:80",
+            "http://[fd00:ec2::254]",
+            "0.0.0.0:80",
+            "http://0xa9fea9fe/",
+            "http://2852039166",
+        ] {
+            let e = Endpoint::parse(bad, None).err();
+            assert!(e.is_some_and(|e| e.kind == ErrorKind::Denied), "{bad}");
+        }
+        for (good, secure) in
+            [("127.0.0.1:9000", false), ("http://127.0.0.1:9000", false), ("[::1]:9", false), ("10.1.2.3", true)]
+        {
+            assert_eq!(Endpoint::parse(good, None).unwrap().secure, secure, "{good}");
+        }
+        for bad in ["ftp://x", "http://a/b", "http://u@h", ""] {
+            assert_eq!(Endpoint::parse(bad, None).err().unwrap().kind, ErrorKind::Invalid, "{bad}");
+        }
+    }
+
+    #[test]
+    fn locations_are_taken_apart() {
+        assert_eq!(split("S3A://b/x/y").unwrap(), ("s3a".into(), "b", "x/y"));
+        assert_eq!(split("s3://b").unwrap(), ("s3".into(), "b", ""));
+        assert!(split("s3:///x").is_err() && split("/x").is_err() && split("s3://k:s@b/x").is_err());
+        assert!(is_remote("s3://b/x") && is_remote("hdfs://n/x") && !is_remote("file:///x") && !is_remote("/a"));
+    }
+
+    #[test]
+    fn only_data_of_tables_is_immutable() {
+        for (path, immutable) in [
+            ("t/0001/d/1-2.parquet", true),
+            ("t/0001/v/00001", false),
+            ("catalog/v/1", false),
+            ("t/d/x", false),
+            ("t/0001/d", false),
+            ("label/1/d/3", false),
+        ] {
+            assert_eq!(is_table_data(&ObjectPath::from(path)), immutable, "{path}");
+        }
+    }
+}

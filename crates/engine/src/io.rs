@@ -1,0 +1,56 @@
+//! What a statement reads from remote stores, and how it uses the data cache.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use dipper_cache::{IoContext, Populate};
+use futures::future::BoxFuture;
+
+use crate::variables::Variables;
+
+/// The context of a statement with these variables.
+pub(crate) fn context(variables: &Variables) -> Arc<IoContext> {
+    let populate = match variables.text("populate_datacache_mode").to_ascii_lowercase().as_str() {
+        _ if !variables.flag("enable_populate_datacache") => Populate::Never,
+        "always" => Populate::Always,
+        "never" => Populate::Never,
+        _ => Populate::Auto,
+    };
+    // StarRocks' switch, and Doris's two.
+    let uses = variables.flag("enable_scan_datacache") && !variables.flag("disable_file_cache");
+    Arc::new(IoContext {
+        stats: Arc::default(),
+        bypass: !uses,
+        populate: if uses { populate } else { Populate::Never },
+        synchronous: !variables.flag("enable_datacache_async_populate_mode"),
+    })
+}
+
+/// Tasks that DataFusion spawns run in the context of the task that spawned them.
+struct Follow;
+
+impl JoinSetTracer for Follow {
+    fn trace_future(&self, future: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
+        match IoContext::current() {
+            Some(context) => Box::pin(context.scope(future)),
+            None => future,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        f: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        match IoContext::current() {
+            Some(context) => Box::new(move || context.enter(f)),
+            None => f,
+        }
+    }
+}
+
+/// Makes tasks that DataFusion spawns inherit [`IoContext::current`], in this process.
+pub(crate) fn follow_spawned_tasks() {
+    // Fails if it was done before, for another engine.
+    let _ = set_join_set_tracer(&Follow);
+}

@@ -1,0 +1,117 @@
+//! Storage volumes: where tables are, other than beside the catalog.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use dipper_store::catalog::{Catalog, CatalogState, TableId, Volume};
+use dipper_store::probed::ProbedStore;
+use dipper_store::volumes::VolumeStore;
+use object_store::ObjectStore;
+use object_store::path::Path as ObjectPath;
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{EngineError, Result};
+use crate::files::stores::Stores;
+
+/// The volume that the catalog itself is in, by StarRocks' name.
+pub(crate) const BUILTIN_VOLUME: &str = "builtin_storage_volume";
+
+/// The volumes of a process's catalog.
+#[derive(Debug)]
+pub(crate) struct Volumes {
+    store: Arc<VolumeStore>,
+    stores: Arc<Stores>,
+    catalog: Catalog,
+    /// What each volume's store was made from.
+    connected: Mutex<HashMap<String, Volume>>,
+}
+
+/// Tables whose data the cache leaves alone (`datacache.enable = false`), by the text of their ids.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Uncached(Arc<RwLock<HashSet<String>>>);
+
+impl Uncached {
+    /// Notes what a table's property says.
+    pub(crate) fn set(&self, table: TableId, uncached: bool) {
+        let id = table.to_string();
+        if self.0.read().contains(&id) != uncached {
+            let mut all = self.0.write();
+            match uncached {
+                true => all.insert(id),
+                false => all.remove(&id),
+            };
+        }
+    }
+
+    /// Of an object's path below `t/`.
+    pub(crate) fn holds(&self, path: &ObjectPath) -> bool {
+        let all = self.0.read();
+        !all.is_empty() && path.parts().nth(1).is_some_and(|id| all.contains::<str>(id.as_ref()))
+    }
+}
+
+impl Volumes {
+    pub(crate) fn new(store: Arc<VolumeStore>, stores: Arc<Stores>, catalog: Catalog) -> Self {
+        Volumes { store, stores, catalog, connected: Mutex::default() }
+    }
+
+    /// All volumes as one store.
+    pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.store) as _
+    }
+
+    /// Sees to it that a table is looked for in its volume, as the newest catalog of this process says.
+    ///
+    /// # Errors
+    /// The volume's store cannot be made.
+    pub(crate) fn locate(&self, id: TableId) -> Result<()> {
+        let state = self.catalog.snapshot();
+        if state.volumes.is_empty() {
+            return Ok(());
+        }
+        // All of them: a label can lead to another table.
+        for (_, table) in state.tables() {
+            if let Some(name) = &table.volume {
+                self.store.assign(table.id, name);
+            }
+        }
+        match state.table_by_id(id).and_then(|(_, table)| table.volume.as_ref()) {
+            Some(name) => self.connect(name, state.volume(name)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a table that is not in the catalog yet into a volume.
+    ///
+    /// # Errors
+    /// No such volume, or its store cannot be made.
+    pub(crate) fn assign(&self, state: &CatalogState, id: TableId, name: &str) -> Result<()> {
+        self.connect(name, state.volume(name)?)?;
+        self.store.assign(id, name);
+        Ok(())
+    }
+
+    /// Connects all volumes, for what goes over all tables.
+    pub(crate) fn connect_all(&self) {
+        for (name, volume) in &self.catalog.snapshot().volumes {
+            if let Err(e) = self.connect(name, volume) {
+                tracing::warn!(volume = %name, error = %e.message, "a storage volume cannot be reached");
+            }
+        }
+    }
+
+    fn connect(&self, name: &str, volume: &Volume) -> Result<()> {
+        let mut connected = self.connected.lock();
+        // By value, not by place: an ALTER gives other keys, a DROP and CREATE another place.
+        if connected.get(name).is_some_and(|v| v == volume) {
+            return Ok(());
+        }
+        let store = self
+            .stores
+            .open_data(&volume.location, &volume.properties)
+            .map_err(|e| EngineError { message: format!("storage volume '{name}': {}", e.message), ..e })?;
+        self.store.set_volume(name, Arc::new(ProbedStore::new(store)));
+        connected.insert(name.to_string(), volume.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Keys and passwords in the text of statements.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use dipper_store::secret::Secret;
+use regex::Regex;
+
+/// `'...secret...' = 'value'`, and the same of passwords, tokens and access keys.
+static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
+    let name = r#"[\w.\-]*(?:secret|passw|token|access[._]?key)[\w.\-]*['"`]?\s*=\s*"#;
+    let value = r#"(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"#;
+    Regex::new(&format!("(?is)({name}){value}")).expect("the pattern is one")
+});
+
+/// The text of a statement as others may see it: process list, log, SHOW CREATE TABLE.
+pub(crate) fn mask(text: &str) -> Cow<'_, str> {
+    ASSIGNMENT.replace_all(text, format!("${{1}}'{}'", Secret::MASK))
+}
+
+/// Whether a property's value is a secret, by its name.
+pub(crate) fn is_secret(property: &str) -> bool {
+    ASSIGNMENT.is_match(&format!("{property}=''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_secrets_are_masked() {
+        for (text, masked) in [
+            (
+                r#"PROPERTIES ("aws.s3.access_key"="AK", 'aws.s3.secret_key' = 'it''s \' s', "aws.s3.region" = "r")"#,
+                r#"PROPERTIES ("aws.s3.access_key"='******', 'aws.s3.secret_key' = '******', "aws.s3.region" = "r")"#,
+            ),
+            ("s3('uri' = 's3://b/x', 'AWS_TOKEN' = \"a\\\"b\")", "s3('uri' = 's3://b/x', 'AWS_TOKEN' = '******')"),
+            ("SELECT secret FROM t WHERE tokens = 5", "SELECT secret FROM t WHERE tokens = 5"),
+        ] {
+            assert_eq!(mask(text), masked);
+        }
+        assert!(is_secret("fs.s3a.secret.key") && is_secret("AWS_SECRET_ACCESS_KEY") && !is_secret("s3.endpoint"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Storage volumes, and CACHE SELECT.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dipper_cache::{IoContext, Populate};
+use dipper_sql::statement::{Properties, QueryText};
+use dipper_store::catalog::{CatalogChange, TableId, Volume};
+use dipper_store::secret::Secret;
+
+use crate::error::{EngineError, Result};
+use crate::files::stores::is_store_property;
+use crate::info_schema::sheet::{Cell, Kind, Sheet};
+use crate::native::BUILTIN_VOLUME;
+use crate::query::{self, QueryContext};
+use crate::result::Outcome;
+use crate::secrets::is_secret;
+use crate::session::Session;
+
+/// What a CREATE STORAGE VOLUME says beside its name.
+pub(super) struct Given<'a> {
+    pub(super) kind: &'a str,
+    pub(super) locations: &'a [String],
+    pub(super) comment: Option<&'a String>,
+    pub(super) properties: &'a Properties,
+}
+
+pub(super) async fn create(
+    session: &mut Session,
+    name: &str,
+    if_not_exists: bool,
+    given: Given<'_>,
+) -> Result<Outcome> {
+    let Given { kind, locations, comment, properties } = given;
+    if kind != "S3" {
+        return Err(EngineError::unsupported(format!("TYPE = {kind}: storage volumes are of TYPE = S3")));
+    }
+    let [location] = locations else {
+        return Err(EngineError::unsupported("LOCATIONS: a storage volume has one location"));
+    };
+    if name == BUILTIN_VOLUME {
+        return Err(EngineError::invalid(format!("'{BUILTIN_VOLUME}' is the volume that the catalog is in")));
+    }
+    let volume = Volume {
+        id: TableId::fresh(),
+        kind: kind.to_string(),
+        location: location.trim_end_matches('/').to_string(),
+        properties: checked(session, properties),
+        comment: comment.cloned(),
+    };
+    // What cannot be made into a store is refused now; whether the bucket answers is seen by the first table.
+    session.engine.stores.open_data(&volume.location, &volume.properties)?;
+    let change = CatalogChange::CreateVolume { name: name.to_string(), if_not_exists, volume };
+    session.engine.catalog.commit(vec![change]).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn alter(
+    session: &mut Session,
+    name: &str,
+    comment: Option<&String>,
+    properties: &Properties,
+) -> Result<Outcome> {
+    let properties = checked(session, properties);
+    let state = session.engine.catalog.refresh().await?;
+    let before = state.volume(name)?;
+    let mut after = before.properties.clone();
+    after.extend(properties.clone());
+    session.engine.stores.open_data(&before.location, &after)?;
+    let change = CatalogChange::AlterVolume { name: name.to_string(), properties, comment: comment.cloned() };
+    session.engine.catalog.commit(vec![change]).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn drop_volume(session: &Session, name: &str, if_exists: bool) -> Result<Outcome> {
+    let change = CatalogChange::DropVolume { name: name.to_string(), if_exists };
+    session.engine.catalog.commit(vec![change]).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn set_default(session: &Session, name: &str) -> Result<Outcome> {
+    let name = (name != BUILTIN_VOLUME).then(|| name.to_string());
+    session.engine.catalog.commit(vec![CatalogChange::DefaultVolume { name }]).await?;
+    Ok(Outcome::ok())
+}
+
+fn checked(session: &mut Session, properties: &Properties) -> BTreeMap<String, Secret> {
+    for (key, _) in properties.iter().filter(|(key, _)| !is_store_property(key) && key != "enabled") {
+        session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+    }
+    properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect()
+}
+
+/// SHOW STORAGE VOLUMES.
+pub(super) async fn list(session: &Session) -> Result<Sheet> {
+    let state = session.engine.catalog.refresh().await?;
+    let mut sheet = Sheet::texts(&["Storage Volume"]);
+    sheet.push([BUILTIN_VOLUME.into()]);
+    for name in state.volumes.keys() {
+        sheet.push([name.into()]);
+    }
+    Ok(sheet)
+}
+
+/// DESC STORAGE VOLUME.
+pub(super) async fn describe(session: &Session, name: &str) -> Result<Sheet> {
+    let state = session.engine.catalog.refresh().await?;
+    let heads = ["Name", "Type", "IsDefault", "Location", "Params", "Enabled", "Comment"];
+    let mut sheet = Sheet::texts(&heads);
+    let is_default = |name: Option<&str>| if state.default_volume.as_deref() == name { "true" } else { "false" };
+    if name == BUILTIN_VOLUME {
+        let location = session.engine.options.data.as_ref().map(|d| d.to_string()).unwrap_or_default();
+        let kind = if location.contains("://") { "S3" } else { "LOCAL" };
+        sheet.push([
+            name.into(),
+            kind.into(),
+            is_default(None).into(),
+            location.into(),
+            "{}".into(),
+            "true".into(),
+            "".into(),
+        ]);
+        return Ok(sheet);
+    }
+    let volume = state.volume(name)?;
+    let shown = volume.properties.iter().map(|(key, value)| {
+        let text = if is_secret(key) { Secret::MASK } else { value.reveal() };
+        (key.clone(), serde_json::Value::from(text))
+    });
+    let params = serde_json::Value::Object(shown.collect()).to_string();
+    sheet.push([
+        name.into(),
+        (&volume.kind).into(),
+        is_default(Some(name)).into(),
+        (&volume.location).into(),
+        params.into(),
+        "true".into(),
+        volume.comment.as_deref().unwrap_or_default().into(),
+    ]);
+    Ok(sheet)
+}
+
+/// CACHE SELECT: reads what a query reads, and keeps all of it.
+pub(super) async fn cache_select(session: &mut Session, text: &QueryText) -> Result<Outcome> {
+    let context = session.query_context().await?;
+    let io = Arc::new(IoContext { populate: Populate::Always, ..IoContext::default() });
+    let context = Arc::new(QueryContext { io: Arc::clone(&io), ..context.as_ref().clone() });
+    query::drain(query::run(context, text.clone(), Vec::new()).await?.0).await?;
+    let began = std::time::Instant::now();
+    let cache = session.engine.data_cache();
+    cache.settle().await;
+    let waited = began.elapsed();
+    let (counts, stats) = (io.stats.counts(), cache.stats());
+    let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
+    let mut sheet = Sheet::new(&[
+        ("READ_CACHE_SIZE", Kind::UInt),
+        ("WRITE_CACHE_SIZE", Kind::UInt),
+        ("AVG_WRITE_CACHE_TIME", Kind::Text),
+        ("TOTAL_CACHE_USAGE", Kind::Text),
+    ]);
+    let share = 100.0 * stats.disk_bytes as f64 / stats.disk_capacity.max(1) as f64;
+    sheet.push([
+        int(counts.memory_hit_bytes + counts.disk_hit_bytes),
+        int(counts.fill_bytes),
+        format!("{}ms", waited.as_millis()).into(),
+        format!("{share:.2}%").into(),
+    ]);
+    sheet.into_outcome()
+}
