@@ -7,7 +7,9 @@ again, and checks what it promised:
 - keys of UNIQUE tables are unique, and hold the newest acknowledged value;
 - AGGREGATE sums count every load once.
 
-    tests/faults/kill.py --server BIN [--cycles 300] [--seed N] [--keep DIR]
+    tests/faults/kill.py --server BIN [--cycles 300] [--seed N] [--keep DIR] [--data s3 [--faults]]
+
+With `--data s3` the database is in a bucket (see bucket.py), with `--faults` behind a proxy that loses and refuses requests.
 
 Needs PyMySQL (the virtual environment of tests/clients has it).
 """
@@ -31,6 +33,8 @@ import urllib.parse
 
 import pymysql
 
+import bucket
+
 ROWS = 50
 BUCKETS = 4
 TABLES = {
@@ -52,16 +56,17 @@ def free_port():
 class Server:
     """A server process on a data directory."""
 
-    def __init__(self, binary, data):
-        self.binary, self.data = binary, data
+    def __init__(self, binary, data, directory, environment=None):
+        self.binary, self.data, self.directory, self.environment = binary, data, directory, environment
         self.process = None
 
     def start(self):
         self.mysql, self.http = free_port(), free_port()
-        log = open(self.data.parent / "server.log", "ab")
+        log = open(self.directory / "server.log", "ab")
         self.process = subprocess.Popen(
-            [self.binary, "server", "--data", self.data, "--mysql-port", str(self.mysql), "--http-port", str(self.http)],
-            stdout=log, stderr=log,
+            [self.binary, "server", "--data", self.data, "--mysql-port", str(self.mysql), "--http-port", str(self.http),
+             "--cache-dir", str(self.directory / "cache"), "--cache-size", "1GiB"],
+            stdout=log, stderr=log, env=self.environment,
         )
         end = time.time() + 30
         while time.time() < end:
@@ -80,7 +85,8 @@ class Server:
 
     def check(self):
         """`dipper check` of the directory as the kill left it."""
-        done = subprocess.run([self.binary, "check", "--quiet", self.data], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([self.binary, "check", "--quiet", self.data], capture_output=True, text=True, timeout=300,
+                              env=self.environment)
         expect(done.returncode == 0, f"dipper check: {done.stdout}{done.stderr}")
 
     def connect(self):
@@ -297,12 +303,25 @@ def main():
     parser.add_argument("--cycles", type=int, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=pathlib.Path, help="directory for the data, kept")
+    parser.add_argument("--data", choices=["local", "s3"], default="local", help="where the database is")
+    parser.add_argument("--faults", action="store_true", help="requests to the bucket fail now and then")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     rng = random.Random(options.seed)
     directory = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="dipper-faults-"))
     directory.mkdir(parents=True, exist_ok=True)
-    server = SERVER = Server(options.server, directory / "data")
+    gateway = proxy = None
+    if options.data == "s3":
+        gateway = bucket.Gateway(directory / "gateway")
+        port = gateway.port
+        if options.faults:
+            shares = dict.fromkeys(["error_500", "slow_down", "reset_before", "lost_answer", "short_body"], 0.01)
+            proxy = bucket.Proxy(port, bucket.Faults(options.seed, conflict=0.02, slow_body=0.01, **shares))
+            port = proxy.port
+        server = Server(options.server, f"s3://{bucket.BUCKET}/db", directory, bucket.environment(port))
+    else:
+        server = Server(options.server, directory / "data", directory)
+    SERVER = server
     truth, loads, begun = Truth(), 0, time.time()
     try:
         server.start()
@@ -334,6 +353,11 @@ def main():
         if server.process and server.process.poll() is None:
             server.process.terminate()
             server.process.wait()
+        if proxy:
+            print(f"requests {proxy.faults.requests}, injected {proxy.faults.injected}")
+            proxy.stop()
+        if gateway:
+            gateway.stop()
         if not options.keep:
             shutil.rmtree(directory, ignore_errors=True)
 

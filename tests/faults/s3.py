@@ -1,0 +1,408 @@
+#!/usr/bin/env python3
+"""A database in a bucket: what it promises when nodes come and go, caches rot, and requests fail.
+
+    tests/faults/s3.py --server BIN [--only PATTERN] [--seed N] [--loads N]
+
+Needs PyMySQL (the virtual environment of tests/clients has it) and versitygw (`make gateway`).
+"""
+
+import argparse
+import base64
+import gzip
+import http.client
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import pymysql
+
+import bucket
+
+OPTIONS = None
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def expect(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+class Node:
+    """A server process on the bucket."""
+
+    def __init__(self, directory, port, name="node", cache=True, prefix="db", arguments=()):
+        self.mysql, self.http = bucket.free_port(), bucket.free_port()
+        self.cache = directory / f"cache-{name}"
+        flags = ["--cache-dir", str(self.cache)] if cache else ["--cache-size", "0"]
+        began = time.time()
+        self.log = directory / f"{name}.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [OPTIONS.server, "server", "--data", f"s3://{bucket.BUCKET}/{prefix}", "--mysql-port", str(self.mysql),
+                 "--http-port", str(self.http), *flags, *arguments],
+                stdout=subprocess.PIPE, stderr=log, env=bucket.environment(port),
+            )
+        for line in self.process.stdout:
+            if b"dipper is ready" in line:
+                break
+        else:
+            raise SystemExit(f"the server does not start: {self.log.read_text()[-2000:]}")
+        self.seconds_to_ready = time.time() - began
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def sql(self, *statements, database=None):
+        connection = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", database=database, autocommit=True,
+                                     read_timeout=120)
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def one(self, statement):
+        return self.sql(statement)[0][0]
+
+    def io(self):
+        """Counters since the start."""
+        return {name: int(value) for name, value in self.sql("SELECT name, value FROM information_schema.data_io")}
+
+    def load(self, table, body, label=None, headers=()):
+        connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=120)
+        fields = {"Authorization": "Basic " + base64.b64encode(b"root:").decode(), "column_separator": ",",
+                  "Expect": "100-continue", **dict(headers)}
+        if label:
+            fields["label"] = label
+        try:
+            connection.request("PUT", f"/api/d/{table}/_stream_load", body=body, headers=fields)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def stop(self, kill=False):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+            self.process.wait()
+
+
+class Stage:
+    """A gateway, perhaps a proxy, and nodes; all gone at the end."""
+
+    def __init__(self, faults=None):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="dipper-s3-"))
+        self.gateway = bucket.Gateway(self.directory / "gateway")
+        self.proxy = bucket.Proxy(self.gateway.port, faults) if faults else None
+        self.port = self.proxy.port if self.proxy else self.gateway.port
+        self.nodes = []
+
+    def node(self, *args, **kwargs):
+        self.nodes.append(Node(self.directory, kwargs.pop("port", self.port), *args, **kwargs))
+        return self.nodes[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            node.stop(kill=True)
+        if self.proxy:
+            self.proxy.stop()
+        self.gateway.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def make(node, name, keys="DUPLICATE KEY(k)", rows=0, properties=""):
+    node.sql("CREATE DATABASE IF NOT EXISTS d",
+             f"CREATE TABLE d.{name} (k BIGINT, v BIGINT, s VARCHAR(100)) {keys} DISTRIBUTED BY HASH(k) BUCKETS 2 {properties}")
+    if rows:
+        body = "".join(f"{i},{i * 7 % 1000},text {i * 31 % 977} of row\n" for i in range(rows))
+        answer = node.load(name, body.encode())
+        expect(answer["Status"] == "Success", answer)
+
+
+@test
+def nodes_come_and_go():
+    with Stage() as stage:
+        a = stage.node("a")
+        make(a, "t", rows=20_000)
+        b = stage.node("b")
+        expect(b.one("SELECT count(*) FROM d.t") == 20_000, "the second node sees the first one's load")
+        answer = b.load("t", b"-1,5,x\n")
+        expect(answer["Status"] == "Success", answer)
+        expect(a.one("SELECT count(*) FROM d.t") == 20_001, "and the other way round")
+        a.stop(kill=True)
+        c = stage.node("c")
+        io = c.io()
+        print(f"  a new node is ready in {c.seconds_to_ready:.2f} s, after {io['requests']} GETs, {io['lists']} LISTs, "
+              f"{io['request_bytes']} bytes")
+        expect(io["request_bytes"] < 200_000, "no data is read at the start")
+        expect(c.one("SELECT sum(v) FROM d.t") == b.one("SELECT sum(v) FROM d.t"), "nothing is lost")
+
+
+@test
+def the_second_run_asks_for_nothing():
+    query = "SELECT sum(v), count(DISTINCT s) FROM d.t"
+    with Stage() as stage:
+        a = stage.node("a")
+        make(a, "t", rows=200_000)
+        truth = a.sql(query)
+        a.stop()
+        shutil.rmtree(a.cache)
+        a = stage.node("a")
+        before = a.io()
+        began = time.time()
+        expect(a.sql(query) == truth, "same rows")
+        cold, took = a.io(), time.time() - began
+        print(f"  cold: {cold['requests'] - before['requests']} GETs, {cold['lists'] - before['lists']} LISTs, {took * 1000:.0f} ms")
+        time.sleep(0.5)
+        a.stop()
+        a = stage.node("a")
+        before = a.io()
+        expect(a.sql(query) == truth, "same rows")
+        after = a.io()
+        expect(after["disk_hit_bytes"] > before["disk_hit_bytes"], "the cache survives a restart")
+        expect(after["miss_bytes"] == before["miss_bytes"], f"nothing is missed: {after}")
+        # The cache directory under a running server: damaged, then gone, then a file in its place.
+        for harm in ("damage", "delete", "replace"):
+            files = [f for f in (a.cache / "v1").rglob("*") if f.is_file() and f.name != "lock"]
+            if harm == "damage":
+                expect(files, "there is something to damage")
+                for f in files:
+                    data = bytearray(f.read_bytes())
+                    data[random.randrange(len(data))] ^= 8
+                    f.write_bytes(data)
+            elif harm == "delete":
+                shutil.rmtree(a.cache)
+            else:
+                shutil.rmtree(a.cache, ignore_errors=True)
+                a.cache.write_text("x")
+            # Another query, since the pages of the first are in memory.
+            expect(a.one("SELECT count(*) FROM d.t WHERE s LIKE 'text 9%'") > 0, harm)
+            a.sql("SET GLOBAL enable_scan_datacache = true")
+            expect(a.sql(query) == truth, harm)
+
+
+@test
+def the_switches_act():
+    with Stage() as stage:
+        a = stage.node("a")
+        make(a, "t", rows=50_000)
+        make(a, "u", rows=50_000, properties="PROPERTIES ('datacache.enable' = 'false')")
+        a.stop()
+        a = stage.node("a")
+        used = lambda: (time.sleep(0.3), a.io()["fill_bytes"])[1]
+        zero = used()
+        a.sql("SET enable_populate_datacache = false", "SELECT sum(v) FROM d.t")
+        expect(used() == zero, "enable_populate_datacache = false fills nothing")
+        a.sql("SET populate_datacache_mode = 'never'", "SELECT max(s) FROM d.t")
+        expect(used() == zero, "populate_datacache_mode = never fills nothing")
+        a.sql("SELECT max(s), sum(v) FROM d.u")
+        expect(used() == zero, "datacache.enable = false fills nothing")
+        a.stop()
+        a = stage.node("a")
+        row = a.sql("CACHE SELECT k, v FROM d.t")[0]
+        expect(int(row[1]) > 0, f"CACHE SELECT writes: {row}")
+        metrics = a.sql("SELECT disk_used_bytes, mem_used_bytes FROM information_schema.be_datacache_metrics")[0]
+        expect(metrics[0] > 0, metrics)
+
+
+@test
+def files_in_a_bucket_are_tables():
+    with Stage() as stage:
+        port = stage.gateway.port
+        csv = "id,name\n" + "".join(f"{i},name {i}\n" for i in range(100_000))
+        bucket.put(port, "in/a.csv", csv.encode())
+        bucket.put(port, "in/b.csv", b"id,name\n100000,last\n")
+        bucket.put(port, "in/_hidden.csv", b"id,name\n7,no\n")
+        bucket.put(port, "gz/a.csv.gz", gzip.compress(csv.encode()))
+        for day, rows in (("2024-01-01", 3), ("2024-01-02", 5)):
+            bucket.put(port, f"hive/dt={day}/part-0", "".join(f"{i}\x01x{i}\n" for i in range(rows)).encode())
+        a = stage.node("a")
+        expect(a.one("SELECT count(*) FROM 's3://faults/in/*.csv'") == 100_001, "glob")
+        expect(a.one("SELECT sum(id) FROM 's3://faults/in/a.csv'") == sum(range(100_000)), "one file")
+        expect(a.one("SELECT count(*) FROM 's3://faults/gz/a.csv.gz' WHERE name LIKE '%9'") == 10_000, "compressed")
+        own = f"'aws.s3.endpoint' = 'http://127.0.0.1:{port}', 'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = '{bucket.SECRET}'"
+        expect(a.one(f"SELECT count(*) FROM files('path' = 's3://faults/in/', 'format' = 'csv', 'header' = 'true', {own})") == 100_001, "files()")
+        doris = f"'s3.endpoint' = 'http://127.0.0.1:{port}', 's3.access_key' = '{bucket.KEY}', 's3.secret_key' = '{bucket.SECRET}'"
+        expect(a.one(f"SELECT count(*) FROM s3('uri' = 's3://faults/in/b.csv', 'format' = 'csv_with_names', {doris})") == 1, "s3()")
+        a.sql("CREATE DATABASE IF NOT EXISTS d",
+              "CREATE EXTERNAL TABLE d.h (id INT, name STRING) PARTITIONED BY (dt STRING) STORED AS TEXTFILE "
+              f"LOCATION 's3://faults/hive' TBLPROPERTIES ({own})")
+        expect(a.sql("SELECT dt, count(*), max(id) FROM d.h GROUP BY dt ORDER BY dt") ==
+               [("2024-01-01", 3, 2), ("2024-01-02", 5, 4)], "Hive partitions")
+        expect(a.one("SELECT count(*) FROM d.h WHERE dt = '2024-01-02'") == 5, "pruned")
+        shown = str(a.sql("SHOW CREATE TABLE d.h"))
+        expect(bucket.SECRET not in shown and "******" in shown, shown)
+        # A change is seen by the next statement: the tag is another.
+        bucket.put(port, "in/b.csv", b"id,name\n100000,last\n100001,more\n")
+        expect(a.one("SELECT count(*) FROM 's3://faults/in/*.csv'") == 100_002, "fresh")
+        before = a.io()
+        a.one("SELECT sum(id) FROM 's3://faults/in/a.csv'")
+        after = a.io()
+        expect(after["request_bytes"] - before["request_bytes"] < 10_000, "external files are cached")
+        a.sql("SELECT * FROM 's3://faults/in/a.csv' LIMIT 1")
+        for statement, words in [
+            ("SELECT * FROM 's3://faults/none/x.csv'", "s3://faults/none/x.csv"),
+            ("SELECT * FROM 's3://no-such-bucket/x.csv'", "no-such-bucket"),
+            ("SELECT * FROM files('path' = 's3://b/x', 'aws.s3.endpoint' = 'http://169.254.169.254')", "link-local"),
+            (f"SELECT * FROM files('path' = 's3://faults/in/a.csv', 'aws.s3.endpoint' = 'http://127.0.0.1:{port}', "
+             "'aws.s3.access_key' = 'x', 'aws.s3.secret_key' = 'y')", "refuses"),
+        ]:
+            try:
+                a.sql(statement)
+            except pymysql.err.Error as e:
+                expect(words in str(e), f"{statement}: {e}")
+            else:
+                raise AssertionError(f"{statement} did not fail")
+
+
+@test
+def tables_are_in_their_volumes():
+    with Stage() as stage:
+        port = stage.gateway.port
+        a = stage.node("a")
+        a.sql("CREATE STORAGE VOLUME cold TYPE = S3 LOCATIONS = ('s3://faults/cold') COMMENT 'far away' PROPERTIES "
+              f"('aws.s3.endpoint' = 'http://127.0.0.1:{port}', 'aws.s3.access_key' = '{bucket.KEY}', "
+              f"'aws.s3.secret_key' = '{bucket.SECRET}')")
+        expect([r[0] for r in a.sql("SHOW STORAGE VOLUMES")] == ["builtin_storage_volume", "cold"], "listed")
+        described = str(a.sql("DESC STORAGE VOLUME cold"))
+        expect(bucket.SECRET not in described and bucket.KEY not in described and "s3://faults/cold" in described, described)
+        make(a, "t", rows=1000, properties="PROPERTIES ('storage_volume' = 'cold')")
+        make(a, "here", rows=10)
+        there = list((stage.gateway.directory / bucket.BUCKET / "cold").rglob("*.parquet"))
+        expect(len(there) >= 1, "the data is in the volume")
+        b = stage.node("b")
+        expect(b.one("SELECT count(*) FROM d.t") == 1000 and b.one("SELECT count(*) FROM d.here") == 10, "another node")
+        a.sql("SET cold AS DEFAULT STORAGE VOLUME")
+        make(b, "u", rows=5)
+        expect(a.one("SELECT count(*) FROM d.u") == 5, "made in the default volume")
+        for statement, words in [
+            ("DROP STORAGE VOLUME cold", "default"),
+            ("CREATE TABLE d.x (k INT) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1 PROPERTIES ('storage_volume' = 'cool')", "cool"),
+            ("ALTER TABLE d.t SET ('storage_volume' = 'builtin_storage_volume')", "storage_volume"),
+        ]:
+            try:
+                a.sql(statement)
+            except pymysql.err.Error as e:
+                expect(words in str(e), f"{statement}: {e}")
+            else:
+                raise AssertionError(f"{statement} did not fail")
+        a.sql("SET builtin_storage_volume AS DEFAULT STORAGE VOLUME", "DROP TABLE d.u", "DROP TABLE d.t",
+              "DROP STORAGE VOLUME cold")
+        checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
+                                 env=bucket.environment(port))
+        expect(checked.returncode == 0, checked.stdout + checked.stderr)
+
+
+@test
+def faults_cost_time_only():
+    shares = dict.fromkeys(["error_500", "slow_down", "reset_before", "lost_answer", "short_body"], 0.02)
+    faults = bucket.Faults(OPTIONS.seed, conflict=0.05, slow_body=0.01, hang=0.002, **shares)
+    with Stage(faults) as stage:
+        a = stage.node("a")
+        make(a, "t")
+        make(a, "u", keys="UNIQUE KEY(k)")
+        loaded = 0
+        for i in range(OPTIONS.loads):
+            answer = a.load("t", "".join(f"{i * 100 + j},{i},x\n" for j in range(100)).encode(), label=f"t-{i}")
+            expect(answer["Status"] in ("Success", "Publish Timeout", "Unknown", "Fail"), answer)
+            if answer["Status"] != "Success":
+                print("  ", answer["Status"], answer["Message"])
+                again = a.load("t", "".join(f"{i * 100 + j},{i},x\n" for j in range(100)).encode(), label=f"t-{i}")
+                expect(again["Status"] in ("Success", "Label Already Exists"), again)
+            loaded += 1
+            if i % 5 == 0:
+                answer = a.load("u", "".join(f"{j},{i},y\n" for j in range(50)).encode())
+                expect(answer["Status"] in ("Success", "Unknown", "Fail"), answer)
+            if i % 10 == 9:
+                rows = a.sql("SELECT count(*), count(DISTINCT k), sum(v) FROM d.t")[0]
+                expect(rows[0] == rows[1] == loaded * 100, f"after {loaded} loads: {rows}")
+                expect(a.sql("SELECT count(*), count(DISTINCT k) FROM d.u") == [(50, 50)], "UNIQUE")
+        print(f"  {loaded} loads; requests {faults.requests}; injected {faults.injected}")
+        checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
+                                 env=bucket.environment(stage.gateway.port))
+        expect(checked.returncode == 0, checked.stdout + checked.stderr)
+
+
+@test
+def racing_writers_lose_nothing():
+    """Two nodes publish into one table; one of them sleeps while the other makes checkpoints and frees versions."""
+    with Stage() as stage:
+        a, b = stage.node("a"), stage.node("b")
+        make(a, "t")
+        acknowledged, unclear, lock = set(), set(), threading.Lock()
+
+        def writer(node, base):
+            for i in range(OPTIONS.races):
+                n = base + i
+                try:
+                    answer = node.load("t", f"{n},1,r\n".encode(), label=f"race-{n}")
+                    status = answer["Status"]
+                except (OSError, http.client.HTTPException, ValueError):
+                    status = "Unknown"
+                with lock:
+                    (acknowledged if status == "Success" else unclear).add(n)
+
+        threads = [threading.Thread(target=writer, args=(node, base))
+                   for node, base in ((a, 0), (b, 100_000), (a, 200_000), (b, 300_000))]
+        for t in threads:
+            t.start()
+        time.sleep(1)
+        b.process.send_signal(signal.SIGSTOP)
+        # Long enough for 64 versions, a checkpoint, and the end of what it replaces.
+        end = time.time() + OPTIONS.sleep
+        while time.time() < end and any(t.is_alive() for t in threads[::2]):
+            time.sleep(0.2)
+        b.process.send_signal(signal.SIGCONT)
+        for t in threads:
+            t.join()
+        for node in (a, b):
+            rows = [r[0] for r in node.sql("SELECT k FROM d.t")]
+            expect(len(rows) == len(set(rows)), "no row is there twice")
+            missing = acknowledged - set(rows)
+            expect(not missing, f"acknowledged and lost: {sorted(missing)[:10]}")
+            extra = set(rows) - acknowledged - unclear
+            expect(not extra, f"rows that nobody loaded: {sorted(extra)[:10]}")
+        print(f"  {len(acknowledged)} acknowledged, {len(unclear)} unclear")
+
+
+def main():
+    global OPTIONS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--only", default="", help="tests whose name holds this")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--loads", type=int, default=60, help="loads of the test with faults")
+    parser.add_argument("--races", type=int, default=100, help="publishes of each of four writers")
+    parser.add_argument("--sleep", type=float, default=20, help="seconds that a writer is stopped at most")
+    OPTIONS = parser.parse_args()
+    OPTIONS.server = os.path.abspath(OPTIONS.server)
+    print(f"seed {OPTIONS.seed}")
+    failed = 0
+    for function in TESTS:
+        if OPTIONS.only in function.__name__:
+            began = time.time()
+            try:
+                function()
+                print(f"ok      {function.__name__} ({time.time() - began:.1f} s)", flush=True)
+            except (AssertionError, pymysql.err.Error) as e:
+                failed += 1
+                print(f"FAILED  {function.__name__}: {e!r}", flush=True)
+    raise SystemExit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
