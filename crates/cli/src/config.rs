@@ -124,9 +124,11 @@ mod tests {
 
     fn read(text: &str, given: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
         let command = crate::Arguments::command();
-        flags(text, command.find_subcommand("server").expect("server"), |flag, variable| {
-            given.contains(&flag) || given.contains(&variable)
-        })
+        let given = |flag: &str, variable: &str| given.contains(&flag) || given.contains(&variable);
+        let (mut flags, mut warnings) = flags(text, command.find_subcommand("server").expect("server"), given)?;
+        flags.sort();
+        warnings.sort();
+        Ok((flags, warnings))
     }
 
     #[test]
