@@ -171,10 +171,13 @@ async fn authenticate<B: Backend>(
         .find(|&plugin| verifier.supports(plugin))
         .unwrap_or(default);
     let no_proof = matches!(first.proof, [] | [0]);
-    // A client whose own plugin is not the one of the greeting answers with nothing and waits to be asked.
+    // A client whose own plugin is not the one of the greeting answers with nothing and waits to be asked, also when it
+    // has no password: MariaDB's library names a plugin of its own while another thread is loading the one it was told.
     let ask = can_switch
-        && !(verifier.is_empty() && no_proof)
-        && (named != Some(plugin) || no_proof || first.nonce.is_none());
+        && match verifier.is_empty() && no_proof {
+            true => named != Some(default),
+            false => named != Some(plugin) || no_proof || first.nonce.is_none(),
+        };
     let (accepted, with_password) = if ask {
         let nonce = auth::nonce();
         link.answer();

@@ -57,6 +57,29 @@ fn unknown_users_look_like_wrong_passwords() {
     }
 }
 
+/// A client that cannot answer the greeting's plugin sends nothing, and takes the next packet for another question.
+#[test]
+fn a_client_with_another_plugin_is_asked_even_without_password() {
+    let server = running();
+    for (plugin, asked) in [
+        (AuthPlugin::CachingSha2Password, false),
+        (AuthPlugin::MysqlNativePassword, true),
+        (AuthPlugin::Other(b"dummy_fallback_auth".into()), true),
+    ] {
+        let mut client = server.connect();
+        client.plugin = plugin;
+        client.greeting();
+        let response = client.response("root", &[], None);
+        client.send(&response);
+        assert_eq!(client.receive()[0] == 0xfe, asked, "{:?}", client.plugin);
+        if asked {
+            client.send(&[]);
+            assert_eq!(client.receive()[0], 0);
+        }
+        assert_eq!(client.query("one")[0].rows(), [b"\x011"]);
+    }
+}
+
 #[test]
 fn an_old_client_without_plugins() {
     let server = running();
