@@ -40,11 +40,12 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
-## Measures dipper beside DuckDB, Polars and ClickHouse on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
-STEPS ?= run load compare
+## Measures dipper beside DuckDB, Polars, ClickHouse, MariaDB and Redis on 2 cores (benchmarks/README.md): all steps, or those in STEPS.
+STEPS ?= run load compare point
 bench:
 	cargo build --release -p dipper-cli -p dipper-benchmarks
 	python3 benchmarks/test_compare.py
 	@status=0; for step in $(STEPS); do \
-	  python3 benchmarks/$$step.py --dipper $(BIN)/dipper --gen $(BIN)/dipper-gen $(ARGS) || status=1; \
+	  case $$step in point) script=point/run.py;; *) script=$$step.py;; esac; \
+	  python3 benchmarks/$$script --dipper $(BIN)/dipper --gen $(BIN)/dipper-gen $(ARGS) || status=1; \
 	done; exit $$status
