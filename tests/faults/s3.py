@@ -259,7 +259,7 @@ def files_in_a_bucket_are_tables():
             ("SELECT * FROM 's3://no-such-bucket/x.csv'", "no-such-bucket"),
             ("SELECT * FROM files('path' = 's3://b/x', 'aws.s3.endpoint' = 'http://169.254.169.254')", "link-local"),
             (f"SELECT * FROM files('path' = 's3://faults/in/a.csv', 'aws.s3.endpoint' = 'http://127.0.0.1:{port}', "
-             "'aws.s3.access_key' = 'x', 'aws.s3.secret_key' = 'y')", "refuses"),
+             f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = 'wrong')", "refuses"),
         ]:
             try:
                 a.sql(statement)

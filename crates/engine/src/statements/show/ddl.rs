@@ -18,7 +18,7 @@ const CLAUSES: &[(&str, &str)] = &[
 /// What ROW FORMAT DELIMITED sets beside `field.delim`.
 const FORMAT_KEY: &str = "serialization.format";
 
-/// CREATE EXTERNAL TABLE of `table` under `name`.
+/// CREATE EXTERNAL TABLE of `table` under `name`, without the secrets among its properties.
 pub(super) fn table(name: &str, table: &ExternalTable) -> String {
     let mut out = format!("CREATE EXTERNAL TABLE {}", quoted(name));
     if !table.columns.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn table(name: &str, table: &ExternalTable) -> String {
     if !table.properties.is_empty() {
         out.push_str(&format!("\nTBLPROPERTIES (\n{}\n)", pairs(table.properties.iter())));
     }
-    out
+    crate::secrets::mask(&out).into_owned()
 }
 
 fn row_format(table: &ExternalTable) -> String {
