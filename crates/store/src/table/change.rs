@@ -75,6 +75,10 @@ pub struct Replaced {
     pub base: u64,
     /// Rows of older segments, and of the load's own.
     pub deletes: Deletes,
+    /// The state was that after the load with this object, which was on its way then: refused unless it is the newest
+    /// one in `base`. Only asked before the commit, so no record has it.
+    #[serde(skip)]
+    pub after: Option<SegmentId>,
 }
 
 /// An input of a compaction.
@@ -279,7 +283,7 @@ impl crate::chain::State for TableState {
             }
             TableChange::Delete { partitions, replaced, at_ms } => {
                 let within = |t: Tablet| partitions.is_empty() || partitions.contains(&t.partition);
-                self.check_base(replaced.base, within)?;
+                self.check_base(replaced, within)?;
                 let deleted = self.delete(&replaced.deletes, *at_ms)?;
                 Ok(deleted > 0)
             }
@@ -445,7 +449,7 @@ impl TableState {
         if let Some(r) = replaced {
             let tablets: BTreeSet<Tablet> =
                 rowset.objects.iter().flat_map(|o| o.segments.iter().map(|s| s.tablet)).collect();
-            self.check_base(r.base, |t| tablets.contains(&t))?;
+            self.check_base(r, |t| tablets.contains(&t))?;
             if let Some(reads) = rowset.reads {
                 self.check_reads(rowset, &reads, &r.deletes)?;
             }
@@ -475,7 +479,15 @@ impl TableState {
     }
 
     /// Nothing came into these tablets after the base.
-    fn check_base(&self, base: u64, within: impl Fn(Tablet) -> bool) -> Result<(), Refused> {
+    fn check_base(&self, replaced: &Replaced, within: impl Fn(Tablet) -> bool) -> Result<(), Refused> {
+        let base = replaced.base;
+        if let Some(after) = replaced.after {
+            // Another commit may have taken its number.
+            let found = self.segments.get(after).map_or(self.seq, |i| i.added);
+            if found != base || !self.segments.has_object(after.object) {
+                return Err(Refused::Moved { base, found });
+            }
+        }
         if base > self.seq {
             return Err(Refused::Invalid(format!("computed on commit {base}, the newest is {}", self.seq)));
         }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use object_store::ObjectStore;
@@ -18,7 +19,7 @@ use super::state::TableState;
 use crate::catalog::TableId;
 #[allow(unused_imports, reason = "for the documentation")]
 use crate::chain::ChainError;
-use crate::chain::{Chain, Options, TxnId};
+use crate::chain::{Chain, Options, State, TxnId};
 
 /// How often a change is computed anew when others were faster. One process lets its own changes through one by one, so
 /// only other processes count.
@@ -38,8 +39,17 @@ struct Inner {
     id: TableId,
     store: Arc<dyn ObjectStore>,
     chain: Chain<TableState>,
-    /// Held from computing a change on the newest state to its commit.
-    settling: tokio::sync::Mutex<()>,
+    /// Held while a change is computed on the newest state.
+    settling: tokio::sync::Mutex<Option<Ahead>>,
+}
+
+/// The state after a load that is on its way into the chain: the next load is computed on it, and so waits for no commit.
+/// Loads that are computed while one is being written share a version.
+#[derive(Debug)]
+struct Ahead {
+    state: Arc<TableState>,
+    /// A segment of that load.
+    load: SegmentId,
 }
 
 /// The directory of a table's chain and data.
@@ -188,7 +198,7 @@ impl Table {
         let txn = rowset.txn;
         let scope = Scope::of(&rowset);
         let build = |replaced| TableChange::Load { rowset: rowset.clone(), replaced: Some(replaced), at_ms: now_ms() };
-        self.settle(txn, scope, resolve, build, |_, _| {}).await
+        self.settle(txn, scope, segment_of(&rowset), resolve, build, |_, _| {}).await
     }
 
     /// Keeps a load for a later commit or abort, also over restarts. Its rows are invisible until then.
@@ -227,7 +237,7 @@ impl Table {
         let prepared = state.prepared().get(&txn).ok_or(Refused::NotPrepared { txn })?;
         let scope = Scope::of(&prepared.rowset);
         let build = |replaced| TableChange::CommitPrepared { txn, replaced: Some(replaced), at_ms: now_ms() };
-        self.settle(self.begin(), scope, resolve, build, |_, _| {}).await
+        self.settle(self.begin(), scope, None, resolve, build, |_, _| {}).await
     }
 
     /// Aborts a prepared load.
@@ -276,7 +286,7 @@ impl Table {
         let note = |state: &TableState, deletes: &Deletes| {
             deleted = deletes.iter().map(|(id, rows)| alive(state, *id, &rows.0)).sum();
         };
-        let state = self.settle(self.begin(), scope, resolve, build, note).await?;
+        let state = self.settle(self.begin(), scope, None, resolve, build, note).await?;
         Ok((state, deleted))
     }
 
@@ -382,10 +392,13 @@ impl Table {
     }
 
     /// Computes what goes, commits, and computes it for what came in meanwhile, until the commit is through.
+    ///
+    /// `segment` is one of those that the change brings, if it brings any: then others may go on while it is committed.
     async fn settle<F, Fut, E>(
         &self,
         txn: TxnId,
         scope: Scope,
+        segment: Option<SegmentId>,
         mut resolve: F,
         build: impl Fn(Replaced) -> TableChange,
         mut note: impl FnMut(&TableState, &Deletes),
@@ -395,22 +408,56 @@ impl Table {
         Fut: Future<Output = Result<Deletes, E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        // Without it, a load with much to compute would lose against small ones for ever.
-        let _one = self.inner.settling.lock().await;
         let mut deletes = Deletes::new();
         let mut base = 0;
         let mut last = Refused::NotCreated;
         for _ in 0..ATTEMPTS_MAX {
-            let state = self.snapshot();
+            // Without it, a load with much to compute would lose against small ones for ever.
+            let mut ahead = self.inner.settling.lock().await;
+            let now = self.snapshot();
+            let (state, after) = match &*ahead {
+                Some(ahead) if ahead.state.seq() > now.seq() => (Arc::clone(&ahead.state), Some(ahead.load)),
+                _ => (now, None),
+            };
             let new = resolve(Arc::clone(&state), base).await.map_err(|e| TableError::Resolve(e.into()))?;
             union(&mut deletes, new);
             deletes.retain(|id, _| scope.has(&state, *id));
-            base = state.seq();
             note(&state, &deletes);
-            let change = build(Replaced { base, deletes: deletes.clone() });
-            match self.commit_load(txn, change).await {
-                Err(TableError::Refused(e @ (Refused::Moved { .. } | Refused::SegmentGone { .. }))) => last = e,
-                other => return other,
+            let change = build(Replaced { base: state.seq(), deletes: deletes.clone(), after });
+            let next = segment.and_then(|load| {
+                let mut next = state.as_ref().clone();
+                next.apply(&change).ok().map(|_| Ahead { state: Arc::new(next), load })
+            });
+            let goes_on = next.is_some();
+            *ahead = next;
+            let mut commit = Box::pin(self.commit_load(txn, change));
+            let committed = if goes_on {
+                // In the committer's queue before the next one is.
+                let first = std::future::poll_fn(|cx| Poll::Ready(commit.as_mut().poll(cx))).await;
+                drop(ahead);
+                match first {
+                    Poll::Ready(done) => done,
+                    Poll::Pending => commit.await,
+                }
+            } else {
+                commit.await
+            };
+            let Err(failed) = committed else { return committed };
+            if goes_on {
+                // What is computed on it is refused by itself.
+                *self.inner.settling.lock().await = None;
+            }
+            match failed {
+                TableError::Refused(e @ (Refused::Moved { .. } | Refused::SegmentGone { .. })) => last = e,
+                other => return Err(other),
+            }
+            match after {
+                None => base = state.seq(),
+                // That state may never come to be.
+                Some(_) => {
+                    base = 0;
+                    deletes.clear();
+                }
             }
         }
         let path = table_path(self.inner.id).to_string();
@@ -443,6 +490,12 @@ impl Scope {
             Replace::All => state.partition(partition).is_some_and(|p| p.temporary),
         }
     }
+}
+
+/// The first segment of a load, which one of rows has.
+fn segment_of(rowset: &Rowset) -> Option<SegmentId> {
+    let object = rowset.objects.iter().find(|o| !o.segments.is_empty())?;
+    Some(SegmentId { object: object.id, ordinal: 0 })
 }
 
 fn union(into: &mut Deletes, more: Deletes) {

@@ -151,11 +151,14 @@ async fn keys_stay_unique_and_no_load_is_lost() {
             continue;
         }
         let (data, log) = (Data::default(), Arc::new(Mutex::new(Log::default())));
+        // Some loads are of one process, whose later ones are computed before the earlier ones are committed.
+        let shared = opened(&store).await;
         let tasks = (0..9).map(|i| {
             let (store, data, log) = (Arc::clone(&store), Arc::clone(&data), Arc::clone(&log));
+            let shared = shared.clone();
             tokio::spawn(async move {
-                // A view of its own: a process.
-                let t = opened(&store).await;
+                // Others have a view of their own: a process each.
+                let t = if i < 4 { shared } else { opened(&store).await };
                 for step in 0..8 {
                     match i {
                         0..6 => load(&t, &data, &log).await,

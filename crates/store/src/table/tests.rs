@@ -289,3 +289,36 @@ fn a_state_that_was_not_created_takes_nothing() {
     assert_eq!(s.apply(&TableChange::Tombstone { at_ms: 0 }), Err(Refused::NotCreated));
     assert_eq!(s.schema().columns.len(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replacing_loads_that_wait_share_versions() {
+    // A store on which a version takes its time.
+    let slow = object_store::throttle::ThrottledStore::new(
+        object_store::memory::InMemory::new(),
+        object_store::throttle::ThrottleConfig {
+            wait_put_per_call: std::time::Duration::from_millis(20),
+            ..Default::default()
+        },
+    );
+    let store: Arc<dyn ObjectStore> = Arc::new(slow);
+    let t = table(&store, Model::Unique).await;
+    let before = t.version();
+    // Each load has one row, of one key: it replaces the row of each load before it.
+    let loads = (0..20).map(|_| {
+        let t = t.clone();
+        tokio::spawn(async move {
+            let o = object(t.begin(), 0, &[(0, 0, 1)]);
+            let replaces = |state: Arc<TableState>, after| async move {
+                Found::Ok(state.segments_added_after(after).map(|s| (s.id, bits([0]))).collect())
+            };
+            t.publish_replacing(rowset(vec![o]), replaces).await.map(|state| state.seq())
+        })
+    });
+    for done in futures::future::join_all(loads).await {
+        done.unwrap().unwrap();
+    }
+    assert_eq!(t.snapshot().rows(), 1);
+    assert_eq!(t.snapshot().segments().count(), 20);
+    assert!(t.version() - before <= 5, "{} versions for 20 loads", t.version() - before);
+    assert_eq!(*reopened(&t).await.snapshot(), *t.snapshot());
+}
