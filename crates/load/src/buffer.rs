@@ -137,7 +137,7 @@ impl Buffers {
 }
 
 /// Bytes that a batch holds on to; buffers that several columns share count once.
-pub(crate) fn memory_of(batch: &RecordBatch) -> u64 {
+pub fn memory_of(batch: &RecordBatch) -> u64 {
     fn add(data: &ArrayData, seen: &mut HashSet<usize>) -> u64 {
         let mut bytes = 0;
         for buffer in data.buffers() {

@@ -47,7 +47,6 @@ struct Column {
 pub(crate) struct Checks {
     columns: Vec<Column>,
     arrow: SchemaRef,
-    strict: bool,
 }
 
 /// A row that was refused, by its place in the batch.
@@ -60,7 +59,7 @@ pub(crate) struct Refused {
 const SHOWN_BYTES: usize = 32;
 
 impl Checks {
-    pub fn new(schema: &TableSchema, strict: bool, string_bytes_max: usize) -> Self {
+    pub fn new(schema: &TableSchema, string_bytes_max: usize) -> Self {
         let column = |c: &dipper_store::table::schema::TableColumn| Column {
             name: c.name.clone(),
             nullable: c.nullable,
@@ -77,11 +76,11 @@ impl Checks {
                 _ => Rule::Any,
             },
         };
-        Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow(), strict }
+        Checks { columns: schema.columns.iter().map(column).collect(), arrow: schema.arrow() }
     }
 
     /// The batch with the table's schema, as far as its rows are right, and the rows that are not.
-    pub fn check(&self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
+    pub fn check(&self, batch: &RecordBatch, strict: bool) -> Result<(RecordBatch, Vec<Refused>), LoadError> {
         let fields = self.arrow.fields();
         let fits = batch.num_columns() == fields.len()
             && batch.columns().iter().zip(fields).all(|(c, f)| c.data_type() == f.data_type());
@@ -99,7 +98,7 @@ impl Checks {
                 let nulls = (0..array.len() as u32).filter(|r| array.is_null(*r as usize));
                 refused.extend(nulls.map(|row| Refused { row, reason: reason.clone() }));
             }
-            columns.push(self.column(array, column, &mut refused));
+            columns.push(self.column(array, column, strict, &mut refused));
         }
         if refused.is_empty() {
             return Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused));
@@ -114,7 +113,7 @@ impl Checks {
         Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused))
     }
 
-    fn column(&self, array: &ArrayRef, column: &Column, refused: &mut Vec<Refused>) -> ArrayRef {
+    fn column(&self, array: &ArrayRef, column: &Column, strict: bool, refused: &mut Vec<Refused>) -> ArrayRef {
         let mut refuse = |row: usize, reason: String| {
             refused.push(Refused { row: row as u32, reason: format!("column_name[{}], {reason}", column.name) });
         };
@@ -123,7 +122,7 @@ impl Checks {
             Rule::Length(max) => {
                 let values = array.as_string_view();
                 if longest(values.views()) > max {
-                    return self.lengths(values, max, &mut refuse);
+                    return lengths(values, max, strict, &mut refuse);
                 }
             }
             Rule::Bytes(max) => {
@@ -149,7 +148,7 @@ impl Checks {
                     match serde_json::from_str::<serde::de::IgnoredAny>(value) {
                         _ if value.len() > max => refuse(row, too_long(cut(value), max, value.len())),
                         Ok(_) => {}
-                        Err(e) if self.strict || !column.nullable => {
+                        Err(e) if strict || !column.nullable => {
                             refuse(row, format!("[{}] is no JSON document: {e}", cut(value)));
                         }
                         Err(_) => bad.push(row),
@@ -203,24 +202,23 @@ impl Checks {
         }
         Arc::clone(array)
     }
+}
 
-    /// Values of which some have more than `max` bytes.
-    fn lengths(&self, values: &StringViewArray, max: usize, refuse: &mut impl FnMut(usize, String)) -> ArrayRef {
-        let mut out = StringViewBuilder::with_capacity(values.len());
-        for (row, value) in values.iter().enumerate() {
-            let Some(value) = value.filter(|v| v.len() > max) else {
-                out.append_option(value);
-                continue;
-            };
-            let end =
-                if self.strict { value.len() } else { value.char_indices().nth(max).map_or(value.len(), |(i, _)| i) };
-            if end > max {
-                refuse(row, too_long(cut(value), max, end));
-            }
-            out.append_value(&value[..end]);
+/// Values of which some have more than `max` bytes.
+fn lengths(values: &StringViewArray, max: usize, strict: bool, refuse: &mut impl FnMut(usize, String)) -> ArrayRef {
+    let mut out = StringViewBuilder::with_capacity(values.len());
+    for (row, value) in values.iter().enumerate() {
+        let Some(value) = value.filter(|v| v.len() > max) else {
+            out.append_option(value);
+            continue;
+        };
+        let end = if strict { value.len() } else { value.char_indices().nth(max).map_or(value.len(), |(i, _)| i) };
+        if end > max {
+            refuse(row, too_long(cut(value), max, end));
         }
-        Arc::new(out.finish())
+        out.append_value(&value[..end]);
     }
+    Arc::new(out.finish())
 }
 
 /// Every value that is not NULL, with its row.

@@ -32,7 +32,8 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use buffer::memory_of;
 pub use error::LoadError;
-pub use load::{Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
+pub use load::{Checked, Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
 pub use partial::{Filled, Partial};
 pub use profile::LoadProfile;

@@ -94,6 +94,14 @@ pub struct PushReport {
     pub rejected: Vec<RejectedRow>,
 }
 
+/// Rows of one piece of the input, checked and routed.
+#[derive(Debug, Default)]
+pub struct Checked {
+    parts: Vec<Part>,
+    /// What became of them.
+    pub report: PushReport,
+}
+
 /// A load that is going on; see the [crate](crate). Shared by the threads that push.
 ///
 /// Dropped without [`finish`](Load::finish) or [`abort`](Load::abort), it leaves objects that vacuum deletes.
@@ -160,7 +168,7 @@ impl Load {
         let nullable = |f: &Arc<Field>| f.as_ref().clone().with_nullable(true);
         Ok(Arc::new(Load {
             input: Arc::new(Schema::new(schema.arrow().fields().iter().map(nullable).collect::<Vec<_>>())),
-            checks: Checks::new(&schema, options.strict, options.string_bytes_max),
+            checks: Checks::new(&schema, options.string_bytes_max),
             auto_increment: schema.columns.iter().position(|c| c.auto_increment.is_some()),
             output: Output::new(
                 target.table.clone(),
@@ -225,13 +233,41 @@ impl Load {
     }
 
     fn try_push(&self, order: u64, batches: &[RecordBatch]) -> Result<PushReport, LoadError> {
+        let checked = self.check(order, batches, self.options.strict)?;
+        let report = checked.report.clone();
+        self.enter(order, checked)?;
+        Ok(report)
+    }
+
+    /// The first half of a [`push`](Self::push): checks and routes rows, which do not belong to the load before they
+    /// [enter](Self::enter). So who asked for them can still say no. `strict`: as [`LoadOptions::strict`], for these rows.
+    ///
+    /// # Errors
+    /// As of [`push`](Self::push), but the load goes on.
+    pub fn check(&self, order: u64, batches: &[RecordBatch], strict: bool) -> Result<Checked, LoadError> {
         self.check_not_ended()?;
-        let mut report = PushReport::default();
-        let mut parts = Vec::new();
+        let mut checked = Checked::default();
         for (i, batch) in batches.iter().enumerate() {
-            self.prepare(order, i, batch, &mut report, &mut parts)?;
+            self.prepare(order, i, batch, strict, &mut checked)?;
         }
-        add(&self.counters.rows_rejected, report.rejected.len() as u64);
+        add(&self.counters.rows_rejected, checked.report.rejected.len() as u64);
+        Ok(checked)
+    }
+
+    /// The second half of a [`push`](Self::push), with what [`check`](Self::check) gave for that `order`.
+    ///
+    /// # Errors
+    /// As of [`push`](Self::push).
+    pub fn enter(&self, order: u64, checked: Checked) -> Result<(), LoadError> {
+        let _guard = EndOnPanic(self);
+        let result = self.try_enter(order, checked.parts);
+        if let Err(e) = &result {
+            self.end(&e.to_string());
+        }
+        result
+    }
+
+    fn try_enter(&self, order: u64, parts: Vec<Part>) -> Result<(), LoadError> {
         {
             let mut buffers = self.buffers.lock();
             if self.ordered {
@@ -250,8 +286,7 @@ impl Load {
             let held = buffers.bytes + buffers.early_bytes + self.working_bytes.load(Ordering::Relaxed);
             self.counters.memory_peak.fetch_max(held, Ordering::Relaxed);
         }
-        self.work()?;
-        Ok(report)
+        self.work()
     }
 
     /// Checks and routes a batch.
@@ -260,13 +295,14 @@ impl Load {
         order: u64,
         number: usize,
         batch: &RecordBatch,
-        report: &mut PushReport,
-        parts: &mut Vec<Part>,
+        strict: bool,
+        into: &mut Checked,
     ) -> Result<(), LoadError> {
+        let Checked { report, parts } = into;
         add(&self.counters.rows_pushed, batch.num_rows() as u64);
         let filled = self.fill_auto_increment(batch)?;
         let batch = filled.as_ref().unwrap_or(batch);
-        let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch))?;
+        let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch, strict))?;
         if let Some(at) = self.auto_increment {
             let wide = arrow_cast::cast(checked.column(at), &DataType::Int64)?;
             let largest = wide.as_primitive::<Int64Type>().iter().flatten().max();

@@ -8,10 +8,11 @@ use dipper_store::chain::TxnId;
 use dipper_store::segment::{EncodedSegment, ObjectBuilder, WriteOptions};
 use dipper_store::table::Table;
 use dipper_store::table::data::{ColumnStats, DataObject, ObjectId};
+use dipper_store::upload::Parts;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -20,8 +21,6 @@ use tokio::task::JoinHandle;
 use crate::profile::{Counters, add, timed};
 use crate::{LoadError, stats};
 
-/// Bytes of a part: above the smallest that S3 takes (5 MiB), and 10,000 of them (the most it takes) are 78 GiB.
-const PART_BYTES: usize = 8 << 20;
 /// Parts that are on their way at a time.
 const PARTS_IN_FLIGHT: usize = 4;
 /// Segments that wait for the store before their threads do.
@@ -211,27 +210,32 @@ async fn write(
     mut messages: mpsc::Receiver<Message>,
 ) -> Result<(), LoadError> {
     let failed = |source| LoadError::Store { path: path.to_string(), source };
-    let mut waiting: Vec<Bytes> = Vec::new();
-    let mut waiting_bytes = 0;
+    let mut waiting = Parts::default();
     let mut upload: Option<Box<dyn MultipartUpload>> = None;
     let mut flying = FuturesUnordered::new();
     let result = async {
         loop {
             let ended = match messages.recv().await {
                 Some(Message::Bytes(bytes)) => {
-                    waiting_bytes += bytes.iter().map(Bytes::len).sum::<usize>();
-                    waiting.extend(bytes);
+                    waiting.push(bytes);
                     false
                 }
                 Some(Message::End) => true,
                 None => return Err(LoadError::Ended("aborted".into())),
             };
-            if ended && upload.is_none() {
-                let whole: PutPayload = std::mem::take(&mut waiting).into_iter().collect();
-                store.put(&path, whole).await.map_err(failed)?;
-                return Ok(());
-            }
-            if waiting_bytes >= PART_BYTES || ended && waiting_bytes > 0 {
+            loop {
+                let part = match waiting.next() {
+                    Some(part) => part,
+                    None if ended && upload.is_none() => {
+                        store.put(&path, waiting.rest()).await.map_err(failed)?;
+                        return Ok(());
+                    }
+                    None if ended => waiting.rest(),
+                    None => break,
+                };
+                if part.content_length() == 0 {
+                    break;
+                }
                 let target = match &mut upload {
                     Some(upload) => upload,
                     None => upload.insert(store.put_multipart(&path).await.map_err(failed)?),
@@ -241,8 +245,6 @@ async fn write(
                         Result::map_err(done, failed)?;
                     }
                 }
-                let part: PutPayload = std::mem::take(&mut waiting).into_iter().collect();
-                waiting_bytes = 0;
                 // Polled by its own task: parts go on while this one waits for segments.
                 let part = tokio::spawn(target.put_part(part));
                 flying.push(async move { part.await.unwrap_or_else(|e| Err(e.into())) });

@@ -1,12 +1,10 @@
 //! What is known of the loaded columns: bounds and NULLs from the objects, distinct values from sketches.
 
-use std::cmp::Ordering;
-
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use dipper_store::sketch::{HyperLogLog, STATS_PRECISION};
-use dipper_store::table::compare_text;
 use dipper_store::table::data::ColumnStats;
+use dipper_store::table::merge_stats;
 use dipper_store::table::schema::TableSchema;
 
 /// Sketches of all columns over some rows.
@@ -105,21 +103,6 @@ pub(crate) fn merge(schema: &TableSchema, all: &mut Vec<ColumnStats>, more: Vec<
     for new in more {
         let Some(old) = all.iter_mut().find(|s| s.column == new.column) else { continue };
         let Some(column) = schema.columns.iter().find(|c| c.id == new.column) else { continue };
-        // Without bounds: all are NULL, or they are not known. Only in the first case the other side's hold for both.
-        let all_null = |s: &ColumnStats, nulls: u64| s.min.is_none() && s.max.is_none() && s.nulls == nulls;
-        let (old_null, new_null) = (all_null(old, rows_before), all_null(&new, rows_more));
-        let pick = |a: Option<String>, b: Option<String>, wanted: Ordering| match (a, b) {
-            (Some(a), Some(b)) => match compare_text(&column.data_type, &b, &a) {
-                Some(o) if o == wanted => Some(b),
-                Some(_) => Some(a),
-                None => None,
-            },
-            (None, b) if old_null => b,
-            (a, None) if new_null => a,
-            _ => None,
-        };
-        old.min = pick(old.min.take(), new.min, Ordering::Less);
-        old.max = pick(old.max.take(), new.max, Ordering::Greater);
-        old.nulls += new.nulls;
+        *old = merge_stats(&column.data_type, (old, rows_before), (&new, rows_more));
     }
 }

@@ -15,7 +15,7 @@ use crate::catalog::{Catalog, CatalogError};
 use crate::segment::{KeyIter, ObjectReader, PageCache, SegmentError};
 use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::Model;
-use crate::table::{Table, table_path};
+use crate::table::{SegmentRef, Table, table_path};
 
 /// Bytes of pages kept while checking: each is read once.
 const CACHE_BYTES: usize = 16 << 20;
@@ -50,16 +50,33 @@ pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str))
     for (database, table) in state.tables().filter(|(_, t)| t.is_native()) {
         let name = format!("{}.{}", database.name, table.name);
         progress(&name);
-        report.tables += 1;
+        let mut found = Report { tables: 1, ..Report::default() };
         match Table::open(Arc::clone(store), table.id).await {
-            Ok(handle) => check_table(&name, &handle, &mut report).await,
-            Err(e) => report.problems.push(format!("table {name}: {e}")),
+            Ok(handle) => check_table(&name, &handle, &mut found).await,
+            Err(e) => found.problems.push(format!("table {name}: {e}")),
         }
+        // One that was dropped meanwhile is nobody's any more.
+        if !found.problems.is_empty() && catalog.refresh().await?.table_by_id(table.id).is_none() {
+            continue;
+        }
+        report.add(found);
     }
     Ok(report)
 }
 
-async fn check_table(name: &str, table: &Table, report: &mut Report) {
+impl Report {
+    fn add(&mut self, other: Report) {
+        self.tables += other.tables;
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.rows += other.rows;
+        self.unreferenced += other.unreferenced;
+        self.problems.extend(other.problems);
+    }
+}
+
+/// Checks a table as it is in the handle's snapshot.
+pub(crate) async fn check_table(name: &str, table: &Table, report: &mut Report) {
     let state = table.snapshot();
     if state.is_dropped() {
         report.problems.push(format!("table {name}: the catalog names it, and it was dropped"));
@@ -67,9 +84,8 @@ async fn check_table(name: &str, table: &Table, report: &mut Report) {
     }
     report.rows += state.rows();
     let cache = PageCache::new(CACHE_BYTES);
-    let mut readers: BTreeMap<Path, Arc<ObjectReader>> = BTreeMap::new();
-    let mut tablets: BTreeMap<Tablet, Vec<KeyRun>> = BTreeMap::new();
-    let mut named = BTreeSet::new();
+    let mut tablets: BTreeMap<Tablet, Vec<SegmentRef<'_>>> = BTreeMap::new();
+    let (mut named, mut damaged) = (BTreeSet::new(), BTreeSet::new());
     for segment in state.all_segments() {
         let path = table.data_path(segment.id.object);
         if named.insert(path.clone()) {
@@ -77,12 +93,15 @@ async fn check_table(name: &str, table: &Table, report: &mut Report) {
             report.bytes += segment.object.bytes;
             let opened = ObjectReader::open(table.store(), &path, segment.object, &cache).await;
             let verified = match opened {
-                Ok(reader) => reader.verify().await.map(|()| reader),
+                Ok(reader) => reader.verify().await,
                 Err(e) => Err(e),
             };
             match verified {
-                Ok(reader) => drop(readers.insert(path.clone(), reader)),
-                Err(e) => report.problems.push(format!("table {name}: {e}")),
+                Ok(()) => {}
+                Err(e) => {
+                    damaged.insert(path.clone());
+                    report.problems.push(format!("table {name}: {e}"));
+                }
             }
         }
         if let Some(deleted) = segment.deleted.and_then(|d| d.max()).filter(|row| *row >= segment.segment.rows) {
@@ -91,19 +110,23 @@ async fn check_table(name: &str, table: &Table, report: &mut Report) {
                 .problems
                 .push(format!("table {name}: segment {} has {rows} rows, row {deleted} is deleted", segment.id));
         }
-        if let Some(reader) = readers.get(&path) {
-            tablets.entry(segment.segment.tablet).or_default().push(KeyRun::new(
-                segment.id,
-                Arc::clone(reader),
-                segment.deleted.cloned(),
-            ));
+        if state.schema().model == Model::Unique && !damaged.contains(&path) {
+            tablets.entry(segment.segment.tablet).or_default().push(segment);
         }
     }
-    if state.schema().model == Model::Unique {
-        for (tablet, runs) in tablets {
-            if let Err(e) = check_keys(name, tablet, runs, report).await {
-                report.problems.push(format!("table {name}: {e}"));
+    for (tablet, segments) in tablets {
+        // Only the objects of one tablet are open at a time.
+        let checked = async {
+            let mut runs = Vec::with_capacity(segments.len());
+            for s in segments {
+                let path = table.data_path(s.id.object);
+                let reader = ObjectReader::open(table.store(), &path, s.object, &cache).await?;
+                runs.push(KeyRun::new(s.id, reader, s.deleted.cloned()));
             }
+            check_keys(name, tablet, runs, report).await
+        };
+        if let Err(e) = checked.await {
+            report.problems.push(format!("table {name}: {e}"));
         }
     }
     for prepared in state.prepared().values() {

@@ -1,5 +1,6 @@
 //! Tables on an object store: durable local store, version chains, the catalog, native tables.
 
+pub mod backup;
 pub mod catalog;
 pub mod chain;
 pub mod check;
@@ -16,4 +17,5 @@ pub mod segment;
 pub mod sketch;
 pub mod table;
 pub mod types;
+pub mod upload;
 pub mod volumes;

@@ -14,13 +14,13 @@ use tokio::runtime::Handle;
 
 use super::CompactError;
 use super::policy::Pick;
-use super::upload::Upload;
 use crate::chain::TxnId;
 use crate::merge::{RowMap, merge};
 use crate::segment::{GroupScan, ObjectBuilder, ObjectReader, PageCache, Scan, SegmentError, WriteOptions};
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId};
 use crate::table::schema::{DELETE_SIGN, TableSchema};
 use crate::table::{Deletes, Table, TableState};
+use crate::upload::Upload;
 
 /// Rows of a batch at most; and at least, however little memory there is.
 const BATCH_ROWS: Range<usize> = 256..8192;

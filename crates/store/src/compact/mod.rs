@@ -14,7 +14,6 @@ mod job;
 mod policy;
 #[cfg(test)]
 mod tests;
-mod upload;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -685,4 +685,6 @@ fn meta(location: Path, stat: &Stat) -> ObjectMeta {
 #[cfg(test)]
 pub(crate) mod sim;
 #[cfg(test)]
+mod table_tests;
+#[cfg(test)]
 mod tests;

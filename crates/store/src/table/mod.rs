@@ -25,6 +25,7 @@ pub use handle::{LOAD_TIME_MAX, Table, table_path};
 pub use order::compare_text;
 pub use segments::SegmentRef;
 pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
+pub use stats::merge_stats;
 pub use vacuum::{VacuumError, Vacuumed, vacuum_data};
 
 #[cfg(test)]

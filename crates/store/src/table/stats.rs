@@ -32,7 +32,7 @@ impl Stats {
             if self.rows == 0 {
                 merged.insert(new.column, Arc::new(new.clone()));
             } else if let Some(old) = columns.remove(&new.column) {
-                merged.insert(new.column, Arc::new(merge(&column.data_type, (&old, self.rows), (new, rows))));
+                merged.insert(new.column, Arc::new(merge_stats(&column.data_type, (&old, self.rows), (new, rows))));
             }
         }
         *columns = merged;
@@ -69,8 +69,9 @@ fn constant(column: &TableColumn, rows: u64) -> ColumnStats {
     ColumnStats { column: column.id, min: value.clone(), max: value, nulls, sketch: Vec::new() }
 }
 
-/// Of two sets of rows with their sizes. Where one side has values and says no bound, there is none.
-fn merge(data_type: &SqlType, a: (&ColumnStats, u64), b: (&ColumnStats, u64)) -> ColumnStats {
+/// Statistics of a column over two sets of rows, given with their sizes. Where one side has values and says no bound, there
+/// is none.
+pub fn merge_stats(data_type: &SqlType, a: (&ColumnStats, u64), b: (&ColumnStats, u64)) -> ColumnStats {
     let ((a, a_rows), (b, b_rows)) = (a, b);
     let bound = |a_bound: &Option<String>, b_bound: &Option<String>, wanted: Ordering| {
         if a.nulls == a_rows {
@@ -112,16 +113,17 @@ mod tests {
 
     #[test]
     fn bounds_hold_for_both_sides() {
-        let merged = merge(&SqlType::Int, (&stats(Some("9"), Some("10"), 1), 5), (&stats(Some("-3"), Some("9"), 0), 2));
+        let merged =
+            merge_stats(&SqlType::Int, (&stats(Some("9"), Some("10"), 1), 5), (&stats(Some("-3"), Some("9"), 0), 2));
         assert_eq!(merged, stats(Some("-3"), Some("10"), 1));
         let nothing = stats(None, None, 2);
         let one = stats(Some("5"), Some("5"), 0);
-        assert_eq!(merge(&SqlType::Int, (&nothing, 2), (&one, 3)), stats(Some("5"), Some("5"), 2));
-        assert_eq!(merge(&SqlType::Int, (&one, 3), (&nothing, 2)), stats(Some("5"), Some("5"), 2));
+        assert_eq!(merge_stats(&SqlType::Int, (&nothing, 2), (&one, 3)), stats(Some("5"), Some("5"), 2));
+        assert_eq!(merge_stats(&SqlType::Int, (&one, 3), (&nothing, 2)), stats(Some("5"), Some("5"), 2));
         // Values without a bound: nothing is known of the whole either.
         let unbounded = stats(Some("a"), None, 0);
         assert_eq!(
-            merge(&SqlType::String, (&unbounded, 3), (&stats(Some("b"), Some("c"), 0), 1)),
+            merge_stats(&SqlType::String, (&unbounded, 3), (&stats(Some("b"), Some("c"), 0), 1)),
             stats(Some("a"), None, 0)
         );
     }

@@ -1,0 +1,440 @@
+//! Copies of tables, and tables from copies.
+//!
+//! A backup is a directory of its own, on any store:
+//!
+//! ```text
+//! <name>/backup               what it holds: tables with their definitions, files with length and CRC-32C; written last
+//! <name>/t/<table id>/...     chain and data objects of one version of each table, as they were in the store
+//! ```
+//!
+//! Copying reads one version of each table, beside loads and compactions. Each copy is opened and verified as a whole
+//! ([`crate::check`]) before the backup counts, and again before a restored table gets its name. A restored table has an
+//! id of its own; prepared loads that wait in the copy are aborted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId};
+use crate::chain::{ChainError, Stored, decode_as, encode_as};
+use crate::check::{Report, check_table};
+use crate::table::{Table, TableError, TableState, table_path};
+use crate::upload::Upload;
+
+/// The list of what a backup holds.
+const MANIFEST: &str = "backup";
+/// Format of the list.
+const FORMAT: u16 = 1;
+/// Files that are copied at a time.
+const FILES: usize = 4;
+/// How often a table is copied anew because its versions were freed meanwhile.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// Why a backup or restore was given up. Nothing of it counts then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// A table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The list of a backup.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// The store.
+    #[error("cannot {what} {path}: {source}")]
+    Store {
+        /// What was tried.
+        what: &'static str,
+        /// The object.
+        path: String,
+        /// The store's error.
+        source: Error,
+    },
+    /// No such table.
+    #[error("no table '{0}' to copy; names are written database.table, or database for all of its tables")]
+    NoTable(String),
+    /// There is a backup already.
+    #[error("'{0}' holds a backup already; choose an empty directory")]
+    Exists(String),
+    /// No backup.
+    #[error("'{0}' holds no backup: there is no object 'backup' in it")]
+    NotFound(String),
+    /// A file is not what it was.
+    #[error("{path} is damaged: expected {expected}, found {found}; nothing was restored")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// Length and checksum that the backup names.
+        expected: String,
+        /// Those that were read.
+        found: String,
+    },
+    /// A copy does not hold together.
+    #[error("the copy of {name} is not sound: {problems}")]
+    Unsound {
+        /// The table.
+        name: String,
+        /// What is wrong.
+        problems: String,
+    },
+    /// Versions were freed faster than they were copied.
+    #[error("the versions of {0} were replaced {ATTEMPTS_MAX} times while they were copied; try again")]
+    Contended(String),
+}
+
+fn store(what: &'static str, path: &Path, source: Error) -> BackupError {
+    BackupError::Store { what, path: path.to_string(), source }
+}
+
+/// A file of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Below the table's directory.
+    path: String,
+    bytes: u64,
+    crc32c: u32,
+}
+
+/// A table or view of a backup.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    database: String,
+    name: String,
+    id: TableId,
+    def: TableDef,
+    /// Of native tables.
+    rows: u64,
+    files: Vec<File>,
+}
+
+/// All that a backup holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    created_ms: i64,
+    tables: Vec<Saved>,
+}
+
+impl Stored for Manifest {
+    const KIND: &'static [u8; 4] = b"bkup";
+
+    fn number(&self) -> u64 {
+        0
+    }
+}
+
+/// A table that was copied or restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// `database.table`.
+    pub name: String,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Rows.
+    pub rows: u64,
+}
+
+impl Copied {
+    fn of(name: String, saved: &Saved) -> Self {
+        let bytes = saved.files.iter().map(|f| f.bytes).sum();
+        Copied { name, files: saved.files.len() as u64, bytes, rows: saved.rows }
+    }
+}
+
+/// A directory of a store as a store.
+fn below(of: &Arc<dyn ObjectStore>, prefix: &Path) -> Arc<dyn ObjectStore> {
+    Arc::new(PrefixStore::new(Arc::clone(of), prefix.clone()))
+}
+
+/// Copies tables of `from` into the directory `to` of another store. `wanted` are names, `database.table` or `database`;
+/// empty for everything. `progress` is told each table when it is copied.
+///
+/// # Errors
+/// Nothing counts as a backup then; what was copied stays, and may be deleted.
+pub async fn backup(
+    from: &Arc<dyn ObjectStore>,
+    target: &Arc<dyn ObjectStore>,
+    to: &Path,
+    wanted: &[String],
+    mut progress: impl FnMut(&Copied),
+) -> Result<Vec<Copied>, BackupError> {
+    let target = below(target, to);
+    match target.head(&Path::from(MANIFEST)).await {
+        Ok(_) => return Err(BackupError::Exists(to.to_string())),
+        Err(Error::NotFound { .. }) => {}
+        Err(e) => return Err(store("look for", to, e)),
+    }
+    let catalog = Catalog::open(Arc::clone(from)).await?.snapshot();
+    let names = |database: &str, table: &str| [database.to_string(), format!("{database}.{table}")];
+    for name in wanted {
+        if !catalog.tables().any(|(d, t)| names(&d.name, &t.name).contains(name)) {
+            return Err(BackupError::NoTable(name.clone()));
+        }
+    }
+    let mut tables = Vec::new();
+    let mut done = Vec::new();
+    for (database, table) in catalog.tables() {
+        if !wanted.is_empty() && !names(&database.name, &table.name).iter().any(|n| wanted.contains(n)) {
+            continue;
+        }
+        let name = format!("{}.{}", database.name, table.name);
+        let mut saved = Saved {
+            database: database.name.clone(),
+            name: table.name.clone(),
+            id: table.id,
+            def: table.def.clone(),
+            rows: 0,
+            files: Vec::new(),
+        };
+        if table.is_native() {
+            let (state, files) = copy_table(from, &target, table.id, &name).await?;
+            (saved.rows, saved.files) = (state.rows(), files);
+        }
+        let copied = Copied::of(name, &saved);
+        progress(&copied);
+        done.push(copied);
+        tables.push(saved);
+    }
+    let manifest = Manifest { created_ms: chrono::Utc::now().timestamp_millis(), tables };
+    let path = Path::from(MANIFEST);
+    let bytes = encode_as(FORMAT, &manifest).map_err(|e| ChainError::Damaged {
+        path: path.to_string(),
+        reason: format!("cannot be written as JSON: {e}"),
+    })?;
+    match target.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
+        Ok(_) => Ok(done),
+        Err(Error::AlreadyExists { .. }) => Err(BackupError::Exists(to.to_string())),
+        Err(e) => Err(store("write", &path, e)),
+    }
+}
+
+/// Copies one version of a table, and verifies the copy.
+async fn copy_table(
+    from: &Arc<dyn ObjectStore>,
+    target: &Arc<dyn ObjectStore>,
+    id: TableId,
+    name: &str,
+) -> Result<(Arc<TableState>, Vec<File>), BackupError> {
+    let dir = table_path(id);
+    for _ in 0..ATTEMPTS_MAX {
+        clear(target, &dir).await?;
+        let Some(mut files) = copy_chain(from, target, &dir).await? else { continue };
+        // A version may have been freed between two listings: then the copy does not open.
+        let table = match Table::open(Arc::clone(target), id).await {
+            Ok(table) => table,
+            Err(TableError::Chain(ChainError::Contended { .. }) | TableError::NotFound { .. }) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        let state = table.snapshot();
+        let objects = data_objects(&table, &state);
+        let copies = objects.into_iter().map(|path| async move { copy(from, &path, target, &path).await });
+        for copied in futures::stream::iter(copies).buffer_unordered(FILES).try_collect::<Vec<_>>().await? {
+            files.push(copied.below(&dir));
+        }
+        verify(name, &table).await?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        return Ok((state, files));
+    }
+    Err(BackupError::Contended(name.to_string()))
+}
+
+/// Copies a chain's objects; `None` if some were freed meanwhile.
+async fn copy_chain(
+    from: &Arc<dyn ObjectStore>,
+    target: &Arc<dyn ObjectStore>,
+    dir: &Path,
+) -> Result<Option<Vec<File>>, BackupError> {
+    let mut files = Vec::new();
+    // Versions last: those behind the checkpoint that was listed are there, unless a newer one has freed them.
+    for kind in ["c", "p", "done", "v"] {
+        let dir_of = dir.clone().join(kind);
+        let listed: Vec<Path> = from
+            .list(Some(&dir_of))
+            .map_ok(|m| m.location)
+            .try_collect()
+            .await
+            .map_err(|e| store("list", &dir_of, e))?;
+        for path in listed {
+            match copy(from, &path, target, &path).await {
+                Ok(copied) => files.push(copied.below(dir)),
+                Err(BackupError::Store { source: Error::NotFound { .. }, .. }) => return Ok(None),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    Ok(Some(files))
+}
+
+/// The data objects that a state names.
+fn data_objects(table: &Table, state: &TableState) -> BTreeSet<Path> {
+    let prepared = state.prepared().values().flat_map(|p| p.rowset.objects.iter().map(|o| o.id));
+    state.all_segments().map(|s| s.id.object).chain(prepared).map(|id| table.data_path(id)).collect()
+}
+
+async fn verify(name: &str, table: &Table) -> Result<(), BackupError> {
+    let mut report = Report::default();
+    check_table(name, table, &mut report).await;
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    Err(BackupError::Unsound { name: name.to_string(), problems: report.problems.join("; ") })
+}
+
+/// Deletes what a directory holds.
+async fn clear(of: &Arc<dyn ObjectStore>, dir: &Path) -> Result<(), BackupError> {
+    let there = of.list(Some(dir)).map_ok(|m| m.location).boxed();
+    of.delete_stream(there).try_for_each(|_| std::future::ready(Ok(()))).await.map_err(|e| store("clear", dir, e))
+}
+
+impl File {
+    fn below(mut self, dir: &Path) -> Self {
+        if let Some(rest) = self.path.strip_prefix(dir.as_ref()) {
+            self.path = rest.trim_start_matches('/').to_string();
+        }
+        self
+    }
+}
+
+/// Copies an object in parts, and tells what went through.
+async fn copy(
+    from: &Arc<dyn ObjectStore>,
+    path: &Path,
+    target: &Arc<dyn ObjectStore>,
+    to: &Path,
+) -> Result<File, BackupError> {
+    let mut stream = from.get(path).await.map_err(|e| store("read", path, e))?.into_stream();
+    let mut file = File { path: path.to_string(), bytes: 0, crc32c: 0 };
+    let mut upload = Upload::new(Arc::clone(target), to.clone());
+    let result = async {
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|e| store("read", path, e))?;
+            file.bytes += chunk.len() as u64;
+            file.crc32c = crc32c::crc32c_append(file.crc32c, &chunk);
+            upload.write([chunk]).await.map_err(|e| store("write", to, e))?;
+        }
+        Ok(())
+    };
+    match result.await {
+        Ok(()) => upload.finish().await.map(|()| file).map_err(|e| store("write", to, e)),
+        Err(e) => {
+            upload.abort().await;
+            Err(e)
+        }
+    }
+}
+
+/// Makes the tables of a backup in `to`, under new names where `renamed` says so (`(database.table, database.table)`).
+/// `wanted` as of [`backup`]. All are copied and verified before the first gets its name, in one commit.
+///
+/// # Errors
+/// Nothing was restored; copies are deleted as far as the store allows.
+pub async fn restore(
+    source: &Arc<dyn ObjectStore>,
+    from: &Path,
+    to: &Arc<dyn ObjectStore>,
+    wanted: &[String],
+    renamed: &[(String, String)],
+    mut progress: impl FnMut(&Copied),
+) -> Result<Vec<Copied>, BackupError> {
+    let source = below(source, from);
+    let path = Path::from(MANIFEST);
+    let bytes = match source.get(&path).await {
+        Ok(found) => found.bytes().await.map_err(|e| store("read", &path, e))?,
+        Err(Error::NotFound { .. }) => return Err(BackupError::NotFound(from.to_string())),
+        Err(e) => return Err(store("read", &path, e)),
+    };
+    let manifest: Manifest = decode_as(FORMAT, path.as_ref(), 0, &bytes)?;
+    let names = |s: &Saved| [s.database.clone(), format!("{}.{}", s.database, s.name)];
+    let asked = wanted.iter().chain(renamed.iter().map(|(old, _)| old));
+    if let Some(name) = asked.clone().find(|name| !manifest.tables.iter().any(|s| names(s).contains(name))) {
+        return Err(BackupError::NoTable(name.clone()));
+    }
+    let all = asked.clone().next().is_none();
+    let mut changes = Vec::new();
+    let mut made = Vec::new();
+    let mut done = Vec::new();
+    let at_ms = chrono::Utc::now().timestamp_millis();
+    let result = async {
+        for saved in manifest.tables.iter().filter(|s| all || asked.clone().any(|n| names(s).contains(n))) {
+            let old = format!("{}.{}", saved.database, saved.name);
+            let new = renamed.iter().find(|(name, _)| *name == old).map_or(old.as_str(), |(_, new)| new.as_str());
+            let (db, name) = new.split_once('.').ok_or_else(|| BackupError::NoTable(new.to_string()))?;
+            let id = TableId::fresh();
+            if !saved.files.is_empty() {
+                made.push(id);
+                restore_table(&source, to, saved, id).await?;
+            }
+            changes.push(CatalogChange::create_database(db, true));
+            changes.push(CatalogChange::Create {
+                id,
+                db: db.into(),
+                name: name.into(),
+                def: saved.def.clone(),
+                on_exists: OnExists::Fail,
+                // Its objects were copied below the database.
+                volume: None,
+                at_ms,
+            });
+            let copied = Copied::of(new.to_string(), saved);
+            progress(&copied);
+            done.push(copied);
+        }
+        Catalog::open(Arc::clone(to)).await?.commit(std::mem::take(&mut changes)).await?;
+        Ok::<_, BackupError>(())
+    }
+    .await;
+    if let Err(e) = result {
+        let open = matches!(&e, BackupError::Catalog(CatalogError::Chain(ChainError::Unknown { .. })));
+        // Where the commit's outcome is open the catalog may name them.
+        for id in made.into_iter().filter(|_| !open) {
+            let _ = clear(to, &table_path(id)).await;
+        }
+        return Err(e);
+    }
+    Ok(done)
+}
+
+/// Copies a table under a new id, and verifies it.
+async fn restore_table(
+    source: &Arc<dyn ObjectStore>,
+    to: &Arc<dyn ObjectStore>,
+    saved: &Saved,
+    id: TableId,
+) -> Result<(), BackupError> {
+    let (old, new) = (table_path(saved.id), table_path(id));
+    let copies = saved.files.iter().map(|file| {
+        let join = |dir: &Path| Path::from(format!("{dir}/{}", file.path));
+        let (path, target) = (join(&old), join(&new));
+        async move {
+            let found = copy(source, &path, to, &target).await?;
+            if (found.bytes, found.crc32c) == (file.bytes, file.crc32c) {
+                return Ok(());
+            }
+            let text = |f: &File| format!("{} bytes with CRC-32C {:08x}", f.bytes, f.crc32c);
+            Err(BackupError::Damaged { path: path.to_string(), expected: text(file), found: text(&found) })
+        }
+    });
+    // To the end, also behind an error: a put that goes on would be missed by whoever clears up.
+    let done: Vec<Result<(), BackupError>> = futures::stream::iter(copies).buffer_unordered(FILES).collect().await;
+    done.into_iter().collect::<Result<(), BackupError>>()?;
+    let table = Table::open(Arc::clone(to), id).await?;
+    let name = format!("{}.{}", saved.database, saved.name);
+    verify(&name, &table).await?;
+    let prepared: Vec<_> = table.snapshot().prepared().keys().copied().collect();
+    for txn in prepared {
+        table.abort_prepared(txn).await?;
+    }
+    Ok(())
+}
