@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test gateway lint bench
+.PHONY: run build test test-hive gateway lint bench
 
 ## Builds dipper, answers questions about the example files, says how to go on.
 run: build
@@ -27,6 +27,10 @@ test: gateway
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	python3 tests/http/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
+
+## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
+test-hive: build
+	python3 tests/hive/run.py $(BIN)/dipper
 
 # The S3 server that the store's tests start. Without Go they say that they did not run on S3.
 gateway:

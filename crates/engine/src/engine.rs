@@ -17,6 +17,8 @@ use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
 
 use crate::access::Access;
+use crate::catalogs::ExternalCatalogs;
+use crate::catalogs::iceberg::Places;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::Stores;
 use crate::files::{FileAccess, cannot};
@@ -91,6 +93,8 @@ pub struct Engine {
     pub(crate) stores: Arc<Stores>,
     /// Of a database in a bucket.
     pub(crate) proof: Option<Arc<ProbedStore>>,
+    pub(crate) external: ExternalCatalogs,
+    pub(crate) places: Places,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) loads: Loads,
@@ -144,6 +148,8 @@ impl Engine {
             points,
             stores,
             proof,
+            external: ExternalCatalogs::default(),
+            places: Places::new(options.access.clone(), io.handle().clone()),
             options,
             catalog,
             globals: Arc::new(Globals::default()),

@@ -19,6 +19,7 @@
 //! | [`process`] | what is running, and how is it killed? |
 
 mod access;
+mod catalogs;
 mod engine;
 pub mod error;
 pub mod files;

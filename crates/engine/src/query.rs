@@ -40,6 +40,8 @@ const BATCHES_WAITING: usize = 4;
 pub(crate) struct QueryContext {
     pub(crate) engine: Arc<Engine>,
     pub(crate) catalog: Arc<CatalogState>,
+    /// The external catalog that is selected; `None`: dipper's own.
+    pub(crate) selected_catalog: Option<String>,
     pub(crate) database: Option<String>,
     pub(crate) variables: SessionVariables,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
@@ -79,6 +81,7 @@ impl QueryContext {
         QueryContext {
             engine: Arc::clone(&session.engine),
             catalog,
+            selected_catalog: session.catalog.clone(),
             database: session.database.clone(),
             variables: session.variables.clone(),
             user_variables: session.user_variables.clone(),
@@ -101,6 +104,7 @@ impl QueryContext {
         Ok(QueryContext {
             engine: Arc::clone(&self.engine),
             catalog: Arc::clone(&self.catalog),
+            selected_catalog: None,
             database: Some(view.database.clone()).filter(|d| !d.is_empty()),
             variables,
             user_variables: self.user_variables.clone(),
@@ -325,6 +329,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     let config = engine.template.config().clone().with_target_partitions(partitions);
     let mut config = config.with_extension(Arc::clone(&context.io));
     let options = config.options_mut();
+    options.catalog.default_catalog = context.selected_catalog.as_deref().unwrap_or(CATALOG).into();
     options.catalog.default_schema = context.database.clone().unwrap_or_default();
     options.execution.parquet.schema_force_view_types = context.variables.string_view();
     options.execution.time_zone = Some(context.variables.time_zone());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Parsed, QueryText, Statement};
+use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
@@ -15,6 +15,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use crate::access::{self, Object};
+use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::process::{Process, ProcessGuard, Stop};
@@ -99,6 +100,8 @@ pub struct Session {
     /// Who the client was when the session began.
     account: Option<TableId>,
     quick: Mutex<QuickRights>,
+    /// The external catalog that is selected; `None`: dipper's own.
+    pub(crate) catalog: Option<String>,
     pub(crate) database: Option<String>,
     pub(crate) variables: Variables,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
@@ -121,6 +124,7 @@ impl Session {
         process.process().set_database(client.database.clone());
         Session {
             variables: Variables::new(Arc::clone(&engine.globals)),
+            catalog: None,
             database: client.database.clone(),
             engine,
             client,
@@ -206,24 +210,60 @@ impl Session {
         self.warnings.clear();
     }
 
-    /// Selects a database.
+    /// Selects a database of the selected catalog, or one of another as `catalog.database`.
     ///
     /// # Errors
-    /// No such database.
+    /// No such database, or no such catalog.
     pub async fn use_database(&mut self, name: &str) -> Result<()> {
+        if let Some((catalog, database)) = name.split_once('.') {
+            let state = self.engine.catalog.refresh().await?;
+            let is_one = state.database(name).is_some();
+            if !is_one && (catalogs::is_internal(catalog) || state.external_catalog(catalog).is_some()) {
+                return self.use_database_of(&Name(vec![catalog.to_string(), database.to_string()])).await;
+            }
+        }
+        self.use_database_of(&Name(vec![name.to_string()])).await
+    }
+
+    /// Selects a database by its name, perhaps with its catalog in front.
+    pub(crate) async fn use_database_of(&mut self, name: &Name) -> Result<()> {
         let state = self.engine.catalog.refresh().await?;
         let rights = self.rights(&state)?;
-        let object = Object::Database(name.to_string());
+        let database = name.object();
+        let catalog = name.database().or(self.catalog.as_deref()).filter(|c| !catalogs::is_internal(c));
+        let catalog = catalog.map(str::to_string);
+        let is_virtual = crate::info_schema::is_virtual(database);
+        let object = match &catalog {
+            Some(catalog) if !is_virtual => Object::Catalog(catalog.clone()),
+            _ => Object::Database(database.to_string()),
+        };
         // Who may see nothing of it does not learn either whether it is there.
         if !access::sees(&rights, &state, &object) {
             return Err(access::denied(&rights, "any privilege", &object));
         }
-        if !crate::tables::database_exists(&state, name) {
-            return Err(state.no_database(name).into());
+        match catalog {
+            None => {
+                if !crate::tables::database_exists(&state, database) {
+                    return Err(state.no_database(database).into());
+                }
+                self.select(None, Some(database.to_string()));
+            }
+            Some(catalog) => {
+                let definition = catalogs::named(&state, &catalog)?;
+                if !is_virtual {
+                    catalogs::check_database(&self.engine, &definition, database).await?;
+                }
+                self.select(Some(catalog), Some(database.to_string()));
+            }
         }
-        self.database = Some(name.to_string());
-        self.process().set_database(self.database.clone());
         Ok(())
+    }
+
+    /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.
+    pub(crate) fn select(&mut self, catalog: Option<String>, database: Option<String>) {
+        self.catalog = catalog;
+        self.database = database;
+        self.process().set_database(self.database.clone());
     }
 
     /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.

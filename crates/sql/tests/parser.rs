@@ -692,3 +692,65 @@ fn storage_volumes_and_the_cache() {
         error(bad);
     }
 }
+
+#[test]
+fn catalogs_in_the_words_of_doris_and_starrocks() {
+    use dipper_sql::statement::{CatalogAlteration, ShowKind};
+    let one = |sql: &str| parse(sql, &ParseOptions::default()).unwrap().remove(0).statement;
+    for sql in [
+        "CREATE CATALOG IF NOT EXISTS h COMMENT 'c' PROPERTIES ('type'='hms', 'hive.metastore.uris'='thrift://m:9083')",
+        "CREATE EXTERNAL CATALOG IF NOT EXISTS h COMMENT \"c\" PROPERTIES (\"type\"=\"hms\", hive.metastore.uris=\"thrift://m:9083\")",
+    ] {
+        let Statement::CreateCatalog { name, if_not_exists: true, comment, properties } = one(sql) else {
+            panic!("{sql}")
+        };
+        assert_eq!((name.as_str(), comment.as_deref(), properties.len()), ("h", Some("c"), 2));
+    }
+    let altered = |sql: &str| match one(sql) {
+        Statement::AlterCatalog { change, .. } => change,
+        other => panic!("{other:?}"),
+    };
+    let set = CatalogAlteration::SetProperties(vec![("a".into(), "b".into())]);
+    assert_eq!(altered("ALTER CATALOG h SET PROPERTIES ('a'='b')"), set);
+    assert_eq!(altered("ALTER CATALOG h SET ('a'='b')"), set);
+    assert_eq!(altered("ALTER CATALOG h RENAME g"), CatalogAlteration::Rename("g".into()));
+    assert_eq!(altered("ALTER CATALOG h MODIFY COMMENT 'x'"), CatalogAlteration::Comment("x".into()));
+    assert_eq!(one("DROP CATALOG IF EXISTS 'h'"), Statement::DropCatalog { name: "h".into(), if_exists: true });
+    assert_eq!(one("SET CATALOG h"), Statement::SwitchCatalog("h".into()));
+    assert_eq!(one("SWITCH h"), Statement::SwitchCatalog("h".into()));
+    assert!(matches!(one("SET catalog = 'h'"), Statement::Set(_)));
+    let shown = |sql: &str| match one(sql) {
+        Statement::Show(show) => show.kind,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown("SHOW CREATE CATALOG h"), ShowKind::CreateCatalog("h".into()));
+    assert_eq!(shown("SHOW CATALOG h"), ShowKind::Catalog("h".into()));
+    assert!(matches!(one("REFRESH EXTERNAL TABLE h.d.t PARTITION ('dt=1', 'dt=2')"), Statement::Refresh { .. }));
+    assert!(matches!(
+        one("REFRESH CATALOG h PROPERTIES('invalid_cache'='true')"),
+        Statement::Refresh { kind: None, .. }
+    ));
+}
+
+#[test]
+fn tables_have_versions_only_where_they_are_asked_for() {
+    use dipper_sql::charter::session::{TableRef, TableVersion};
+    use dipper_sql::charter::table_refs;
+    let version = |sql: &str| match one(sql) {
+        Statement::Query(q) => match table_refs(&q).remove(0) {
+            TableRef::Named { version, .. } => version,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let id = |text: &str| Some(TableVersion::Version(text.into()));
+    assert_eq!(version("SELECT * FROM c.d.t FOR VERSION AS OF 123"), id("123"));
+    assert_eq!(version("SELECT * FROM t FOR VERSION AS OF 'main' AS x WHERE a = 1"), id("main"));
+    for word in ["TIMESTAMP", "TIME", "SYSTEM_TIME"] {
+        let time = Some(TableVersion::Time("2024-01-01".into()));
+        assert_eq!(version(&format!("SELECT * FROM t FOR {word} AS OF '2024-01-01' x")), time);
+    }
+    for alias in ["at", "before", "version", "changes", "timestamp"] {
+        assert_eq!(version(&format!("SELECT * FROM t {alias}")), None, "{alias}");
+    }
+}

@@ -61,11 +61,18 @@ fn is_view(state: &CatalogState, object: &Object) -> bool {
 
 /// What a name stands for; `None` where no database is selected, which the statement itself refuses.
 fn table(session: &Session, name: &Name) -> Option<Object> {
-    if let Some(catalog) = name.catalog().filter(|c| *c != CATALOG) {
-        return Some(Object::Catalog(catalog.to_string()));
-    }
     let database = name.database().or(session.database())?;
+    if let Some(catalog) = external(session, name.catalog(), database) {
+        return Some(Object::Catalog(catalog));
+    }
     Some(Object::Table(database.to_string(), name.object().to_string()))
+}
+
+/// The external catalog in which a database is, by the catalog that is written or the one that is selected.
+fn external(session: &Session, written: Option<&str>, database: &str) -> Option<String> {
+    let catalog = written.unwrap_or(session.catalog());
+    let internal = crate::catalogs::is_internal(catalog) || crate::info_schema::is_virtual(database);
+    (!internal).then(|| catalog.to_string())
 }
 
 /// The database in which a name is.
@@ -76,9 +83,9 @@ fn around(session: &Session, name: &Name) -> Option<Object> {
     })
 }
 
-fn database(name: &Name) -> Object {
-    match name.database().filter(|c| *c != CATALOG) {
-        Some(catalog) => Object::Catalog(catalog.to_string()),
+fn database(session: &Session, name: &Name) -> Object {
+    match external(session, name.database(), name.object()) {
+        Some(catalog) => Object::Catalog(catalog),
         None => Object::Database(name.object().to_string()),
     }
 }
@@ -89,6 +96,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
     };
     let table = |name: &Name| table(session, name);
     let around = |name: &Name| around(session, name);
+    let database = |name: &Name| database(session, name);
     match statement {
         // Their tables are checked when they are found.
         Statement::Query(_) | Statement::Do(_) => {}
@@ -142,8 +150,8 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         }
         Statement::AlterView { name, .. } => all(Privileges::ALTER, table(name)),
         Statement::CreateDatabase { name, .. } => {
-            let catalog = name.database().unwrap_or(CATALOG);
-            all(Privileges::CREATE, Some(Object::Catalog(catalog.to_string())));
+            let catalog = external(session, name.database(), name.object()).unwrap_or_else(|| CATALOG.to_string());
+            all(Privileges::CREATE, Some(Object::Catalog(catalog)));
         }
         Statement::Drop { kind, names, .. } => {
             for name in names {
@@ -223,8 +231,15 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
 
 fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
     let table = |name: &Name| table(session, name);
-    let selected = || session.database().map(|d| Object::Database(d.to_string()));
+    let database = |name: &Name| database(session, name);
+    let selected = || session.database().map(|d| database(&Name(vec![d.to_string()])));
     match &show.kind {
+        ShowKind::Databases { from: Some(catalog) } if !crate::catalogs::is_internal(catalog.object()) => {
+            needs.push(Need::Seen(Object::Catalog(catalog.object().to_string())));
+        }
+        ShowKind::Catalog(name) | ShowKind::CreateCatalog(name) if !crate::catalogs::is_internal(name) => {
+            needs.push(Need::Seen(Object::Catalog(name.clone())));
+        }
         ShowKind::Tables { from, .. }
         | ShowKind::Views { from }
         | ShowKind::TableStatus { from }

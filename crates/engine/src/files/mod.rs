@@ -4,6 +4,7 @@
 //! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). `file://` in front is accepted; other schemes are object stores
 //! (`remote.rs`, `stores.rs`).
 
+pub(crate) mod hdfs;
 pub mod partitions;
 pub mod remote;
 mod source;

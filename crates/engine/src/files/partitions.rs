@@ -37,28 +37,29 @@ impl PartitionDir {
 
 /// Finds the partitions of a table below `root`, one directory level per column. `keep(depth, values so far)` prunes
 /// before a directory is read. Partitions of `registered` (values to location) count beside and in place of those found.
-/// A missing `root` is a table without partitions, as in Hive.
+/// A missing `root` is a table without partitions, as in Hive; without a `root` only those of `registered` count.
 ///
 /// # Errors
 /// A directory cannot be read, or one on the way is not named `column=value`.
 pub fn find(
-    root: &Path,
+    root: Option<&Path>,
     columns: &[String],
     registered: &BTreeMap<Vec<Option<String>>, Option<String>>,
     access: &FileAccess,
     keep: &dyn Fn(&[Option<String>]) -> Result<bool>,
 ) -> Result<Vec<PartitionDir>> {
     let mut found = Vec::new();
-    if root.exists() {
+    if let Some(root) = root.filter(|r| r.exists()) {
         access.check(root)?;
         descend(root, columns, &mut Vec::new(), access, keep, &mut found)?;
     }
     for (values, location) in registered {
         found.retain(|p| &p.values != values);
         if keep(values)? {
-            let path = match location {
-                Some(location) => super::local_path(location)?,
-                None => root.join(directory_name(columns, values)),
+            let path = match (location, root) {
+                (Some(location), _) => super::local_path(location)?,
+                (None, Some(root)) => root.join(directory_name(columns, values)),
+                (None, None) => continue,
             };
             found.push(PartitionDir { values: values.clone(), path });
         }
@@ -163,11 +164,11 @@ mod tests {
             std::fs::create_dir_all(dir.path().join(p)).unwrap();
         }
         let columns = ["dt".to_string(), "c".to_string()];
-        let all = find(dir.path(), &columns, &BTreeMap::new(), &FileAccess::Any, &|_| Ok(true)).unwrap();
+        let all = find(Some(dir.path()), &columns, &BTreeMap::new(), &FileAccess::Any, &|_| Ok(true)).unwrap();
         let mut values: Vec<_> = all.iter().map(|p| p.values[1].as_deref()).collect();
         values.sort();
         assert_eq!(values, [None, Some("a/b"), Some("x")]);
-        let one = find(dir.path(), &columns, &BTreeMap::new(), &FileAccess::Any, &|v| {
+        let one = find(Some(dir.path()), &columns, &BTreeMap::new(), &FileAccess::Any, &|v| {
             Ok(v[0].as_deref() == Some("2024-01-02"))
         })
         .unwrap();

@@ -136,8 +136,12 @@ impl Stores {
     fn connect(&self, scheme: &str, authority: &str, properties: &StoreProperties) -> Result<Connected> {
         match scheme {
             s3 if S3_SCHEMES.contains(&s3) => self.s3(s3, authority, properties),
+            "hdfs" => {
+                let (_, store) = Hdfs::new(self.io.clone()).store(authority, &BTreeMap::new())?;
+                Ok((store, String::new()))
+            }
             other => Err(EngineError::unsupported(format!(
-                "the scheme {other}:// is not supported; use s3:// (or oss://, cos://, obs://), or a local path"
+                "the scheme {other}:// is not supported; use s3:// (or oss://, cos://, obs://), hdfs://, or a local path"
             ))),
         }
     }

@@ -122,6 +122,14 @@ pub(crate) async fn columns(
     }))
 }
 
+/// The columns of a table over files of an external catalog.
+///
+/// # Errors
+/// Its definition names none, or does not hold together.
+pub(crate) fn of_external(external: &ExternalTable) -> Result<Vec<ColumnInfo>> {
+    Ok(declared(external)?.map(|fields| described(&fields, external)).unwrap_or_default())
+}
+
 /// The columns of a result.
 pub(crate) fn schema_columns(schema: &Schema, comment: impl Fn(&str) -> String) -> Vec<ColumnInfo> {
     schema

@@ -256,7 +256,8 @@ impl Session {
     /// Whether look-ups are tried at all.
     fn looks_up(&self) -> bool {
         let quick = self.variables.quick();
-        quick.short_circuit && !quick.hidden_columns
+        // Look-ups are of dipper's own tables.
+        quick.short_circuit && !quick.hidden_columns && self.catalog.is_none()
     }
 
     /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].

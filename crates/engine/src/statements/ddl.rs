@@ -38,6 +38,19 @@ fn refuse_virtual(database: &str) -> Result<()> {
     Ok(())
 }
 
+/// Databases of external catalogs are made and dropped where they are kept.
+fn refuse_external(session: &Session, database: &Name) -> Result<()> {
+    let catalog = database.database().unwrap_or(session.catalog());
+    if crate::catalogs::is_internal(catalog) {
+        return Ok(());
+    }
+    Err(EngineError::unsupported(format!(
+        "database '{}' would be in catalog '{catalog}', which can only be read; SWITCH {} first",
+        database.object(),
+        query::CATALOG
+    )))
+}
+
 pub(super) async fn create_database(
     session: &mut Session,
     name: &Name,
@@ -45,6 +58,7 @@ pub(super) async fn create_database(
     properties: &Properties,
 ) -> Result<Outcome> {
     let database = name.object();
+    refuse_external(session, name)?;
     refuse_virtual(database)?;
     let mut change = CatalogChange::create_database(database, if_not_exists || database == DEFAULT_DATABASE);
     if let CatalogChange::CreateDatabase { properties: kept, comment, .. } = &mut change {
@@ -269,6 +283,13 @@ fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
 
 /// A view that cannot be read is not created.
 async fn check_view(session: &Session, query: &QueryText, names: usize) -> Result<()> {
+    if !crate::catalogs::is_internal(session.catalog()) {
+        return Err(EngineError::unsupported(format!(
+            "a view is made while catalog '{}' is selected, in which it looks up its names; SWITCH {} first",
+            query::CATALOG,
+            query::CATALOG
+        )));
+    }
     let context = session.query_context().await?;
     let planned = query::plan(&context, query, None).await?;
     let has = planned.columns().len();
@@ -310,6 +331,7 @@ fn redefine(database: &str, table: &Table, def: TableDef) -> CatalogChange {
 pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name], if_exists: bool) -> Result<Outcome> {
     if kind == ObjectKind::Database {
         for name in names {
+            refuse_external(session, name)?;
             let db = name.object().to_string();
             refuse_virtual(&db)?;
             // MySQL and Doris drop what is in it; files below tables over files stay where they are.

@@ -4,6 +4,7 @@ use dipper_sql::statement::{DescribeTarget, Name};
 
 use super::qualified;
 use super::show::like;
+use crate::catalogs::{self, Place};
 use crate::error::Result;
 use crate::info_schema::columns::{self, ColumnInfo};
 use crate::info_schema::sheet::{Cell, Sheet};
@@ -70,6 +71,11 @@ pub(super) async fn columns(session: &Session, table: &Name, full: bool) -> Resu
 }
 
 async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
+    if let Place::External { catalog, database } = session.place(name).await? {
+        let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
+        let found = catalogs::find(&session.engine, &catalog, &database, name.object()).await?;
+        return found.columns();
+    }
     let (database, object) = qualified(session, name)?;
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();

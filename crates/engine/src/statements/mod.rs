@@ -1,6 +1,7 @@
 //! What each statement does.
 
 mod access;
+mod catalogs;
 mod ddl;
 mod describe;
 mod explain;
@@ -21,6 +22,7 @@ use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Name, Parsed, Statement};
 use futures::future::BoxFuture;
 
+use crate::catalogs::Place;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::process::Stop;
 use crate::query;
@@ -140,22 +142,19 @@ async fn run_statement(
         Statement::CreateIndex(create) => native::create_index(session, create).await,
         Statement::DropIndex { name, table, if_exists } => native::drop_index(session, table, name, *if_exists).await,
         Statement::MsckRepair { name, add, drop } => partitions::repair(session, name, *add, *drop).await,
-        Statement::Refresh { .. } => {
-            // Nothing about a file is kept between statements, and the catalog is read anew by each.
-            session.engine.catalog.refresh().await?;
-            Ok(Outcome::ok())
+        Statement::CreateCatalog { name, if_not_exists, comment, properties } => {
+            catalogs::create(session, name, *if_not_exists, comment.as_deref(), properties).await
         }
+        Statement::AlterCatalog { name, change } => catalogs::alter(session, name, change).await,
+        Statement::DropCatalog { name, if_exists } => catalogs::drop(session, name, *if_exists).await,
+        Statement::Refresh { kind, name } => catalogs::refresh(session, *kind, name).await,
         Statement::Show(show) => show::show(session, show).await,
         Statement::Describe { target, extended } => describe::describe(session, target, *extended).await,
         Statement::Use(name) => {
-            if let Some(catalog) = name.database().filter(|c| *c != query::CATALOG) {
-                return Err(no_catalog(catalog));
-            }
-            session.use_database(name.object()).await?;
+            session.use_database_of(name).await?;
             Ok(Outcome::ok())
         }
-        Statement::SwitchCatalog(name) if name == query::CATALOG => Ok(Outcome::ok()),
-        Statement::SwitchCatalog(name) => Err(no_catalog(name)),
+        Statement::SwitchCatalog(name) => catalogs::switch(session, name).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
         Statement::Begin { .. } => transaction::begin(session),
         Statement::Commit { chain, .. } => transaction::commit(session, *chain),
@@ -251,31 +250,23 @@ fn kind_of(statement: &Statement) -> String {
     debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_string()
 }
 
-fn no_catalog(name: &str) -> EngineError {
-    EngineError::new(
-        ErrorKind::NoDatabase,
-        format!(
-            "no catalog '{name}': this version has only '{}'; external catalogs are not supported yet",
-            query::CATALOG
-        ),
-    )
-}
-
-/// Database and object of a name, the selected database where none is written.
+/// Database and object of a name in dipper's own catalog, the selected database where none is written.
+///
+/// # Errors
+/// The name leads to an external catalog, which is only read, or no database is selected.
 pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, String)> {
-    if let Some(catalog) = name.catalog().filter(|c| *c != query::CATALOG) {
-        return Err(no_catalog(catalog));
+    let state = session.engine.catalog.snapshot();
+    let selected = session.catalog.as_deref();
+    match crate::catalogs::place(&state, selected, session.database(), name)? {
+        Place::Internal { database: Some(database) } => Ok((database, name.object().to_string())),
+        Place::Internal { database: None } => Err(crate::catalogs::no_database_selected(name)),
+        Place::External { catalog, .. } => Err(EngineError::unsupported(format!(
+            "'{name}' is in the external catalog '{}', which can only be read; SWITCH {} or write {}.database.table",
+            catalog.name,
+            query::CATALOG,
+            query::CATALOG
+        ))),
     }
-    let database = match name.database().or(session.database()) {
-        Some(database) => database.to_string(),
-        None => {
-            return Err(EngineError::new(
-                ErrorKind::NoDatabaseSelected,
-                format!("no database selected for '{name}'; say USE database, or write database.{name}"),
-            ));
-        }
-    };
-    Ok((database, name.object().to_string()))
 }
 
 fn kill(session: &mut Session, query_only: bool, id: &str) -> Result<Outcome> {

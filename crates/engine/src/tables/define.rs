@@ -82,10 +82,19 @@ pub fn file_set(table: &ExternalTable) -> Result<FileSet> {
         }
         return Ok(FileSet::Below(root));
     }
-    let columns = fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect::<Result<_>>()?;
-    let registered: BTreeMap<_, _> =
-        table.partitions.iter().map(|(values, p)| (values.clone(), p.location.clone())).collect();
-    Ok(FileSet::Partitioned { root, columns, registered })
+    Ok(FileSet::Partitioned { root: Some(root), columns: partition_fields(table)?, registered: registered(table) })
+}
+
+fn registered(table: &ExternalTable) -> BTreeMap<Vec<Option<String>>, Option<String>> {
+    table.partitions.iter().map(|(values, p)| (values.clone(), p.location.clone())).collect()
+}
+
+/// The partition columns as Arrow fields.
+///
+/// # Errors
+/// A type that is not known, or that no directory name can hold.
+pub(crate) fn partition_fields(table: &ExternalTable) -> Result<Vec<FieldRef>> {
+    fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect()
 }
 
 /// As [`file_set`], also of a table in an object store, whose files are listed.
@@ -100,7 +109,7 @@ pub(crate) async fn listed_file_set(stores: &Stores, table: &ExternalTable) -> R
     if table.partition_columns.is_empty() {
         return Ok(FileSet::Listed(remote::list(stores, &table.location, &properties).await?.into()));
     }
-    let columns = fields(&table.partition_columns)?.into_iter().map(plain_partition_column).collect::<Result<_>>()?;
+    let columns = partition_fields(table)?;
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
     let mut partitions = remote::partitioned(stores, &table.location, &properties, &names).await?;
     for (values, added) in &table.partitions {
@@ -148,11 +157,50 @@ pub(crate) async fn provider(
     name: &str,
     table: &ExternalTable,
 ) -> Result<Arc<dyn TableProvider>> {
-    let access = context.engine.options.access.clone();
     if !is_remote(&table.location) {
-        access.check(&local_path(&table.location)?)?;
+        context.engine.options.access.check(&local_path(&table.location)?)?;
     }
-    let files = listed_file_set(&context.engine.stores, table).await?;
+    over(context, name, table, listed_file_set(&context.engine.stores, table).await?).await
+}
+
+/// The table over the partitions that its definition names, and no others that may be below its location.
+///
+/// # Errors
+/// As of [`provider`].
+pub(crate) async fn provider_of_partitions(
+    context: &Arc<QueryContext>,
+    name: &str,
+    table: &ExternalTable,
+) -> Result<Arc<dyn TableProvider>> {
+    let columns = partition_fields(table)?;
+    let locations: Vec<&str> = table.partitions.values().filter_map(|p| p.location.as_deref()).collect();
+    let files = match locations.iter().any(|l| is_remote(l)) {
+        false => FileSet::Partitioned { root: None, columns, registered: registered(table) },
+        true => {
+            let (stores, properties) = (&context.engine.stores, store_properties(&table.properties));
+            let mut partitions = Vec::with_capacity(table.partitions.len());
+            for (values, partition) in &table.partitions {
+                let location = partition.location.as_deref().unwrap_or(&table.location);
+                let directory = format!("{}/", location.trim_end_matches('/'));
+                let files = match is_remote(location) {
+                    true => remote::list(stores, &directory, &properties).await?,
+                    false => files::list(&directory, &context.engine.options.access)?,
+                };
+                partitions.push((values.clone(), files));
+            }
+            FileSet::Known { columns, partitions: partitions.into() }
+        }
+    };
+    over(context, name, table, files).await
+}
+
+async fn over(
+    context: &Arc<QueryContext>,
+    name: &str,
+    table: &ExternalTable,
+    files: FileSet,
+) -> Result<Arc<dyn TableProvider>> {
+    let access = context.engine.options.access.clone();
     match table.format.as_str() {
         FORMAT_TEXT => {
             let (dialect, file_schema) = hive_text(table)?;
@@ -187,7 +235,7 @@ pub(crate) fn strings(variables: &Variables) -> Strings {
 
 /// The declared columns as Parquet's reader shall build them: string views, or plain strings with
 /// `schema_force_string_view=false`.
-fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
+pub(crate) fn parquet_schema(table: &ExternalTable, views: bool) -> Result<SchemaRef> {
     let plain = |f: FieldRef| match f.data_type() {
         DataType::Utf8View if !views => Arc::new(f.as_ref().clone().with_data_type(DataType::Utf8)),
         DataType::BinaryView if !views => Arc::new(f.as_ref().clone().with_data_type(DataType::Binary)),

@@ -33,8 +33,8 @@ pub enum FileSet {
     Below(PathBuf),
     /// Partition directories below a root.
     Partitioned {
-        /// The table's location.
-        root: PathBuf,
+        /// The table's location; `None`: only the registered partitions are its own.
+        root: Option<PathBuf>,
         /// Partition columns, outermost directory first.
         columns: Vec<FieldRef>,
         /// Partitions with a location of their own.
@@ -53,10 +53,7 @@ impl FileSet {
 
     /// Whether a filter can be answered from the directories alone.
     pub(super) fn covers(&self, filter: &Expr) -> bool {
-        let columns = filter.column_refs();
-        !columns.is_empty()
-            && !filter.is_volatile()
-            && columns.iter().all(|c| self.partition_columns().iter().any(|p| p.name() == &c.name))
+        covers(self.partition_columns(), filter)
     }
 
     /// The files that may hold rows for `filters` (those that [`covers`](Self::covers) is true for; others are
@@ -122,7 +119,7 @@ impl FileSet {
         let FileSet::Partitioned { root, columns, registered } = self else { return Ok(Vec::new()) };
         let names: Vec<String> = columns.iter().map(|c| c.name().clone()).collect();
         let pruner = self.pruner(columns, state, filters)?;
-        let dirs = partitions::find(root, &names, registered, access, &|values| {
+        let dirs = partitions::find(root.as_deref(), &names, registered, access, &|values| {
             // Outer levels are read whole unless every column of the filters is known there.
             if values.len() < columns.len() { Ok(true) } else { pruner.keep(values) }
         })?;
@@ -150,13 +147,27 @@ pub(crate) fn typed(columns: &[FieldRef], values: &[Option<String>]) -> Result<V
         .collect()
 }
 
-struct Pruner {
+/// Whether a filter is about partition columns alone.
+pub(crate) fn covers(partition_columns: &[FieldRef], filter: &Expr) -> bool {
+    let columns = filter.column_refs();
+    !columns.is_empty()
+        && !filter.is_volatile()
+        && columns.iter().all(|c| partition_columns.iter().any(|p| p.name() == &c.name))
+}
+
+/// Tells which partitions filters leave.
+pub(crate) struct Pruner {
     columns: Vec<FieldRef>,
     predicate: Option<Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
 }
 
 impl Pruner {
-    fn try_new(columns: &[FieldRef], state: &dyn Session, filters: impl Iterator<Item = Expr>) -> Result<Self> {
+    /// The filters are about `columns` alone, the partition columns.
+    pub(crate) fn try_new(
+        columns: &[FieldRef],
+        state: &dyn Session,
+        filters: impl Iterator<Item = Expr>,
+    ) -> Result<Self> {
         let schema = Schema::new(columns.to_vec());
         let predicate = match conjunction(filters.map(unqualified)) {
             None => None,
@@ -165,7 +176,8 @@ impl Pruner {
         Ok(Pruner { columns: columns.to_vec(), predicate })
     }
 
-    fn keep(&self, values: &[Option<String>]) -> Result<bool> {
+    /// Whether a partition of these raw values can have rows that pass.
+    pub(crate) fn keep(&self, values: &[Option<String>]) -> Result<bool> {
         let Some(predicate) = &self.predicate else { return Ok(true) };
         let arrays = typed(&self.columns, values)?
             .iter()

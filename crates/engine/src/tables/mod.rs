@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::error::Result as DfResult;
-use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef};
+use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef, TableVersion};
 use dipper_sql::charter::table_refs;
 use dipper_sql::error::SqlError;
 use dipper_sql::statement::{Name, QueryText};
@@ -21,10 +21,12 @@ use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, TableDef};
 
 pub use file_set::FileSet;
-pub(crate) use file_set::typed;
+pub(crate) use file_set::{Pruner, covers, typed};
+pub(crate) use parquet::format as parquet_format;
 pub use path::PATH_FUNCTIONS;
 
 use crate::access::{self, Object};
+use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{CATALOG, QueryContext};
 use crate::session::DEFAULT_DATABASE;
@@ -40,7 +42,7 @@ const FILES_SCHEMA: &str = "files";
 /// One table of a query.
 #[derive(Debug)]
 enum Found {
-    Table { database: String, table: String, provider: Arc<dyn TableProvider> },
+    Table { catalog: String, database: String, table: String, provider: Arc<dyn TableProvider> },
     Missing(EngineError),
 }
 
@@ -57,11 +59,12 @@ impl TableSet {
         let mut set = TableSet::default();
         for (i, reference) in table_refs(query).into_iter().enumerate() {
             let found = match &reference {
-                TableRef::Named { name, .. } => named(context, name).await?,
+                TableRef::Named { name, version, .. } => named(context, name, version.as_ref()).await?,
                 TableRef::Path(path) => {
                     outside(context, path)?;
                     let provider = path::from_path(context, path).await?;
-                    Found::Table { database: FILES_SCHEMA.into(), table: path.clone(), provider }
+                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+                    Found::Table { catalog, database, table: path.clone(), provider }
                 }
                 TableRef::Function { name, properties, arguments } if PATH_FUNCTIONS.contains(&name.as_str()) => {
                     if let Some(argument) = arguments.first() {
@@ -71,7 +74,8 @@ impl TableSet {
                     }
                     outside(context, name)?;
                     let provider = path::from_function(context, name, properties).await?;
-                    Found::Table { database: FILES_SCHEMA.into(), table: format!("{name}#{i}"), provider }
+                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
                 }
                 // DataFusion's own, such as generate_series: the planner finds them by itself.
                 TableRef::Function { .. } => continue,
@@ -93,7 +97,8 @@ impl TableSet {
                 _ => return Err(EngineError::unsupported("an expression of a load reads the body's columns only")),
             }
             let provider = Arc::clone(&provider);
-            set.found.push((reference, Found::Table { database: FILES_SCHEMA.into(), table: table.into(), provider }));
+            let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+            set.found.push((reference, Found::Table { catalog, database, table: table.into(), provider }));
         }
         Ok(set)
     }
@@ -102,33 +107,40 @@ impl TableSet {
     pub(crate) fn one(query: &QueryText, database: &str, table: &str, provider: Arc<dyn TableProvider>) -> Self {
         let found = |reference| {
             let provider = Arc::clone(&provider);
-            (reference, Found::Table { database: database.into(), table: table.into(), provider })
+            (
+                reference,
+                Found::Table { catalog: CATALOG.into(), database: database.into(), table: table.into(), provider },
+            )
         };
         TableSet { found: table_refs(query).into_iter().map(found).collect() }
     }
 
     /// The set in the shape that DataFusion resolves names in.
     pub(crate) fn catalog_list(&self) -> Arc<dyn CatalogProviderList> {
-        let mut databases: HashMap<String, HashMap<String, Arc<dyn TableProvider>>> = HashMap::new();
+        let mut catalogs: HashMap<String, Databases> = HashMap::new();
         for (_, found) in &self.found {
-            if let Found::Table { database, table, provider } = found {
-                databases.entry(database.clone()).or_default().insert(table.clone(), Arc::clone(provider));
+            if let Found::Table { catalog, database, table, provider } = found {
+                let databases = &mut catalogs.entry(catalog.clone()).or_default().databases;
+                let database = Arc::make_mut(databases.entry(database.clone()).or_default());
+                database.tables.insert(table.clone(), Arc::clone(provider));
             }
         }
-        let databases = databases.into_iter().map(|(name, tables)| (name, Arc::new(OneDatabase { tables }))).collect();
-        Arc::new(OneCatalog { databases: Arc::new(Databases { databases }) })
+        let catalogs = catalogs.into_iter().map(|(name, databases)| (name, Arc::new(databases))).collect();
+        Arc::new(Catalogs { catalogs })
     }
 }
 
 impl Schemas for TableSet {
     fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
+        let is_state = matches!(table, TableRef::Named { version: Some(_), .. });
         match self.found.iter().find(|(reference, _)| reference == table).map(|(_, found)| found) {
             None => Ok(None),
-            Some(Found::Table { database, table, provider }) => Ok(Some(ResolvedTable {
+            Some(Found::Table { catalog, database, table, provider }) => Ok(Some(ResolvedTable {
                 columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
-                // Names stay as written, so that `t.*` finds its table; paths get the name they are registered under.
-                reference: (database == FILES_SCHEMA)
-                    .then(|| vec![CATALOG.to_string(), database.clone(), table.clone()]),
+                // Names stay as written, so that `t.*` finds its table; paths and states of tables get the name that
+                // they are registered under.
+                reference: (database == FILES_SCHEMA || is_state)
+                    .then(|| vec![catalog.clone(), database.clone(), table.clone()]),
             })),
             Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
             Some(Found::Missing(e)) => {
@@ -138,27 +150,57 @@ impl Schemas for TableSet {
     }
 }
 
-async fn named(context: &Arc<QueryContext>, name: &Name) -> Result<Found> {
-    if let Some(catalog) = name.catalog().filter(|c| *c != CATALOG) {
-        let message = format!("no catalog '{catalog}': this version has only '{CATALOG}'");
-        return Ok(Found::Missing(EngineError::new(ErrorKind::NoDatabase, message)));
-    }
-    let database = name.database().or(context.database.as_deref());
-    if let Some(database) = database
-        && let Err(e) = may_read(context, database, name.object())
-    {
-        return Ok(Found::Missing(e));
-    }
-    let provider = match database {
-        Some(database) => find(context, database, name.object()).await?,
-        None => None,
+async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableVersion>) -> Result<Found> {
+    let (place, table) = match context.place(name) {
+        Ok(place) => (place, name.object().to_string()),
+        Err(e) => return Ok(Found::Missing(e)),
     };
-    Ok(match (database, provider) {
-        (Some(database), Some(provider)) => {
-            Found::Table { database: database.to_string(), table: name.object().to_string(), provider }
+    // The planner asks for names as they are written.
+    let catalog = name.catalog().or(context.selected_catalog.as_deref()).unwrap_or(CATALOG).to_string();
+    match place {
+        Place::Internal { .. } if version.is_some() => Ok(Found::Missing(EngineError::unsupported(format!(
+            "'{name}': FOR VERSION AS OF and FOR TIMESTAMP AS OF are for tables of Iceberg"
+        )))),
+        Place::Internal { database } => {
+            if let Some(database) = &database
+                && let Err(e) = may_read(context, database, &table)
+            {
+                return Ok(Found::Missing(e));
+            }
+            let provider = match &database {
+                Some(database) => find(context, database, &table).await?,
+                None => None,
+            };
+            Ok(match (database, provider) {
+                (Some(database), Some(provider)) => Found::Table { catalog, database, table, provider },
+                (database, _) => Found::Missing(no_such_table(context, database.as_deref(), &table)),
+            })
         }
-        _ => Found::Missing(no_such_table(context, database, name.object())),
-    })
+        Place::External { database: None, .. } => Ok(Found::Missing(catalogs::no_database_selected(name))),
+        // An error counts only if the name is no common table expression.
+        Place::External { catalog: external, database: Some(database) } => {
+            if context.view_depth == 0
+                && let Err(e) = access::check(
+                    &context.rights,
+                    &context.catalog,
+                    Privileges::SELECT,
+                    &Object::Catalog(external.name.clone()),
+                )
+            {
+                return Ok(Found::Missing(e));
+            }
+            // Two states of a table in one statement are two tables for the planner.
+            let state = version.map(|v| format!("{v:?}"));
+            Ok(match catalogs::provider(context, &external, (&database, &table), version).await {
+                Ok(provider) if state.is_some() => {
+                    let table = format!("{table}\u{1}{}", state.unwrap_or_default());
+                    Found::Table { catalog, database, table, provider }
+                }
+                Ok(provider) => Found::Table { catalog, database, table, provider },
+                Err(e) => Found::Missing(e),
+            })
+        }
+    }
 }
 
 /// Refuses files and addresses to who may not reach them. What a view reads was asked of its maker.
@@ -225,7 +267,7 @@ pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, tabl
     EngineError::new(ErrorKind::NoTable, message)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default, Clone)]
 struct OneDatabase {
     tables: HashMap<String, Arc<dyn TableProvider>>,
 }
@@ -245,7 +287,7 @@ impl SchemaProvider for OneDatabase {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Databases {
     databases: HashMap<String, Arc<OneDatabase>>,
 }
@@ -261,20 +303,20 @@ impl CatalogProvider for Databases {
 }
 
 #[derive(Debug)]
-struct OneCatalog {
-    databases: Arc<Databases>,
+struct Catalogs {
+    catalogs: HashMap<String, Arc<Databases>>,
 }
 
-impl CatalogProviderList for OneCatalog {
+impl CatalogProviderList for Catalogs {
     fn register_catalog(&self, _name: String, _catalog: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
         None
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        vec![CATALOG.to_string()]
+        self.catalogs.keys().cloned().collect()
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        (name == CATALOG).then(|| Arc::clone(&self.databases) as _)
+        self.catalogs.get(name).map(|c| Arc::clone(c) as _)
     }
 }

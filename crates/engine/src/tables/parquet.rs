@@ -87,7 +87,8 @@ fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc
     Ok((url, tagged))
 }
 
-fn format(state: &dyn Session) -> ParquetFormat {
+/// The format under the session's settings.
+pub(crate) fn format(state: &dyn Session) -> ParquetFormat {
     ParquetFormat::default().with_options(state.table_options().parquet.clone()).with_options({
         let mut options = state.table_options().parquet.clone();
         options.global = state.config_options().execution.parquet.clone();

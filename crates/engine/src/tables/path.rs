@@ -440,7 +440,7 @@ async fn hive_text(
                     let found = remote::partitioned(&context.engine.stores, path, store_properties, &names).await?;
                     FileSet::Known { columns, partitions: found.into() }
                 }
-                false => FileSet::Partitioned { root: local_path(path)?, columns, registered: BTreeMap::new() },
+                false => FileSet::Partitioned { root: Some(local_path(path)?), columns, registered: BTreeMap::new() },
             }
         }
     };

@@ -132,7 +132,7 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
             match self.context.schemas.resolve(&table) {
                 Err(error) => return Err(error),
                 Ok(None) => {
-                    if let TableRef::Named { name, maybe_cte: false } = &table {
+                    if let TableRef::Named { name, maybe_cte: false, .. } = &table {
                         return Err(SqlError {
                             code: 1146,
                             sqlstate: "42S02",

@@ -66,6 +66,15 @@ pub trait Variables {
     fn system(&self, scope: Option<Scope>, name: &str) -> Option<VarValue>;
 }
 
+/// Which state of a table is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableVersion {
+    /// FOR VERSION AS OF: an id, or the name of a branch or tag.
+    Version(String),
+    /// FOR TIMESTAMP AS OF: a time in the session's time zone, as written.
+    Time(String),
+}
+
 /// Something in FROM that the engine must find.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableRef {
@@ -76,6 +85,8 @@ pub enum TableRef {
         name: Name,
         /// The statement defines a common table expression of this name.
         maybe_cte: bool,
+        /// The state that is wanted, if not the current one.
+        version: Option<TableVersion>,
     },
     /// A path or URL in quotes.
     Path(String),

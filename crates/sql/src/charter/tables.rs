@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
-use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value};
+use sqlparser::ast::{
+    self, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, Value,
+};
 
-use super::session::TableRef;
+use super::session::{TableRef, TableVersion};
 use super::walk::{self, Look};
 use crate::error::SqlError;
 use crate::statement::Name;
@@ -28,7 +30,7 @@ pub(super) fn cte_names(query: &Query) -> HashSet<String> {
 
 /// What a table factor refers to; `None` for derived tables, joins in parentheses and other forms.
 pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quotes: bool) -> Option<TableRef> {
-    let TableFactor::Table { name, args, .. } = factor else { return None };
+    let TableFactor::Table { name, args, version, .. } = factor else { return None };
     let parts: Vec<&Ident> = name.0.iter().map(|p| p.as_ident()).collect::<Option<_>>()?;
     if let Some(args) = args {
         let function = parts.last()?.value.to_ascii_lowercase();
@@ -49,7 +51,12 @@ pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quote
     }
     let name = Name(parts.iter().map(|p| p.value.clone()).collect());
     let maybe_cte = name.0.len() == 1 && ctes.contains(name.object());
-    Some(TableRef::Named { name, maybe_cte })
+    let version = version.as_ref().map(|version| match version {
+        ast::TableVersion::ForSystemTimeAsOf(e) => TableVersion::Version(text(e).unwrap_or_else(|| e.to_string())),
+        ast::TableVersion::TimestampAsOf(e) => TableVersion::Time(text(e).unwrap_or_else(|| e.to_string())),
+        other => TableVersion::Version(other.to_string()),
+    });
+    Some(TableRef::Named { name, maybe_cte, version })
 }
 
 fn text(expr: &Expr) -> Option<String> {
@@ -69,11 +76,9 @@ fn text(expr: &Expr) -> Option<String> {
 
 fn property(arg: &FunctionArg) -> Option<(String, String)> {
     match arg {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp {
-            left,
-            op: sqlparser::ast::BinaryOperator::Eq,
-            right,
-        })) => Some((text(left)?, text(right)?)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right })) => {
+            Some((text(left)?, text(right)?))
+        }
         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some((name.value.clone(), text(value)?)),
         FunctionArg::ExprNamed { name, arg: FunctionArgExpr::Expr(value), .. } => Some((text(name)?, text(value)?)),
         _ => None,
@@ -97,7 +102,11 @@ pub(super) fn exact_name(parts: &[String]) -> ObjectName {
 
 /// Puts the planner's name of a table into its factor. Arguments go: the name stands for the call.
 pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
-    if let TableFactor::Table { name, args, partitions, .. } = factor {
+    if let TableFactor::Table { name, args, partitions, version, alias, .. } = factor {
+        // The table keeps its own name for what qualifies columns by it.
+        if version.take().is_some() && alias.is_none() {
+            *alias = name.0.last().and_then(|p| p.as_ident()).cloned().map(self::alias);
+        }
         *name = exact_name(reference);
         *args = None;
         partitions.clear();

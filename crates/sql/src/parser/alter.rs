@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Token;
 
 use super::columns::{column_def, column_defs, index_of_alter};
 use super::cursor::{Cursor, is_word};
-use super::{partitions, volume};
+use super::{catalogs, partitions, volume};
 use crate::error::SqlError;
 use crate::statement::{ColumnPosition, Name, Statement, TableChange};
 
@@ -21,10 +21,12 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept(&["STORAGE", "VOLUME"]) {
         return volume::alter(c);
     }
+    if c.accept_word("CATALOG") {
+        return catalogs::alter(c);
+    }
     for (words, what) in [
         (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),
         (&["SYSTEM"], "ALTER SYSTEM"),
-        (&["CATALOG"], "ALTER CATALOG"),
         (&["DATABASE"], "ALTER DATABASE"),
         (&["RESOURCE"], "ALTER RESOURCE"),
     ] {

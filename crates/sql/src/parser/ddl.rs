@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, columns, partitions, table, volume};
+use super::{access, catalogs, columns, partitions, table, volume};
 use crate::error::SqlError;
 use crate::statement::{CreateIndex, CreateView, IndexDef, ObjectKind, Statement};
 
@@ -35,6 +35,9 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return table::create_table(c, external, temporary);
     }
     c.seek(start);
+    if c.accept_word("CATALOG") || c.accept(&["EXTERNAL", "CATALOG"]) {
+        return catalogs::create(c);
+    }
     if c.accept_word("INDEX") {
         return create_index(c);
     }
@@ -53,9 +56,7 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         );
     }
     for (words, what) in [
-        (&["CATALOG"][..], "CREATE CATALOG"),
-        (&["EXTERNAL", "CATALOG"], "CREATE CATALOG"),
-        (&["UNIQUE"], "CREATE UNIQUE INDEX on a table that is there"),
+        (&["UNIQUE"][..], "CREATE UNIQUE INDEX on a table that is there"),
         (&["FULLTEXT"], "CREATE FULLTEXT INDEX"),
         (&["ROUTINE", "LOAD"], "CREATE ROUTINE LOAD"),
         (&["FUNCTION"], "CREATE FUNCTION"),
@@ -165,6 +166,9 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept(&["STORAGE", "VOLUME"]) {
         return volume::drop(c);
     }
+    if c.accept_word("CATALOG") {
+        return catalogs::drop(c);
+    }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);
     }
@@ -215,9 +219,21 @@ pub(super) fn msck(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["REFRESH"])?;
     c.accept_word("EXTERNAL");
-    if c.accept_word("CATALOG") {
-        return Ok(Statement::Refresh { kind: None, name: c.name()? });
+    let kind = if c.accept_word("CATALOG") { None } else { Some(kind(c)?) };
+    let name = c.name()?;
+    // Which partitions, and whether caches shall go, too: nothing is kept that would be worth the difference.
+    if c.accept_word("PARTITION") {
+        c.expect_token(&Token::LParen)?;
+        loop {
+            c.string()?;
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
     }
-    let kind = kind(c)?;
-    Ok(Statement::Refresh { kind: Some(kind), name: c.name()? })
+    if c.accept_word("PROPERTIES") {
+        c.properties(false)?;
+    }
+    Ok(Statement::Refresh { kind, name })
 }

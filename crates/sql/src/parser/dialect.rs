@@ -3,6 +3,7 @@
 //! `Dialect::dialect` says MySQL, so that the checks inside `sqlparser` that name `MySqlDialect` hold for ours too.
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use sqlparser::ast::{BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
@@ -22,15 +23,22 @@ pub const TYPE_NAME: &str = "dipper_type";
 pub(super) struct DipperDialect {
     options: ParseOptions,
     mysql: MySqlDialect,
+    /// The statement has `FOR VERSION AS OF` or `FOR TIMESTAMP AS OF`; where it has not, `AT` and `VERSION` may be aliases.
+    versions: Cell<bool>,
 }
 
 impl DipperDialect {
     pub(super) fn new(options: ParseOptions) -> Self {
-        DipperDialect { options, mysql: MySqlDialect {} }
+        DipperDialect { options, mysql: MySqlDialect {}, versions: Cell::new(false) }
     }
 
     pub(super) fn ansi_quotes(&self) -> bool {
         self.options.ansi_quotes
+    }
+
+    /// Lets tables have versions in this statement.
+    pub(super) fn allow_versions(&self) {
+        self.versions.set(true);
     }
 }
 
@@ -45,6 +53,10 @@ macro_rules! like_mysql {
 impl Dialect for DipperDialect {
     fn dialect(&self) -> TypeId {
         TypeId::of::<MySqlDialect>()
+    }
+
+    fn supports_table_versioning(&self) -> bool {
+        self.versions.get()
     }
 
     like_mysql!(

@@ -6,6 +6,7 @@
 mod access;
 mod admin;
 mod alter;
+mod catalogs;
 mod columns;
 mod cursor;
 mod ddl;
@@ -25,7 +26,7 @@ mod volume;
 mod words;
 mod write;
 
-use sqlparser::tokenizer::{Token, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 pub use depth::{DEPTH_MAX, OPERATOR_DEPTH_MAX};
 pub use dialect::TYPE_NAME;
@@ -138,6 +139,27 @@ pub fn parse_expr(text: &str, options: &ParseOptions) -> Result<sqlparser::ast::
     Ok(expr)
 }
 
+/// `t FOR VERSION AS OF x` and `t FOR TIMESTAMP AS OF x` (also `FOR TIME`, `FOR SYSTEM_TIME`) in the words that
+/// `sqlparser` has for them: `FOR SYSTEM_TIME AS OF x`, where `x` may be any literal, and `TIMESTAMP AS OF x`.
+fn versions(dialect: &DipperDialect, tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range<usize>>) {
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let word = |i: usize, text: &str| cursor::is_word(&tokens[i].token, text);
+        if word(at, "FOR") && word(at + 2, "AS") && word(at + 3, "OF") {
+            if word(at + 1, "VERSION") {
+                dialect.allow_versions();
+                tokens[at + 1].token = Token::make_keyword("SYSTEM_TIME");
+            } else if ["TIMESTAMP", "TIME", "SYSTEM_TIME"].iter().any(|w| word(at + 1, w)) {
+                dialect.allow_versions();
+                tokens[at + 1].token = Token::make_keyword("TIMESTAMP");
+                tokens.remove(at);
+                ranges.remove(at);
+            }
+        }
+        at += 1;
+    }
+}
+
 /// Tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
@@ -174,6 +196,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
             tokens.push(token);
         }
     }
+    versions(dialect, &mut tokens, &mut ranges);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)

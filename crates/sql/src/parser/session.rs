@@ -14,7 +14,7 @@ pub(super) fn use_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 pub(super) fn switch(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SWITCH"])?;
-    c.ident().map(Statement::SwitchCatalog)
+    super::catalogs::name(c).map(Statement::SwitchCatalog)
 }
 
 pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -25,6 +25,10 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if let Some(default) = super::volume::set_default(c) {
         return Ok(default);
+    }
+    if c.peek_words(&["CATALOG"]) && !matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment) {
+        c.advance();
+        return super::catalogs::name(c).map(Statement::SwitchCatalog);
     }
     let mut out = Vec::new();
     let mut scope = Scope::Session;

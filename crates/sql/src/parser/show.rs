@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
-use super::{access, partitions, words};
+use super::{access, catalogs, partitions, words};
 use crate::error::SqlError;
 use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
 
@@ -46,7 +46,6 @@ const OTHER: &[&str] = &[
     "CREATE PROCEDURE",
     "CREATE TRIGGER",
     "CREATE EVENT",
-    "CREATE CATALOG",
     "CREATE MATERIALIZED VIEW",
     "MATERIALIZED VIEWS",
     "COMPUTE",
@@ -162,9 +161,10 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         };
     }
     if c.accept_word("CREATE") {
-        return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER"]) {
+        return match c.accept_any(&["TABLE", "VIEW", "DATABASE", "SCHEMA", "USER", "CATALOG"]) {
             Some("USER") => access::user(c).map(ShowKind::CreateUser),
             Some("TABLE") => c.name().map(ShowKind::CreateTable),
+            Some("CATALOG") => catalogs::name(c).map(ShowKind::CreateCatalog),
             Some("VIEW") => c.name().map(ShowKind::CreateView),
             Some(_) => {
                 c.if_not_exists();
@@ -215,6 +215,10 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         if c.accept(words) {
             return Ok(kind);
         }
+    }
+    if c.peek_words(&["CATALOG"]) && !c.peek_words(&["CATALOG", "RECYCLE"]) {
+        c.advance();
+        return catalogs::name(c).map(ShowKind::Catalog);
     }
     if c.accept_any(&["DATABASES", "SCHEMAS"]).is_some() {
         return Ok(ShowKind::Databases { from: from(c)? });

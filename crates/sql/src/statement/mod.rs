@@ -6,6 +6,7 @@
 //! statement came from.
 
 mod access;
+mod catalogs;
 mod print;
 mod show;
 mod table;
@@ -23,6 +24,7 @@ pub use access::{
     AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, PrivilegeName, SecretText, UserName,
     privilege, privilege_name,
 };
+pub use catalogs::CatalogAlteration;
 pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
@@ -184,6 +186,31 @@ pub enum Statement {
         if_not_exists: bool,
         /// PROPERTIES, and character set or collation under `charset`, `collate`.
         properties: Properties,
+    },
+    /// CREATE [EXTERNAL] CATALOG.
+    CreateCatalog {
+        /// Its name.
+        name: String,
+        /// With IF NOT EXISTS.
+        if_not_exists: bool,
+        /// COMMENT.
+        comment: Option<String>,
+        /// PROPERTIES.
+        properties: Properties,
+    },
+    /// ALTER CATALOG.
+    AlterCatalog {
+        /// The catalog.
+        name: String,
+        /// What is changed.
+        change: CatalogAlteration,
+    },
+    /// DROP CATALOG.
+    DropCatalog {
+        /// The catalog.
+        name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
     },
     /// DROP TABLE / VIEW / DATABASE.
     Drop {

@@ -211,6 +211,10 @@ pub enum ShowKind {
     Volumes,
     /// `DESC STORAGE VOLUME name`.
     Volume(String),
+    /// CATALOG c: its properties.
+    Catalog(String),
+    /// CREATE CATALOG c.
+    CreateCatalog(String),
     /// BACKENDS.
     Backends,
     /// FRONTENDS.

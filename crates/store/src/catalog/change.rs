@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::AccessChange;
 use super::error::{CatalogError, nearest};
+use super::external::ExternalCatalogChange;
 use super::state::{CatalogState, Database, Partition, PartitionValues, Table, TableDef, TableId, TableKind, Volume};
 use crate::secret::Secret;
 
@@ -181,6 +182,8 @@ pub enum CatalogChange {
     },
     /// Users, roles and grants.
     Access(AccessChange),
+    /// CREATE, ALTER and DROP CATALOG.
+    Catalog(ExternalCatalogChange),
 }
 
 /// What CREATE does when the name is in use.
@@ -426,6 +429,7 @@ impl CatalogState {
                     Ok(changed)
                 })
             }
+            CatalogChange::Catalog(change) => self.apply_external(change),
             CatalogChange::Access(change) => {
                 let databases = &self.databases;
                 let exists = |id| databases.values().any(|d| d.id == id || d.tables.values().any(|t| t.id == id));
@@ -531,7 +535,7 @@ pub(super) fn merge(into: &mut BTreeMap<String, String>, changes: &BTreeMap<Stri
     changed
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<(), CatalogError> {
+pub(super) fn check_name(what: &'static str, name: &str) -> Result<(), CatalogError> {
     let reason = if name.is_empty() {
         "it is empty"
     } else if name.chars().count() > NAME_CHARS_MAX {

@@ -24,6 +24,20 @@ pub enum CatalogError {
         /// An existing name that differs little.
         near: Option<String>,
     },
+    /// CREATE CATALOG or RENAME to a name in use.
+    #[error("catalog \"{name}\" exists already; drop it first, or say IF NOT EXISTS")]
+    CatalogExists {
+        /// Catalog.
+        name: String,
+    },
+    /// No catalog of that name.
+    #[error("catalog \"{name}\" does not exist{}", hint(.near.as_deref()))]
+    CatalogNotFound {
+        /// Catalog as asked for.
+        name: String,
+        /// An existing name that differs little.
+        near: Option<String>,
+    },
     /// DROP DATABASE without CASCADE while it has tables.
     #[error("database \"{db}\" is not empty ({tables} tables and views); drop them first, or use FORCE / CASCADE")]
     DatabaseNotEmpty {

@@ -19,6 +19,7 @@
 pub mod access;
 mod change;
 mod error;
+mod external;
 mod state;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use object_store::path::Path;
 
 pub use change::{CatalogChange, NAME_CHARS_MAX, OnExists};
 pub use error::CatalogError;
+pub use external::{ExternalCatalog, ExternalCatalogChange, INTERNAL_CATALOGS};
 pub use state::{
     CatalogState, Column, Database, ExternalTable, Partition, PartitionValues, Table, TableDef, TableId, TableKind,
     View, ViewColumn, Volume,
@@ -40,7 +42,8 @@ impl State for CatalogState {
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
     type Part = ();
-    const FORMAT: u16 = 3; // 2: native tables; 3: users, roles, grants, storage volumes
+    // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs
+    const FORMAT: u16 = 4;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

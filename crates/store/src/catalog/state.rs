@@ -14,6 +14,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::access::Accounts;
+use super::external::ExternalCatalog;
 use crate::secret::Secret;
 
 /// Identity of a table or view; survives RENAME, never used twice.
@@ -308,7 +309,7 @@ pub struct Database {
 
 /// Databases and tables carry their own names: in JSON a list says them once.
 mod named {
-    use super::{Arc, BTreeMap, Database, Table};
+    use super::{Arc, BTreeMap, Database, ExternalCatalog, Table};
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     pub(super) trait Named {
@@ -322,6 +323,12 @@ mod named {
     }
 
     impl Named for Database {
+        fn name(&self) -> &str {
+            &self.name
+        }
+    }
+
+    impl Named for ExternalCatalog {
         fn name(&self) -> &str {
             &self.name
         }
@@ -365,6 +372,9 @@ pub struct CatalogState {
     /// The volume of new tables that name none; `None`: where the catalog is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_volume: Option<String>,
+    /// External catalogs by name.
+    #[serde(default, with = "named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub catalogs: BTreeMap<String, Arc<ExternalCatalog>>,
 }
 
 impl CatalogState {

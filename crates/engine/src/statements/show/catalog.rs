@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use dipper_sql::statement::{Literal, Name};
-use dipper_store::catalog::{ExternalTable, PartitionValues, Table, TableDef};
+use dipper_store::catalog::{ExternalCatalog, ExternalTable, PartitionValues, Table, TableDef};
 
-use super::{ddl, native};
+use super::{ddl, external, native};
+use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::partitions::directory_name;
@@ -23,11 +24,23 @@ use crate::tables::{self, define};
 /// # Errors
 /// There is no such database, no such catalog, or none is selected.
 pub(super) async fn database(session: &Session, from: Option<&Name>) -> Result<String> {
-    if let Some(name) = from
-        && let Some(catalog) = name.database().filter(|c| *c != query::CATALOG)
-    {
-        return Err(no_catalog(catalog));
+    match database_place(session, from).await? {
+        (database, None) => Ok(database),
+        (database, Some(catalog)) => Err(EngineError::unsupported(format!(
+            "'{}.{database}' is in an external catalog, of which this is not known",
+            catalog.name
+        ))),
     }
+}
+
+/// The database that FROM names, or the selected one, and the external catalog that it is in, if it is.
+///
+/// # Errors
+/// There is no such catalog or (in dipper's own) database, or none is selected.
+pub(super) async fn database_place(
+    session: &Session,
+    from: Option<&Name>,
+) -> Result<(String, Option<Arc<ExternalCatalog>>)> {
     let Some(name) = from.map(Name::object).or(session.database()) else {
         return Err(EngineError::new(
             ErrorKind::NoDatabaseSelected,
@@ -35,22 +48,26 @@ pub(super) async fn database(session: &Session, from: Option<&Name>) -> Result<S
         ));
     };
     let state = session.engine.catalog.refresh().await?;
+    let catalog = from.and_then(Name::database).unwrap_or(session.catalog());
+    if !catalogs::is_internal(catalog) && !info_schema::is_virtual(name) {
+        return Ok((name.to_string(), Some(catalogs::named(&state, catalog)?)));
+    }
     if !tables::database_exists(&state, name) {
         return Err(state.no_database(name).into());
     }
-    Ok(name.to_string())
-}
-
-fn no_catalog(name: &str) -> EngineError {
-    EngineError::new(ErrorKind::NoDatabase, format!("no catalog '{name}': this version has only '{}'", query::CATALOG))
+    Ok((name.to_string(), None))
 }
 
 pub(super) async fn databases(session: &Session, from: Option<&Name>) -> Result<Sheet> {
-    if let Some(catalog) = from.map(Name::object).filter(|c| *c != query::CATALOG) {
-        return Err(no_catalog(catalog));
-    }
     let state = session.engine.catalog.refresh().await?;
+    let catalog = from.map_or(session.catalog(), Name::object);
     let mut sheet = Sheet::texts(&["Database"]);
+    if !catalogs::is_internal(catalog) {
+        for name in external::databases(session, &*catalogs::named(&state, catalog)?).await? {
+            sheet.push([name.into()]);
+        }
+        return Ok(sheet);
+    }
     for name in info_schema::databases(&state, &*session.rights(&state)?) {
         sheet.push([name.into()]);
     }
@@ -66,13 +83,19 @@ pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec
 }
 
 pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -> Result<Sheet> {
-    let database = database(session, from).await?;
+    let (database, catalog) = database_place(session, from).await?;
     let sheet = if full { Sheet::texts(&["", "Table_type"]) } else { Sheet::texts(&[""]) };
     let mut sheet = sheet.rename(0, format!("Tables_in_{database}"));
     let mut push = |name: &str, kind: &str| match full {
         true => sheet.push([name.into(), kind.into()]),
         false => sheet.push([name.into()]),
     };
+    if let Some(catalog) = catalog {
+        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+            push(&name, if is_view { "VIEW" } else { "BASE TABLE" });
+        }
+        return Ok(sheet);
+    }
     for name in info_schema::tables(&database) {
         push(name, "SYSTEM VIEW");
     }
@@ -83,8 +106,16 @@ pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -
 }
 
 pub(super) async fn views(session: &Session, from: Option<&Name>) -> Result<Sheet> {
-    let database = database(session, from).await?;
+    let (database, catalog) = database_place(session, from).await?;
     let mut sheet = Sheet::texts(&[""]).rename(0, format!("Tables_in_{database}"));
+    if let Some(catalog) = catalog {
+        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+            if is_view {
+                sheet.push([name.into()]);
+            }
+        }
+        return Ok(sheet);
+    }
     for table in in_database(session, &database).await?.iter().filter(|t| t.as_view().is_some()) {
         sheet.push([(&table.name).into()]);
     }
@@ -92,7 +123,7 @@ pub(super) async fn views(session: &Session, from: Option<&Name>) -> Result<Shee
 }
 
 pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Result<Sheet> {
-    let database = database(session, from).await?;
+    let (database, catalog) = database_place(session, from).await?;
     let zone = session.variables.time_zone();
     let mut sheet = Sheet::new(&[
         ("Name", Kind::Text),
@@ -123,6 +154,13 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
         row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
         sheet.push_row(row);
     };
+    if let Some(catalog) = catalog {
+        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+            let engine = if is_view { Cell::Null } else { info_schema::FILES_ENGINE.into() };
+            push(&name, engine, Cell::Null, Cell::Null, if is_view { "VIEW" } else { "" }.into(), None);
+        }
+        return Ok(sheet);
+    }
     for name in info_schema::tables(&database) {
         push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into(), None);
     }
@@ -165,6 +203,11 @@ async fn table(session: &Session, name: &Name) -> Result<(Arc<QueryContext>, Str
 }
 
 pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Sheet> {
+    if let Some(statement) = external::create_table(session, name).await? {
+        let mut sheet = Sheet::texts(&["Table", "Create Table"]);
+        sheet.push([name.object().into(), statement.into()]);
+        return Ok(sheet);
+    }
     let (context, database, found) = table(session, name).await?;
     let statement = match found.as_deref() {
         Some(Table { def: TableDef::View(_), .. }) => return create_view(session, name).await,
@@ -203,7 +246,10 @@ pub(super) async fn create_view(session: &Session, name: &Name) -> Result<Sheet>
 }
 
 pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sheet> {
-    let database = database(session, Some(name)).await?;
+    let (database, catalog) = database_place(session, Some(name)).await?;
+    if let Some(catalog) = catalog {
+        catalogs::check_database(&session.engine, &catalog, &database).await?;
+    }
     let state = session.engine.catalog.refresh().await?;
     let mut sheet = Sheet::texts(&["Database", "Create Database"]);
     sheet.push([(&database).into(), ddl::database(&database, state.database(&database).map(|d| &**d)).into()]);
@@ -212,7 +258,10 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
 
 /// Tables over files have no indexes.
 pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
-    let (context, _, found) = table(session, name).await?;
+    let found = match external::create_table(session, name).await? {
+        Some(_) => None,
+        None => Some(table(session, name).await?),
+    };
     let mut sheet = Sheet::new(&[
         ("Table", Kind::Text),
         ("Non_unique", Kind::Int),
@@ -228,7 +277,9 @@ pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
         ("Comment", Kind::Text),
         ("Index_comment", Kind::Text),
     ]);
-    if let Some(table) = found.filter(|t| t.is_native()) {
+    if let Some((context, _, Some(table))) = found
+        && table.is_native()
+    {
         native::index(&table.name, &*crate::native::snapshot(&context, table.id).await?, &mut sheet);
     }
     Ok(sheet)
@@ -240,6 +291,9 @@ pub(super) async fn partitions(
     temporary: bool,
     spec: &[(String, Literal)],
 ) -> Result<Sheet> {
+    if let Place::External { catalog, database } = session.place(name).await? {
+        return external::partitions(session, &catalog, database, name, spec).await;
+    }
     let (context, database, found) = table(session, name).await?;
     if found.as_ref().is_some_and(|t| t.is_native()) {
         return match spec.first() {
@@ -258,20 +312,7 @@ pub(super) async fn partitions(
         });
     };
     let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
-    let mut wanted: Vec<(usize, Option<String>)> = Vec::new();
-    for (column, value) in spec {
-        let at = names.iter().position(|n| n.eq_ignore_ascii_case(column)).ok_or_else(|| {
-            EngineError::new(
-                ErrorKind::NoColumn,
-                format!(
-                    "'{column}' is not a partition column of '{database}.{}'; they are {}",
-                    name.object(),
-                    names.join(", ")
-                ),
-            )
-        })?;
-        wanted.push((at, value.text()));
-    }
+    let wanted = wanted(&format!("{database}.{}", name.object()), &names, spec)?;
     let cpu = session.engine.cpu().clone();
     query::on_cpu(&cpu, async move {
         let mut sheet = Sheet::texts(&["Partition", "Location"]);
@@ -283,6 +324,23 @@ pub(super) async fn partitions(
         Ok(sheet)
     })
     .await
+}
+
+/// The positions and values of partition columns that SHOW PARTITIONS ... PARTITION (k=v) asks for.
+pub(super) fn wanted(
+    table: &str,
+    names: &[String],
+    spec: &[(String, Literal)],
+) -> Result<Vec<(usize, Option<String>)>> {
+    let position = |column: &str| {
+        names.iter().position(|n| n.eq_ignore_ascii_case(column)).ok_or_else(|| {
+            EngineError::new(
+                ErrorKind::NoColumn,
+                format!("'{column}' is not a partition column of '{table}'; they are {}", names.join(", ")),
+            )
+        })
+    };
+    spec.iter().map(|(column, value)| Ok((position(column)?, value.text()))).collect()
 }
 
 /// Where the files of a partition are.

@@ -60,6 +60,16 @@ fn row_format(table: &ExternalTable) -> String {
     format!("\nROW FORMAT SERDE {}{with}", text(serde))
 }
 
+/// CREATE CATALOG of these properties, whose secrets are masked already.
+pub(super) fn catalog(
+    name: &str,
+    comment: Option<&str>,
+    properties: &std::collections::BTreeMap<String, String>,
+) -> String {
+    let comment = comment.map(|c| format!(" COMMENT {}", text(c))).unwrap_or_default();
+    format!("CREATE CATALOG {}{comment} PROPERTIES (\n{}\n)", quoted(name), pairs(properties.iter()))
+}
+
 /// CREATE VIEW of `view` under `name`.
 pub(super) fn view(name: &str, view: &View) -> String {
     let mut out = format!("CREATE VIEW {}", quoted(name));

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod ddl;
+mod external;
 mod native;
 mod server;
 
@@ -142,7 +143,9 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
             ("In_use", Kind::Int),
             ("Name_locked", Kind::Int),
         ])),
-        ShowKind::Catalogs => Ok(server::catalogs()),
+        ShowKind::Catalogs => external::catalogs(session).await,
+        ShowKind::Catalog(name) => external::properties(session, name).await,
+        ShowKind::CreateCatalog(name) => external::create_catalog(session, name).await,
         ShowKind::Volumes => super::volumes::list(session).await,
         ShowKind::Volume(name) => super::volumes::describe(session, name).await,
         ShowKind::Backends => Ok(server::backends(session)),

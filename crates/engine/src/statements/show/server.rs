@@ -7,7 +7,6 @@ use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use crate::info_schema::{self, PRIVILEGES, millis};
 use crate::load::answer::txn_number;
 use crate::load::records::LoadKind;
-use crate::query;
 use crate::session::{Level, Session};
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
 
@@ -141,21 +140,6 @@ pub(super) fn functions(session: &Session, full: bool) -> Sheet {
             false => sheet.push([name.into()]),
         }
     }
-    sheet
-}
-
-pub(super) fn catalogs() -> Sheet {
-    let mut sheet = Sheet::new(&[
-        ("CatalogId", Kind::Int),
-        ("CatalogName", Kind::Text),
-        ("Type", Kind::Text),
-        ("IsCurrent", Kind::Text),
-        ("CreateTime", Kind::Text),
-        ("LastUpdateTime", Kind::Text),
-        ("Comment", Kind::Text),
-    ]);
-    let name = query::CATALOG;
-    sheet.push([Cell::Int(0), name.into(), name.into(), "Yes".into(), Cell::Null, Cell::Null, "".into()]);
     sheet
 }
 

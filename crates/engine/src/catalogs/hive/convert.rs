@@ -1,0 +1,137 @@
+//! A table of the metastore as the definition that Hive's own DDL would make of it here.
+
+use std::collections::BTreeMap;
+
+use dipper_store::catalog::{Column, ExternalTable};
+use hive_metastore::{FieldSchema, StorageDescriptor, Table};
+
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::tables::define::{self, FORMAT_PARQUET, FORMAT_TEXT};
+
+/// SerDe classes that the text reader has, by the last part of their names.
+const TEXT_SERDES: [&str; 3] = ["LazySimpleSerDe", "MultiDelimitSerDe", "OpenCSVSerde"];
+
+/// The definition of `table`.
+///
+/// # Errors
+/// It is a view, or of a format, SerDe or type that is not read.
+pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
+    let kind = table.table_type.as_deref().unwrap_or_default();
+    if kind.eq_ignore_ascii_case("VIRTUAL_VIEW") || kind.eq_ignore_ascii_case("MATERIALIZED_VIEW") {
+        return Err(EngineError::unsupported(format!(
+            "'{name}' is a view of Hive, which is written in Hive's own SQL and not read; read the tables that it is over"
+        )));
+    }
+    let properties = map(table.parameters.iter().flatten());
+    let is_true = |key: &str| properties.get(key).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    if is_true("transactional") {
+        return Err(EngineError::unsupported(format!(
+            "'{name}' is a transactional table of Hive, whose delta directories are not read"
+        )));
+    }
+    if let Some(handler) = properties.get("storage_handler") {
+        return Err(EngineError::unsupported(format!(
+            "'{name}' is kept by the storage handler {handler}, which is not read"
+        )));
+    }
+    let storage = table
+        .sd
+        .as_ref()
+        .ok_or_else(|| EngineError::new(ErrorKind::Storage, format!("the metastore tells no storage for '{name}'")))?;
+    let (format, serde) = format_of(name, storage)?;
+    let definition = ExternalTable {
+        columns: columns(storage.cols.iter().flatten()),
+        partition_columns: columns(table.partition_keys.iter().flatten()),
+        format: format.to_string(),
+        serde: (format == FORMAT_TEXT).then(|| serde.to_string()),
+        serde_properties: serde_properties(storage),
+        location: storage.location.as_deref().unwrap_or_default().to_string(),
+        comment: properties.get("comment").cloned(),
+        properties,
+        ..ExternalTable::default()
+    };
+    if definition.location.is_empty() {
+        return Err(EngineError::new(ErrorKind::Storage, format!("the metastore tells no location for '{name}'")));
+    }
+    let checked = match format {
+        FORMAT_TEXT => define::hive_text(&definition).map(|_| ()),
+        _ => define::fields(&definition.columns).map(|_| ()),
+    };
+    checked
+        .and_then(|()| define::fields(&definition.partition_columns))
+        .map_err(|e| EngineError { message: format!("'{name}': {}", e.message), ..e })?;
+    Ok(definition)
+}
+
+/// What INPUTFORMAT and SerDe together mean here.
+fn format_of<'a>(name: &str, storage: &'a StorageDescriptor) -> Result<(&'static str, &'a str)> {
+    let input = storage.input_format.as_deref().unwrap_or_default();
+    let serde = storage.serde_info.as_ref().and_then(|s| s.serialization_lib.as_deref()).unwrap_or_default();
+    let last = |class: &'a str| class.rsplit('.').next().unwrap_or_default();
+    match (last(input), last(serde)) {
+        ("TextInputFormat", class) if TEXT_SERDES.contains(&class) => Ok((FORMAT_TEXT, serde)),
+        ("TextInputFormat", other) => Err(EngineError::unsupported(format!(
+            "'{name}' is text of the SerDe {other}, which is not supported; {} are",
+            TEXT_SERDES.join(", ")
+        ))),
+        ("MapredParquetInputFormat" | "ParquetInputFormat", _) => Ok((FORMAT_PARQUET, serde)),
+        (other, _) => {
+            let format = other.trim_end_matches("InputFormat");
+            let format = if format == "Orc" { "ORC" } else { format };
+            Err(EngineError::unsupported(format!(
+                "'{name}' is stored as {format}, which is not supported; text and Parquet are"
+            )))
+        }
+    }
+}
+
+fn serde_properties(storage: &StorageDescriptor) -> BTreeMap<String, String> {
+    map(storage.serde_info.iter().flat_map(|s| s.parameters.iter().flatten()))
+}
+
+fn map<K: AsRef<str>, V: AsRef<str>>(pairs: impl Iterator<Item = (K, V)>) -> BTreeMap<String, String> {
+    pairs.map(|(k, v)| (k.as_ref().to_string(), v.as_ref().to_string())).collect()
+}
+
+fn columns<'a>(fields: impl Iterator<Item = &'a FieldSchema>) -> Vec<Column> {
+    fields
+        .map(|f| {
+            let mut column =
+                Column::new(f.name.as_deref().unwrap_or_default(), f.r#type.as_deref().unwrap_or_default());
+            column.comment = f.comment.as_deref().filter(|c| !c.is_empty()).map(str::to_string);
+            column
+        })
+        .collect()
+}
+
+/// Why the files of a partition cannot be read by the table's definition, if so: ALTER TABLE changes the table alone,
+/// and older partitions keep what they were written with.
+pub(super) fn differs(table: &ExternalTable, partition: &StorageDescriptor) -> Option<String> {
+    match format_of("the partition", partition) {
+        Err(e) => return Some(e.message),
+        Ok((format, _)) if format != table.format => {
+            return Some(format!("it is stored as {format}, the table as {}", table.format));
+        }
+        Ok((FORMAT_TEXT, serde)) if Some(serde) != table.serde.as_deref() => {
+            return Some(format!("it has the SerDe {serde}, the table {}", table.serde.as_deref().unwrap_or_default()));
+        }
+        Ok(_) => {}
+    }
+    if table.format == FORMAT_TEXT {
+        let own = serde_properties(partition);
+        let keys = own.keys().chain(table.serde_properties.keys());
+        for key in keys {
+            let (of_partition, of_table) = (own.get(key), table.serde_properties.get(key));
+            if of_partition != of_table {
+                let text =
+                    |v: Option<&String>| v.map_or("not set".to_string(), |v| format!("'{}'", v.escape_default()));
+                return Some(format!(
+                    "its SerDe property '{key}' is {}, the table's {}",
+                    text(of_partition),
+                    text(of_table)
+                ));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,280 @@
+//! Catalogs of Iceberg tables.
+//!
+//! `iceberg.catalog.type` = `hadoop`: a warehouse directory holds a directory for each database, and that one for each
+//! table, whose `metadata/` tells by its file names which state is the newest. Nothing is kept between statements.
+
+mod adapter;
+mod deleted;
+mod filters;
+mod guard;
+pub(crate) mod provider;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::TimeZone;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use dipper_iceberg::metadata::{At, TableMetadata};
+use dipper_iceberg::{IcebergError, Locations};
+use dipper_sql::charter::session::TableVersion;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use super::properties;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::hdfs::{self, Hdfs};
+use crate::files::{FileAccess, local_path};
+use crate::info_schema::columns::{ColumnInfo, schema_columns};
+use crate::query::QueryContext;
+
+impl From<IcebergError> for EngineError {
+    fn from(e: IcebergError) -> Self {
+        let kind = match &e {
+            IcebergError::Unsupported { .. } => ErrorKind::Unsupported,
+            IcebergError::NoSnapshot { .. } => ErrorKind::Invalid,
+            _ => ErrorKind::File,
+        };
+        EngineError::new(kind, e.to_string())
+    }
+}
+
+/// Where Iceberg's metadata and data may be: local directories, and HDFS by a catalog's properties.
+#[derive(Clone)]
+pub(crate) struct Places {
+    access: FileAccess,
+    local: Arc<dyn ObjectStore>,
+    hdfs: Arc<Hdfs>,
+    /// Hadoop's own properties of the catalog; over those of HADOOP_CONF_DIR.
+    configuration: BTreeMap<String, String>,
+}
+
+impl Places {
+    pub(crate) fn new(access: FileAccess, io: tokio::runtime::Handle) -> Places {
+        Places {
+            access,
+            local: Arc::new(object_store::local::LocalFileSystem::new()),
+            hdfs: Arc::new(Hdfs::new(io)),
+            configuration: BTreeMap::new(),
+        }
+    }
+
+    /// The places as a catalog of these properties reaches them.
+    pub(crate) fn of(&self, all: &BTreeMap<String, String>) -> Places {
+        let own = |key: &str| ["dfs.", "fs.", "hadoop."].iter().any(|prefix| key.starts_with(prefix));
+        let configuration = all.iter().filter(|(key, _)| own(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        Places { configuration, ..self.clone() }
+    }
+
+    /// The name under which DataFusion finds the store of a location.
+    pub(crate) fn url(&self, location: &str) -> Result<ObjectStoreUrl> {
+        match hdfs::authority(location) {
+            None => Ok(ObjectStoreUrl::local_filesystem()),
+            Some(authority) => Ok(self.hdfs.store(authority, &self.configuration)?.0),
+        }
+    }
+}
+
+impl Locations for Places {
+    fn resolve(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String> {
+        if let Some(authority) = hdfs::authority(location) {
+            let (_, store) = self.hdfs.store(authority, &self.configuration).map_err(|e| e.message)?;
+            let path = location.splitn(4, '/').nth(3).unwrap_or_default();
+            return Ok((store, Path::parse(path.trim_end_matches('/')).map_err(|e| e.to_string())?));
+        }
+        let path = local_path(location).and_then(|p| self.access.check(&p).map(|()| p)).map_err(|e| e.message)?;
+        let path = std::path::absolute(&path).map_err(|e| e.to_string())?;
+        Ok((Arc::clone(&self.local), Path::from_absolute_path(&path).map_err(|e| e.to_string())?))
+    }
+}
+
+/// A warehouse directory.
+#[derive(Debug)]
+pub(crate) struct IcebergCatalog {
+    warehouse: String,
+}
+
+impl IcebergCatalog {
+    pub(super) fn new(all: &BTreeMap<String, String>) -> Result<IcebergCatalog> {
+        let kind = properties::first(all, &["iceberg.catalog.type"]).unwrap_or("hadoop").to_ascii_lowercase();
+        if kind != "hadoop" {
+            return Err(EngineError::unsupported(format!(
+                "'iceberg.catalog.type' = '{kind}' is not supported; 'hadoop' and 'hive' are"
+            )));
+        }
+        let warehouse = properties::first(all, &["iceberg.catalog.warehouse", "warehouse"])
+            .ok_or_else(|| EngineError::invalid("an Iceberg catalog of type hadoop needs 'warehouse' = 'directory'"))?;
+        Ok(IcebergCatalog { warehouse: warehouse.trim_end_matches('/').to_string() })
+    }
+
+    pub(super) async fn databases(&self, places: &Places) -> Result<Vec<String>> {
+        children(places, &self.warehouse).await
+    }
+
+    pub(super) async fn has_database(&self, places: &Places, name: &str) -> Result<bool> {
+        Ok(self.databases(places).await?.iter().any(|d| d == name))
+    }
+
+    pub(super) async fn tables(&self, places: &Places, database: &str) -> Result<Vec<(String, bool)>> {
+        let mut tables = Vec::new();
+        for name in children(places, &format!("{}/{database}", self.warehouse)).await? {
+            if newest(places, &format!("{}/{database}/{name}", self.warehouse)).await?.is_some() {
+                tables.push((name, false));
+            }
+        }
+        Ok(tables)
+    }
+
+    pub(super) async fn table(&self, places: &Places, database: &str, table: &str) -> Result<Option<TableMetadata>> {
+        if [database, table].iter().any(|name| name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.')) {
+            return Ok(None);
+        }
+        match newest(places, &format!("{}/{database}/{table}", self.warehouse)).await? {
+            None => Ok(None),
+            Some(location) => Ok(Some(TableMetadata::load(places, &location).await?)),
+        }
+    }
+}
+
+fn unreadable(location: &str, reason: &str) -> EngineError {
+    EngineError::new(ErrorKind::File, format!("cannot list '{location}': {reason}"))
+}
+
+/// Names of the directories in a directory.
+async fn children(places: &Places, location: &str) -> Result<Vec<String>> {
+    let (store, path) = places.resolve(location).map_err(|e| unreadable(location, &e))?;
+    let listed = match store.list_with_delimiter(Some(&path)).await {
+        Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
+        listed => listed.map_err(|e| unreadable(location, &e.to_string()))?,
+    };
+    let names = listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string));
+    Ok(names.filter(|n| !n.starts_with(['.', '_'])).collect())
+}
+
+/// The newest metadata file of the table in a directory; `None` when there is no table.
+async fn newest(places: &Places, table: &str) -> Result<Option<String>> {
+    let directory = format!("{table}/metadata");
+    let (store, path) = places.resolve(&directory).map_err(|e| unreadable(&directory, &e))?;
+    let listed = match store.list_with_delimiter(Some(&path)).await {
+        Err(object_store::Error::NotFound { .. }) => return Ok(None),
+        listed => listed.map_err(|e| unreadable(&directory, &e.to_string()))?.objects,
+    };
+    let mut versions: Vec<(u64, String)> = listed
+        .iter()
+        .filter_map(|o| o.location.filename())
+        .filter_map(|name| Some((version(name)?, name.to_string())))
+        .collect();
+    versions.sort();
+    let Some((number, name)) = versions.pop() else { return Ok(None) };
+    if let Some((before, other)) = versions.pop()
+        && before == number
+    {
+        return Err(EngineError::new(
+            ErrorKind::File,
+            format!(
+                "'{directory}' holds two states of number {number}, {other} and {name}: only the catalog that wrote them knows which counts"
+            ),
+        ));
+    }
+    Ok(Some(format!("{directory}/{name}")))
+}
+
+const UUID_CHARS: usize = 36;
+
+/// The number of a metadata file: `v7.metadata.json`, `v7.gz.metadata.json`, `00007-<uuid>.metadata.json`.
+fn version(name: &str) -> Option<u64> {
+    let stem = name.strip_suffix(".metadata.json").or_else(|| name.strip_suffix(".metadata.json.gz"))?;
+    let stem = stem.strip_suffix(".gz").unwrap_or(stem);
+    match stem.strip_prefix('v') {
+        Some(number) => number.parse().ok(),
+        // A commit under way has a UUID alone as its name, which can begin with digits, too.
+        None => stem.split_once('-').filter(|(_, uuid)| uuid.len() == UUID_CHARS)?.0.parse().ok(),
+    }
+}
+
+/// The state that a statement asks for.
+///
+/// # Errors
+/// A time that is none.
+pub(crate) fn at(context: &QueryContext, version: Option<&TableVersion>) -> Result<At> {
+    let text = match version {
+        None => return Ok(At::Now),
+        Some(TableVersion::Version(text)) => return Ok(At::Version(text.clone())),
+        Some(TableVersion::Time(text)) => text.trim(),
+    };
+    let bad = || EngineError::invalid(format!("FOR TIMESTAMP AS OF '{text}': expected 'YYYY-MM-DD HH:MM:SS'"));
+    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
+    let day = || chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
+    let local = formats.iter().find_map(|f| chrono::NaiveDateTime::parse_from_str(text, f).ok()).or_else(day);
+    let local = local.ok_or_else(bad)?;
+    let zone = context.variables.time_zone();
+    // Of a time that the clock shows twice the later one counts.
+    let found = match (zone.parse::<chrono_tz::Tz>(), zone.parse::<chrono::FixedOffset>()) {
+        (Ok(zone), _) => zone.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
+        (_, Ok(offset)) => offset.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
+        _ => None,
+    };
+    Ok(At::Time(found.ok_or_else(bad)?))
+}
+
+/// The columns, as DESCRIBE tells them.
+pub(crate) fn columns(metadata: &TableMetadata) -> Result<Vec<ColumnInfo>> {
+    let schema = metadata.schema_of(metadata.current_schema_id)?;
+    let arrow = arrow::datatypes::Schema::new(schema.arrow_fields(false)?);
+    let comment =
+        |name: &str| schema.fields.iter().find(|f| f.name == name).and_then(|f| f.doc.clone()).unwrap_or_default();
+    let mut columns = schema_columns(&arrow, comment);
+    for (column, field) in columns.iter_mut().zip(&schema.fields) {
+        column.nullable = !field.required;
+    }
+    Ok(columns)
+}
+
+/// The statement that would make the table, in Doris's words.
+pub(crate) fn ddl(name: &str, metadata: &TableMetadata) -> Result<String> {
+    let schema = metadata.schema_of(metadata.current_schema_id)?;
+    let columns = columns(metadata)?;
+    let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
+    let lines: Vec<String> = columns
+        .iter()
+        .zip(&schema.fields)
+        .map(|(c, f)| {
+            let required = if f.required { " NOT NULL" } else { "" };
+            let comment = f.doc.as_ref().map(|d| format!(" COMMENT '{}'", d.replace('\'', "''"))).unwrap_or_default();
+            format!("  {} {}{required}{comment}", quoted(&c.name), c.type_text)
+        })
+        .collect();
+    let mut out = format!("CREATE TABLE {} (\n{}\n) ENGINE=ICEBERG", quoted(name), lines.join(",\n"));
+    if let Some(spec) = metadata.specs.get(&metadata.default_spec_id).filter(|s| !s.is_unpartitioned()) {
+        use dipper_iceberg::transform::Transform;
+        let one = |f: &dipper_iceberg::metadata::PartitionField| {
+            let column = metadata.field_ever(f.source_id).map_or("?".to_string(), |c| quoted(&c.name));
+            match f.transform {
+                Transform::Identity => column,
+                Transform::Bucket(n) => format!("bucket({n}, {column})"),
+                Transform::Truncate(n) => format!("truncate({n}, {column})"),
+                other => format!("{}({column})", format!("{other:?}").to_lowercase()),
+            }
+        };
+        let fields: Vec<String> = spec.fields.iter().map(one).collect();
+        out.push_str(&format!("\nPARTITION BY LIST ({}) ()", fields.join(", ")));
+    }
+    out.push_str(&format!("\nLOCATION '{}'", metadata.location.replace('\'', "''")));
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_metadata_files_tell_their_number() {
+        assert_eq!(version("v12.metadata.json"), Some(12));
+        assert_eq!(version("v3.gz.metadata.json"), Some(3));
+        assert_eq!(version("00004-12345678-9abc-4def-8123-456789abcdef.metadata.json"), Some(4));
+        assert_eq!(version("00004-12345678-9abc-4def-8123-456789abcdef.metadata.json.gz"), Some(4));
+        assert_eq!(version("12345678-9abc-4def-8123-456789abcdef.metadata.json"), None);
+        for other in ["version-hint.text", "snap-1.avro", "v.metadata.json", ".v1.metadata.json.crc"] {
+            assert_eq!(version(other), None, "{other}");
+        }
+    }
+}

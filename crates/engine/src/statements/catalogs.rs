@@ -1,0 +1,136 @@
+//! CREATE, ALTER, DROP and REFRESH of external catalogs; which catalog a session has selected.
+
+use std::collections::BTreeMap;
+
+use dipper_sql::statement::{CatalogAlteration, Name, ObjectKind, Properties};
+use dipper_store::catalog::{CatalogChange, ExternalCatalogChange, TableId};
+
+use crate::access::{self, Object};
+use crate::catalogs::{self, Place};
+use crate::error::{EngineError, Result};
+use crate::result::Outcome;
+use crate::session::Session;
+
+async fn commit(session: &Session, change: ExternalCatalogChange) -> Result<()> {
+    session.engine.catalog.commit(vec![CatalogChange::Catalog(change)]).await?;
+    Ok(())
+}
+
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
+}
+
+pub(super) async fn create(
+    session: &mut Session,
+    name: &str,
+    if_not_exists: bool,
+    comment: Option<&str>,
+    properties: &Properties,
+) -> Result<Outcome> {
+    let properties: BTreeMap<String, String> = properties.iter().cloned().collect();
+    catalogs::check(&properties)?;
+    let change = ExternalCatalogChange::Create {
+        id: TableId::fresh(),
+        name: name.to_string(),
+        if_not_exists,
+        properties,
+        comment: comment.map(str::to_string),
+        at_ms: now_ms(),
+    };
+    commit(session, change).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn alter(session: &mut Session, name: &str, change: &CatalogAlteration) -> Result<Outcome> {
+    let name = name.to_string();
+    let change = match change {
+        CatalogAlteration::SetProperties(properties) => {
+            let state = session.engine.catalog.refresh().await?;
+            let before = catalogs::named(&state, &name)?;
+            let properties: BTreeMap<String, String> = properties.iter().cloned().collect();
+            let mut after = before.properties.clone();
+            after.extend(properties.clone());
+            if after.get("type") != before.properties.get("type") {
+                return Err(EngineError::invalid(format!(
+                    "the type of catalog '{name}' cannot be changed; drop it and create another"
+                )));
+            }
+            catalogs::check(&after)?;
+            ExternalCatalogChange::SetProperties { name, properties, at_ms: now_ms() }
+        }
+        CatalogAlteration::Comment(comment) => {
+            ExternalCatalogChange::SetComment { name, comment: comment.clone(), at_ms: now_ms() }
+        }
+        CatalogAlteration::Rename(to) => {
+            let was_selected = session.catalog.as_deref() == Some(&name);
+            commit(session, ExternalCatalogChange::Rename { name, to: to.clone() }).await?;
+            if was_selected {
+                session.catalog = Some(to.clone());
+            }
+            return Ok(Outcome::ok());
+        }
+    };
+    commit(session, change).await?;
+    Ok(Outcome::ok())
+}
+
+pub(super) async fn drop(session: &mut Session, name: &str, if_exists: bool) -> Result<Outcome> {
+    if catalogs::is_internal(name) {
+        return Err(EngineError::unsupported(format!("catalog '{name}' is dipper's own and cannot be dropped")));
+    }
+    commit(session, ExternalCatalogChange::Drop { name: name.to_string(), if_exists }).await?;
+    if session.catalog.as_deref() == Some(name) {
+        session.select(None, None);
+    }
+    Ok(Outcome::ok())
+}
+
+/// `SWITCH c` / `SET CATALOG c`: no database is selected then.
+pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome> {
+    if catalogs::is_internal(name) {
+        if session.catalog.is_some() {
+            session.select(None, None);
+        }
+        return Ok(Outcome::ok());
+    }
+    let state = session.engine.catalog.refresh().await?;
+    let (rights, object) = (session.rights(&state)?, Object::Catalog(name.to_string()));
+    // Who may see nothing of it does not learn either whether it is there.
+    if !access::sees(&rights, &state, &object) {
+        return Err(access::denied(&rights, "any privilege", &object));
+    }
+    let catalog = catalogs::named(&state, name)?;
+    // A catalog that this version cannot read is refused here already.
+    session.engine.external.connector(&catalog)?;
+    if session.catalog.as_deref() != Some(name) {
+        session.select(Some(name.to_string()), None);
+    }
+    Ok(Outcome::ok())
+}
+
+/// REFRESH: forgets what is kept of an external catalog between statements. Of dipper's own tables nothing is kept.
+pub(super) async fn refresh(session: &mut Session, kind: Option<ObjectKind>, name: &Name) -> Result<Outcome> {
+    let state = session.engine.catalog.refresh().await?;
+    match kind {
+        None => {
+            if !catalogs::is_internal(name.object()) {
+                let catalog = catalogs::named(&state, name.object())?;
+                session.engine.external.connector(&catalog)?.forget(None, None);
+            }
+        }
+        Some(ObjectKind::Database) => {
+            let catalog = name.database().or(session.catalog.as_deref()).filter(|c| !catalogs::is_internal(c));
+            if let Some(catalog) = catalog {
+                let catalog = catalogs::named(&state, catalog)?;
+                session.engine.external.connector(&catalog)?.forget(Some(name.object()), None);
+            }
+        }
+        Some(_) => {
+            if let Place::External { catalog, database } = session.place(name).await? {
+                let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
+                session.engine.external.connector(&catalog)?.forget(Some(&database), Some(name.object()));
+            }
+        }
+    }
+    Ok(Outcome::ok())
+}

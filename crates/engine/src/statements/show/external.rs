@@ -1,0 +1,124 @@
+//! SHOW about external catalogs and what is in them.
+
+use std::collections::BTreeMap;
+
+use dipper_sql::statement::{Literal, Name};
+use dipper_store::catalog::ExternalCatalog;
+
+use super::{catalog, ddl};
+use crate::access::{self, Object};
+use crate::catalogs::{self, ExternalObject, Place, properties::masked};
+use crate::error::{EngineError, Result};
+use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
+use crate::info_schema::{INFORMATION_SCHEMA, MYSQL};
+use crate::query;
+use crate::session::Session;
+
+pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
+    let mut sheet = Sheet::new(&[
+        ("CatalogId", Kind::Int),
+        ("CatalogName", Kind::Text),
+        ("Type", Kind::Text),
+        ("IsCurrent", Kind::Text),
+        ("CreateTime", Kind::Text),
+        ("LastUpdateTime", Kind::Text),
+        ("Comment", Kind::Text),
+    ]);
+    let state = session.engine.catalog.refresh().await?;
+    let zone = session.variables.time_zone();
+    let current = |name: &str| if session.catalog() == name { "Yes" } else { "No" };
+    let own = query::CATALOG;
+    sheet.push([Cell::Int(0), own.into(), own.into(), current(own).into(), Cell::Null, Cell::Null, "".into()]);
+    let rights = session.rights(&state)?;
+    for catalog in state.catalogs.values().filter(|c| access::sees(&rights, &state, &Object::Catalog(c.name.clone()))) {
+        sheet.push([
+            Cell::Int(i64::try_from(catalog.id.0).unwrap_or(i64::MAX)),
+            (&catalog.name).into(),
+            catalog.properties.get("type").cloned().into(),
+            current(&catalog.name).into(),
+            wall_clock_text(catalog.created_ms, &zone).into(),
+            wall_clock_text(catalog.changed_ms, &zone).into(),
+            catalog.comment.clone().unwrap_or_default().into(),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// Properties of a catalog, secrets masked.
+pub(super) async fn properties(session: &Session, name: &str) -> Result<Sheet> {
+    let mut sheet = Sheet::texts(&["Key", "Value"]);
+    if !catalogs::is_internal(name) {
+        let state = session.engine.catalog.refresh().await?;
+        for (key, value) in masked(&catalogs::named(&state, name)?.properties) {
+            sheet.push([key.into(), value.into()]);
+        }
+    }
+    Ok(sheet)
+}
+
+pub(super) async fn create_catalog(session: &Session, name: &str) -> Result<Sheet> {
+    if catalogs::is_internal(name) {
+        return Err(EngineError::unsupported(format!("catalog '{name}' is dipper's own; nobody creates it")));
+    }
+    let state = session.engine.catalog.refresh().await?;
+    let catalog = catalogs::named(&state, name)?;
+    let mut sheet = Sheet::texts(&["Catalog", "CreateCatalog"]);
+    let shown: BTreeMap<String, String> =
+        masked(&catalog.properties).map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    sheet.push([name.into(), ddl::catalog(name, catalog.comment.as_deref(), &shown).into()]);
+    Ok(sheet)
+}
+
+/// Databases of a catalog, and the virtual ones that every catalog has.
+pub(super) async fn databases(session: &Session, catalog: &ExternalCatalog) -> Result<Vec<String>> {
+    let mut names = catalogs::databases(&session.engine, catalog).await?;
+    names.extend([INFORMATION_SCHEMA, MYSQL].map(str::to_string));
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// The statement that would make a table of an external catalog here; `None` for tables of dipper's own.
+pub(super) async fn create_table(session: &Session, name: &Name) -> Result<Option<String>> {
+    let Place::External { catalog, database } = session.place(name).await? else { return Ok(None) };
+    let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
+    Ok(Some(match catalogs::find(&session.engine, &catalog, &database, name.object()).await? {
+        ExternalObject::Hive(table) => ddl::table(name.object(), &table.definition),
+        ExternalObject::Iceberg(metadata) => catalogs::iceberg::ddl(name.object(), &metadata)?,
+    }))
+}
+
+pub(super) async fn partitions(
+    session: &Session,
+    catalog: &ExternalCatalog,
+    database: Option<String>,
+    name: &Name,
+    spec: &[(String, Literal)],
+) -> Result<Sheet> {
+    let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
+    let table = name.object();
+    let full = format!("{database}.{table}");
+    let ExternalObject::Hive(found) = catalogs::find(&session.engine, catalog, &database, table).await? else {
+        return Err(EngineError::unsupported(format!(
+            "SHOW PARTITIONS of '{full}': an Iceberg table has no list of them"
+        )));
+    };
+    let columns: Vec<String> = found.definition.partition_columns.iter().map(|c| c.name.clone()).collect();
+    if columns.is_empty() {
+        return Err(EngineError { code: 1505, ..EngineError::invalid(format!("'{full}' is not a partitioned table")) });
+    }
+    let wanted = catalog::wanted(&full, &columns, spec)?;
+    let context = session.query_context().await?;
+    let connector = context.connector(catalog)?;
+    let place = (database.as_str(), table);
+    let mut all = catalogs::hive::provider::partitions(&context, &connector, place, columns.len()).await?;
+    all.retain(|p| wanted.iter().all(|(at, value)| &p.values[*at] == value));
+    let locations = catalogs::hive::provider::locations(&context, &connector, place, &found, &all).await?;
+    let mut sheet = Sheet::texts(&["Partition", "Location"]);
+    for (partition, location) in all.into_iter().zip(locations) {
+        if let Some(location) = location {
+            sheet.push([partition.name.into(), location.into()]);
+        }
+    }
+    Ok(sheet)
+}

@@ -1,0 +1,376 @@
+//! Manifest lists and manifests: Avro files that name the files of a snapshot.
+
+use std::collections::HashMap;
+
+use apache_avro::Reader;
+use apache_avro::types::Value as Avro;
+
+use crate::error::{IcebergError, Result};
+use crate::metadata::{PartitionSpec, Snapshot, TableMetadata};
+use crate::predicate::{Metrics, Range};
+use crate::schema::{Primitive, Schema};
+use crate::value::Value;
+use crate::{Locations, get};
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Rows.
+    Data,
+    /// Positions of deleted rows.
+    Positions,
+    /// Values of deleted rows.
+    Equality,
+}
+
+/// A manifest as its list names it.
+#[derive(Debug, Clone)]
+pub struct ManifestFile {
+    /// Where it is.
+    pub path: String,
+    /// The spec of its files.
+    pub spec_id: i32,
+    /// It names delete files.
+    pub is_deletes: bool,
+    /// What new entries inherit.
+    pub sequence: i64,
+    /// One for each partition field, if they are told.
+    pub partitions: Option<Vec<Summary>>,
+    /// `Some(0)`: it has no entries that are alive.
+    pub live_files: Option<i64>,
+}
+
+/// Partition values of a manifest's files.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    contains_null: Option<bool>,
+    contains_nan: Option<bool>,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+}
+
+/// A file as its manifest names it.
+#[derive(Debug, Clone)]
+pub struct FileEntry {
+    /// Where it is.
+    pub path: String,
+    /// What it holds.
+    pub content: Content,
+    /// `parquet`, `avro`, `orc` or `puffin`, lower case.
+    pub format: String,
+    /// The spec that its partition values are of.
+    pub spec_id: i32,
+    /// Partition values, one for each field of the spec.
+    pub partition: Vec<Option<Value>>,
+    /// Rows.
+    pub records: i64,
+    /// Size in bytes.
+    pub bytes: i64,
+    /// Data sequence number: which deletes apply.
+    pub sequence: i64,
+    /// What is known of its columns.
+    pub metrics: Metrics,
+    /// Columns that an equality delete compares.
+    pub equality_ids: Vec<i32>,
+    /// The one data file that a delete is about.
+    pub referenced: Option<String>,
+    /// Where a deletion vector is in its file: offset and length.
+    pub blob: Option<(u64, u64)>,
+}
+
+/// The manifests of a snapshot.
+///
+/// # Errors
+/// The list cannot be read or is damaged.
+pub async fn manifests(locations: &dyn Locations, snapshot: &Snapshot) -> Result<Vec<ManifestFile>> {
+    let Some(list) = &snapshot.manifest_list else {
+        return Ok(snapshot
+            .manifests
+            .iter()
+            .map(|path| ManifestFile {
+                path: path.clone(),
+                spec_id: -1,
+                is_deletes: false,
+                sequence: 0,
+                partitions: None,
+                live_files: None,
+            })
+            .collect());
+    };
+    let bytes = get(locations, list).await?;
+    let damaged = |what: &str| IcebergError::damaged(list, what);
+    let mut found = Vec::new();
+    for value in Reader::new(bytes.as_ref()).map_err(|e| damaged(&e.to_string()))? {
+        let row = Record::of(value.map_err(|e| damaged(&e.to_string()))?).ok_or_else(|| damaged("no record"))?;
+        let counts = [
+            row.int(&["added_files_count", "added_data_files_count"]),
+            row.int(&["existing_files_count", "existing_data_files_count"]),
+        ];
+        found.push(ManifestFile {
+            path: row.text("manifest_path").ok_or_else(|| damaged("no manifest_path"))?,
+            spec_id: id(row.int(&["partition_spec_id"])).ok_or_else(|| damaged("no partition_spec_id"))?,
+            is_deletes: row.int(&["content"]) == Some(1),
+            sequence: row.int(&["sequence_number"]).unwrap_or(0),
+            partitions: row.get("partitions").and_then(summaries),
+            live_files: counts[0].zip(counts[1]).map(|(a, b)| a + b),
+        });
+    }
+    Ok(found)
+}
+
+fn summaries(value: &Avro) -> Option<Vec<Summary>> {
+    let Avro::Array(items) = value else { return None };
+    let one = |item: &Avro| {
+        let row = Record::of(item.clone())?;
+        Some(Summary {
+            contains_null: row.bool("contains_null"),
+            contains_nan: row.bool("contains_nan"),
+            lower: row.bytes("lower_bound"),
+            upper: row.bytes("upper_bound"),
+        })
+    };
+    items.iter().map(one).collect()
+}
+
+impl ManifestFile {
+    /// What is known of the partition values of its files, one for each field of `spec`.
+    pub fn ranges(&self, spec: &PartitionSpec, types: &[Option<Primitive>]) -> Vec<Option<Range>> {
+        let Some(partitions) = self.partitions.as_ref().filter(|p| p.len() == spec.fields.len()) else {
+            return vec![None; spec.fields.len()];
+        };
+        let one = |(s, t): (&Summary, &Option<Primitive>)| {
+            let t = (*t)?;
+            Some(Range {
+                lower: s.lower.as_ref().and_then(|b| Value::from_bytes(t, b)),
+                upper: s.upper.as_ref().and_then(|b| Value::from_bytes(t, b)),
+                has_null: s.contains_null,
+                // Neither bounds nor anything else: every value is NULL (or NaN).
+                all_null: Some(s.contains_null == Some(true) && s.lower.is_none() && s.contains_nan == Some(false)),
+                has_nan: s.contains_nan,
+            })
+        };
+        partitions.iter().zip(types).map(one).collect()
+    }
+}
+
+/// Types of a spec's partition values; `None` where the source column is not known any more.
+pub fn partition_types(metadata: &TableMetadata, spec: &PartitionSpec) -> Vec<Option<Primitive>> {
+    let one = |f: &crate::metadata::PartitionField| {
+        let source = crate::value::primitive(&metadata.field_ever(f.source_id)?.field_type)?;
+        Some(f.transform.result(source))
+    };
+    spec.fields.iter().map(one).collect()
+}
+
+impl FileEntry {
+    /// What is known of its partition values.
+    pub fn partition_ranges(&self, types: &[Option<Primitive>]) -> Vec<Option<Range>> {
+        let one = |(value, t): (&Option<Value>, &Option<Primitive>)| {
+            t.as_ref()?;
+            let is_nan = matches!(value, Some(Value::Double(v)) if v.is_nan());
+            Some(Range {
+                lower: value.clone(),
+                upper: value.clone(),
+                has_null: Some(value.is_none()),
+                all_null: Some(value.is_none()),
+                has_nan: Some(is_nan),
+            })
+        };
+        self.partition.iter().zip(types).map(one).collect()
+    }
+
+    /// What is known of a column, by `schema`.
+    pub fn range(&self, schema: &Schema, field: i32) -> Option<Range> {
+        Some(self.metrics.range(field, schema.primitive(field)?))
+    }
+}
+
+/// The files that a manifest names and that are alive.
+///
+/// # Errors
+/// It cannot be read or is damaged.
+pub async fn entries(
+    locations: &dyn Locations,
+    metadata: &TableMetadata,
+    manifest: &ManifestFile,
+) -> Result<Vec<FileEntry>> {
+    let bytes = get(locations, &manifest.path).await?;
+    let damaged = |what: &str| IcebergError::damaged(&manifest.path, what);
+    let reader = Reader::new(bytes.as_ref()).map_err(|e| damaged(&e.to_string()))?;
+    let spec_id = match manifest.spec_id {
+        // v1 without a manifest list: the manifest says it itself.
+        -1 => reader
+            .user_metadata()
+            .get("partition-spec-id")
+            .and_then(|b| std::str::from_utf8(b).ok()?.parse().ok())
+            .unwrap_or(metadata.default_spec_id),
+        id => id,
+    };
+    let spec = metadata.specs.get(&spec_id).ok_or_else(|| damaged(&format!("no partition spec {spec_id}")))?;
+    let types = partition_types(metadata, spec);
+    let positions = partition_positions(reader.writer_schema(), spec);
+    let mut found = Vec::new();
+    for value in reader {
+        let row = Record::of(value.map_err(|e| damaged(&e.to_string()))?).ok_or_else(|| damaged("no record"))?;
+        let status = row.int(&["status"]).ok_or_else(|| damaged("no status"))?;
+        if status == DELETED {
+            continue;
+        }
+        let file = row.get("data_file").cloned().and_then(Record::of).ok_or_else(|| damaged("no data_file"))?;
+        let content = match file.int(&["content"]).unwrap_or(0) {
+            0 => Content::Data,
+            1 => Content::Positions,
+            2 => Content::Equality,
+            other => return Err(IcebergError::unsupported(format!("'{}': file content {other}", manifest.path))),
+        };
+        let sequence = match row.int(&["sequence_number"]) {
+            Some(n) => n,
+            // A new entry has its manifest's; v1 has none at all.
+            None if status == ADDED || metadata.format_version == 1 => manifest.sequence,
+            None => return Err(damaged("an old entry without sequence number")),
+        };
+        let values = file.get("partition").cloned().and_then(Record::of).unwrap_or_default();
+        let mut partition = Vec::with_capacity(spec.fields.len());
+        for (at, t) in positions.iter().zip(&types) {
+            let value = at.and_then(|at| values.0.get(at)).map_or(&Avro::Null, |(_, v)| v);
+            partition.push(match (value, t) {
+                (Avro::Null, _) => None,
+                (value, Some(t)) => {
+                    let read = Value::from_avro(*t, value);
+                    Some(read.ok_or_else(|| damaged(&format!("a partition value {value:?} is no {t:?}")))?)
+                }
+                // Nobody can ask for it; it only has to differ where it differs.
+                (value, None) => Some(Value::String(format!("{value:?}"))),
+            });
+        }
+        found.push(FileEntry {
+            path: file.text("file_path").ok_or_else(|| damaged("no file_path"))?,
+            content,
+            format: file.text("file_format").unwrap_or_default().to_lowercase(),
+            spec_id,
+            partition,
+            records: file.int(&["record_count"]).ok_or_else(|| damaged("no record_count"))?,
+            bytes: file.int(&["file_size_in_bytes"]).unwrap_or(0),
+            sequence,
+            metrics: Metrics {
+                value_counts: file.map("value_counts", int),
+                null_counts: file.map("null_value_counts", int),
+                nan_counts: file.map("nan_value_counts", int),
+                lower: file.map("lower_bounds", bytes_of),
+                upper: file.map("upper_bounds", bytes_of),
+            },
+            equality_ids: match file.get("equality_ids") {
+                Some(Avro::Array(ids)) => ids.iter().filter_map(|v| id(int(v))).collect(),
+                _ => Vec::new(),
+            },
+            referenced: file.text("referenced_data_file"),
+            blob: file
+                .int(&["content_offset"])
+                .zip(file.int(&["content_size_in_bytes"]))
+                .and_then(|(offset, length)| Some((u64::try_from(offset).ok()?, u64::try_from(length).ok()?))),
+        });
+    }
+    Ok(found)
+}
+
+/// Entry status: the file was added by the manifest's snapshot.
+const ADDED: i64 = 1;
+/// Entry status: the file was removed.
+const DELETED: i64 = 2;
+
+/// Where each field of the spec is in the manifest's partition records, by field id, else by order.
+fn partition_positions(schema: &apache_avro::Schema, spec: &PartitionSpec) -> Vec<Option<usize>> {
+    use apache_avro::Schema as S;
+    let record = |s: &S, name: &str| match s {
+        S::Record(r) => r.fields.iter().find(|f| f.name == name).map(|f| f.schema.clone()),
+        _ => None,
+    };
+    let partition = record(schema, "data_file").and_then(|s| record(&s, "partition"));
+    let Some(S::Record(fields)) = partition else { return (0..spec.fields.len()).map(Some).collect() };
+    let ids: Vec<Option<i64>> =
+        fields.fields.iter().map(|f| f.custom_attributes.get("field-id").and_then(serde_json::Value::as_i64)).collect();
+    if ids.iter().any(Option::is_none) {
+        return (0..spec.fields.len()).map(|at| (at < ids.len()).then_some(at)).collect();
+    }
+    spec.fields.iter().map(|f| ids.iter().position(|id| *id == Some(f.field_id.into()))).collect()
+}
+
+/// An Avro record, whose fields are found by name.
+#[derive(Default)]
+struct Record(Vec<(String, Avro)>);
+
+impl Record {
+    fn of(value: Avro) -> Option<Record> {
+        match value {
+            Avro::Record(fields) => {
+                Some(Record(fields.into_iter().map(|(name, value)| (name, plain(value))).collect()))
+            }
+            Avro::Union(_, inner) => Record::of(*inner),
+            _ => None,
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Avro> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+
+    fn int(&self, names: &[&str]) -> Option<i64> {
+        names.iter().find_map(|n| self.get(n)).and_then(int)
+    }
+
+    fn bool(&self, name: &str) -> Option<bool> {
+        match self.get(name)? {
+            Avro::Boolean(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self.get(name)? {
+            Avro::String(s) | Avro::Enum(_, s) => Some(s.clone()),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        bytes_of(self.get(name)?)
+    }
+
+    /// Iceberg's maps by integer: arrays of records `key`, `value`.
+    fn map<T>(&self, name: &str, read: fn(&Avro) -> Option<T>) -> HashMap<i32, T> {
+        let Some(Avro::Array(items)) = self.get(name) else { return HashMap::new() };
+        let pair = |item: &Avro| {
+            let row = Record::of(item.clone())?;
+            Some((id(row.int(&["key"]))?, read(row.get("value")?)?))
+        };
+        items.iter().filter_map(pair).collect()
+    }
+}
+
+fn plain(value: Avro) -> Avro {
+    match value {
+        Avro::Union(_, inner) => *inner,
+        other => other,
+    }
+}
+
+fn int(value: &Avro) -> Option<i64> {
+    match value {
+        Avro::Int(v) => Some(i64::from(*v)),
+        Avro::Long(v) => Some(*v),
+        Avro::Union(_, inner) => int(inner),
+        _ => None,
+    }
+}
+
+fn bytes_of(value: &Avro) -> Option<Vec<u8>> {
+    match value {
+        Avro::Bytes(b) | Avro::Fixed(_, b) => Some(b.clone()),
+        Avro::Union(_, inner) => bytes_of(inner),
+        _ => None,
+    }
+}
+
+fn id(n: Option<i64>) -> Option<i32> {
+    i32::try_from(n?).ok()
+}

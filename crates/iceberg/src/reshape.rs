@@ -1,0 +1,212 @@
+//! Columns as a file has them, made into columns as the table has them now: fields by id, types promoted.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use arrow::error::ArrowError;
+
+use crate::schema::FIELD_ID;
+
+/// The Iceberg field id that an Arrow field carries.
+pub fn field_id(field: &Field) -> Option<i32> {
+    field.metadata().get(FIELD_ID)?.parse().ok()
+}
+
+/// How an array of one field becomes one of another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// It is what it shall be.
+    Same,
+    /// Another primitive type.
+    Cast,
+    /// For each field of the struct, its place in the file's struct and how it is made; `None`: the file has none.
+    Struct(Vec<Option<(usize, Shape)>>),
+    /// Of the elements.
+    List(Box<Shape>),
+    /// Of keys and values.
+    Map(Box<Shape>, Box<Shape>),
+}
+
+/// How `from`, a field of a file, becomes `to`, a field of the table.
+///
+/// # Errors
+/// No promotion leads from one to the other.
+pub fn shape(from: &Field, to: &Field) -> Result<Shape, String> {
+    let bad = || format!("column '{}' is {} in the file, {} in the table", to.name(), from.data_type(), to.data_type());
+    if from.data_type() == to.data_type() {
+        return Ok(Shape::Same);
+    }
+    match (from.data_type(), to.data_type()) {
+        (DataType::Struct(have), DataType::Struct(want)) => {
+            let one = |w: &FieldRef| match position(have, w) {
+                None => Ok(None),
+                Some(at) => Ok(Some((at, shape(&have[at], w)?))),
+            };
+            Ok(Shape::Struct(want.iter().map(one).collect::<Result<_, String>>()?))
+        }
+        (DataType::List(have), DataType::List(want)) => Ok(Shape::List(Box::new(shape(have, want)?))),
+        (DataType::Map(have, _), DataType::Map(want, _)) => match (have.data_type(), want.data_type()) {
+            (DataType::Struct(h), DataType::Struct(w)) if h.len() == 2 && w.len() == 2 => {
+                Ok(Shape::Map(Box::new(shape(&h[0], &w[0])?), Box::new(shape(&h[1], &w[1])?)))
+            }
+            _ => Err(bad()),
+        },
+        (a, b) if a.is_nested() || b.is_nested() => Err(bad()),
+        (a, b) if arrow::compute::can_cast_types(a, b) => Ok(Shape::Cast),
+        _ => Err(bad()),
+    }
+}
+
+/// The place of a table's field among a file's fields: by id, which both have.
+pub fn position(have: &Fields, want: &Field) -> Option<usize> {
+    let id = field_id(want)?;
+    have.iter().position(|f| field_id(f) == Some(id))
+}
+
+/// `array` in the type of `to`, by the `shape` that leads there.
+///
+/// # Errors
+/// A value does not fit, which a promotion cannot cause.
+pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, ArrowError> {
+    Ok(match (shape, to.data_type()) {
+        (Shape::Same, _) => Arc::clone(array),
+        (Shape::Struct(parts), DataType::Struct(fields)) => {
+            let have = array.as_struct();
+            let columns = parts
+                .iter()
+                .zip(fields)
+                .map(|(part, field)| match part {
+                    None => Ok(new_null_array(field.data_type(), have.len())),
+                    Some((at, inner)) => reshape(have.column(*at), inner, field),
+                })
+                .collect::<Result<Vec<_>, ArrowError>>()?;
+            let nulls = have.nulls().cloned();
+            match fields.is_empty() {
+                true => Arc::new(StructArray::new_empty_fields(have.len(), nulls)),
+                false => Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?),
+            }
+        }
+        (Shape::List(inner), DataType::List(field)) => {
+            let have = array.as_list::<i32>();
+            let values = reshape(have.values(), inner, field)?;
+            Arc::new(ListArray::try_new(Arc::clone(field), have.offsets().clone(), values, have.nulls().cloned())?)
+        }
+        (Shape::Map(key, value), DataType::Map(entries, sorted)) => {
+            let have = array.as_map();
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(ArrowError::CastError("a map without entries".into()));
+            };
+            let columns = vec![reshape(have.keys(), key, &fields[0])?, reshape(have.values(), value, &fields[1])?];
+            let made = StructArray::try_new(fields.clone(), columns, None)?;
+            Arc::new(MapArray::try_new(
+                Arc::clone(entries),
+                have.offsets().clone(),
+                made,
+                have.nulls().cloned(),
+                *sorted,
+            )?)
+        }
+        _ => cast_with_options(array, to.data_type(), &CastOptions { safe: false, ..Default::default() })?,
+    })
+}
+
+/// The fields of a file without ids, with the ids that a name mapping (property `schema.name-mapping.default`) gives
+/// them. Fields that it does not name stay without.
+///
+/// # Errors
+/// The mapping is not JSON of its shape.
+pub fn with_mapped_ids(fields: &Fields, mapping: &str) -> Result<Fields, String> {
+    let json: serde_json::Value =
+        serde_json::from_str(mapping).map_err(|e| format!("schema.name-mapping.default: {e}"))?;
+    Ok(mapped(fields, &json))
+}
+
+fn mapped(fields: &Fields, mapping: &serde_json::Value) -> Fields {
+    let entry = |name: &str| {
+        mapping.as_array()?.iter().find(|e| {
+            e.get("names")
+                .and_then(|n| n.as_array())
+                .is_some_and(|names| names.iter().any(|n| n.as_str() == Some(name)))
+        })
+    };
+    let one = |f: &FieldRef, name: &str| -> FieldRef {
+        let Some(found) = entry(name) else { return Arc::clone(f) };
+        let children = found.get("fields").cloned().unwrap_or_default();
+        let under = |child: &FieldRef, name: &str| mapped_child(child, name, &children);
+        let data_type = match f.data_type() {
+            DataType::Struct(inner) => DataType::Struct(mapped(inner, &children)),
+            DataType::List(element) => DataType::List(under(element, "element")),
+            DataType::Map(entries, sorted) => match entries.data_type() {
+                DataType::Struct(kv) if kv.len() == 2 => {
+                    let kv = Fields::from(vec![under(&kv[0], "key"), under(&kv[1], "value")]);
+                    let entries = entries.as_ref().clone().with_data_type(DataType::Struct(kv));
+                    DataType::Map(Arc::new(entries), *sorted)
+                }
+                _ => f.data_type().clone(),
+            },
+            other => other.clone(),
+        };
+        let mut made = f.as_ref().clone().with_data_type(data_type);
+        if let Some(id) = found.get("field-id").and_then(serde_json::Value::as_i64) {
+            let mut metadata = made.metadata().clone();
+            metadata.insert(FIELD_ID.into(), id.to_string());
+            made.set_metadata(metadata);
+        }
+        Arc::new(made)
+    };
+    fields.iter().map(|f| one(f, f.name())).collect()
+}
+
+fn mapped_child(child: &FieldRef, name: &str, mapping: &serde_json::Value) -> FieldRef {
+    let renamed = Fields::from(vec![child.as_ref().clone().with_name(name)]);
+    let made = mapped(&renamed, mapping);
+    Arc::new(made[0].as_ref().clone().with_name(child.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, Int64Array, StringArray};
+
+    fn field(id: i32, name: &str, t: DataType) -> FieldRef {
+        Arc::new(Field::new(name, t, true).with_metadata([(FIELD_ID.to_string(), id.to_string())].into()))
+    }
+
+    #[test]
+    fn fields_are_found_by_id_and_types_promoted() {
+        let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        let b: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
+        let have = Fields::from(vec![field(1, "a", DataType::Int32), field(2, "b", DataType::Utf8)]);
+        let array: ArrayRef = Arc::new(StructArray::new(have.clone(), vec![a, b], None));
+        let from = field(9, "s", DataType::Struct(have));
+        // Renamed, reordered, promoted, one dropped, one added.
+        let want = Fields::from(vec![field(3, "a", DataType::Utf8), field(1, "z", DataType::Int64)]);
+        let to = field(9, "s", DataType::Struct(want));
+        let made = reshape(&array, &shape(&from, &to).unwrap(), &to).unwrap();
+        let made = made.as_struct();
+        assert_eq!(made.column(0).null_count(), 2);
+        assert_eq!(made.column(1).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
+        assert!(shape(&field(1, "a", DataType::Int32), &to).unwrap_err().contains("'s'"));
+    }
+
+    #[test]
+    fn names_give_ids_where_a_file_has_none() {
+        let inner = Fields::from(vec![Field::new("x", DataType::Int32, true)]);
+        let fields = Fields::from(vec![
+            Field::new("a", DataType::Int32, true),
+            Field::new("s", DataType::Struct(inner), true),
+            Field::new("l", DataType::List(Arc::new(Field::new("item", DataType::Int32, true))), true),
+        ]);
+        let mapping = r#"[{"field-id": 1, "names": ["id", "a"]}, {"field-id": 2, "names": ["s"], "fields": [{"field-id": 3, "names": ["x"]}]},
+            {"field-id": 4, "names": ["l"], "fields": [{"field-id": 5, "names": ["element"]}]}]"#;
+        let made = with_mapped_ids(&fields, mapping).unwrap();
+        assert_eq!(made.iter().map(|f| field_id(f)).collect::<Vec<_>>(), [Some(1), Some(2), Some(4)]);
+        let DataType::Struct(inner) = made[1].data_type() else { panic!() };
+        assert_eq!(field_id(&inner[0]), Some(3));
+        let DataType::List(element) = made[2].data_type() else { panic!() };
+        assert_eq!((field_id(element), element.name().as_str()), (Some(5), "item"));
+        assert!(with_mapped_ids(&fields, "no").is_err());
+    }
+}

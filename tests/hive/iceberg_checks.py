@@ -1,0 +1,310 @@
+"""What must hold of Iceberg tables: random ones against the rows they were made of, and pyiceberg's own against its scan."""
+
+import datetime
+import math
+import random
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
+from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
+
+import lake
+from checks import has, same
+from lake import column
+
+DAY = datetime.date(2024, 1, 1)
+
+
+def sql(world):
+    """A session with the catalog `ice` over the warehouse directory."""
+    if not getattr(world, "has_iceberg", False):
+        (world.files / "warehouse").mkdir(exist_ok=True)
+        world.sql(f"CREATE CATALOG ice PROPERTIES ('type'='iceberg', 'iceberg.catalog.type'='hadoop', 'warehouse'='{world.files}/warehouse')")
+        world.has_iceberg = True
+    return world.sql
+
+
+def at(world, name):
+    sql(world)
+    return world.files / "warehouse" / "db" / name
+
+
+def order(rows):
+    return sorted(rows, key=lambda row: [(v is not None, str(type(v)), v if v == v else math.inf) for v in row])
+
+
+
+
+COLUMNS = [column(1, "k", "int"), column(2, "s", "string"), column(3, "d", "date"), column(4, "f", "double"),
+           column(5, "t", "timestamp")]
+SPECS = {
+    "none": [],
+    "identity": [{"source-id": 2, "field-id": 1000, "name": "s", "transform": "identity"}],
+    "bucket": [{"source-id": 1, "field-id": 1001, "name": "kb", "transform": "bucket[4]"}],
+    "truncate": [{"source-id": 1, "field-id": 1002, "name": "kt", "transform": "truncate[5]"},
+                 {"source-id": 2, "field-id": 1003, "name": "st", "transform": "truncate[1]"}],
+    "day": [{"source-id": 5, "field-id": 1004, "name": "td", "transform": "day"}],
+    "month": [{"source-id": 3, "field-id": 1005, "name": "dm", "transform": "month"}],
+    "hour": [{"source-id": 5, "field-id": 1006, "name": "th", "transform": "hour"}],
+    "year": [{"source-id": 3, "field-id": 1007, "name": "dy", "transform": "year"}],
+}
+
+
+def random_row(rng):
+    maybe = lambda value: None if rng.random() < 0.1 else value
+    return {1: maybe(rng.randint(-20, 20)), 2: maybe(rng.choice(["a", "b", "bb", "ä", "zz", ""])),
+            3: maybe(DAY + datetime.timedelta(days=rng.randint(-20000, 400))),
+            4: maybe(rng.choice([0.5, -1.25, 3.0, 1e10])),
+            5: maybe(datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=rng.randint(-600000, 100), microseconds=rng.randint(0, 9)))}
+
+
+def random_filter(rng, names):
+    """A condition in SQL and as a function of a row by field id; NULL is not true."""
+    field = rng.choice([i for i in names])
+    name = names[field]
+    sample = random_row(rng)[field if field in (1, 2, 3, 4, 5) else 1]
+    if field == 5 and sample is not None:
+        sample = sample.replace(minute=0, second=0, microsecond=0)
+    if sample is None or rng.random() < 0.1:
+        if rng.random() < 0.5:
+            return f"`{name}` IS NULL", lambda v: v(field) is None
+        return f"`{name}` IS NOT NULL", lambda v: v(field) is not None
+    literal = f"'{sample}'" if isinstance(sample, (str, datetime.date)) else repr(sample)
+    op, test = rng.choice([
+        ("=", lambda a: a == sample), ("<", lambda a: a < sample), ("<=", lambda a: a <= sample),
+        (">", lambda a: a > sample), (">=", lambda a: a >= sample), ("<>", lambda a: a != sample)])
+    return f"`{name}` {op} {literal}", lambda v: v(field) is not None and test(v(field))
+
+
+def random_tables(world, seeds=range(24)):
+    session = sql(world)
+    compared = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        version = rng.choice([2, 2, 3])
+        kinds = list(SPECS)
+        first = rng.choice(kinds)
+        t = lake.Table(at(world, f"r{seed}"), [dict(c) for c in COLUMNS], version=version)
+        if first != "none":
+            t.respec(SPECS[first])
+        dropped = set()
+        for step in range(rng.randint(3, 9)):
+            what = rng.random()
+            live = [(p, i) for p, rows in t.files.items() for i, r in enumerate(rows) if r is not lake.DELETED]
+            if what < 0.4 or not live:
+                rows = [random_row(rng) for _ in range(rng.randint(1, 25))]
+                extra = [c["id"] for c in t.columns if c["id"] > 5]
+                for r in rows:
+                    for i in dropped:
+                        r.pop(i, None)
+                    for i in extra:
+                        r[i] = rng.choice([None, 7, 8])
+                t.append(rows)
+            elif what < 0.65:
+                chosen = rng.sample(live, rng.randint(1, max(1, len(live) // 3)))
+                t.delete_positions(chosen, vectors=version == 3)
+            elif what < 0.8:
+                ids = rng.choice([(1,), (2,), (1, 2), (5,)])
+                if not dropped & set(ids):
+                    rows = [t.files[p][i] for p, i in rng.sample(live, min(3, len(live)))]
+                    t.delete_values(ids, list({tuple(r.get(i) for i in ids) for r in rows}))
+            elif what < 0.9:
+                columns = [dict(c) for c in t.columns]
+                change = rng.choice(["rename", "reorder", "promote", "add", "drop"])
+                if change == "rename":
+                    c = rng.choice(columns)
+                    c["name"] = f"{c['name']}_{step}"
+                elif change == "reorder":
+                    rng.shuffle(columns)
+                elif change == "promote":
+                    for c in columns:
+                        if c["id"] == 1:
+                            c["type"] = "long"
+                elif change == "add":
+                    new = column(20 + step, f"x{step}", "int")
+                    if version == 3:
+                        new["initial-default"] = new["write-default"] = 42
+                    columns.append(new)
+                elif change == "drop" and len(columns) > 4 and 4 not in dropped:
+                    # 4 is no source of a partition; its name comes back as another column.
+                    dropped.add(4)
+                    columns = [c for c in columns if c["id"] != 4] + [column(40 + step, "f", "int")]
+                t.evolve(columns)
+            else:
+                t.respec(SPECS[rng.choice(kinds)])
+        table = f"ice.db.r{seed}"
+        names = {c["id"]: c["name"] for c in t.columns}
+        listed = ", ".join(f"`{c['name']}`" for c in t.columns)
+        same(order(session(f"SELECT {listed} FROM {table}")), order(t.expected()))
+        same(session(f"SELECT count(*) FROM {table}"), [(len(t.rows),)])
+        ids = [c["id"] for c in t.columns]
+        for _ in range(12):
+            condition, test = random_filter(rng, {i: names[i] for i in ids if i <= 5})
+            kept = [row for row in t.expected() if test(lambda i: row[ids.index(i)])]
+            found = session(f"SELECT {listed} FROM {table} WHERE {condition}")
+            assert order(found) == order(kept), f"seed {seed}: {condition}: found {order(found)}, expected {order(kept)}"
+            same(session(f"SELECT count(*) FROM {table} WHERE {condition}"), [(len(kept),)])
+            compared += 1
+    return f"{len(list(seeds))} tables, {compared} filters"
+
+
+def nested_columns_evolve(world):
+    session = sql(world)
+    inner = lambda *fields: {"type": "struct", "fields": list(fields)}
+    t = lake.Table(at(world, "nested"), [column(1, "k", "int"), column(2, "s", inner(column(3, "x", "int"), column(4, "y", "string")))])
+    t.append([{1: 1, 2: {3: 10, 4: "a"}}, {1: 2, 2: None}])
+    t.evolve([column(1, "k", "int"), column(2, "renamed", inner(column(4, "z", "string"), column(3, "x", "long"), column(5, "new", "int")))])
+    t.append([{1: 3, 2: {3: 30, 4: "c", 5: 5}}])
+    same(session("SELECT k, renamed.x, renamed.z, renamed.new FROM ice.db.nested ORDER BY k"),
+         [(1, 10, "a", None), (2, None, None, None), (3, 30, "c", 5)])
+    same(session("SELECT k FROM ice.db.nested WHERE renamed.x > 5 ORDER BY k"), [(1,), (3,)])
+    same(session("SELECT k FROM ice.db.nested WHERE renamed.z = 'a'"), [(1,)])
+    same(session("SELECT k FROM ice.db.nested WHERE renamed.new IS NULL ORDER BY k"), [(1,), (2,)])
+    same(session("SELECT k FROM ice.db.nested WHERE renamed IS NULL"), [(2,)])
+
+
+def what_is_deleted_stays_deleted(world):
+    """A column that an equality delete compares is dropped; files without ids are read by name."""
+    session = sql(world)
+    t = lake.Table(at(world, "dropped"), [column(1, "k", "int"), column(2, "s", "string")])
+    t.append([{1: 1, 2: "a"}, {1: 2, 2: "b"}, {1: 3, 2: None}])
+    t.delete_values((2,), [("a",), (None,)])
+    t.evolve([column(1, "k", "int")])
+    same(session("SELECT k FROM ice.db.dropped"), [(2,)])
+    same(session("SELECT count(*) FROM ice.db.dropped"), [(1,)])
+    t.evolve([column(1, "k", "int"), column(3, "s", "string")])
+    same(session("SELECT * FROM ice.db.dropped"), [(2, None)])
+    mapping = '[{"field-id": 1, "names": ["k", "old"]}, {"field-id": 2, "names": ["s"]}]'
+    t = lake.Table(at(world, "mapped"), [column(1, "old", "int"), column(2, "s", "string")],
+                   properties={"schema.name-mapping.default": mapping})
+    t.append([{1: 1, 2: "a"}], with_ids=False)
+    t.evolve([column(2, "text", "string"), column(1, "k", "int")])
+    same(session("SELECT text, k FROM ice.db.mapped WHERE k = 1"), [("a", 1)])
+    t = lake.Table(at(world, "unmapped"), [column(1, "k", "int")])
+    t.append([{1: 1}], with_ids=False)
+    has(session.error("SELECT * FROM ice.db.unmapped"), "field ids", "name-mapping")
+    # Files that do not have their partition's column, as those of a migrated Hive table.
+    t = lake.Table(at(world, "migrated"), [column(1, "k", "int"), column(2, "s", "string")])
+    t.respec([{"source-id": 2, "field-id": 1000, "name": "s", "transform": "identity"}])
+    t.append([{1: 1, 2: "a"}, {1: 2, 2: "b"}, {1: 3, 2: None}], omit=(2,))
+    same(session("SELECT k, s FROM ice.db.migrated ORDER BY k"), [(1, "a"), (2, "b"), (3, None)])
+    same(session("SELECT k FROM ice.db.migrated WHERE s = 'b'"), [(2,)])
+    same(session("SELECT k FROM ice.db.migrated WHERE s IS NULL"), [(3,)])
+
+
+def older_states_are_read(world):
+    session = sql(world)
+    t = lake.Table(at(world, "old"), [column(1, "k", "int")])
+    t.append([{1: 1}, {1: 2}])
+    t.evolve([column(1, "renamed", "long"), column(2, "s", "string")])
+    t.append([{1: 3, 2: "x"}])
+    t.delete_positions([(next(iter(t.files)), 0)])
+    t.refs = {"first": {"snapshot-id": 1, "type": "tag"}, "branch": {"snapshot-id": 2, "type": "branch"}}
+    t.write_metadata()
+    same(order(session("SELECT * FROM ice.db.old")), order([(2, None), (3, "x")]))
+    same(order(session("SELECT * FROM ice.db.old FOR VERSION AS OF 1")), [(1,), (2,)])
+    same(order(session("SELECT old.k FROM ice.db.old FOR VERSION AS OF 'first' WHERE k > 1")), [(2,)])
+    same(session("SELECT count(*), max(s) FROM ice.db.old FOR VERSION AS OF 'branch'"), [(3, "x")])
+    session("SET time_zone = '+00:00'")
+    # Snapshot n was made n seconds after 1,700,000,000, which was 22:13:20.
+    same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-14 22:13:22.5'"), [(3,)])
+    same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-14 22:13:21'"), [(2,)])
+    session("SET time_zone = '+08:00'")
+    same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-15 06:13:21'"), [(2,)])
+    same(session("SELECT count(*) FROM ice.db.old n JOIN ice.db.old FOR VERSION AS OF 1 o ON n.renamed = o.k"), [(1,)])
+    has(session.error("SELECT * FROM ice.db.old FOR VERSION AS OF 77"), "77", "first")
+    has(session.error("SELECT * FROM ice.db.old FOR TIMESTAMP AS OF '2020-01-01'"), "2019-12-31 16:00:00")
+    has(session.error("SELECT * FROM ice.db.old FOR TIMESTAMP AS OF 'soon'"), "soon")
+    has(session.error("SELECT * FROM information_schema.tables FOR VERSION AS OF 1"), "Iceberg")
+    session("SET time_zone = 'UTC'")
+
+
+def tables_in_hdfs(world):
+    session = sql(world)
+    local = world.root / "for-hdfs/db/t"
+    t = lake.Table(local, [column(1, "k", "int"), column(2, "s", "string")], version=3, base=f"{world.hdfs.url}/warehouse/db/t")
+    t.respec([{"source-id": 1, "field-id": 1000, "name": "kb", "transform": "bucket[2]"}])
+    t.append([{1: i, 2: f"row {i}"} for i in range(100)])
+    t.delete_positions([(next(iter(t.files)), 3)], vectors=True)
+    world.hdfs.put(world.root / "for-hdfs", "/warehouse")
+    session(f"CREATE CATALOG far PROPERTIES ('type'='iceberg', 'warehouse'='{world.hdfs.url}/warehouse', 'dfs.client.use.datanode.hostname'='false')")
+    same(session("SHOW TABLES FROM far.db"), [("t",)])
+    same(order(session("SELECT * FROM far.db.t")), order(t.expected()))
+    same(session("SELECT count(*) FROM far.db.t WHERE k < 10"), [(sum(r[0] < 10 for r in t.expected()),)])
+    has(session.error("SELECT * FROM far.db.none"), "far.db.none")
+    world.hdfs.stop()
+    has(session.error("SELECT * FROM far.db.t"), "hdfs://")
+    session("DROP CATALOG far")
+
+
+def damage_is_named(world):
+    session = sql(world)
+    t = lake.Table(at(world, "damaged"), [column(1, "k", "int")], version=3)
+    t.append([{1: 1}, {1: 2}])
+    t.delete_positions([(next(iter(t.files)), 0)], vectors=True)
+    same(session("SELECT * FROM ice.db.damaged"), [(2,)])
+    puffin = next((t.root / "data").glob("*.puffin"))
+    good = puffin.read_bytes()
+    # Byte 20 is within the bitmap.
+    puffin.write_bytes(good[:20] + bytes([good[20] ^ 1]) + good[21:])
+    has(session.error("SELECT * FROM ice.db.damaged"), puffin.name, "checksum")
+    puffin.write_bytes(good)
+    puffin.rename(f"{puffin}.gone")
+    has(session.error("SELECT * FROM ice.db.damaged"), puffin.name)
+    has(session.error("SELECT * FROM ice.db.damagd"), "damaged")
+    has(session.error("SELECT * FROM ice.d.damaged"), "ice.d")
+    has(session.error("INSERT INTO ice.db.damaged VALUES (1)"), "only be read")
+    has(session.error("CREATE CATALOG outside PROPERTIES ('type'='iceberg')"), "warehouse")
+    session("CREATE CATALOG outside PROPERTIES ('type'='iceberg', 'warehouse'='/etc')")
+    has(session.error("SHOW DATABASES FROM outside"), "denied")
+    session("DROP CATALOG outside")
+
+
+def tables_of_pyiceberg(world):
+    session = sql(world)
+    catalog = SqlCatalog("c", uri=f"sqlite:///{world.root}/pyiceberg.db", warehouse=f"file://{world.files}/warehouse")
+    catalog.create_namespace("db")
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()),
+                    NestedField(3, "at", TimestampType()), NestedField(4, "v", DoubleType()))
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "idb"), PartitionField(3, 1001, DayTransform(), "day"))
+    t = catalog.create_table("db.py", schema, location=f"file://{at(world, 'py')}", partition_spec=spec)
+    rng = random.Random(5)
+    def batch(n):
+        start = datetime.datetime(2024, 3, 1)
+        return pa.table({"id": pa.array([rng.randint(0, 1000) for _ in range(n)], pa.int64()),
+                         "name": [rng.choice(["x", "y", None]) for _ in range(n)],
+                         "at": pa.array([start + datetime.timedelta(hours=rng.randint(0, 100)) for _ in range(n)], pa.timestamp("us")),
+                         "v": [rng.random() for _ in range(n)]})
+    t.append(batch(500))
+    t.append(batch(300))
+    t.delete("id < 200")
+    with t.update_schema() as update:
+        update.rename_column("name", "label")
+        update.add_column("extra", IntegerType())
+    with t.update_spec() as update:
+        update.add_field("label", TruncateTransform(1), "lt")
+    t.append(batch(50).rename_columns(["id", "label", "at", "v"]).append_column("extra", pa.array(range(50), pa.int32())))
+    t.overwrite(batch(20).rename_columns(["id", "label", "at", "v"]).append_column("extra", pa.array(range(20), pa.int32())), "id >= 900")
+    compared = 0
+    for where in ["id > 500", "label = 'x'", "label IS NULL", "at >= '2024-03-03T00:00:00'", "v < 0.1", "extra = 3",
+                  "id = 777 or label = 'y'", "id in (250, 251, 252, 253)", "at < '2024-03-01T05:00:00' and v > 0.5"]:
+        expected = [tuple(r.values()) for r in t.scan(row_filter=where).to_arrow().to_pylist()]
+        found = session(f"SELECT id, label, at, v, extra FROM ice.db.py WHERE {where.replace('T00', ' 00').replace('T05', ' 05')}")
+        same(order(found), order(expected))
+        compared += len(found)
+    same(session("SELECT count(*) FROM ice.db.py"), [(t.scan().to_arrow().num_rows,)])
+    same([r[0] for r in session("DESC ice.db.py")], ["id", "label", "at", "v", "extra"])
+    has(session("SHOW CREATE TABLE ice.db.py")[0][1], "ENGINE=ICEBERG", "bucket(8, `id`)", "day(`at`)", "truncate(1, `label`)")
+    has(str(session("SHOW TABLES FROM ice.db")), "py")
+    same([r[0] for r in session("SHOW DATABASES FROM ice")], ["db", "information_schema", "mysql"])
+    # The same table by a metastore that says where its metadata is.
+    world.table("ice", [("id", "bigint")], f"file://{at(world, 'py')}", properties={
+        "table_type": "ICEBERG", "metadata_location": t.metadata_location})
+    same(session("SELECT count(*), max(extra) FROM hive.shop.ice"), session("SELECT count(*), max(extra) FROM ice.db.py"))
+    return f"{compared} rows"
+
+
+ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg]
