@@ -18,6 +18,7 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
 
+use super::hdfs::Hdfs;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::Uncached;
 
