@@ -28,6 +28,8 @@ pub struct SessionInfo {
     pub current_user: String,
     /// CONNECTION_ID().
     pub connection_id: u64,
+    /// LAST_QUERY_ID() of the statement before; empty when there is none.
+    pub last_query_id: String,
     /// LAST_INSERT_ID().
     pub last_insert_id: u64,
     /// FOUND_ROWS() of the statement before.
@@ -45,6 +47,7 @@ impl Default for SessionInfo {
             user: "root@localhost".to_owned(),
             current_user: "root@%".to_owned(),
             connection_id: 0,
+            last_query_id: String::new(),
             last_insert_id: 0,
             found_rows: 0,
             row_count: -1,
@@ -86,6 +89,7 @@ pub const DEFS: &[Def] = &[
     stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),
     stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
     stable("connection_id", &[], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
+    stable("last_query_id", &[], Ret::Text, |a| answer(a, |s| text(&s.last_query_id))),
     stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),
     stable("found_rows", &[], Ret::Int, |a| answer(a, |s| int(s.found_rows as i64))),
     stable("row_count", &[], Ret::Int, |a| answer(a, |s| int(s.row_count))),

@@ -11,7 +11,9 @@ pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ANALYZE"])?;
     let _ = c.accept_any(&["FULL", "SAMPLE", "LOCAL", "NO_WRITE_TO_BINLOG"]);
     if c.peek_words(&["PROFILE"]) {
-        return Err(c.unsupported("profiles of past statements are not kept; use EXPLAIN ANALYZE"));
+        return Err(c.unsupported(
+            "SHOW QUERY PROFILE '/id' says where the time went; EXPLAIN ANALYZE runs a query and shows it",
+        ));
     }
     let kind = match c.accept_any(&["TABLE", "TABLES", "DATABASE"]) {
         Some("DATABASE") => ObjectKind::Database,
@@ -210,6 +212,9 @@ pub(super) fn cancel(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 pub(super) fn clean(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if c.accept(&["CLEAN", "ALL", "PROFILE"]) {
+        return Ok(Statement::CleanProfiles);
+    }
     c.expect(&["CLEAN", "LABEL"])?;
     let label = if c.peek_words(&["FROM"]) || c.peek_words(&["IN"]) {
         None

@@ -285,9 +285,10 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         return Ok(ShowKind::Properties { user, all: false });
     }
     if c.accept_word("PROFILES") {
-        return Ok(ShowKind::Profile { id: None, list: true });
+        return Ok(ShowKind::Profile { id: None, list: true, loads: false });
     }
-    if c.accept(&["QUERY", "PROFILE"]) || c.accept(&["LOAD", "PROFILE"]) || c.accept_word("PROFILE") {
+    let loads = c.accept(&["LOAD", "PROFILE"]);
+    if loads || c.accept(&["QUERY", "PROFILE"]) || c.accept_word("PROFILE") {
         let id = match c.peek().clone() {
             _ if c.at_string() => Some(c.string()?),
             Token::Number(n, _) => {
@@ -297,7 +298,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
             _ if c.accept(&["FOR", "QUERY"]) => Some(c.uint()?.to_string()),
             _ => None,
         };
-        return Ok(ShowKind::Profile { id, list: false });
+        return Ok(ShowKind::Profile { id, list: false, loads });
     }
     if let Some(kind) = native(c)? {
         return Ok(kind);

@@ -397,6 +397,8 @@ pub enum Statement {
         /// The settings.
         properties: Properties,
     },
+    /// `CLEAN ALL PROFILE`.
+    CleanProfiles,
     /// `BACKUP SNAPSHOT ...`.
     Backup(Snapshot),
     /// `RESTORE SNAPSHOT ...`.

@@ -225,6 +225,8 @@ pub enum ShowKind {
         id: Option<String>,
         /// The list, not one profile.
         list: bool,
+        /// Of loads.
+        loads: bool,
     },
     /// `PROC '/x'` and other admin forms: words upper case, names as written.
     Other(String),
