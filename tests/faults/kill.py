@@ -100,13 +100,20 @@ class Server:
         """One Stream Load; returns its answer, or None if there was none."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
         auth = base64.b64encode(b"root:").decode()
-        fields = {"Authorization": f"Basic {auth}", "label": label, "column_separator": ",", "Expect": "100-continue"}
+        fields = {"Authorization": f"Basic {auth}", "column_separator": ",", "Expect": "100-continue"}
+        if label:
+            fields["label"] = label
         fields.update(headers)
         try:
             connection.request("PUT", f"/api/faults/{table}/_stream_load", body=body, headers=fields)
             return json.loads(connection.getresponse().read())
         finally:
             connection.close()
+
+
+def labelled(table, n):
+    """Half of the loads have none: they share objects and commits. What sums hold is only known by labels."""
+    return table == "agg" or n % 2 == 0
 
 
 class Writers:
@@ -119,7 +126,7 @@ class Writers:
         self.next = first
         self.acknowledged = {"dup": set(), "uniq": {}, "agg": set()}
         self.open = {"dup": set(), "uniq": {}, "agg": set()}
-        self.seeds = [rng.random() for _ in range(6)]
+        self.seeds = [rng.random() for _ in range(9)]
 
     def number(self):
         with self.lock:
@@ -145,7 +152,8 @@ class Writers:
                 else:
                     self.open[table].add(n)
             try:
-                answer = self.server.load(table, f"{table}-{n}", body.encode())
+                label = f"{table}-{n}" if labelled(table, n) else None
+                answer = self.server.load(table, label, body.encode())
             except (OSError, http.client.HTTPException, ValueError):
                 if self.server.process.poll() is None and not self.stop.is_set():
                     time.sleep(0.01)
@@ -194,9 +202,9 @@ class Writers:
                 print("disturber:", e, file=sys.stderr)
 
     def run(self):
-        jobs = [("dup", 0), ("dup", 1), ("uniq", 2), ("uniq", 3), ("agg", 4)]
+        jobs = [("dup", 0), ("dup", 1), ("dup", 2), ("uniq", 3), ("uniq", 4), ("uniq", 5), ("uniq", 6), ("agg", 7)]
         self.threads = [threading.Thread(target=self.loader, args=(t, self.seeds[i], 1000 * i)) for t, i in jobs]
-        self.threads.append(threading.Thread(target=self.disturber, args=(self.seeds[5],)))
+        self.threads.append(threading.Thread(target=self.disturber, args=(self.seeds[8],)))
         for t in self.threads:
             t.start()
 
@@ -266,7 +274,7 @@ class Truth:
         expect(not extra, f"{table}: loads that nobody made: {sorted(extra)[:10]}")
         for n in sorted(self.maybe[table])[:5]:
             visible = n in there
-            said = label_state_of(n, table)
+            said = label_state_of(n, table) if labelled(table, n) else None
             if said is not None:
                 expect(visible == said, f"{table}: load {n} visible={visible}, its label says {said}")
         self.sure[table] |= there

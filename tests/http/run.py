@@ -119,6 +119,7 @@ def fresh(server, name, definition=DUPLICATE):
 def status(answer, expected, contains=""):
     assert answer.get("Status") == expected, answer
     assert contains in answer["Message"], answer
+    return answer
 
 
 def curl_loads(s):
@@ -361,6 +362,202 @@ def many_clients(s):
     assert s.sql("select count(distinct id) from d.t")[0][0] == expected
 
 
+def group_commit(s):
+    t = fresh(s, "t")
+    answer = status(s.load(t, b"1\ta\t1\n", group_commit="async_mode"), "Success")
+    assert answer["GroupCommit"] is True and answer["Label"].startswith("group_commit_"), answer
+    assert "TwoPhaseCommit" not in answer and "BeginTxnTimeMs" not in answer, answer
+    plain = status(s.load(t, b"2\ta\t1\n"), "Success")
+    assert plain["TwoPhaseCommit"] == "false" and plain["TxnId"] > answer["TxnId"], plain
+    status(s.load(t, b"3\ta\t1\n", group_commit="sync_mode", label="l"), "Fail", "label and group_commit can't be set")
+    assert s.count(t) == 2
+
+    # Each has its own rejected rows and its own answer, and bad ones do not fail others.
+    def one(i):
+        if i % 4 == 0:
+            return s.load(t, f"{100 + i}\tx\t1\n{i}\n".encode())
+        if i % 4 == 1:
+            return s.load(t, f"{100 + i}\tx\t1\n{i}\n".encode(), max_filter_ratio="0.5")
+        if i % 4 == 2:
+            return s.load(t, f"{100 + i}\ttoolong\t1\n".encode(), strict_mode="true")
+        return s.load(t, f"{100 + i}\ttoolong\t1\n".encode())
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(one, range(80)))
+    for i, answer in enumerate(answers):
+        expected = ["Fail", "Success", "Fail", "Success"][i % 4]
+        status(answer, expected)
+        if i % 4 == 1:
+            assert answer["NumberLoadedRows"] == 1 and answer["NumberFilteredRows"] == 1, answer
+            assert answer["RejectedRows"][0]["row"] == str(i), answer
+        if i % 4 == 2:
+            assert "too long" in answer["RejectedRows"][0]["reason"], answer
+    assert len({a["TxnId"] for a in answers if a["Status"] == "Success"}) < 40, "no two loads shared a commit"
+    kept = s.sql("select a, count(*) from d.t where id >= 100 group by a order by a")
+    assert kept == [["toolo", 20], ["x", 20]], kept
+
+    # Later loads win, in the order of their arrival.
+    u = fresh(s, "u", UNIQUE)
+
+    def again(client):
+        for i in range(10):
+            status(s.load(u, f"{client}\t{i}\n7777\t{client}.{i}\n".encode()), "Success")
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(again, range(8)))
+    assert s.sql("select count(*), count(distinct v), min(v) from d.u where id < 7777") == [[8, 1, "9"]]
+    assert s.sql("select count(*) from d.u where id = 7777 and v like '%.9'") == [[1]]
+
+    # Statements, too; values that do not fit fail their own.
+    def insert(i):
+        body = json.dumps({"stmt": f"insert into d.t values ({1000 + i}, '{'toolong' if i % 3 == 0 else 'i'}', 1)"})
+        _, _, text = s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+        return json.loads(text)["code"] == 0
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        done = list(pool.map(insert, range(60)))
+    assert done == [i % 3 != 0 for i in range(60)], done
+    assert s.sql("select count(*) from d.t where id >= 1000") == [[40]]
+
+    # A table that waits for others, where that is asked for.
+    s.sql("alter table d.t set ('group_commit_interval_ms' = '700')")
+    begun = time.monotonic()
+    status(s.load(t, b"5\ta\t1\n", group_commit="sync_mode"), "Success")
+    assert time.monotonic() - begun > 0.6
+    begun = time.monotonic()
+    status(s.load(t, b"5\ta\t1\n", group_commit="async_mode"), "Success")
+    assert time.monotonic() - begun < 0.6
+
+
+def http_stream(s):
+    t = fresh(s, "t")
+
+    def load(sql, body, **more):
+        headers = {"sql": sql, **{k: str(v) for k, v in more.items()}}
+        return json.loads(s.request("PUT", "/api/_http_stream", body, headers)[2])
+
+    select = 'insert into d.t (id, a, b) select c1, upper(c2), c3 * 2 from http_stream("format"="csv","column_separator"=",")'
+    answer = status(load(select + " where c1 > 1", b"1,a,1\n2,b,2\n3,c,3\n"), "Success")
+    counts = [answer[f"Number{n}Rows"] for n in ("Total", "Loaded", "Filtered", "Unselected")]
+    assert counts == [3, 2, 0, 1] and answer["LoadBytes"] == 18, answer
+    assert s.sql("select * from d.t order by id") == [[2, "B", 4.0], [3, "C", 6.0]]
+    named = 'insert into d.t select id, name, 0 from http_stream("format"="csv_with_names", "column_separator"="|", "enclose"="\'")'
+    status(load(named, b"name|id|more\n'x|y'|10|1\nz|11|\n"), "Success")
+    assert s.sql("select a from d.t where id >= 10 order by id") == [["x|y"], ["z"]]
+    bad = status(load(select, b"20,a,1\n21,b\n"), "Fail", "unqualified data")
+    assert bad["RejectedRows"][0]["line"] == 2 and bad["NumberLoadedRows"] == 0, bad
+    some = status(load(select, b"20,a,1\n21,b\n", max_filter_ratio=0.5), "Success")
+    assert some["NumberFilteredRows"] == 1 and some["NumberLoadedRows"] == 1, some
+    labelled = select.replace("d.t (", "d.t with label hs1 (")
+    assert status(load(labelled, b"30,a,1\n"), "Success")["Label"] == "hs1"
+    status(load(labelled, b"30,a,1\n"), "Fail", "has already been used")
+    assert s.sql("select count(*) from d.t where id >= 20") == [[2]]
+    grouped = status(load(select, b"40,a,1\n", group_commit="async_mode"), "Success")
+    assert grouped["GroupCommit"] is True, grouped
+    for sql, word in [("insert into d.t values (1, 'a', 1)", "expected one INSERT"), ("insert nonsense", "Nereids parse failed"),
+                      ("select 1", "expected one INSERT"), (select.replace("c1", "c9"), "c9"),
+                      (select.replace("d.t", "d.nosuch"), "nosuch"), (select.replace('"csv"', '"parquet"'), "reads csv"),
+                      (select.replace('"csv"', '"csv", "x"="y"'), "'x' is unknown")]:
+        status(load(sql, b"1,a,1\n"), "Fail", word)
+    status(json.loads(s.request("PUT", "/api/_http_stream", b"1\n")[2]), "Fail", "header 'sql' is missing")
+    # Much of it, aggregated as it comes.
+    g = fresh(s, "g", "create table d.{} (k int, n bigint) duplicate key(k) distributed by hash(k) buckets 1")
+    rows = b"".join(b"%d,%d,some text that makes rows long\n" % (i % 7, i) for i in range(400_000))
+    many = status(load("insert into d.g select c1, count(*) from http_stream('format'='csv','column_separator'=',') group by c1", rows), "Success")
+    assert many["NumberTotalRows"] == 400_000 and many["NumberLoadedRows"] == 7, many
+    assert s.sql("select sum(n) from d.g") == [["400000"]] or s.sql("select sum(n) from d.g") == [[400_000]]
+    assert s.request("POST", "/api/query/internal/default", json.dumps({"stmt": "select * from http_stream('format'='csv')"}),
+                     {"Content-Type": "application/json"})[2].find(b"_http_stream") > 0
+
+
+def profiles(s):
+    t = fresh(s, "t")
+    status(s.load(t, b"1\ta\t1\n2\tb\t2\n", label=f"p{time.time_ns()}"), "Success")
+    s.sql("insert into d.t select id + 10, a, b from d.t")
+    s.sql("select a, count(*) from d.t group by a order by a")
+    get = lambda path: json.loads(s.request("GET", path)[2])
+    listed = get("/rest/v1/query_profile")["data"]["rows"]
+    query = next(row for row in listed if "group by a" in row["Sql Statement"])
+    assert query["Task Type"] == "QUERY" and query["Task State"] == "OK", query
+    assert any(row["Task Type"] == "INSERT" for row in listed), listed
+    profile = get(f"/api/profile/{query['Profile ID']}")["data"]
+
+    def names(operators):
+        return [n for o in operators for n in [o["name"], *names(o["inputs"])]]
+
+    assert "NativeScanExec" in names(profile["operators"]) and profile["rows"] == 2, profile
+    assert profile["why"].startswith("It took"), profile
+    text = get(f"/rest/v1/query_profile/{query['Profile ID']}")["data"]
+    assert "NativeScanExec" in text and "Why" in text, text
+    lines = [row[0] for row in s.sql(f"show query profile '/{query['Profile ID']}'")]
+    assert any("NativeScanExec" in line for line in lines), lines
+    assert any("group by a" in row[9] for row in s.sql("show query profile '/'"))
+    loads = s.sql("show load profile '/'")
+    assert loads[0][1] == "LOAD", loads
+    steps = [row[0] for row in s.sql(f"show load profile '/{loads[0][0]}'")]
+    assert any("encode" in line for line in steps) and any("sort" in line for line in steps), steps
+    assert get("/api/profile/nosuch")["code"] == 1
+
+
+def backup_and_restore(s):
+    t, u = fresh(s, "t"), fresh(s, "u", UNIQUE)
+    s.sql("drop view if exists d.w")
+    s.sql("create view d.w as select id from d.t")
+    status(s.load(t, b"".join(b"%d\ta\t%d\n" % (i, i) for i in range(5000))), "Success")
+    for i in range(4):
+        status(s.load(u, b"".join(b"%d\tv%d\n" % (k, i) for k in range(1000))), "Success")
+    s.sql("delete from d.u where id < 100")
+    status(s.load(t, b"1\tp\t1\n", two_phase_commit="true"), "Success")
+
+    def run(*arguments):
+        return subprocess.run([s.binary, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+
+    data = s.directory / "data"
+    with tempfile.TemporaryDirectory() as directory:
+        copy = pathlib.Path(directory) / "copy"
+        done = run("backup", "d.t", "d.u", "d.w", "--data", data, "--to", copy)
+        assert done.returncode == 0 and "3 tables, 5900 rows" in done.stdout, done
+        again = run("backup", "--data", data, "--to", copy)
+        assert again.returncode == 1 and "holds a backup already" in again.stderr, again
+        assert "no table 'd.x'" in run("backup", "d.x", "--data", data, "--to", pathlib.Path(directory) / "x").stderr
+        # What happens afterwards is not in it.
+        s.sql("insert into d.t values (99999, 'x', 1)")
+        taken = run("restore", "d.t", "--from", copy, "--data", data)
+        assert taken.returncode == 1 and "exists" in taken.stderr, taken
+        done = run("restore", "d.t=d.restored", "d.u=other.u", "--from", copy, "--data", data)
+        assert done.returncode == 0 and "2 tables, 5900 rows" in done.stdout, done
+        assert s.sql("select count(*), count(distinct id), sum(b) from d.restored")[0][:2] == [5000, 5000]
+        assert s.sql("select count(*), min(id), min(v) from other.u") == [[900, 100, "v3"]]
+        s.sql("insert into other.u values (100, 'new'), (5, 'five')")
+        assert s.sql("select count(*) from other.u where v in ('new', 'five')") == [[2]]
+        assert s.sql("select count(*) from d.u where id = 5") == [[0]], "the copy is a table of its own"
+        # A directory of its own, where everything is as it was.
+        new = pathlib.Path(directory) / "new"
+        done = run("restore", "--from", copy, "--data", new)
+        assert done.returncode == 0 and "3 tables" in done.stdout, done
+        assert run("check", new).returncode == 0
+        shown = run("sql", "--data", new, "--format", "csv", "select count(*), max(id) from d.w")
+        assert "5000,4999" in shown.stdout, shown
+        # A damaged copy is refused, whatever is damaged, and leaves nothing.
+        files = sorted(p for p in copy.rglob("*") if p.is_file() and p.stat().st_size > 200)
+        for number, path in enumerate(files[:: max(1, len(files) // 12)]):
+            kept = path.read_bytes()
+            changed = bytearray(kept)
+            changed[len(kept) // 2] ^= 4
+            path.chmod(0o644)
+            path.write_bytes(changed)
+            empty = pathlib.Path(directory) / f"empty{number}"
+            refused = run("restore", "--from", copy, "--data", empty)
+            assert refused.returncode == 1 and "damaged" in refused.stderr, (path, refused)
+            assert not [p for p in empty.rglob("*.parquet")], path
+            path.write_bytes(kept[:-1])
+            assert run("restore", "--from", copy, "--data", empty).returncode == 1, path
+            path.write_bytes(kept)
+        assert run("restore", "--from", copy, "--data", pathlib.Path(directory) / "last").returncode == 0
+    for name in ("d.restored", "other.u"):
+        s.sql(f"drop table {name}")
+
+
 def some_columns(s):
     u = fresh(s, "u", "create table d.{} (id int not null, a string, b int not null default '7', c int not null) "
                       "unique key(id) distributed by hash(id) buckets 2")
@@ -429,7 +626,7 @@ def neighbours(s):
     assert get("/api/d/nosuch/_count")["code"] == 1
     metrics = s.request("GET", "/metrics")[2].decode()
     assert re.search(r'^dipper_loads_total\{status="success"\} [1-9]', metrics, re.M), metrics
-    assert get("/api/profile/1")["data"]["kind"] == "STREAM_LOAD"
+    assert get("/api/profile/1")["data"]["task"] == "LOAD"
 
 
 def local_infile(s):
@@ -504,12 +701,24 @@ def accounts(s):
         assert json.loads(s.request("GET", "/api/backends", headers={"Authorization": wrong})[2])["code"] == 401
     s.restart(signal.SIGKILL)
     status(s.load(t, b"2\tb\n", mine), "Success")
+    # A body goes where its user may insert, and what others ran is not shown.
+    stream = lambda table: json.loads(s.request("PUT", "/api/_http_stream", b"5,e\n", {
+        **mine, "sql": f'insert into d.{table} select c1, c2 from http_stream("format"="csv","column_separator"=",")'})[2])
+    status(stream(other), "Fail", "INSERT command denied")
+    status(stream(t), "Success")
+    s.sql("select 12345")
+    listed = lambda headers: json.loads(s.request("GET", "/rest/v1/query_profile", headers=headers)[2])["data"]["rows"]
+    foreign = next(row for row in listed({}) if "12345" in row["Sql Statement"])
+    assert not any("12345" in row["Sql Statement"] for row in listed(mine))
+    assert json.loads(s.request("GET", f"/api/profile/{foreign['Profile ID']}", headers=mine)[2])["code"] == 1
+    assert "denied" in ask("clean all profile")["data"].lower(), ask("clean all profile")
     s.sql("drop user loader")
     assert json.loads(s.request("GET", "/api/backends", headers=mine)[2])["code"] == 401
 
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients, neighbours, a_long_line,
+         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients,
+         group_commit, http_stream, profiles, backup_and_restore, neighbours, a_long_line,
          local_infile, accounts]
 
 

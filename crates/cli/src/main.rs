@@ -1,5 +1,6 @@
-//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`.
 
+mod backup;
 mod check;
 mod config;
 mod format;
@@ -36,6 +37,10 @@ enum Command {
     Load(load::LoadArguments),
     /// Verify a data directory: chains, checksums, keys, and that everything named is there.
     Check(check::CheckArguments),
+    /// Copy tables of a data directory into another directory, also while a server uses it.
+    Backup(backup::BackupArguments),
+    /// Make tables from a backup, under the same or other names.
+    Restore(backup::RestoreArguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +59,8 @@ fn main() -> ExitCode {
         Command::Server(arguments) => server::main(arguments),
         Command::Load(arguments) => load::main(arguments),
         Command::Check(arguments) => check::main(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
     }
 }
 

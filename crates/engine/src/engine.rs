@@ -11,10 +11,12 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache};
+use dipper_store::backup::Copied;
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
 use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
+use object_store::ObjectStore;
 
 use crate::access::Access;
 use crate::catalogs::ExternalCatalogs;
@@ -28,6 +30,7 @@ use crate::location::{self, DataLocation, Opened, RemoteOptions};
 use crate::native::{NativeTables, Volumes};
 use crate::point::PointEngine;
 use crate::process::Processes;
+use crate::profile::{self, Profile, Profiles};
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
 use crate::variables::Globals;
@@ -97,6 +100,7 @@ pub struct Engine {
     pub(crate) places: Places,
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
+    pub(crate) profiles: Profiles,
     pub(crate) loads: Loads,
     pub(crate) access: Access,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
@@ -154,6 +158,7 @@ impl Engine {
             catalog,
             globals: Arc::new(Globals::default()),
             processes: Arc::new(Processes::default()),
+            profiles: Profiles::default(),
             loads,
             access: Access::default(),
             template,
@@ -182,6 +187,16 @@ impl Engine {
     /// The loads of this process.
     pub fn loads(&self) -> &Arc<LoadRecords> {
         &self.loads.records
+    }
+
+    /// The profiles of statements that have ended.
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
+    }
+
+    /// The profile of a statement, by its id, or of a load, by its number or label.
+    pub fn profile(&self, id: &str) -> Option<Arc<Profile>> {
+        profile::find(&self.profiles, &self.loads.records, id)
     }
 
     /// The log of rejected rows of that name, as text; `None` when there is none (any more).
@@ -232,6 +247,68 @@ impl Engine {
     }
 }
 
+/// The store of a database, for a tool beside the engine; tables on storage volumes are found in it.
+async fn data_store(data: &DataLocation, remote: &RemoteOptions) -> Result<Arc<dyn ObjectStore>> {
+    // Each byte is read once: nothing to cache.
+    let cache = DataCache::open(&CacheOptions { memory_bytes: 0, ..CacheOptions::default() });
+    let stores = Arc::new(Stores::new(tokio::runtime::Handle::current(), cache, remote.properties.clone()));
+    let root = location::open(Some(data), &stores)?.store;
+    let catalog = Catalog::open(Arc::clone(&root)).await?;
+    let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), stores, catalog.clone());
+    for (_, table) in catalog.snapshot().tables().filter(|(_, t)| t.is_native()) {
+        volumes.locate(table.id)?;
+    }
+    Ok(volumes.store())
+}
+
+/// Refuses a directory that is not there: opened, it would be made.
+fn there(data: &DataLocation) -> Result<()> {
+    match data {
+        DataLocation::Local(dir) if !dir.is_dir() => {
+            Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies tables of a database into another directory or bucket, also while a server uses it; see
+/// [`dipper_store::backup::backup`].
+///
+/// # Errors
+/// There is no backup then.
+pub async fn backup(
+    data: &DataLocation,
+    to: &DataLocation,
+    remote: &RemoteOptions,
+    tables: &[String],
+    progress: impl FnMut(&Copied),
+) -> Result<Vec<Copied>> {
+    there(data)?;
+    let (from, target) = (data_store(data, remote).await?, data_store(to, remote).await?);
+    let root = object_store::path::Path::default();
+    let copied = dipper_store::backup::backup(&from, &target, &root, tables, progress).await;
+    copied.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+}
+
+/// Makes tables from a backup; see [`dipper_store::backup::restore`].
+///
+/// # Errors
+/// Nothing was restored.
+pub async fn restore(
+    from: &DataLocation,
+    data: &DataLocation,
+    remote: &RemoteOptions,
+    tables: &[String],
+    renamed: &[(String, String)],
+    progress: impl FnMut(&Copied),
+) -> Result<Vec<Copied>> {
+    there(from)?;
+    let (source, to) = (data_store(from, remote).await?, data_store(data, remote).await?);
+    let root = object_store::path::Path::default();
+    let copied = dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress).await;
+    copied.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+}
+
 /// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
 /// that is named is there. `progress` is told each table's name before it is read.
 ///
@@ -242,21 +319,8 @@ pub async fn check(
     remote: &RemoteOptions,
     progress: impl FnMut(&str),
 ) -> Result<dipper_store::check::Report> {
-    if let DataLocation::Local(dir) = data
-        && !dir.is_dir()
-    {
-        return Err(EngineError::new(ErrorKind::File, format!("'{}' is no directory", dir.display())));
-    }
-    // Each byte is read once: nothing to cache.
-    let cache = DataCache::open(&CacheOptions { memory_bytes: 0, ..CacheOptions::default() });
-    let stores = Arc::new(Stores::new(tokio::runtime::Handle::current(), cache, remote.properties.clone()));
-    let root = location::open(Some(data), &stores)?.store;
-    let catalog = Catalog::open(Arc::clone(&root)).await?;
-    let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), stores, catalog.clone());
-    for (_, table) in catalog.snapshot().tables().filter(|(_, t)| t.is_native()) {
-        volumes.locate(table.id)?;
-    }
-    Ok(dipper_store::check::check(&volumes.store(), progress).await?)
+    there(data)?;
+    Ok(dipper_store::check::check(&data_store(data, remote).await?, progress).await?)
 }
 
 /// Threads that end behind whoever lets go of them: a runtime must not block in an asynchronous context, where the last

@@ -16,6 +16,7 @@
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
 //! | [`variables`] | which session variables exist and which act? |
+//! | [`profile`] | where did the time of a statement or load go? |
 //! | [`process`] | what is running, and how is it killed? |
 
 mod access;
@@ -31,6 +32,7 @@ pub mod native;
 mod near;
 pub mod point;
 pub mod process;
+pub mod profile;
 mod query;
 pub mod result;
 pub mod scan;
@@ -42,8 +44,9 @@ pub mod tables;
 pub mod variables;
 
 pub use access::Connected;
+pub use dipper_store::backup::Copied;
 pub use dipper_store::secret::Secret;
-pub use engine::{Engine, EngineOptions, check, default_memory_bytes};
+pub use engine::{Engine, EngineOptions, backup, check, default_memory_bytes, restore};
 pub use error::{EngineError, Result};
 pub use files::FileAccess;
 pub use location::{DataLocation, RemoteOptions};

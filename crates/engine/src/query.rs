@@ -23,6 +23,8 @@ use futures::stream::BoxStream;
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::http_stream::BodyTable;
+use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};
 use crate::session::Session;
 use crate::tables::TableSet;
@@ -60,6 +62,11 @@ pub(crate) struct QueryContext {
     pub(crate) hidden_columns: bool,
     /// What the statement reads from remote stores.
     pub(crate) io: Arc<IoContext>,
+    /// The statement, and the one before it in the session.
+    pub(crate) query: QueryId,
+    pub(crate) last_query: Option<QueryId>,
+    /// The request's body, for `http_stream(...)`.
+    pub(crate) body: Option<Arc<BodyTable>>,
 }
 
 /// The table whose rows a statement changes: its provider gives their addresses, too.
@@ -94,6 +101,9 @@ impl QueryContext {
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
             io: crate::io::context(&session.variables),
+            query: session.query,
+            last_query: session.last_query,
+            body: session.body.clone(),
         }
     }
 
@@ -117,6 +127,9 @@ impl QueryContext {
             changed: None,
             hidden_columns: false,
             io: Arc::clone(&self.io),
+            query: self.query,
+            last_query: self.last_query,
+            body: None,
         })
     }
 }
@@ -196,11 +209,15 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
     on_cpu(
         &cpu,
         io.scope(async move {
+            let mut recorder = Recorder::begin(&context, Task::Query, &query.text);
             let planned = plan(&context, &query, Some(&params)).await?;
             let columns = planned.columns();
             let physical = planned.physical().await?;
-            let batches = start(&context, &planned.state, physical)?;
-            Ok((Rows { columns, batches }, planned.warnings))
+            if let Some(recorder) = &mut recorder {
+                recorder.planned();
+            }
+            let batches = start(&context, &planned.state, Arc::clone(&physical))?;
+            Ok((Rows { columns, batches: profiled(batches, physical, recorder) }, planned.warnings))
         }),
     )
     .await
@@ -338,6 +355,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         user: format!("{}@{}", context.user, client_host(&context.host)),
         current_user: format!("{}@{}", context.rights.user().name, context.rights.user().host),
         connection_id: context.connection_id.into(),
+        last_query_id: context.last_query.map(|id| id.to_string()).unwrap_or_default(),
         ..SessionInfo::default()
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the

@@ -18,7 +18,9 @@ use crate::access::{self, Object};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::http_stream::BodyTable;
 use crate::process::{Process, ProcessGuard, Stop};
+use crate::profile::QueryId;
 use crate::query::{QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::statements;
@@ -114,6 +116,11 @@ pub struct Session {
     pub(crate) point: crate::point::Scratch,
     /// The same, for the text that a statement is remembered by.
     pub(crate) point_text: String,
+    /// The statement that runs or ran last, and the one before.
+    pub(crate) query: QueryId,
+    pub(crate) last_query: Option<QueryId>,
+    /// The body of the request that this session is for.
+    pub(crate) body: Option<Arc<BodyTable>>,
     process: ProcessGuard,
 }
 
@@ -126,6 +133,7 @@ impl Session {
             variables: Variables::new(Arc::clone(&engine.globals)),
             catalog: None,
             database: client.database.clone(),
+            query: engine.profiles.id(),
             engine,
             client,
             account,
@@ -137,6 +145,8 @@ impl Session {
             warnings: Vec::new(),
             point: Default::default(),
             point_text: String::new(),
+            last_query: None,
+            body: None,
             process,
         }
     }
@@ -279,6 +289,8 @@ impl Session {
         if !keeps_warnings(&parsed.statement) {
             self.warnings.clear();
         }
+        let before = self.query;
+        self.query = self.engine.profiles.id();
         let text = source.get(parsed.text.clone()).unwrap_or(source);
         let process = Arc::clone(self.process());
         process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
@@ -290,6 +302,11 @@ impl Session {
             stop = process.stopped() => Err(killed(stop)),
             () = limit.wait() => Err(limit.error()),
         };
+        match &parsed.statement {
+            // Who asks for the last statement does not mean SET and SHOW.
+            Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,
+            _ => self.last_query = Some(self.query),
+        }
         match result {
             Ok(Outcome::Rows(rows)) => Ok(Outcome::Rows(guarded(rows, process, limit))),
             Ok(done) => {

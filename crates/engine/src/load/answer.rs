@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use dipper_load::LoadProfile;
 use dipper_store::chain::TxnId;
 use serde::{Serialize, Serializer};
 
@@ -118,6 +119,8 @@ pub struct LoadAnswer {
     pub bytes: u64,
     /// Times.
     pub times: LoadTimes,
+    /// What its rows went through; of a load that shared a commit, only what it did by itself.
+    pub pipeline: Option<LoadProfile>,
     /// Name of the log of all rejected rows.
     pub error_log: Option<String>,
     /// The first rejected rows.
@@ -148,6 +151,7 @@ impl LoadAnswer {
             unselected_rows: 0,
             bytes: 0,
             times: LoadTimes::default(),
+            pipeline: None,
             error_log: None,
             rejected: Vec::new(),
         }

@@ -7,6 +7,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
+use super::answer::{LoadAnswer, RejectedRow};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// Where they are. A name is the time in milliseconds, 13 digits, and 128 random bits, so that it says its age and
@@ -27,6 +28,25 @@ fn is_name(name: &str) -> bool {
 
 fn storage(e: &object_store::Error) -> EngineError {
     EngineError::new(ErrorKind::Storage, format!("cannot use the logs of rejected rows: {e}"))
+}
+
+/// Rejected rows in the answer itself.
+const REJECTED_SHOWN: usize = 10;
+
+/// Puts the first rejected rows into the answer, and keeps them all behind its error URL.
+pub(super) async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow], answer: &mut LoadAnswer) {
+    if rejected.is_empty() {
+        return;
+    }
+    answer.rejected = rejected.iter().take(REJECTED_SHOWN).cloned().collect();
+    let text: String = rejected.iter().map(RejectedRow::log_line).collect();
+    match keep(store, text).await {
+        Ok(name) => answer.error_log = Some(name),
+        Err(error) => tracing::warn!(%error, "the rejected rows of a load could not be kept"),
+    }
+    if let Err(error) = sweep(store).await {
+        tracing::warn!(%error, "old logs of rejected rows could not be removed");
+    }
 }
 
 /// Keeps a log; gives its name.

@@ -1,12 +1,9 @@
 //! One load, from its request to its answer.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use arrow::record_batch::RecordBatch;
-use arrow::util::display::array_value_to_string;
 use dipper_load::body::BodySource;
 use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
@@ -15,7 +12,6 @@ use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
@@ -23,19 +19,14 @@ use super::errors;
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
-use super::request::{Format, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
+use super::request::{Format, MergeType, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
-use super::source::{Piece, Reader, RowSource, is_too_bad, plain, too_bad};
+use super::source::{RowSource, plain};
+use super::work::Work;
 use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::{ClientInfo, Session};
-
-/// Rejected rows in the answer itself.
-const REJECTED_SHOWN: usize = 10;
-
-/// Rejected rows behind the error URL.
-const REJECTED_KEPT: usize = 1000;
 
 /// What a load is, before its body comes.
 #[derive(Debug, Clone)]
@@ -89,7 +80,7 @@ impl LoadJob {
 
     async fn begun(engine: &Arc<Engine>, spec: LoadSpec) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
         let request = Arc::new(spec.request.clone());
-        let label = request.label.clone().unwrap_or_else(new_label);
+        let label = request.label.clone().unwrap_or_else(|| new_label(request.grouped()));
         let running = engine.loads.records.begin(LoadHeader {
             kind: spec.kind,
             user: spec.client.user.clone(),
@@ -165,16 +156,28 @@ impl LoadJob {
         if outcome.is_err() {
             work.stop();
         }
+        // Small loads are committed together with others. What else there is to do is done here.
+        let begun = Instant::now();
+        let shared = match outcome {
+            Ok(()) => work.share(&table, state.schema()).await,
+            Err(e) => Err(e),
+        };
         let rejected = work.count(&mut answer);
         answer.bytes = body.bytes_read();
         answer.times.receive = Duration::from_nanos(body.waited_ns());
         answer.times.read =
             Duration::from_nanos(work.read_ns.load(Ordering::Relaxed)).saturating_sub(answer.times.receive);
         answer.times.write = Duration::from_nanos(work.write_ns.load(Ordering::Relaxed));
-        let outcome = outcome.and_then(|()| enough(&request, &answer, &rejected));
+        let outcome = shared.and_then(|txn| enough(&request, &answer, &rejected).map(|()| txn));
         let committed = match outcome {
             Err(e) => Err(e),
-            Ok(()) => {
+            Ok(Some(txn)) => {
+                answer.txn = Some(txn);
+                answer.times.commit = begun.elapsed();
+                cleanup.disarm();
+                Ok(())
+            }
+            Ok(None) => {
                 // From here on a table may name what was written: only a refused commit leaves it to nobody.
                 cleanup.disarm();
                 let begun = Instant::now();
@@ -183,17 +186,7 @@ impl LoadJob {
                 committed
             }
         };
-        answer.rejected = rejected.iter().take(REJECTED_SHOWN).cloned().collect();
-        if !rejected.is_empty() {
-            let text: String = rejected.iter().map(RejectedRow::log_line).collect();
-            match errors::keep(&engine.loads.store, text).await {
-                Ok(name) => answer.error_log = Some(name),
-                Err(error) => tracing::warn!(%error, "the rejected rows of a load could not be kept"),
-            }
-            if let Err(error) = errors::sweep(&engine.loads.store).await {
-                tracing::warn!(%error, "old logs of rejected rows could not be removed");
-            }
-        }
+        errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
         match committed {
             Ok(()) => {
                 if let Some(held) = held.filter(|_| !request.two_phase_commit)
@@ -214,6 +207,7 @@ impl LoadJob {
                 answer = answer.failed(e.message);
             }
         }
+        answer.pipeline = Some(work.load.profile());
         answer.times.total = running.elapsed();
         running.end(&answer);
         answer
@@ -246,8 +240,11 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// A label for a load that has none.
-fn new_label() -> String {
+/// A label for a load that has none, in Doris's form.
+pub(super) fn new_label(grouped: bool) -> String {
+    if grouped {
+        return format!("group_commit_{:016x}_{:016x}", rand::random::<u64>(), rand::random::<u64>());
+    }
     let mut text = format!("{:032x}", rand::random::<u128>());
     for at in [20, 16, 12, 8] {
         text.insert(at, '-');
@@ -466,142 +463,3 @@ fn partial(engine: &Arc<Engine>, table: &Table, state: &Arc<TableState>, shape: 
 
 /// How often a load of some columns begins again because rows that it was computed from have changed.
 const ATTEMPTS_MAX: u32 = 20;
-
-/// What the threads of a load share.
-struct Work {
-    engine: Arc<Engine>,
-    request: Arc<StreamLoadRequest>,
-    load: Arc<Load>,
-    source: std::sync::OnceLock<RowSource>,
-    shape: std::sync::OnceLock<Arc<Shape>>,
-    partial: std::sync::OnceLock<Partial>,
-    threads: AtomicUsize,
-    rows: AtomicU64,
-    loaded: AtomicU64,
-    unselected: AtomicU64,
-    rejected: AtomicU64,
-    kept: Mutex<Vec<RejectedRow>>,
-    read_ns: AtomicU64,
-    write_ns: AtomicU64,
-}
-
-impl Work {
-    fn new(engine: &Arc<Engine>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
-        Work {
-            engine: Arc::clone(engine),
-            request: Arc::clone(request),
-            load: Arc::clone(load),
-            source: Default::default(),
-            shape: Default::default(),
-            partial: Default::default(),
-            threads: AtomicUsize::new(0),
-            rows: AtomicU64::new(0),
-            loaded: AtomicU64::new(0),
-            unselected: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            kept: Mutex::default(),
-            read_ns: AtomicU64::new(0),
-            write_ns: AtomicU64::new(0),
-        }
-    }
-
-    /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
-    fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
-        if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
-            return;
-        }
-        let work = Arc::clone(self);
-        self.engine.cpu().spawn_blocking(move || {
-            let result = std::panic::catch_unwind(AssertUnwindSafe(|| work.run(&done)));
-            let result = result.unwrap_or_else(|_| {
-                Err(EngineError::new(ErrorKind::Internal, "a thread of the load panicked; nothing was loaded"))
-            });
-            let _ = done.send(result);
-        });
-    }
-
-    fn run(self: &Arc<Self>, done: &mpsc::UnboundedSender<Result<()>>) -> Result<()> {
-        let (Some(source), Some(shape)) = (self.source.get(), self.shape.get()) else { return Ok(()) };
-        let mut reader: Reader = source.reader();
-        let mut others = Some(done.clone());
-        loop {
-            let begun = Instant::now();
-            let piece = reader.next();
-            self.read_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            let Some(piece) = piece? else { return Ok(()) };
-            if let Some(others) = others.take() {
-                self.start(others);
-            }
-            let begun = Instant::now();
-            let pushed = self.push(shape, &piece);
-            self.write_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            pushed?;
-        }
-    }
-
-    /// Rows with the columns that the load does not bring.
-    fn filled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let Some(partial) = self.partial.get() else { return Ok(batch.clone()) };
-        let filled = partial.fill(batch)?;
-        if self.request.new_keys == NewKeys::Error
-            && let Some(row) = (0..batch.num_rows()).find(|row| filled.is_new.value(*row))
-        {
-            let keys = &batch.columns()[..self.load.schema().keys];
-            let key = keys.iter().map(|c| array_value_to_string(c, row).unwrap_or_default()).collect::<Vec<_>>();
-            return Err(EngineError::invalid(format!(
-                "[E-7003]Can't append new rows in partial update when partial_update_new_key_behavior is ERROR. Row with key=[{}] is not in table.",
-                key.join(", ")
-            )));
-        }
-        Ok(filled.batch)
-    }
-
-    fn push(&self, shape: &Shape, piece: &Piece) -> Result<()> {
-        let mut shaped = Vec::with_capacity(piece.batches.len());
-        let mut batches = Vec::with_capacity(piece.batches.len());
-        for batch in &piece.batches {
-            self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-            let rows = shape.shape(batch)?;
-            self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
-            batches.push(self.filled(&rows.batch)?);
-            shaped.push(rows);
-        }
-        let report = self.load.push(piece.order, &batches)?;
-        let pushed: usize = batches.iter().map(|b| b.num_rows()).sum();
-        self.loaded.fetch_add((pushed - report.rejected.len()) as u64, Ordering::Relaxed);
-        if report.rejected.is_empty() {
-            return Ok(());
-        }
-        let before = self.rejected.fetch_add(report.rejected.len() as u64, Ordering::Relaxed);
-        let mut kept = self.kept.lock();
-        for row in &report.rejected {
-            if kept.len() == REJECTED_KEPT {
-                break;
-            }
-            let at = shaped[row.batch].input_row(row.row);
-            kept.push(piece.origins[row.batch].rejected(at, &piece.batches[row.batch], row.reason.clone()));
-        }
-        if is_too_bad(&self.request, before + report.rejected.len() as u64) { Err(too_bad()) } else { Ok(()) }
-    }
-
-    /// Makes the threads end.
-    fn stop(&self) {
-        if let Some(source) = self.source.get() {
-            source.cancel();
-        }
-    }
-
-    /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
-    fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
-        let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
-        rejected.extend(self.kept.lock().iter().cloned());
-        rejected.sort_by_key(|r| r.line);
-        rejected.truncate(REJECTED_KEPT);
-        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        answer.total_rows = get(&self.rows) + unread;
-        answer.filtered_rows = get(&self.rejected) + unread;
-        answer.unselected_rows = get(&self.unselected);
-        answer.loaded_rows = get(&self.loaded);
-        rejected
-    }
-}

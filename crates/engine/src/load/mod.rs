@@ -10,17 +10,21 @@
 //! |---|---|
 //! | [`request`] | what does a load ask for? |
 //! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
-//! | [`job`] | what happens to them? |
+//! | [`job`], `work` | what happens to them? |
 //! | `source`, `json`, `parquet` | which rows do they hold? |
 //! | `shape` | how do these become rows of the table? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`answer`] | what is the client told? |
+//! | `http_stream` | how does an INSERT read a body? |
+//! | `group` | how do small loads share a commit? |
 //! | [`errors`] | where are rejected rows kept? |
 //! | [`infile`] | what does `LOAD DATA` ask for, and how do its bytes come? |
 //! | [`records`] | which loads does this process know of? |
 
 pub mod answer;
 pub mod errors;
+pub(crate) mod group;
+pub(crate) mod http_stream;
 pub mod infile;
 pub mod job;
 mod json;
@@ -31,6 +35,7 @@ pub mod request;
 mod shape;
 mod source;
 pub mod two_phase;
+mod work;
 
 use std::sync::Arc;
 
@@ -39,6 +44,7 @@ use object_store::ObjectStore;
 use tokio::sync::OnceCell;
 
 pub use dipper_load::body;
+pub use http_stream::http_stream;
 pub use job::{LoadJob, LoadSpec};
 
 use crate::error::{EngineError, ErrorKind, Result};
@@ -51,11 +57,12 @@ pub struct Loads {
     pub(crate) records: Arc<LoadRecords>,
     /// Made by the first load that brings a label: from then on this process has a lease.
     labels: OnceCell<Labels>,
+    pub(crate) groups: group::Groups,
 }
 
 impl Loads {
     pub(crate) fn new(store: Arc<dyn ObjectStore>) -> Self {
-        Loads { store, records: Arc::default(), labels: OnceCell::new() }
+        Loads { store, records: Arc::default(), labels: OnceCell::new(), groups: Default::default() }
     }
 
     /// The labels. `io` runs what renews the lease.

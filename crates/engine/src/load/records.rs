@@ -116,6 +116,7 @@ impl LoadRecord {
             "filtered": answer.filtered_rows, "unselected": answer.unselected_rows,
         });
         profile["bytes"] = answer.bytes.into();
+        profile["pipeline"] = json!(answer.pipeline);
         profile["ms"] = json!({
             "total": ms(answer.times.total),
             "begin": ms(answer.times.begin),

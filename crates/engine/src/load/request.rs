@@ -147,16 +147,17 @@ pub enum NewKeys {
     Error,
 }
 
-/// Whether a load shares its commit with others. Loads that reach their commit at the same time share a version of the
-/// table whatever they say; each has objects of its own, so that its rejected rows are its own matter.
+/// Whether a load shares its object and its commit with others; see [`StreamLoadRequest::may_share`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupCommit {
-    /// It does not.
+    /// With those that are there at the same time; it waits for none. It is answered like a load by itself.
     #[default]
+    Unsaid,
+    /// It does not.
     Off,
-    /// It does, and is answered when the commit is visible.
+    /// It does, and waits for others as long as the table's `group_commit_interval_ms` says.
     Sync,
-    /// It does. Answered as `Sync` is: there is no write-ahead log, and acknowledged means durable.
+    /// It does, and waits for none. There is no write-ahead log: it is answered when its rows are durable and visible.
     Async,
 }
 
@@ -205,7 +206,7 @@ pub struct StreamLoadRequest {
     pub memory_bytes: Option<u64>,
     /// Commit in a second request.
     pub two_phase_commit: bool,
-    /// See [`GroupCommit`]; what acts is [`Self::grouped`].
+    /// See [`GroupCommit`].
     pub group_commit: GroupCommit,
     /// See [`UpdateMode`].
     pub update_mode: UpdateMode,
@@ -243,7 +244,7 @@ impl Default for StreamLoadRequest {
             timezone: None,
             memory_bytes: None,
             two_phase_commit: false,
-            group_commit: GroupCommit::Off,
+            group_commit: GroupCommit::Unsaid,
             update_mode: UpdateMode::Upsert,
             new_keys: NewKeys::Append,
         }
@@ -326,13 +327,13 @@ impl StreamLoadRequest {
         }
         request.two_phase_commit = given.flag("two_phase_commit");
         request.group_commit = match given.text("group_commit") {
-            None => GroupCommit::Off,
+            None => GroupCommit::Unsaid,
             Some(v) if v.eq_ignore_ascii_case("off_mode") => GroupCommit::Off,
             Some(v) if v.eq_ignore_ascii_case("sync_mode") => GroupCommit::Sync,
             Some(v) if v.eq_ignore_ascii_case("async_mode") => GroupCommit::Async,
             Some(_) => return invalid("group_commit can only be [async_mode, sync_mode, off_mode]"),
         };
-        if request.group_commit != GroupCommit::Off && request.label.is_some() {
+        if request.asks_for_group() && request.label.is_some() {
             return invalid("label and group_commit can't be set at the same time");
         }
         request.update_mode = given.update_mode()?;
@@ -353,12 +354,22 @@ impl StreamLoadRequest {
         Ok(request)
     }
 
-    /// Whether the load shares its commit with others: it asks for that, and has nothing that needs a commit of its own.
-    pub fn grouped(&self) -> bool {
+    /// Whether it has nothing that needs a commit of its own.
+    pub fn may_share(&self) -> bool {
         self.group_commit != GroupCommit::Off
+            && self.label.is_none()
             && self.update_mode == UpdateMode::Upsert
             && self.partitions.is_empty()
             && !self.two_phase_commit
+    }
+
+    fn asks_for_group(&self) -> bool {
+        matches!(self.group_commit, GroupCommit::Sync | GroupCommit::Async)
+    }
+
+    /// Whether it is answered as a group commit: it asks for one, and has nothing that needs a commit of its own.
+    pub fn grouped(&self) -> bool {
+        self.asks_for_group() && self.may_share()
     }
 
     /// The rules of UPDATE_FLEXIBLE_COLUMNS, where each row names its own columns.

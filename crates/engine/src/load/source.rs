@@ -23,7 +23,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 pub(super) const ROW_BYTES_SHOWN: usize = 1024;
 
 /// Bytes of a piece of text, about.
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// Most rows of a batch: what the operators behind work on best.
 const BATCH_ROWS: usize = 8192;
@@ -180,7 +180,7 @@ pub(super) fn is_too_bad(request: &StreamLoadRequest, rejected: u64) -> bool {
     request.max_filter_ratio <= 0.0 && rejected > REJECTED_WITHOUT_TOLERANCE
 }
 
-fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
+pub(super) fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
     let line_end = match layout.line_delimiter.as_slice() {
         b"\n" | b"\r\n" => LineEnd::Newline,
         other => LineEnd::Bytes(other.to_vec()),
@@ -205,7 +205,7 @@ fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
 }
 
 /// A row that the scan rejected, in Doris's words.
-fn from_text(rejected: Rejected) -> RejectedRow {
+pub(super) fn from_text(rejected: Rejected) -> RejectedRow {
     let Rejected { line, column, reason, text, .. } = rejected;
     let numbers: Vec<&str> = reason.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let reason = match (&column, numbers.as_slice()) {

@@ -9,12 +9,15 @@ use dipper_store::compact::{Compactor, Options};
 use dipper_store::labels::Labels;
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::Partition;
-use dipper_store::table::{Table, TableChange, vacuum_data};
+use dipper_store::table::{Refused, Table, TableChange, TableError, vacuum_data};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 
 use crate::engine::Engine;
 use crate::error::Result;
+
+/// How long a prepared load waits for its commit or abort, where the table does not say (`prepared_timeout`, seconds).
+const PREPARED: Duration = Duration::from_secs(86_400);
 
 /// How often dynamic partitions are looked after, and data is vacuumed.
 const EVERY: Duration = Duration::from_secs(600);
@@ -84,14 +87,38 @@ async fn look_after(engine: &Weak<Engine>) -> bool {
             tracing::warn!(table = %table.id(), error = %e.message, "dynamic partitions were not looked after");
         }
     }
-    let labels = Labels::new(Arc::clone(engine.native.store()));
     let now = Utc::now().timestamp_millis();
+    for table in &tables {
+        if let Err(e) = expire_prepared(table, now).await {
+            tracing::warn!(table = %table.id(), error = %e.message, "prepared loads that are too old were not aborted");
+        }
+    }
+    let labels = Labels::new(Arc::clone(engine.native.store()));
     match vacuum_data(&engine.catalog, &tables, &labels, now).await {
         Ok(done) if done.objects > 0 => tracing::info!(objects = done.objects, bytes = done.bytes, "vacuumed"),
         Ok(_) => {}
         Err(e) => tracing::warn!(error = %e, "vacuum stopped; the next one goes on"),
     }
     true
+}
+
+/// Aborts prepared loads that nobody has ended in time: what they wrote would be kept for ever, and their labels taken.
+async fn expire_prepared(table: &Table, now_ms: i64) -> Result<()> {
+    let state = table.refresh().await?;
+    if state.is_dropped() {
+        return Ok(());
+    }
+    let seconds = state.schema().property("prepared_timeout").and_then(|text| text.parse().ok());
+    let most = seconds.map_or(PREPARED, Duration::from_secs).as_millis() as i64;
+    for (txn, _) in state.prepared().iter().filter(|(_, p)| now_ms - p.at_ms > most) {
+        match table.abort_prepared(*txn).await {
+            Ok(_) => tracing::info!(table = %table.id(), %txn, "a prepared load was aborted: nobody ended it in time"),
+            // Somebody did meanwhile.
+            Err(TableError::Refused(Refused::NotPrepared { .. } | Refused::Dropped)) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Makes and drops the partitions that `dynamic_partition.*` asks for at this time.
@@ -134,5 +161,64 @@ fn wall_clock(zone: Option<&str>) -> NaiveDateTime {
             _ => now.naive_utc(),
         },
         None => chrono::Local::now().naive_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dipper_store::catalog::TableId;
+    use dipper_store::table::schema::{Distribution, Model, TableColumn, TableSchema};
+    use dipper_store::table::{Replace, Rowset};
+    use dipper_store::types::SqlType;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn prepared_loads_end_in_time() {
+        let column = TableColumn {
+            id: 0,
+            name: "k".into(),
+            data_type: SqlType::Int,
+            nullable: true,
+            aggregate: None,
+            default: None,
+            auto_increment: None,
+            on_update: None,
+            comment: None,
+            hidden: false,
+            added_default: None,
+        };
+        let schema = TableSchema {
+            version: 1,
+            columns: vec![column],
+            model: Model::Duplicate,
+            keys: 1,
+            sequence: None,
+            partition_by: None,
+            distribution: Distribution::Random,
+            buckets: Some(1),
+            indexes: Vec::new(),
+            properties: [("prepared_timeout".to_string(), "60".to_string())].into(),
+            comment: None,
+            next_column: 1,
+        };
+        let store = Arc::new(object_store::memory::InMemory::new());
+        let table = Table::create(store, TableId(1), schema, Vec::new()).await.expect("created");
+        let txn = table.begin();
+        let rowset = Rowset {
+            txn,
+            objects: Vec::new(),
+            stats: Vec::new(),
+            replaces: Replace::None,
+            label: Some("l".into()),
+            auto_increment: None,
+            reads: None,
+        };
+        table.prepare(rowset).await.expect("prepared");
+        let now = Utc::now().timestamp_millis();
+        expire_prepared(&table, now + 59_000).await.expect("nothing to do");
+        assert_eq!(table.snapshot().prepared().len(), 1);
+        expire_prepared(&table, now + 62_000).await.expect("aborted");
+        assert!(table.snapshot().prepared().is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! EXPLAIN and EXPLAIN ANALYZE.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -12,6 +12,7 @@ use dipper_sql::statement::{Insert, QueryText, Statement};
 use futures::StreamExt;
 
 use crate::error::{EngineError, Result};
+use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Outcome, Rows};
 use crate::session::Session;
@@ -107,6 +108,7 @@ async fn text(
     verbose: bool,
     logical_only: bool,
 ) -> Result<String> {
+    let mut recorder = Recorder::new(context, Task::Query, &query.text);
     let begun = Instant::now();
     let planned = query::plan(context, query, Some(&params)).await?;
     if logical_only {
@@ -117,6 +119,7 @@ async fn text(
         return Ok(DisplayableExecutionPlan::new(physical.as_ref()).indent(verbose).to_string());
     }
     let planning = begun.elapsed();
+    recorder.planned();
     let begun = Instant::now();
     let mut batches = query::start(context, &planned.state, Arc::clone(&physical))?;
     let mut rows = 0;
@@ -124,12 +127,13 @@ async fn text(
         rows += batch?.num_rows();
     }
     let running = begun.elapsed();
+    let why = recorder.end(Some(physical.as_ref()), rows as u64, Duration::ZERO, Ok(())).why();
     let plan = match verbose {
         true => DisplayableExecutionPlan::with_full_metrics(physical.as_ref()).indent(true).to_string(),
         false => DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false).to_string(),
     };
     Ok(format!(
-        "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{plan}",
+        "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{why}\n{plan}",
         planning.as_secs_f64() * 1e3,
         running.as_secs_f64() * 1e3
     ))

@@ -190,6 +190,10 @@ async fn run_statement(
             "there is no change of '{name}' to cancel: ALTER TABLE takes effect when it returns"
         ))),
         Statement::Access(statement) => access::run(session, statement).await,
+        Statement::CleanProfiles => {
+            session.engine.profiles().clear();
+            Ok(Outcome::ok())
+        }
         Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
         Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties } => {
             let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };

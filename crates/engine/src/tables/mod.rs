@@ -24,10 +24,12 @@ pub use file_set::FileSet;
 pub(crate) use file_set::{Pruner, covers, typed};
 pub(crate) use parquet::format as parquet_format;
 pub use path::PATH_FUNCTIONS;
+pub(crate) use path::schema_option;
 
 use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::http_stream;
 use crate::query::{CATALOG, QueryContext};
 use crate::session::DEFAULT_DATABASE;
 
@@ -76,6 +78,15 @@ impl TableSet {
                     let provider = path::from_function(context, name, properties).await?;
                     let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
                     Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                }
+                TableRef::Function { name, properties, .. } if name == http_stream::FUNCTION => {
+                    let Some(body) = &context.body else {
+                        return Err(EngineError::invalid(format!(
+                            "{name}(...) reads the body of PUT /api/_http_stream"
+                        )));
+                    };
+                    let provider = body.provider(properties).await?;
+                    Found::Table { database: FILES_SCHEMA.into(), table: format!("{name}#{i}"), provider }
                 }
                 // DataFusion's own, such as generate_series: the planner finds them by itself.
                 TableRef::Function { .. } => continue,

@@ -358,7 +358,7 @@ fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, SchemaRef)> {
 }
 
 /// `name:type;name:type` (Doris's csv_schema) or `name type, name type`.
-fn schema_option(text: &str) -> Result<Vec<FieldRef>> {
+pub(crate) fn schema_option(text: &str) -> Result<Vec<FieldRef>> {
     let mut columns = Vec::new();
     let mut depth = 0;
     let mut part = String::new();

@@ -9,6 +9,7 @@ use arrow::datatypes::DataType;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use dipper_engine::profile::Profile;
 use dipper_engine::{EngineError, Outcome, Session};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -116,7 +117,7 @@ pub(super) async fn count(
     }
 }
 
-/// Where the time of a load went; `id` is its number in SHOW LOAD, or its label.
+/// Where the time of a statement or load went: `id` is that of `last_query_id()`, a load's number in SHOW LOAD, or its label.
 pub(super) async fn profile(
     State(app): State<Arc<App>>,
     ConnectInfo(client): ConnectInfo<Client>,
@@ -127,11 +128,58 @@ pub(super) async fn profile(
         Ok(user) => user,
         Err(response) => return response,
     };
-    let others = app.session(&user, client.peer).sees_others();
-    match app.engine.loads().find(&id).filter(|record| others || record.header.user == user) {
-        Some(record) => reply::success(&record.profile()),
-        None => reply::failure(1, "Error", &format!("no load '{id}' is known to this process")),
+    match seen(&app, &client, &user, &id) {
+        Some(profile) => reply::success(&profile.to_json()),
+        None => reply::failure(1, "Error", &format!("no profile '{id}' is known to this process")),
     }
+}
+
+/// The profile of that name, if the user may see it.
+fn seen(app: &App, client: &Client, user: &str, id: &str) -> Option<Arc<Profile>> {
+    let others = app.session(user, client.peer).sees_others();
+    app.engine.profile(id).filter(|profile| others || profile.user == user)
+}
+
+/// The profile as text, as Doris gives it.
+pub(super) async fn query_profile(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let user = match authorized(&app, &client, &headers).await {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
+    match seen(&app, &client, &user, &id) {
+        Some(profile) => reply::success(&profile.to_text().into()),
+        None => reply::failure(1, "Error", &format!("no profile '{id}' is known to this process")),
+    }
+}
+
+/// The statements whose profiles are kept, the newest first, as Doris lists them.
+pub(super) async fn query_profiles(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    headers: HeaderMap,
+) -> Response {
+    let user = match authorized(&app, &client, &headers).await {
+        Ok(user) => user,
+        Err(response) => return response,
+    };
+    let others = app.session(&user, client.peer).sees_others();
+    let rows: Vec<_> = (app.engine.profiles().list().iter())
+        .filter(|p| others || p.user == user)
+        .map(|p| {
+            json!({
+                "Profile ID": p.id, "Task Type": p.task.name(), "Total": format!("{}ms", p.total.as_millis()),
+                "Start Time": p.started_text(), "Task State": p.state, "User": p.user, "Default Db": p.database,
+                "Sql Statement": p.statement, "__hrefPaths": [format!("/query_profile/{}", p.id)],
+            })
+        })
+        .collect();
+    let names = ["Profile ID", "Task Type", "Start Time", "Total", "Task State", "User", "Default Db", "Sql Statement"];
+    reply::success(&json!({ "href_column": ["Profile ID"], "column_names": names, "rows": rows }))
 }
 
 /// Figures in Prometheus's text format.

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use dipper_engine::ClientInfo;
 use dipper_engine::load::answer::{LoadAnswer, LoadStatus};
+use dipper_engine::load::body::BodySource;
 use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
 use dipper_engine::load::two_phase::{TwoPhase, TxnName, label_state, two_phase as end_prepared};
@@ -58,17 +59,61 @@ pub(super) async fn stream_load(
         request: load,
     };
     match LoadJob::begin(&app.engine, spec).await {
-        Ok(job) => run(&app, &client, job, headers, body).await,
+        Ok(job) => {
+            let label = job.label().to_string();
+            run(&app, &client, label, |receiver| job.run(receiver), headers, body).await
+        }
         Err(answer) => early(refused(*answer), headers, body, &client, Drain::Load),
     }
 }
 
+/// `PUT /api/_http_stream`: the header `sql` holds an INSERT that reads the body.
+pub(super) async fn http_stream(
+    State(app): State<Arc<App>>,
+    ConnectInfo(client): ConnectInfo<Client>,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    let headers = &head.headers;
+    let user = match admitted(&app, &client, headers, &head.uri).await {
+        Ok(user) => user,
+        Err(response) => return early(response, headers, body, &client, Drain::Stranger),
+    };
+    let refused = |message: String| answered(&LoadAnswer::new("", text(headers, "comment")).failed(message), headers);
+    if let Err(message) = framing(headers) {
+        return early(refused(message), headers, body, &client, Drain::Load);
+    }
+    let given = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let load = match StreamLoadRequest::from_headers(given) {
+        Ok(load) => load,
+        Err(e) => return early(refused(e.to_string()), headers, body, &client, Drain::Load),
+    };
+    let sql = match headers.get("sql").map(|sql| std::str::from_utf8(sql.as_bytes())) {
+        Some(Ok(sql)) if !sql.is_empty() => sql.to_string(),
+        Some(Err(_)) => return early(refused("header 'sql' is not UTF-8".into()), headers, body, &client, Drain::Load),
+        _ => {
+            let message =
+                "header 'sql' is missing: INSERT INTO db.table SELECT ... FROM http_stream(\"format\" = \"csv\")";
+            return early(refused(message.into()), headers, body, &client, Drain::Load);
+        }
+    };
+    let (engine, info) = (Arc::clone(&app.engine), client_info(&app, &client, user));
+    let load = |receiver| async move { dipper_engine::load::http_stream(&engine, info, &sql, &load, receiver).await };
+    run(&app, &client, String::new(), load, headers, body).await
+}
+
 /// Hands the body to the load and answers when it has ended.
-async fn run(app: &App, client: &Client, job: LoadJob, headers: &HeaderMap, body: Body) -> Response {
-    let label = job.label().to_string();
+async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
+    app: &App,
+    client: &Client,
+    label: String,
+    load: impl FnOnce(BodySource) -> F,
+    headers: &HeaderMap,
+    body: Body,
+) -> Response {
     let (sender, receiver) = dipper_engine::load::body::body();
     // A task of its own: once the body is whole, the load goes on also when its client has gone.
-    let mut running = tokio::spawn(job.run(receiver));
+    let mut running = tokio::spawn(load(receiver));
     let mut stream = body.into_data_stream();
     let ended = tokio::select! {
         biased;

@@ -92,6 +92,7 @@ pub(crate) async fn serve(app: App, listener: TcpListener, stop: impl Future<Out
 fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/api/{db}/{table}/_stream_load", put(load::stream_load))
+        .route("/api/_http_stream", put(load::http_stream))
         .route("/api/{db}/_stream_load_2pc", put(load::two_phase))
         .route("/api/{db}/{table}/_stream_load_2pc", put(load::two_phase_of_table))
         .route("/api/{db}/get_load_state", get(load::load_state))
@@ -102,6 +103,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/{db}/{table}/_schema", get(info::schema))
         .route("/api/{db}/{table}/_count", get(info::count))
         .route("/api/profile/{id}", get(info::profile))
+        .route("/rest/v1/query_profile", get(info::query_profiles))
+        .route("/rest/v1/query_profile/{id}", get(info::query_profile))
         .route("/api/query/{namespace}/{db}", post(query::query))
         .route("/metrics", get(info::metrics))
         .fallback(unknown)

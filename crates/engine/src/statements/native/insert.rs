@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::array::{RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
@@ -9,8 +10,8 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use chrono::Offset;
 use datafusion::common::ScalarValue;
-use datafusion::physical_plan::execute_stream_partitioned;
-use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, PushReport};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Insert, Name, QueryText, is_default};
 use dipper_store::catalog::{Table as CatalogTable, TableId};
@@ -29,7 +30,10 @@ use tokio::task::block_in_place;
 use super::ATTEMPTS_MAX;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::group::{self, Share, Shared};
+use crate::load::http_stream::Inserted;
 use crate::native;
+use crate::profile::{Recorder, Task};
 use crate::query::{self, Planned};
 use crate::result::Done;
 use crate::session::Session;
@@ -373,16 +377,24 @@ pub(in crate::statements) async fn insert(
         true => 0.0,
         false => session.variables.get("insert_max_filter_ratio").and_then(|v| v.parse().ok()).unwrap_or(1.0),
     };
+    let mode = session.variables.get("group_commit").unwrap_or_default();
+    let grouped = !mode.eq_ignore_ascii_case("off_mode");
+    // What others than VALUES give may be much.
+    let few = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_)) || session.body.is_some() && grouped;
+    if few && insert.label.is_none() && !insert.overwrite && !partial && target.partitions.is_empty() {
+        target.shared = Some(Patience(mode.eq_ignore_ascii_case("sync_mode")));
+    }
     let txn = target.txn;
-    let label = insert.label.clone().unwrap_or_else(|| format!("insert_{txn}"));
     let mut held = None;
-    if insert.label.is_some() {
+    if let Some(label) = &insert.label {
         target.label = Some(label.clone());
-        held = Some(acquire(session, database, table.id, &label, txn).await?);
+        held = Some(acquire(session, database, table.id, label, txn).await?);
     }
     let engine = Arc::clone(&session.engine);
     let cpu = session.engine.cpu().clone();
+    let statement = session.process().activity().info.unwrap_or_default();
     let written = query::on_cpu(&cpu, async move {
+        target.recorder = Recorder::begin(&context, Task::Write, &statement);
         let planned = query::plan(&context, &source, Some(&params)).await?;
         run(&engine, planned, target).await
     })
@@ -395,7 +407,15 @@ pub(in crate::statements) async fn insert(
         }
     }
     let written = written?;
-    let (rows, filtered) = (written.rows, written.rejected);
+    let (rows, filtered, txn) = (written.rows, written.rejected, written.txn.unwrap_or(txn));
+    let label = insert.label.clone().unwrap_or_else(|| match grouped && written.txn.is_some() {
+        true => format!("group_commit_{txn}"),
+        false => format!("insert_{txn}"),
+    });
+    if let Some(body) = &session.body {
+        let (shared, reasons) = (written.txn.is_some(), written.reasons.clone());
+        body.note(Inserted { txn, shared, rejected: filtered, reasons });
+    }
     for reason in written.reasons {
         session.warn(1366, reason);
     }
@@ -452,6 +472,10 @@ pub(super) struct NewKeys {
     refused: bool,
 }
 
+/// Whether a statement waits for others to share its commit with, as long as the table says.
+#[derive(Debug, Clone, Copy)]
+struct Patience(bool);
+
 /// One transaction's target.
 pub(super) struct Target {
     handle: Table,
@@ -467,6 +491,9 @@ pub(super) struct Target {
     max_filter_ratio: f64,
     /// Rows that the table has keep the columns that the query does not give.
     partial: Option<NewKeys>,
+    /// A few rows, which may share a commit with others.
+    shared: Option<Patience>,
+    recorder: Option<Recorder>,
     /// Called for each batch of the query, before it is shaped.
     pub(super) select: Option<Select>,
     /// The rows that the new ones were computed from, asked when all are read.
@@ -486,6 +513,8 @@ impl Target {
             label: None,
             max_filter_ratio: 0.0,
             partial: None,
+            shared: None,
+            recorder: None,
             select: None,
             reads: None,
         }
@@ -499,6 +528,8 @@ pub(super) struct Written {
     pub(super) rejected: u64,
     /// Why, for the first of them.
     pub(super) reasons: Vec<String>,
+    /// The transaction of others that it shared.
+    txn: Option<TxnId>,
 }
 
 impl Written {
@@ -531,27 +562,65 @@ struct Rejects {
 }
 
 impl Rejects {
-    fn add(&mut self, rows: usize, report: PushReport, max_filter_ratio: f64) -> Result<()> {
+    fn add(&mut self, rows: usize, rejected: Vec<RejectedRow>, max_filter_ratio: f64) -> Result<()> {
         self.pushed += rows as u64;
-        self.rejected += report.rejected.len() as u64;
+        self.rejected += rejected.len() as u64;
         let left = REASONS_MAX.saturating_sub(self.reasons.len());
-        self.reasons.extend(report.rejected.into_iter().take(left).map(|r| r.reason));
+        self.reasons.extend(rejected.into_iter().take(left).map(|r| r.reason));
         // Without tolerance the first row decides.
         if max_filter_ratio <= 0.0 { self.written().check(0.0) } else { Ok(()) }
     }
 
     fn written(&self) -> Written {
-        Written { rows: self.pushed - self.rejected, rejected: self.rejected, reasons: self.reasons.clone() }
+        Written { rows: self.pushed - self.rejected, rejected: self.rejected, reasons: self.reasons.clone(), txn: None }
     }
 }
 
 /// Runs a query and publishes its rows.
-pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) -> Result<Written> {
+pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Target) -> Result<Written> {
     check_width(
         target.shape.wanted,
         planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
     )?;
     let physical = planned.physical().await?;
+    let Some(mut recorder) = target.recorder.take() else { return write(engine, &planned, physical, target).await };
+    recorder.planned();
+    let written = write(engine, &planned, Arc::clone(&physical), target).await;
+    let rows = written.as_ref().map_or(0, |w| w.rows);
+    recorder.end(Some(physical.as_ref()), rows, Duration::ZERO, written.as_ref().map(drop).map_err(Some));
+    written
+}
+
+async fn write(
+    engine: &Arc<Engine>,
+    planned: &Planned,
+    physical: Arc<dyn ExecutionPlan>,
+    target: Target,
+) -> Result<Written> {
+    let streams = match target.shared {
+        Some(patience) => {
+            let mut stream = execute_stream(physical, planned.state.task_ctx())?;
+            let mut batches = Vec::new();
+            let mut bytes = 0;
+            while bytes <= group::MEMBER_BYTES_MAX
+                && let Some(batch) = stream.next().await.transpose()?
+            {
+                bytes += memory_of(&batch);
+                batches.push(batch);
+            }
+            if bytes <= group::MEMBER_BYTES_MAX
+                && let Some(written) =
+                    share(engine, &target.handle, &target.shape, target.max_filter_ratio, patience, &batches).await?
+            {
+                return Ok(written);
+            }
+            vec![futures::stream::iter(batches.into_iter().map(Ok)).chain(stream).boxed()]
+        }
+        None => {
+            let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+            streams.into_iter().map(StreamExt::boxed).collect()
+        }
+    };
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
     let (select, reads) = (target.select, target.reads);
     let options = LoadOptions {
@@ -578,7 +647,6 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
     let rejects = Arc::new(Mutex::new(Rejects::default()));
-    let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
     let mut tasks = tokio::task::JoinSet::new();
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
@@ -597,7 +665,7 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
                 }
                 // Numbers are drawn where the push follows at once: it may wait for those before it.
                 let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
-                rejects.lock().add(rows[0].num_rows(), report, max_filter_ratio)?;
+                rejects.lock().add(rows[0].num_rows(), report.rejected, max_filter_ratio)?;
             }
             Ok::<_, EngineError>(())
         });
@@ -645,6 +713,36 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, target: Target) 
         }
     }
     Err(EngineError::new(ErrorKind::Conflict, "others changed the same rows again and again; repeat the statement"))
+}
+
+/// Commits a few rows together with those of other statements; `None` where they have to be committed by themselves.
+async fn share(
+    engine: &Arc<Engine>,
+    handle: &Table,
+    shape: &Shape,
+    max_filter_ratio: f64,
+    patience: Patience,
+    batches: &[RecordBatch],
+) -> Result<Option<Written>> {
+    let rows = batches.iter().map(|b| shape.shape(b)).collect::<Result<Vec<_>>>()?;
+    let pushed: usize = rows.iter().map(RecordBatch::num_rows).sum();
+    let share = Share {
+        schema: Arc::clone(&shape.definition),
+        rows,
+        strict: shape.strict,
+        refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
+        patient: patience.0,
+    };
+    let (txn, refused) = match group::commit(engine, handle, share).await? {
+        Shared::Committed(txn, refused) => (Some(txn), refused),
+        Shared::Refused(refused) => (None, refused),
+        Shared::Apart => return Ok(None),
+    };
+    let mut rejects = Rejects::default();
+    rejects.add(pushed, refused, max_filter_ratio)?;
+    let written = rejects.written();
+    written.check(max_filter_ratio)?;
+    Ok(Some(Written { txn, ..written }))
 }
 
 impl NewKeys {

@@ -28,6 +28,7 @@ const ACTING: &[&str] = &[
     "dynamic_partition.start_day_of_week",
     "dynamic_partition.start_day_of_month",
     "group_commit_interval_ms",
+    "prepared_timeout",
     "group_commit_data_bytes",
     "datacache.enable",
     "storage_volume",
@@ -122,12 +123,25 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
         | "dynamic_partition.end"
         | "dynamic_partition.buckets"
         | "dynamic_partition.history_partition_num"
-        | "group_commit_interval_ms"
-        | "group_commit_data_bytes"
         | "dynamic_partition.start_day_of_week"
         | "dynamic_partition.start_day_of_month" => {
             if value.parse::<i64>().is_err() {
                 return wrong("an integer");
+            }
+        }
+        "group_commit_interval_ms" => {
+            if !value.parse::<u64>().is_ok_and(|ms| ms <= 600_000) {
+                return wrong("milliseconds from 0 to 600000");
+            }
+        }
+        "prepared_timeout" => {
+            if !value.parse::<u32>().is_ok_and(|seconds| seconds > 0) {
+                return wrong("a number of seconds above 0");
+            }
+        }
+        "group_commit_data_bytes" => {
+            if !value.parse::<u64>().is_ok_and(|bytes| bytes > 0) {
+                return wrong("a number of bytes above 0");
             }
         }
         _ => {}

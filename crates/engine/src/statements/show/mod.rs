@@ -4,6 +4,7 @@ mod catalog;
 mod ddl;
 mod external;
 mod native;
+mod profile;
 mod server;
 
 use std::sync::Arc;
@@ -150,12 +151,8 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Volume(name) => super::volumes::describe(session, name).await,
         ShowKind::Backends => Ok(server::backends(session)),
         ShowKind::Frontends => Ok(server::frontends(session)),
-        ShowKind::Profile { list: true, .. } => {
-            Ok(Sheet::new(&[("Query_ID", Kind::Int), ("Duration", Kind::Text), ("Query", Kind::Text)]))
-        }
-        ShowKind::Profile { .. } => Err(EngineError::unsupported(
-            "SHOW PROFILE: profiles of past statements are not kept; EXPLAIN ANALYZE runs a statement and shows its profile",
-        )),
+        ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
+        ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
         ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()),
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,

@@ -1,0 +1,290 @@
+//! Small loads that share one object and one commit.
+//!
+//! A commit costs a synced object, a synced version and a LIST, however few rows it has. So loads without a label hand
+//! their rows to the group of their table. While one batch is being committed the next one fills; it goes when the one
+//! before it has ended, at once if there was none. A load by itself waits for nobody, many at once share what a commit
+//! costs and leave few segments.
+//!
+//! Each load keeps its own answer: its rows are checked apart, and enter the batch only if no more of them were refused
+//! than it allows. Loads enter in the order of their arrival, so later rows win. Who is answered is committed. If a batch
+//! cannot be committed for a reason that may lie with one of its loads, each is told to commit by itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use dipper_load::{Load, LoadError, LoadOptions, LoadTarget, RejectedRow, memory_of};
+use dipper_store::catalog::TableId;
+use dipper_store::chain::TxnId;
+use dipper_store::table::schema::TableSchema;
+use dipper_store::table::{Rowset, Table};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Bytes of rows above which a load is worth a commit of its own.
+pub(crate) const MEMBER_BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of a batch where the table does not say (`group_commit_data_bytes`).
+const BATCH_BYTES: u64 = 64 << 20;
+
+/// Bytes that may wait behind a commit; loads beyond that commit by themselves.
+const WAITING_BYTES_MAX: u64 = 256 << 20;
+
+/// When a batch had several loads, the next one is at least so much later: where loads come one after the other from
+/// each of many clients, the commit's cost is shared by those who come within this time.
+const PACE: Duration = Duration::from_millis(25);
+
+/// A load's share of a batch.
+pub(crate) struct Share {
+    /// What its rows are typed by.
+    pub(crate) schema: Arc<TableSchema>,
+    /// Its rows, as [`Load::input_schema`] says.
+    pub(crate) rows: Vec<RecordBatch>,
+    /// As [`LoadOptions::strict`].
+    pub(crate) strict: bool,
+    /// Rows of it that may be refused; if there are more, none enters.
+    pub(crate) refused_max: u64,
+    /// It asked for group commit and waits as long as the table says (`group_commit_interval_ms`) for others.
+    pub(crate) patient: bool,
+}
+
+/// What became of a [`Share`].
+pub(crate) enum Shared {
+    /// Committed, but for these rows.
+    Committed(TxnId, Vec<RejectedRow>),
+    /// Too many rows were refused, and none was committed.
+    Refused(Vec<RejectedRow>),
+    /// Nothing was committed: the load has to do it by itself.
+    Apart,
+}
+
+/// The groups that have something to do, by table.
+#[derive(Default)]
+pub(crate) struct Groups {
+    active: Mutex<HashMap<TableId, Waiting>>,
+}
+
+impl std::fmt::Debug for Groups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Groups").field("active", &self.active.lock().len()).finish()
+    }
+}
+
+/// Loads that wait for the next batch of a table.
+#[derive(Default)]
+struct Waiting {
+    members: Vec<Member>,
+    bytes: u64,
+    /// Somebody came.
+    came: Arc<Notify>,
+}
+
+struct Member {
+    share: Share,
+    bytes: u64,
+    /// When it wants to be committed.
+    due: Instant,
+    reply: oneshot::Sender<Result<Shared>>,
+}
+
+/// `group_commit_interval_ms` and `group_commit_data_bytes` of a table.
+struct Limits {
+    interval: Duration,
+    bytes: u64,
+}
+
+impl Limits {
+    fn of(schema: &TableSchema) -> Self {
+        let number = |name| -> Option<u64> { schema.property(name)?.parse().ok() };
+        Limits {
+            interval: Duration::from_millis(number("group_commit_interval_ms").unwrap_or(0)),
+            bytes: number("group_commit_data_bytes").unwrap_or(BATCH_BYTES).max(1),
+        }
+    }
+}
+
+/// Commits a load together with others that are there at the same time.
+///
+/// # Cancellation
+/// Dropped before its batch is closed, it leaves nothing; later, it may be committed.
+///
+/// # Errors
+/// The store fails; [`ErrorKind::Unknown`] and [`ErrorKind::Storage`] leave the outcome open.
+pub(crate) async fn commit(engine: &Arc<Engine>, table: &Table, share: Share) -> Result<Shared> {
+    let bytes: u64 = share.rows.iter().map(memory_of).sum();
+    let limits = Limits::of(&share.schema);
+    let (reply, answer) = oneshot::channel();
+    {
+        let mut active = engine.loads.groups.active.lock();
+        let leads = !active.contains_key(&table.id());
+        let waiting = active.entry(table.id()).or_default();
+        if bytes > MEMBER_BYTES_MAX.min(limits.bytes) || waiting.bytes + bytes > WAITING_BYTES_MAX {
+            if leads {
+                active.remove(&table.id());
+            }
+            return Ok(Shared::Apart);
+        }
+        let due = Instant::now() + if share.patient { limits.interval } else { Duration::ZERO };
+        waiting.bytes += bytes;
+        waiting.members.push(Member { share, bytes, due, reply });
+        waiting.came.notify_one();
+        if leads {
+            engine.io().spawn(lead(Arc::clone(engine), table.clone(), Arc::clone(&waiting.came)));
+        }
+    }
+    answer.await.unwrap_or_else(|_| {
+        Err(EngineError::new(ErrorKind::Unknown, "the shared commit of this load was stopped; look at the rows"))
+    })
+}
+
+/// Commits batches of a table until nobody waits.
+async fn lead(engine: Arc<Engine>, table: Table, came: Arc<Notify>) {
+    // Should this task die, those who wait hear of it, and the next one leads again.
+    struct Forget(Arc<Engine>, TableId);
+    impl Drop for Forget {
+        fn drop(&mut self) {
+            self.0.loads.groups.active.lock().remove(&self.1);
+        }
+    }
+    let forget = Forget(Arc::clone(&engine), table.id());
+    let mut paced = Instant::now();
+    loop {
+        let closed = {
+            let mut active = engine.loads.groups.active.lock();
+            let Some(waiting) = active.get_mut(&table.id()) else { return };
+            if waiting.members.is_empty() && paced <= Instant::now() {
+                active.remove(&table.id());
+                // Another may lead from here on.
+                std::mem::forget(forget);
+                return;
+            }
+            waiting.close(paced)
+        };
+        match closed {
+            Ok(members) => {
+                let begun = Instant::now();
+                let many = members.len() > 1;
+                batch(&engine, &table, members).await;
+                paced = if many { begun + PACE } else { Instant::now() };
+            }
+            Err(until) => {
+                let _ = tokio::time::timeout_at(until, came.notified()).await;
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// The next batch, if it is time for one; else when to ask again. Not before `paced`.
+    fn close(&mut self, paced: Instant) -> std::result::Result<Vec<Member>, Instant> {
+        let now = Instant::now();
+        let Some(due) = self.members.iter().map(|m| m.due).min() else { return Err(paced) };
+        let most = self.members.iter().map(|m| Limits::of(&m.share.schema).bytes).min().unwrap_or(BATCH_BYTES);
+        let due = due.max(paced);
+        if now < due && self.bytes < most {
+            return Err(due);
+        }
+        let mut bytes = 0;
+        let fits = self.members.iter().take_while(|m| {
+            bytes += m.bytes;
+            bytes <= most
+        });
+        // One by itself is below: it was asked when it came.
+        let count = fits.count().max(1);
+        let members: Vec<Member> = self.members.drain(..count).collect();
+        self.bytes = self.members.iter().map(|m| m.bytes).sum();
+        Ok(members)
+    }
+}
+
+/// A load that is in the batch.
+struct Entered {
+    refused: Vec<RejectedRow>,
+    reply: oneshot::Sender<Result<Shared>>,
+}
+
+/// Commits a batch and answers its members.
+async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
+    let txn = table.begin();
+    // Not older than what any member was typed by.
+    let target = LoadTarget { table: table.clone(), state: table.snapshot(), txn };
+    let options = LoadOptions { threads: engine.threads, ..LoadOptions::default() };
+    let load = match Load::begin(target, options, engine.io().clone()) {
+        Ok(load) => load,
+        // Properties of the table that are none: each learns it from its own load.
+        Err(_) => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
+    };
+    let entering = Arc::clone(&load);
+    let encoded = engine.cpu().spawn_blocking(move || enter(&entering, members)).await;
+    let Ok((entered, finished)) = encoded else { return abort(engine, load).await };
+    // An error that every load would meet, and whether it is known that nothing was committed.
+    let (failed, is_certain) = match finished {
+        Ok(rowset) if rowset.objects.is_empty() => (None, false),
+        Ok(rowset) => match engine.native.publish(table, rowset).await {
+            Ok(_) => (None, false),
+            Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => (Some(Some(e)), false),
+            Err(_) => (Some(None), true),
+        },
+        Err(e @ LoadError::Store { .. }) => (Some(Some(e.into())), true),
+        Err(_) => (Some(None), true),
+    };
+    if is_certain {
+        abort(engine, load).await;
+    }
+    for member in entered {
+        let told = match &failed {
+            None => Ok(Shared::Committed(txn, member.refused)),
+            Some(Some(e)) => Err(e.clone()),
+            Some(None) => Ok(Shared::Apart),
+        };
+        answer(member.reply, told);
+    }
+}
+
+fn answer(reply: oneshot::Sender<Result<Shared>>, told: Result<Shared>) {
+    // Nobody waits any more: what was done stays done.
+    let _ = reply.send(told);
+}
+
+async fn abort(engine: &Arc<Engine>, load: Arc<Load>) {
+    // What it cannot delete is vacuum's.
+    let _ = engine.cpu().spawn_blocking(move || load.abort()).await;
+}
+
+/// Puts the members' rows into the load, as far as they want to be in it, and encodes them.
+fn enter(load: &Load, members: Vec<Member>) -> (Vec<Entered>, std::result::Result<Rowset, LoadError>) {
+    let mut entered = Vec::with_capacity(members.len());
+    let mut failed = None;
+    for Member { share, reply, .. } in members {
+        if reply.is_closed() {
+            continue;
+        }
+        let order = entered.len() as u64;
+        let same = Arc::ptr_eq(&share.schema, load.schema()) || share.schema == *load.schema();
+        let checked = match load.check(order, &share.rows, share.strict) {
+            Ok(checked) if same && failed.is_none() => checked,
+            // An error of this one is told by its own load.
+            _ => {
+                answer(reply, Ok(Shared::Apart));
+                continue;
+            }
+        };
+        let refused = checked.report.rejected.clone();
+        if refused.len() as u64 > share.refused_max {
+            answer(reply, Ok(Shared::Refused(refused)));
+            continue;
+        }
+        failed = load.enter(order, checked).err();
+        entered.push(Entered { refused, reply });
+    }
+    let finished = match failed {
+        Some(e) => Err(e),
+        None => load.finish(),
+    };
+    (entered, finished)
+}

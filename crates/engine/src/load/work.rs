@@ -1,0 +1,249 @@
+//! The rows of a load between its body and its commit, by several threads.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use dipper_load::{Load, Partial, RejectedRow as Refused, memory_of};
+use dipper_store::chain::TxnId;
+use dipper_store::table::Table;
+use dipper_store::table::schema::TableSchema;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::answer::{LoadAnswer, RejectedRow};
+use super::group::{self, Share, Shared};
+use super::request::{GroupCommit, NewKeys, StreamLoadRequest};
+use super::shape::{Shape, Shaped};
+use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Rejected rows behind the error URL.
+const REJECTED_KEPT: usize = 1000;
+
+/// A piece of the body, and its rows as the table takes them.
+struct Pushed {
+    piece: Piece,
+    shaped: Vec<Shaped>,
+    batches: Vec<RecordBatch>,
+}
+
+/// Pieces that wait for the end of the body.
+#[derive(Default)]
+struct Pieces {
+    list: Vec<Pushed>,
+    bytes: u64,
+}
+
+/// What the threads of a load share.
+pub(super) struct Work {
+    engine: Arc<Engine>,
+    pub(super) request: Arc<StreamLoadRequest>,
+    pub(super) load: Arc<Load>,
+    pub(super) source: std::sync::OnceLock<RowSource>,
+    pub(super) shape: std::sync::OnceLock<Arc<Shape>>,
+    pub(super) partial: std::sync::OnceLock<Partial>,
+    threads: AtomicUsize,
+    rows: AtomicU64,
+    loaded: AtomicU64,
+    unselected: AtomicU64,
+    rejected: AtomicU64,
+    kept: Mutex<Vec<RejectedRow>>,
+    /// Rows of a load that may be small enough to share a commit; `None` when it is not.
+    waiting: Mutex<Option<Pieces>>,
+    pub(super) read_ns: AtomicU64,
+    pub(super) write_ns: AtomicU64,
+}
+
+impl Work {
+    pub(super) fn new(engine: &Arc<Engine>, request: &Arc<StreamLoadRequest>, load: &Arc<Load>) -> Self {
+        Work {
+            engine: Arc::clone(engine),
+            request: Arc::clone(request),
+            load: Arc::clone(load),
+            source: Default::default(),
+            shape: Default::default(),
+            partial: Default::default(),
+            threads: AtomicUsize::new(0),
+            rows: AtomicU64::new(0),
+            loaded: AtomicU64::new(0),
+            unselected: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            kept: Mutex::default(),
+            waiting: Mutex::new(request.may_share().then(Pieces::default)),
+            read_ns: AtomicU64::new(0),
+            write_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
+    pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
+        if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
+            return;
+        }
+        let work = Arc::clone(self);
+        self.engine.cpu().spawn_blocking(move || {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| work.run(&done)));
+            let result = result.unwrap_or_else(|_| {
+                Err(EngineError::new(ErrorKind::Internal, "a thread of the load panicked; nothing was loaded"))
+            });
+            let _ = done.send(result);
+        });
+    }
+
+    fn run(self: &Arc<Self>, done: &mpsc::UnboundedSender<Result<()>>) -> Result<()> {
+        let (Some(source), Some(shape)) = (self.source.get(), self.shape.get()) else { return Ok(()) };
+        let mut reader: Reader = source.reader();
+        let mut others = Some(done.clone());
+        loop {
+            let begun = Instant::now();
+            let piece = reader.next();
+            self.read_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            let Some(piece) = piece? else { return Ok(()) };
+            if let Some(others) = others.take() {
+                self.start(others);
+            }
+            let begun = Instant::now();
+            let pushed = self.push(shape, piece);
+            self.write_ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            pushed?;
+        }
+    }
+
+    /// Rows with the columns that the load does not bring.
+    fn filled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let Some(partial) = self.partial.get() else { return Ok(batch.clone()) };
+        let filled = partial.fill(batch)?;
+        if self.request.new_keys == NewKeys::Error
+            && let Some(row) = (0..batch.num_rows()).find(|row| filled.is_new.value(*row))
+        {
+            let keys = &batch.columns()[..self.load.schema().keys];
+            let key = keys.iter().map(|c| array_value_to_string(c, row).unwrap_or_default()).collect::<Vec<_>>();
+            return Err(EngineError::invalid(format!(
+                "[E-7003]Can't append new rows in partial update when partial_update_new_key_behavior is ERROR. Row with key=[{}] is not in table.",
+                key.join(", ")
+            )));
+        }
+        Ok(filled.batch)
+    }
+
+    fn push(&self, shape: &Shape, piece: Piece) -> Result<()> {
+        let mut shaped = Vec::with_capacity(piece.batches.len());
+        let mut batches = Vec::with_capacity(piece.batches.len());
+        for batch in &piece.batches {
+            self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            let rows = shape.shape(batch)?;
+            self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
+            batches.push(self.filled(&rows.batch)?);
+            shaped.push(rows);
+        }
+        let mut ready = vec![Pushed { piece, shaped, batches }];
+        {
+            let mut waiting = self.waiting.lock();
+            if let Some(pieces) = &mut *waiting {
+                pieces.bytes += ready.iter().flat_map(|p| &p.batches).map(memory_of).sum::<u64>();
+                pieces.list.append(&mut ready);
+                if pieces.bytes <= group::MEMBER_BYTES_MAX {
+                    return Ok(());
+                }
+                ready = std::mem::take(&mut pieces.list);
+                *waiting = None;
+            }
+        }
+        self.enter(ready)
+    }
+
+    /// Rows that do not share a commit go into the load.
+    fn enter(&self, mut pieces: Vec<Pushed>) -> Result<()> {
+        pieces.sort_by_key(|p| p.piece.order);
+        for pushed in pieces {
+            let report = self.load.push(pushed.piece.order, &pushed.batches)?;
+            self.note(std::slice::from_ref(&pushed), &report.rejected)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what was pushed; `refused` name their batch among all batches of the pieces.
+    fn note(&self, pieces: &[Pushed], refused: &[Refused]) -> Result<()> {
+        let rows: usize = pieces.iter().flat_map(|p| &p.batches).map(RecordBatch::num_rows).sum();
+        self.loaded.fetch_add((rows - refused.len()) as u64, Ordering::Relaxed);
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let before = self.rejected.fetch_add(refused.len() as u64, Ordering::Relaxed);
+        let of: Vec<(&Pushed, usize)> =
+            pieces.iter().flat_map(|p| (0..p.batches.len()).map(move |at| (p, at))).collect();
+        let mut kept = self.kept.lock();
+        for row in refused {
+            if kept.len() == REJECTED_KEPT {
+                break;
+            }
+            let (Pushed { piece, shaped, .. }, batch) = of[row.batch];
+            let at = shaped[batch].input_row(row.row);
+            kept.push(piece.origins[batch].rejected(at, &piece.batches[batch], row.reason.clone()));
+        }
+        if is_too_bad(&self.request, before + refused.len() as u64) { Err(too_bad()) } else { Ok(()) }
+    }
+
+    /// Commits a small load together with others; `None` where it has to be committed by itself, or has nothing to commit.
+    pub(super) async fn share(self: &Arc<Self>, table: &Table, schema: &Arc<TableSchema>) -> Result<Option<TxnId>> {
+        let Some(Pieces { list: mut pieces, .. }) = self.waiting.lock().take() else { return Ok(None) };
+        pieces.sort_by_key(|p| p.piece.order);
+        let rows: Vec<RecordBatch> = pieces.iter().flat_map(|p| &p.batches).cloned().collect();
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let unread = self.source.get().map_or(0, |source| source.rejected().0);
+        let selected = get(&self.rows) + unread - get(&self.unselected);
+        let tolerated = (self.request.max_filter_ratio * selected as f64).floor() as u64;
+        if rows.iter().all(|batch| batch.num_rows() == 0) {
+            return Ok(None);
+        }
+        let shared = match tolerated.checked_sub(unread) {
+            Some(refused_max) => {
+                let share = Share {
+                    schema: Arc::clone(schema),
+                    rows,
+                    strict: self.request.strict_mode,
+                    refused_max,
+                    patient: self.request.group_commit == GroupCommit::Sync,
+                };
+                group::commit(&self.engine, table, share).await?
+            }
+            // It has failed; which of its rows would have been refused is told all the same.
+            None => Shared::Apart,
+        };
+        match shared {
+            Shared::Committed(txn, refused) => self.note(&pieces, &refused).map(|()| Some(txn)),
+            Shared::Refused(refused) => self.note(&pieces, &refused).map(|()| None),
+            Shared::Apart => {
+                let work = Arc::clone(self);
+                let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;
+                entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?.map(|()| None)
+            }
+        }
+    }
+
+    /// Makes the threads end.
+    pub(super) fn stop(&self) {
+        if let Some(source) = self.source.get() {
+            source.cancel();
+        }
+    }
+
+    /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
+    pub(super) fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
+        let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
+        rejected.extend(self.kept.lock().iter().cloned());
+        rejected.sort_by_key(|r| r.line);
+        rejected.truncate(REJECTED_KEPT);
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        answer.total_rows = get(&self.rows) + unread;
+        answer.filtered_rows = get(&self.rejected) + unread;
+        answer.unselected_rows = get(&self.unselected);
+        answer.loaded_rows = get(&self.loaded);
+        rejected
+    }
+}

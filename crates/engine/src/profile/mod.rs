@@ -1,0 +1,327 @@
+//! Where the time of statements and loads went.
+//!
+//! A statement that runs a plan leaves a [`Profile`] when it ends, also when it fails or its client goes away: what the
+//! operators have counted anyway, taken over once. Loads keep their counters in their [records](crate::load::records), and
+//! become a `Profile` when somebody asks. Point look-ups have no operators and leave none.
+//!
+//! - `recorder.rs`: profiles of statements as they run · `text.rs`: as text, as JSON, and why it was slow
+
+mod recorder;
+mod text;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+
+pub(crate) use recorder::{Recorder, profiled};
+
+use crate::load::records::{LoadRecord, LoadRecords};
+
+/// Statements whose profiles are kept.
+const KEPT: usize = 500;
+
+/// What ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// A query.
+    Query,
+    /// INSERT, UPDATE, DELETE.
+    Write,
+    /// A load.
+    Load,
+}
+
+impl Task {
+    /// As SHOW QUERY PROFILE names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::Query => "QUERY",
+            Task::Write => "INSERT",
+            Task::Load => "LOAD",
+        }
+    }
+}
+
+/// Number of a statement in its process; shown with a number of the process, so that no two statements share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueryId {
+    process: u64,
+    number: u64,
+}
+
+impl std::fmt::Display for QueryId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}-{:016x}", self.process, self.number)
+    }
+}
+
+/// Where the time of a statement or load went.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// What `last_query_id()` says; of a load its number in SHOW LOAD.
+    pub id: String,
+    /// What ran.
+    pub task: Task,
+    /// Who asked.
+    pub user: String,
+    /// The database that was selected.
+    pub database: String,
+    /// The statement; of a load its kind, table and label.
+    pub statement: String,
+    /// When it began.
+    pub started: SystemTime,
+    /// From begin to end.
+    pub total: Duration,
+    /// `RUNNING`, `OK`, `CANCELLED`, or `ERR`.
+    pub state: &'static str,
+    /// Why it failed.
+    pub message: Option<String>,
+    /// Rows of the result, or written.
+    pub rows: u64,
+    /// Parts of the total, one after the other.
+    pub phases: Vec<(&'static str, Duration)>,
+    /// What it consisted of, the last operator first.
+    pub operators: Vec<Operator>,
+}
+
+/// A step of a query or load.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    /// Its name.
+    pub name: String,
+    /// What it did, on one line.
+    pub detail: String,
+    /// Rows that it gave.
+    pub rows: Option<u64>,
+    /// Time that its threads worked, summed.
+    pub time: Duration,
+    /// What else it counted, as text.
+    pub counters: Vec<(String, String)>,
+    /// Bytes that went to disk because memory was short.
+    pub spilled_bytes: u64,
+    /// Where its rows came from.
+    pub inputs: Vec<Operator>,
+}
+
+impl Operator {
+    /// This one and all below.
+    pub fn all(&self) -> Vec<&Operator> {
+        let mut all = vec![self];
+        all.extend(self.inputs.iter().flat_map(Operator::all));
+        all
+    }
+}
+
+/// The profiles of a process.
+#[derive(Debug)]
+pub struct Profiles {
+    process: u64,
+    next: AtomicU64,
+    kept: Mutex<VecDeque<Arc<Profile>>>,
+}
+
+impl Default for Profiles {
+    fn default() -> Self {
+        Profiles { process: rand::random(), next: AtomicU64::new(1), kept: Mutex::default() }
+    }
+}
+
+impl Profiles {
+    /// A name for a statement.
+    pub(crate) fn id(&self) -> QueryId {
+        QueryId { process: self.process, number: self.next.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn add(&self, profile: Profile) -> Arc<Profile> {
+        let profile = Arc::new(profile);
+        let mut kept = self.kept.lock();
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::clone(&profile));
+        profile
+    }
+
+    /// Forgets them all.
+    pub fn clear(&self) {
+        self.kept.lock().clear();
+    }
+
+    /// Those that are kept, the newest first.
+    pub fn list(&self) -> Vec<Arc<Profile>> {
+        self.kept.lock().iter().rev().cloned().collect()
+    }
+
+    /// The profile of that name.
+    pub fn find(&self, id: &str) -> Option<Arc<Profile>> {
+        self.kept.lock().iter().rev().find(|p| p.id == id).cloned()
+    }
+}
+
+/// The profile of that name: of a statement by its id, of a load by its number or label.
+pub(crate) fn find(profiles: &Profiles, loads: &LoadRecords, id: &str) -> Option<Arc<Profile>> {
+    profiles.find(id).or_else(|| loads.find(id).map(|record| Arc::new(Profile::of_load(&record))))
+}
+
+impl Profile {
+    /// Of a load, as far as it has come.
+    pub fn of_load(record: &LoadRecord) -> Profile {
+        let header = &record.header;
+        let mut profile = Profile {
+            id: record.id.to_string(),
+            task: Task::Load,
+            user: header.user.clone(),
+            database: header.database.clone(),
+            statement: format!("{} INTO {} LABEL {}", header.kind.name(), header.table, header.label),
+            started: record.started,
+            total: record.started.elapsed().unwrap_or_default(),
+            state: "RUNNING",
+            message: None,
+            rows: 0,
+            phases: Vec::new(),
+            operators: Vec::new(),
+        };
+        let Some(end) = &record.ended else { return profile };
+        let answer = &end.answer;
+        let failed = answer.message != "OK";
+        profile.state = if failed { "ERR" } else { "OK" };
+        profile.message = failed.then(|| answer.message.clone());
+        profile.total = answer.times.total;
+        profile.rows = answer.loaded_rows;
+        let times = &answer.times;
+        let running = times.total.saturating_sub(times.begin + times.plan + times.commit);
+        profile.phases =
+            vec![("plan", times.plan), ("begin", times.begin), ("load", running), ("commit", times.commit)];
+        profile.operators = vec![load_steps(record)];
+        profile
+    }
+}
+
+/// Steps of a load, last one first.
+fn load_steps(record: &LoadRecord) -> Operator {
+    let Some(end) = &record.ended else { unreachable!("asked for ended loads only") };
+    let answer = &end.answer;
+    let step = |name: &str, detail: String, rows: Option<u64>, time: Duration| Operator {
+        name: name.into(),
+        detail,
+        rows,
+        time,
+        counters: Vec::new(),
+        spilled_bytes: 0,
+        inputs: Vec::new(),
+    };
+    let times = &answer.times;
+    let receive = step("receive", format!("{} bytes; waiting for the client", answer.bytes), None, times.receive);
+    let mut chain = vec![receive, step("read", "cut and parse".into(), Some(answer.total_rows), times.read)];
+    if let Some(p) = &answer.pipeline {
+        let ns = Duration::from_nanos;
+        chain.push(step(
+            "check",
+            "values fit their columns".into(),
+            Some(p.rows_pushed - p.rows_rejected),
+            ns(p.check_ns),
+        ));
+        chain.push(step("route", "find tablets".into(), None, ns(p.route_ns)));
+        chain.push(step(
+            "sort",
+            format!("{} of {} segments came in order", p.segments_sorted, p.segments),
+            None,
+            ns(p.sort_ns),
+        ));
+        chain.push(step("statistics", "of the columns".into(), None, ns(p.stats_ns)));
+        chain.push(step("encode", format!("{} segments", p.segments), Some(p.rows_written), ns(p.encode_ns)));
+        let store = format!("{} objects, {} bytes", p.objects, p.bytes_written);
+        chain.push(step("store", store, None, ns(p.write_ns + p.sync_ns)));
+        if let Some(last) = chain.last_mut() {
+            last.counters.push(("memory_peak".into(), p.memory_peak.to_string()));
+            last.counters.push(("wait".into(), format!("{:?}", ns(p.wait_ns))));
+        }
+    }
+    chain.push(step("commit", "make the rows visible".into(), Some(answer.loaded_rows), times.commit));
+    let mut steps = chain.into_iter();
+    let mut last = steps.next().expect("there is always a body");
+    for mut step in steps {
+        step.inputs.push(last);
+        last = step;
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(id: String) -> Profile {
+        let scan = Operator {
+            name: "NativeScanExec".into(),
+            detail: "t, 3 segments".into(),
+            rows: Some(1000),
+            time: Duration::from_millis(80),
+            counters: vec![("row_groups_read".into(), "3".into())],
+            spilled_bytes: 0,
+            inputs: Vec::new(),
+        };
+        let top = Operator {
+            name: "SortExec".into(),
+            detail: "by k".into(),
+            rows: Some(10),
+            time: Duration::from_millis(15),
+            counters: Vec::new(),
+            spilled_bytes: 0,
+            inputs: vec![scan],
+        };
+        Profile {
+            id,
+            task: Task::Query,
+            user: "root".into(),
+            database: "d".into(),
+            statement: "SELECT 1".into(),
+            started: SystemTime::UNIX_EPOCH,
+            total: Duration::from_millis(100),
+            state: "OK",
+            message: None,
+            rows: 10,
+            phases: vec![
+                ("plan", Duration::from_millis(3)),
+                ("execute", Duration::from_millis(97)),
+                ("client", Duration::ZERO),
+            ],
+            operators: vec![top],
+        }
+    }
+
+    #[test]
+    fn the_ring_is_bounded_and_newest_first() {
+        let profiles = Profiles::default();
+        for n in 0..KEPT + 10 {
+            profiles.add(profile(n.to_string()));
+        }
+        let list = profiles.list();
+        assert_eq!(list.len(), KEPT);
+        assert_eq!(list[0].id, (KEPT + 9).to_string());
+        assert!(profiles.find("3").is_none());
+        assert_eq!(profiles.find("20").expect("kept").id, "20");
+        assert_ne!(profiles.id().to_string(), profiles.id().to_string());
+    }
+
+    #[test]
+    fn the_sentence_names_what_took_the_time() {
+        let mut p = profile("1".into());
+        assert!(p.why().contains("NativeScanExec") && p.why().contains("84%"), "{}", p.why());
+        p.phases = vec![("plan", Duration::from_millis(90)), ("execute", Duration::from_millis(10))];
+        assert!(p.why().contains("planning"), "{}", p.why());
+        p.phases = vec![("execute", Duration::from_millis(10)), ("client", Duration::from_millis(90))];
+        assert!(p.why().contains("client"), "{}", p.why());
+        p.phases = vec![("execute", Duration::from_millis(100))];
+        p.operators[0].spilled_bytes = 5 << 20;
+        assert!(p.why().contains("memory was short"), "{}", p.why());
+        let text = p.to_text();
+        assert!(text.contains("NativeScanExec") && text.contains("row_groups_read=3"), "{text}");
+        let json = p.to_json();
+        assert_eq!(json["operators"][0]["inputs"][0]["rows"], 1000);
+        assert_eq!(json["ms"]["total"], 100.0);
+    }
+}

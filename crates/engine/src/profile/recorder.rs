@@ -1,0 +1,180 @@
+//! Profiles of statements as they run.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use futures::{Stream, StreamExt};
+
+use super::{Operator, Profile, Task};
+use crate::engine::Engine;
+use crate::error::{EngineError, Result};
+use crate::query::{QueryContext, QueryStream};
+
+/// Bytes of a statement that are kept, and of what an operator says of itself.
+const TEXT_BYTES: usize = 4096;
+const DETAIL_BYTES: usize = 512;
+
+/// A statement whose profile is kept when it ends.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    engine: Arc<Engine>,
+    task: Task,
+    id: String,
+    user: String,
+    database: String,
+    statement: String,
+    started: SystemTime,
+    begun: Instant,
+    planned: Duration,
+}
+
+impl Recorder {
+    /// Begins; `None` where `enable_profile` is off.
+    pub(crate) fn begin(context: &QueryContext, task: Task, statement: &str) -> Option<Recorder> {
+        context.variables.flag("enable_profile").then(|| Self::new(context, task, statement))
+    }
+
+    /// Begins.
+    pub(crate) fn new(context: &QueryContext, task: Task, statement: &str) -> Recorder {
+        Recorder {
+            engine: Arc::clone(&context.engine),
+            task,
+            id: context.query.to_string(),
+            user: context.user.clone(),
+            database: context.database.clone().unwrap_or_default(),
+            statement: cut(statement, TEXT_BYTES),
+            started: SystemTime::now(),
+            begun: Instant::now(),
+            planned: Duration::ZERO,
+        }
+    }
+
+    /// The plan is made.
+    pub(crate) fn planned(&mut self) {
+        self.planned = self.begun.elapsed();
+    }
+
+    /// Keeps the profile. `client`: how long the statement waited for its client.
+    pub(crate) fn end(
+        self,
+        plan: Option<&dyn ExecutionPlan>,
+        rows: u64,
+        client: Duration,
+        ended: std::result::Result<(), Option<&EngineError>>,
+    ) -> Arc<Profile> {
+        let total = self.begun.elapsed();
+        let (state, message) = match ended {
+            Ok(()) => ("OK", None),
+            Err(None) => ("CANCELLED", None),
+            Err(Some(e)) => ("ERR", Some(e.message.clone())),
+        };
+        let execute = total.saturating_sub(self.planned + client);
+        self.engine.profiles.add(Profile {
+            id: self.id,
+            task: self.task,
+            user: self.user,
+            database: self.database,
+            statement: self.statement,
+            started: self.started,
+            total,
+            state,
+            message,
+            rows,
+            phases: vec![("plan", self.planned), ("execute", execute), ("client", client)],
+            operators: plan.map(operator).into_iter().collect(),
+        })
+    }
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_string();
+    }
+    format!("{}...", &text[..text.floor_char_boundary(bytes)])
+}
+
+/// What an operator and those below it have counted.
+fn operator(plan: &dyn ExecutionPlan) -> Operator {
+    let line = DisplayableExecutionPlan::new(plan).one_line().to_string();
+    let (name, detail) = line.trim().split_once(": ").unwrap_or((line.trim(), ""));
+    let metrics = plan.metrics().map(|m| m.aggregate_by_name().sorted_for_display().timestamps_removed());
+    let mut operator = Operator {
+        name: name.to_string(),
+        detail: cut(detail, DETAIL_BYTES),
+        rows: None,
+        time: Duration::ZERO,
+        counters: Vec::new(),
+        spilled_bytes: 0,
+        inputs: plan.children().into_iter().map(|child| operator(child.as_ref())).collect(),
+    };
+    if let Some(metrics) = metrics {
+        operator.rows = metrics.output_rows().map(|n| n as u64);
+        operator.time = Duration::from_nanos(metrics.elapsed_compute().unwrap_or(0) as u64);
+        operator.spilled_bytes = metrics.spilled_bytes().unwrap_or(0) as u64;
+        let told = |name: &str| matches!(name, "output_rows" | "elapsed_compute");
+        let others = metrics.iter().map(|m| m.value()).filter(|v| !told(v.name()) && v.as_usize() > 0);
+        operator.counters = others.map(|v| (v.name().to_string(), v.to_string())).collect();
+    }
+    operator
+}
+
+/// Batches of a query; when they end, or nobody wants more of them, its profile is kept.
+pub(crate) fn profiled(batches: QueryStream, plan: Arc<dyn ExecutionPlan>, recorder: Option<Recorder>) -> QueryStream {
+    match recorder {
+        None => batches,
+        Some(recorder) => {
+            let recorder = Some(recorder);
+            Profiled { batches, plan, recorder, rows: 0, client: Duration::ZERO, given: None }.boxed()
+        }
+    }
+}
+
+struct Profiled {
+    batches: QueryStream,
+    plan: Arc<dyn ExecutionPlan>,
+    recorder: Option<Recorder>,
+    rows: u64,
+    client: Duration,
+    /// When the client got the last batch.
+    given: Option<Instant>,
+}
+
+impl Profiled {
+    fn end(&mut self, ended: std::result::Result<(), Option<&EngineError>>) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.end(Some(self.plan.as_ref()), self.rows, self.client, ended);
+        }
+    }
+}
+
+impl Stream for Profiled {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(given) = self.given.take() {
+            self.client += given.elapsed();
+        }
+        let next = self.batches.poll_next_unpin(cx);
+        match &next {
+            Poll::Ready(Some(Ok(batch))) => {
+                self.rows += batch.num_rows() as u64;
+                self.given = Some(Instant::now());
+            }
+            Poll::Ready(Some(Err(e))) => self.end(Err(Some(e))),
+            Poll::Ready(None) => self.end(Ok(())),
+            Poll::Pending => {}
+        }
+        next
+    }
+}
+
+impl Drop for Profiled {
+    fn drop(&mut self) {
+        self.end(Err(None));
+    }
+}

@@ -1,0 +1,76 @@
+//! SHOW [QUERY|LOAD] PROFILE and SHOW PROFILES.
+
+use std::sync::Arc;
+
+use crate::error::{EngineError, Result};
+use crate::info_schema::millis;
+use crate::info_schema::sheet::{Kind, Sheet, wall_clock_text};
+use crate::profile::Profile;
+use crate::session::Session;
+
+/// What others ran is for who sees their statements, too.
+fn seen(session: &Session, profile: &Profile) -> bool {
+    profile.user == session.client.user || session.sees_others()
+}
+
+/// MySQL's list.
+pub(super) fn profiles(session: &Session) -> Sheet {
+    let mut sheet = Sheet::texts(&["Query_ID", "Duration", "Query"]);
+    for p in session.engine.profiles().list().into_iter().filter(|p| seen(session, p)) {
+        let seconds = format!("{:.6}", p.total.as_secs_f64());
+        sheet.push([(&p.id).into(), seconds.into(), (&p.statement).into()]);
+    }
+    sheet
+}
+
+/// Without a path, or with `/`, the list; with `/id` that profile as text.
+pub(super) fn profile(session: &Session, path: Option<&str>, loads: bool) -> Result<Sheet> {
+    let id = path.and_then(|path| path.split('/').find(|part| !part.is_empty()));
+    if let Some(id) = id {
+        let found = session.engine.profile(id).filter(|p| seen(session, p)).ok_or_else(|| {
+            EngineError::invalid(format!(
+                "no profile '{id}': the last 500 statements under SET enable_profile = true leave one; SHOW {} PROFILE lists them",
+                if loads { "LOAD" } else { "QUERY" }
+            ))
+        })?;
+        let mut sheet = Sheet::new(&[("Profile", Kind::Text)]);
+        for line in found.to_text().lines() {
+            sheet.push([line.into()]);
+        }
+        return Ok(sheet);
+    }
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::texts(&[
+        "Profile ID",
+        "Task Type",
+        "Start Time",
+        "End Time",
+        "Total",
+        "Task State",
+        "User",
+        "Default Catalog",
+        "Default Db",
+        "Sql Statement",
+        "Why",
+    ]);
+    let list: Vec<Arc<Profile>> = match loads {
+        true => session.engine.loads().list().iter().rev().map(|load| Arc::new(Profile::of_load(load))).collect(),
+        false => session.engine.profiles().list(),
+    };
+    for p in list.into_iter().filter(|p| seen(session, p)) {
+        sheet.push([
+            (&p.id).into(),
+            p.task.name().into(),
+            wall_clock_text(millis(p.started), &zone),
+            wall_clock_text(millis(p.started + p.total), &zone),
+            format!("{}ms", p.total.as_millis()).into(),
+            p.state.into(),
+            (&p.user).into(),
+            crate::query::CATALOG.into(),
+            (&p.database).into(),
+            (&p.statement).into(),
+            p.why().into(),
+        ]);
+    }
+    Ok(sheet)
+}
