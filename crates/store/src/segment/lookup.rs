@@ -10,7 +10,7 @@ use bytes::Bytes;
 use twox_hash::XxHash3_64;
 
 use super::binary::Reader;
-use super::directory::{Place, RowStore, SegmentEntry};
+use super::directory::{KeyBlock, Place, RowBlock, RowStore, SegmentEntry};
 use super::key_index::{self, Found};
 use super::{ObjectReader, Result, SegmentError};
 use crate::table::schema::ColumnId;
@@ -25,10 +25,11 @@ enum Probe<'a> {
     Absent,
     /// It is the first one of a block.
     At(u32),
-    /// In this block, or else it is the first of the next one, whose row is `next`.
+    /// In block `at` of these, or else it is the first of the next one, whose row is `next`.
     Block {
         base: u64,
-        place: &'a Place,
+        blocks: &'a [KeyBlock],
+        at: usize,
         next: Option<u32>,
     },
 }
@@ -36,8 +37,8 @@ enum Probe<'a> {
 /// Where a row is.
 struct RowPlace<'a> {
     base: u64,
-    place: &'a Place,
-    raw_len: u32,
+    blocks: &'a [RowBlock],
+    at: usize,
     /// The row's place among the rows of the block.
     n: usize,
     /// Rows of the block.
@@ -62,7 +63,7 @@ impl ObjectReader {
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
-            (Some(before), next) => Probe::Block { base: segment.base, place: &keys.blocks[before].place, next },
+            (Some(before), next) => Probe::Block { base: segment.base, blocks: &keys.blocks, at: before, next },
             (None, Some(row)) => Probe::At(row),
             (None, None) => Probe::Absent,
         })
@@ -84,9 +85,10 @@ impl ObjectReader {
         match self.probe(ordinal, key, key_hash(key))? {
             Probe::Absent => Ok(None),
             Probe::At(row) => Ok(Some(row)),
-            Probe::Block { base, place, next } => {
-                let bytes = self.block(base, place, place.len, "key block").await?;
-                self.in_block(&bytes, place, key, next)
+            Probe::Block { base, blocks, at, next } => {
+                let of = |b: &KeyBlock| (b.place, b.place.len);
+                let bytes = self.block_among(base, blocks, at, of, "key block").await?;
+                self.in_block(&bytes, &blocks[at].place, key, next)
             }
         }
     }
@@ -99,8 +101,8 @@ impl ObjectReader {
         match self.probe(ordinal, key, hash)? {
             Probe::Absent => Ok(Poll::Ready(None)),
             Probe::At(row) => Ok(Poll::Ready(Some(row))),
-            Probe::Block { base, place, next } => match self.block_now(base, place) {
-                Some(bytes) => Ok(Poll::Ready(self.in_block(&bytes, place, key, next)?)),
+            Probe::Block { base, blocks, at, next } => match self.block_now(base, &blocks[at].place) {
+                Some(bytes) => Ok(Poll::Ready(self.in_block(&bytes, &blocks[at].place, key, next)?)),
                 None => Ok(Poll::Pending),
             },
         }
@@ -135,10 +137,10 @@ impl ObjectReader {
             return Err(no_row());
         }
         let at = rows.blocks.partition_point(|b| b.place.first_row <= row).checked_sub(1).ok_or_else(no_row)?;
-        let (place, raw_len) = (&rows.blocks[at].place, rows.blocks[at].raw_len);
+        let place = &rows.blocks[at].place;
         let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
         let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
-        Ok(RowPlace { base: segment.base, place, raw_len, n, count })
+        Ok(RowPlace { base: segment.base, blocks: &rows.blocks, at, n, count })
     }
 
     fn row_in(&self, block: &Bytes, at: &RowPlace<'_>) -> Result<Bytes> {
@@ -147,10 +149,10 @@ impl ObjectReader {
             (at.count * 4).checked_add(end as usize)
         };
         let range = (|| Some(if at.n == 0 { at.count * 4 } else { offset(at.n - 1)? }..offset(at.n)?))();
-        range
-            .filter(|r| r.start <= r.end && r.end <= block.len())
-            .map(|r| block.slice(r))
-            .ok_or_else(|| self.damaged(format_args!("row block at row {}", at.place.first_row), "it is not one"))
+        range.filter(|r| r.start <= r.end && r.end <= block.len()).map(|r| block.slice(r)).ok_or_else(|| {
+            let first = at.blocks[at.at].place.first_row;
+            self.damaged(format_args!("row block at row {first}"), "it is not one")
+        })
     }
 
     /// A row of the row store, in the format of [`super::row`].
@@ -159,7 +161,8 @@ impl ObjectReader {
     /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
     pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
         let at = self.row_place(ordinal, row)?;
-        let block = self.block(at.base, at.place, at.raw_len, "row block").await?;
+        let of = |b: &RowBlock| (b.place, b.raw_len);
+        let block = self.block_among(at.base, at.blocks, at.at, of, "row block").await?;
         self.row_in(&block, &at)
     }
 
@@ -169,7 +172,7 @@ impl ObjectReader {
     /// As [`row`](Self::row).
     pub fn row_now(&self, ordinal: u32, row: u32) -> Result<Poll<Bytes>> {
         let at = self.row_place(ordinal, row)?;
-        match self.block_now(at.base, at.place) {
+        match self.block_now(at.base, &at.blocks[at.at].place) {
             Some(block) => Ok(Poll::Ready(self.row_in(&block, &at)?)),
             None => Ok(Poll::Pending),
         }

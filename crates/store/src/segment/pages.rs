@@ -62,6 +62,11 @@ impl PageCache {
         self.shards.iter().map(|s| s.lock().bytes).sum()
     }
 
+    /// Whether a quarter of it is free: then what was not asked for may come in. One part is looked at for all.
+    pub(super) fn has_room(&self) -> bool {
+        self.shards[0].lock().bytes < self.shard_bytes / 4 * 3
+    }
+
     fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
         // Offsets of pages differ in low bits as well as in high ones.
         let mixed = (key.0 ^ key.1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -23,6 +23,9 @@ use crate::table::schema::{ColumnId, TableColumn};
 /// Unpacked bytes of a block or page at most, against claims of damaged objects that their checksum does not cover.
 const UNPACKED_BYTES_MAX: u32 = 1 << 31;
 
+/// Blocks that are fetched together.
+const BLOCKS_AHEAD: usize = 32;
+
 /// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
 pub struct ObjectReader {
     store: Arc<dyn ObjectStore>,
@@ -370,6 +373,53 @@ impl ObjectReader {
         let range = offset..offset + u64::from(place.len);
         let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
         self.unpack_block(offset, place, raw_len, what, bytes)
+    }
+
+    /// [`block`](Self::block) number `at` of a segment's blocks, each with its size unpacked. As long as the cache has
+    /// room, a block that has to be fetched brings its neighbours: a request costs as much for all of them, and a table
+    /// that is looked into at random is soon in memory.
+    pub(super) async fn block_among<T>(
+        &self,
+        base: u64,
+        blocks: &[T],
+        at: usize,
+        of: impl Fn(&T) -> (Place, u32),
+        what: &str,
+    ) -> Result<Bytes> {
+        let (place, raw_len) = of(&blocks[at]);
+        if let Some(bytes) = self.block_now(base, &place) {
+            return Ok(bytes);
+        }
+        if !self.cache.has_room() {
+            return self.block(base, &place, raw_len, what).await;
+        }
+        // Always the same groups, so that none is fetched twice; ended where blocks do not follow each other.
+        let first = at / BLOCKS_AHEAD * BLOCKS_AHEAD;
+        let group = &blocks[first..blocks.len().min(first + BLOCKS_AHEAD)];
+        let follows = |a: Place, b: Place| a.offset + u64::from(a.len) == b.offset;
+        let mut from = at - first;
+        while from > 0 && follows(of(&group[from - 1]).0, of(&group[from]).0) {
+            from -= 1;
+        }
+        let mut to = at - first + 1;
+        while to < group.len() && follows(of(&group[to - 1]).0, of(&group[to]).0) {
+            to += 1;
+        }
+        let (start, last) = (of(&group[from]).0.offset, of(&group[to - 1]).0);
+        let range = base + start..base + last.offset + u64::from(last.len);
+        let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
+        let mut wanted = Bytes::new();
+        for (i, block) in group.iter().enumerate().take(to).skip(from) {
+            let (place, raw_len) = of(block);
+            let at_byte = (place.offset - start) as usize;
+            // A copy: the cache counts the bytes of a block, not those of all that came with it.
+            let part = Bytes::copy_from_slice(&bytes[at_byte..at_byte + place.len as usize]);
+            let unpacked = self.unpack_block(base + place.offset, &place, raw_len, what, part)?;
+            if first + i == at {
+                wanted = unpacked;
+            }
+        }
+        Ok(wanted)
     }
 
     /// A block that is in the cache.
