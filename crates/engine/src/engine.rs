@@ -143,7 +143,9 @@ impl Engine {
         let cpu = Pool::cpu(threads, options.nice)?;
         let runtime = runtime_env(&options)?;
         let template = template(runtime)?;
-        let native = NativeTables::new(volumes, memory_bytes(&options) / CACHE_SHARE);
+        // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
+        let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
+        let native = NativeTables::new(volumes, requests, memory_bytes(&options) / CACHE_SHARE);
         let row_cache = row_cache_bytes(&options);
         let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
         points.lookups.cache().set_on(options.row_cache);

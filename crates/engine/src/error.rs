@@ -248,6 +248,7 @@ impl From<SegmentError> for EngineError {
         let kind = match &e {
             SegmentError::Property { .. } => ErrorKind::Invalid,
             SegmentError::Store { source: object_store::Error::NotFound { .. }, .. } => ErrorKind::Vanished,
+            SegmentError::Foreign { .. } => ErrorKind::File,
             _ => ErrorKind::Storage,
         };
         EngineError::new(kind, e.to_string())

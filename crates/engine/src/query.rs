@@ -345,6 +345,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     let partitions = context.variables.parallelism().unwrap_or(engine.threads);
     let config = engine.template.config().clone().with_target_partitions(partitions);
     let mut config = config.with_extension(Arc::clone(&context.io));
+    config.set_extension(Arc::new(context.variables.scan_settings()));
     let options = config.options_mut();
     options.catalog.default_catalog = context.selected_catalog.as_deref().unwrap_or(CATALOG).into();
     options.catalog.default_schema = context.database.clone().unwrap_or_default();

@@ -456,10 +456,10 @@ fn a_batch_of_other_columns_ends_the_load() {
 
 #[test]
 fn partial_columns_keep_what_they_do_not_bring() {
-    use dipper_store::segment::Readers;
+    use dipper_store::segment::{Fetcher, Readers};
 
     let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 2)]);
-    let readers = Arc::new(Readers::new(Arc::clone(&bench.store), PageCache::new(1 << 20), 1 << 20));
+    let readers = Arc::new(Readers::new(Fetcher::local(Arc::clone(&bench.store)), PageCache::new(1 << 20), 1 << 20));
     let publish = |rowset: Rowset| {
         let objects = rowset.objects.clone();
         let resolve = |state: Arc<dipper_store::table::TableState>, after: u64| {

@@ -11,7 +11,7 @@ use dipper_load::{Load, LoadOptions, LoadTarget};
 use dipper_store::catalog::TableId;
 use dipper_store::key::KeyValue;
 use dipper_store::mow;
-use dipper_store::segment::{PageCache, Readers};
+use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::schema::{
     Bounds, ColumnId, DELETE_SIGN, Distribution, Model, Partition, TableColumn, TableSchema,
 };
@@ -81,7 +81,7 @@ impl Bench {
         let partition = Partition { id: 0, name, bounds: Bounds::All, buckets: 3, temporary: false, properties };
         let made = Table::create(Arc::clone(&store), TableId(1), schema(row_store), vec![partition]);
         let table = runtime.block_on(made).expect("a table");
-        let readers = Arc::new(Readers::new(store, PageCache::new(1 << 24), 1 << 24));
+        let readers = Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 24), 1 << 24));
         let points = Points::new(Arc::clone(&readers), 1 << 20);
         Bench { runtime, table, readers, points }
     }
@@ -190,7 +190,7 @@ fn what_is_not_in_memory_is_pending() {
     bench.load(&[(7, None, Some("x".into()), false)]);
     // What the load itself has opened is not what a new process has.
     let store = Arc::clone(bench.table.store());
-    let points = Points::new(Arc::new(Readers::new(store, PageCache::new(1 << 20), 1 << 20)), 1 << 20);
+    let points = Points::new(Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 20), 1 << 20)), 1 << 20);
     let table = points.table(&bench.table);
     let view = table.view().expect("a view");
     let mut key = Vec::new();

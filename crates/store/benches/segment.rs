@@ -13,7 +13,9 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use dipper_store::chain::TxnId;
 use dipper_store::key::KeyEncoder;
 use dipper_store::mow;
-use dipper_store::segment::{ObjectBuilder, ObjectReader, PageCache, Readers, Scan, WriteOptions, encode_segment};
+use dipper_store::segment::{
+    Fetcher, ObjectBuilder, ObjectReader, PageCache, Readers, Scan, WriteOptions, encode_segment,
+};
 use dipper_store::table::SegmentRef;
 use dipper_store::table::data::{DataObject, ObjectId, SegmentId, Tablet};
 use dipper_store::table::schema::{Distribution, Model, TableColumn, TableSchema};
@@ -300,7 +302,7 @@ async fn keys(rows: usize) {
     let at = |id: ObjectId| Path::from(format!("o{}", id.txn.0));
     store.put(&at(old.id), PutPayload::from(old_bytes)).await.expect("puts");
     store.put(&at(new.id), PutPayload::from(new_bytes)).await.expect("puts");
-    let readers = Readers::new(store, PageCache::new(1 << 30), 1 << 30);
+    let readers = Readers::new(Fetcher::local(store), PageCache::new(1 << 30), 1 << 30);
     let (old, new) = (Arc::new(old), Arc::new(new));
     let before = old.segments.iter().enumerate().map(|(i, segment)| SegmentRef {
         id: SegmentId { object: old.id, ordinal: i as u32 },

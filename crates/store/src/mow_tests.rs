@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::segment::tests::make::{TABLET, object_id, sorted, table};
-use crate::segment::{ObjectBuilder, PageCache, WriteOptions, encode_segment};
+use crate::segment::{Fetcher, ObjectBuilder, PageCache, WriteOptions, encode_segment};
 use crate::table::schema::Model;
 use crate::types::SqlType;
 
@@ -67,7 +67,7 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
     options.row_group_rows = 3000;
     let options = Arc::new(options);
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let readers = Readers::new(store.clone(), PageCache::new(1 << 20), 1 << 20);
+    let readers = Readers::new(Fetcher::local(store.clone()), PageCache::new(1 << 20), 1 << 20);
     let mut rng = StdRng::seed_from_u64(seed);
     let mut all: Vec<Segments> = Vec::new();
     // By key: the sequence and the row that decides, and whether it is a deletion.

@@ -4,20 +4,25 @@
 //! - `provider.rs`: a table as DataFusion sees it · `aggregate.rs`: AGGREGATE tables, merged as they are read
 //! - `volumes.rs`: where tables are, other than beside the catalog
 //! - `background.rs`: compaction, vacuum, dynamic partitions
-//! - `scan.rs`: the scan operator · `prune.rs`: which tablets and row groups it can leave out
+//! - `scan.rs`: the scan operator · `morsels.rs`, `run.rs`: how it runs · `prune.rs`: what it can leave out
+//! - `settings.rs`: variables that it acts on
 
 mod aggregate;
 mod background;
+mod morsels;
 mod provider;
 mod prune;
 mod registry;
+mod run;
 mod scan;
+mod settings;
 mod statistics;
 mod volumes;
 
 pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
+pub(crate) use settings::{ScanSettings, store_extensions};
 pub(crate) use volumes::{BUILTIN_VOLUME, Uncached, Volumes};
 
 use std::sync::Arc;

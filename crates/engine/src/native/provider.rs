@@ -14,6 +14,7 @@ use dipper_store::table::{Table, TableState};
 
 use super::prune;
 use super::scan::{NativeScanExec, NativeScanSpec};
+use super::settings::{ScanSettings, store_extensions};
 use crate::error::EngineError;
 use crate::query::ChangedTable;
 
@@ -97,8 +98,18 @@ impl TableProvider for NativeProvider {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let (partitions, after) = self.changed.as_ref().map_or((&[][..], 0), |c| (&c.partitions[..], c.after));
         let wanted = prune::tablets(&self.state, partitions, filters).map_err(EngineError::into_datafusion)?;
-        let spec =
-            NativeScanSpec::new(&self.name, &self.table, &self.state, &self.readers, &self.schema, &wanted, after);
+        let (table, readers) = (&self.table, &self.readers);
+        let spec = NativeScanSpec::new(
+            &self.name,
+            table,
+            &self.state,
+            readers,
+            &self.schema,
+            &wanted,
+            after,
+            ScanSettings::of(state),
+            store_extensions(state),
+        );
         let workers = state.config().target_partitions();
         Ok(Arc::new(NativeScanExec::new(Arc::new(spec), projection, limit, workers)))
     }

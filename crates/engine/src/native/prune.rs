@@ -1,27 +1,21 @@
-//! What a scan need not read: partitions and buckets by the filters of the plan, row groups by their statistics.
+//! What a scan of a native table need not read: partitions and buckets by the filters of the plan, row groups and pages
+//! by their statistics.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Bound;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
-use arrow::datatypes::SchemaRef;
-use datafusion::common::pruning::PruningStatistics;
+use arrow::array::ArrayRef;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use datafusion::physical_expr::utils::conjunction_opt;
-use datafusion::physical_expr_common::physical_expr::snapshot_generation;
-use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
-use datafusion::physical_plan::PhysicalExpr;
 use dipper_store::route::{Buckets, Constraint, Router};
 use dipper_store::segment::{ObjectReader, ZoneStats};
 use dipper_store::table::TableState;
 use dipper_store::table::data::Tablet;
-use dipper_store::table::schema::{ColumnId, PartitionId, TableSchema};
-
+use dipper_store::table::schema::{ColumnId, PartitionId, TableColumn, TableSchema};
 use parquet::bloom_filter::Sbbf;
 
 use crate::error::{EngineError, Result};
+use crate::scan::prune::Zones;
 
 /// Tablets that a scan reads.
 #[derive(Debug)]
@@ -189,89 +183,37 @@ fn value(bound: &Bound<ScalarValue>) -> Option<&ScalarValue> {
     }
 }
 
-/// Leaves out row groups whose bounds say that no row passes.
-#[derive(Debug)]
-pub(super) struct GroupPruner {
-    filter: Option<Arc<dyn PhysicalExpr>>,
-    /// The scan's output, which the filter's columns are of.
-    schema: SchemaRef,
-    /// Dynamic filters change while the scan runs: the predicate is made anew when they do.
-    made: Option<(u64, Option<PruningPredicate>)>,
+/// A row group of a native table.
+pub(super) struct OwnZones<'a> {
+    pub(super) reader: &'a ObjectReader,
+    pub(super) group: usize,
+    pub(super) definition: &'a TableSchema,
 }
 
-impl GroupPruner {
-    pub(super) fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
-        GroupPruner { filter: conjunction_opt(predicates.iter().cloned()), schema: Arc::clone(schema), made: None }
-    }
-
-    /// Whether a row group can have rows that pass.
-    pub(super) fn keeps(&mut self, reader: &ObjectReader, group: usize, definition: &TableSchema) -> Result<bool> {
-        let Some(filter) = &self.filter else { return Ok(true) };
-        let generation = snapshot_generation(filter);
-        if self.made.as_ref().is_none_or(|(made, _)| *made != generation) {
-            // What cannot be put as a question about bounds prunes nothing.
-            let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
-            let predicate = builder.try_build(Arc::clone(filter)).ok();
-            self.made = Some((generation, predicate.filter(|p| !p.always_true())));
-        }
-        let Some((_, Some(predicate))) = &self.made else { return Ok(true) };
-        let bounds = GroupBounds { reader, group, definition };
-        Ok(predicate.prune(&bounds)?.first().copied().unwrap_or(true))
+impl OwnZones<'_> {
+    fn column(&self, name: &str) -> Option<&TableColumn> {
+        self.definition.columns.iter().find(|c| c.name == name)
     }
 }
 
-/// One row group's statistics as the pruning predicate asks for them.
-struct GroupBounds<'a> {
-    reader: &'a ObjectReader,
-    group: usize,
-    definition: &'a TableSchema,
-}
-
-impl GroupBounds<'_> {
-    fn stats(&self, column: &Column) -> Option<ZoneStats> {
-        let column = self.definition.columns.iter().find(|c| c.name == column.name)?;
-        self.reader.group_stats(self.group..self.group + 1, column).ok()
-    }
-}
-
-impl PruningStatistics for GroupBounds<'_> {
-    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
-        Some(self.stats(column)?.min)
+impl Zones for OwnZones<'_> {
+    fn rows(&self) -> usize {
+        self.reader.group_rows(self.group)
     }
 
-    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
-        Some(self.stats(column)?.max)
+    fn group(&self, column: &str) -> Option<ZoneStats> {
+        self.reader.group_stats(self.group..self.group + 1, self.column(column)?).ok()
     }
 
-    fn num_containers(&self) -> usize {
-        1
+    fn pages(&self, column: &str) -> Option<ZoneStats> {
+        self.reader.page_stats(self.group, self.column(column)?).ok()
     }
 
-    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
-        Some(Arc::new(self.stats(column)?.nulls))
+    fn page_starts(&self, column: &str) -> Vec<usize> {
+        self.column(column).map(|c| self.reader.page_starts(self.group, c.id)).unwrap_or_default()
     }
 
-    fn row_counts(&self) -> Option<ArrayRef> {
-        Some(Arc::new(UInt64Array::from(vec![self.reader.group_rows(self.group) as u64])))
-    }
-
-    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
-        let column = self.definition.columns.iter().find(|c| c.name == column.name)?;
-        let bloom = self.reader.bloom(self.group, column).ok()??;
-        values.iter().all(|v| excludes(&bloom, v)).then(|| BooleanArray::from(vec![false]))
-    }
-}
-
-/// Whether a column with this filter surely does not have the value. Integers are hashed as Parquet stores them.
-fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
-    match value {
-        ScalarValue::Int8(Some(v)) => !bloom.check(&i32::from(*v)),
-        ScalarValue::Int16(Some(v)) => !bloom.check(&i32::from(*v)),
-        ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v)) => !bloom.check(v),
-        ScalarValue::Int64(Some(v)) | ScalarValue::TimestampMicrosecond(Some(v), _) => !bloom.check(v),
-        ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)) => {
-            !bloom.check(&v.as_str())
-        }
-        _ => false,
+    fn bloom(&self, column: &str) -> Option<Sbbf> {
+        self.reader.bloom(self.group, self.column(column)?).ok()?
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use dipper_store::catalog::TableId;
 use dipper_store::compact::Compactor;
 use dipper_store::mow;
-use dipper_store::segment::{PageCache, Readers};
+use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::data::DataObject;
 use dipper_store::table::schema::Model;
 use dipper_store::table::{Deletes, Rowset, Table, TableState};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::volumes::Volumes;
 use crate::error::Result;
@@ -31,11 +32,16 @@ pub struct NativeTables {
 
 impl NativeTables {
     /// Keeps unpacked pages and open objects in `cache_bytes`.
-    pub(crate) fn new(volumes: Volumes, cache_bytes: usize) -> Self {
+    /// `requests`: the threads that make requests, where the database is in an object store.
+    pub(crate) fn new(volumes: Volumes, requests: Option<Handle>, cache_bytes: usize) -> Self {
         let store = volumes.store();
+        let fetcher = match requests {
+            None => Fetcher::local(Arc::clone(&store)),
+            Some(runtime) => Fetcher::remote(Arc::clone(&store), runtime),
+        };
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);
-        let readers = Arc::new(Readers::new(Arc::clone(&store), pages, open_bytes));
+        let readers = Arc::new(Readers::new(fetcher, pages, open_bytes));
         NativeTables { store, volumes, open: Mutex::default(), readers, compactor: OnceLock::new() }
     }
 

@@ -1,13 +1,9 @@
 //! The scan of a native table: row groups of its segments as morsels from one queue.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, AsArray, UInt32Array};
-use arrow::datatypes::{SchemaRef, UInt64Type};
-use arrow::error::ArrowError;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Statistics, internal_err};
@@ -15,23 +11,31 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use dipper_store::segment::{GroupScan, Readers, Scan};
-use dipper_store::table::data::{DataObject, SegmentId};
+use dipper_store::segment::{Readers, ScanIo};
+use dipper_store::table::data::{DataObject, Segment, SegmentId};
 use dipper_store::table::{Table, TableState};
+use futures::StreamExt;
+use object_store::Extensions;
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
 
-use super::prune::{GroupPruner, Tablets};
+use super::morsels::{Morsels, Split};
+use super::prune::Tablets;
+use super::run::Run;
+use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
-use crate::error::{EngineError, Result};
-use crate::scan::{ScanFilter, take_filters};
+use crate::scan::prune::GroupPruner;
+use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
+use crate::scan::{ScanFilter, narrowed, over_table, profile, take_filters};
 
 /// A segment of the scan's snapshot.
 #[derive(Debug, Clone)]
@@ -45,7 +49,7 @@ pub(crate) struct ScanSegment {
 
 /// Where an output column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     /// A column of the table's definition.
     Stored(usize),
     /// Which segment of the snapshot.
@@ -54,23 +58,50 @@ enum Source {
     Row,
 }
 
+impl Source {
+    /// Place in the table's definition.
+    fn stored(&self) -> Option<usize> {
+        match self {
+            Source::Stored(at) => Some(*at),
+            Source::Segment | Source::Row => None,
+        }
+    }
+}
+
 /// Everything about a scan that is known when it is planned.
 #[derive(Debug)]
 pub(crate) struct NativeScanSpec {
     name: String,
-    table: Table,
-    state: Arc<TableState>,
-    readers: Arc<Readers>,
+    pub(super) table: Table,
+    pub(super) state: Arc<TableState>,
+    pub(super) readers: Arc<Readers>,
     /// What the provider shows.
     schema: SchemaRef,
     sources: Vec<Source>,
     /// Segments of the partitions and buckets that the filters leave, oldest first.
-    segments: Vec<ScanSegment>,
+    pub(super) segments: Vec<ScanSegment>,
     /// Segments of the snapshot.
     segments_total: usize,
+    pub(super) settings: ScanSettings,
+    /// What requests carry for the store.
+    extensions: Extensions,
+}
+
+impl ScanSegment {
+    /// The segment as the table's state knows it.
+    pub(super) fn described(&self) -> &Segment {
+        &self.object.segments[self.id.ordinal as usize]
+    }
+
+    /// Rows that are not deleted.
+    pub(super) fn live_rows(&self) -> u64 {
+        let rows = u64::from(self.described().rows);
+        rows - self.deleted.as_ref().map_or(0, |d| d.len())
+    }
 }
 
 impl NativeScanSpec {
+    #[expect(clippy::too_many_arguments, reason = "one call, each a thing of its own")]
     pub(crate) fn new(
         name: &str,
         table: &Table,
@@ -79,6 +110,8 @@ impl NativeScanSpec {
         schema: &SchemaRef,
         wanted: &Tablets,
         after: u64,
+        settings: ScanSettings,
+        extensions: Extensions,
     ) -> Self {
         let definition = state.schema();
         let sources = (schema.fields().iter())
@@ -108,50 +141,51 @@ impl NativeScanSpec {
             sources,
             segments,
             segments_total,
+            settings,
+            extensions,
+        }
+    }
+
+    /// Whether tablets are split among workers.
+    fn is_split(&self) -> bool {
+        match self.readers.fetcher().is_remote() {
+            true => self.settings.split_remote,
+            false => self.settings.split_local,
         }
     }
 }
 
-/// Row groups still to be read, shared by the partitions of a scan.
-#[derive(Debug)]
-struct Morsels {
-    /// Segment of the scan and row group in its segment.
-    list: Vec<(u32, u32)>,
-    next: AtomicUsize,
-    /// Rows handed out, for LIMIT.
-    rows: AtomicU64,
-}
+/// Objects that are opened at once ahead of the workers.
+const OPENED_AHEAD: usize = 32;
+/// A scan of so many rows reads just them, one request after the other.
+const FEW_ROWS: usize = 8192;
 
-impl Morsels {
-    fn new(spec: &NativeScanSpec) -> Self {
-        let groups = |s: &ScanSegment| s.object.segments[s.id.ordinal as usize].groups;
-        let list = (spec.segments.iter().zip(0..)).flat_map(|(s, i)| (0..groups(s)).map(move |g| (i, g))).collect();
-        Morsels { list, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
+/// What the workers take from, and how they may read.
+fn queue(
+    spec: &NativeScanSpec,
+    predicates: &[Arc<dyn PhysicalExpr>],
+    fetch: Option<usize>,
+    workers: usize,
+) -> (Arc<Morsels>, Arc<ScanIo>) {
+    let few = fetch.filter(|n| *n <= FEW_ROWS && predicates.is_empty());
+    let io = |serial, few| Arc::new(ScanIo::new(serial, few).with_extensions(spec.extensions.clone()));
+    if let Some(rows) = few {
+        return (Arc::new(Morsels::new(spec, Split::First(rows as u64))), io(false, true));
     }
-
-    fn take(&self) -> Option<(u32, u32)> {
-        self.list.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    if !spec.is_split() {
+        return (Arc::new(Morsels::new(spec, Split::Tablets)), io(true, false));
     }
-}
-
-/// Counters of a scan beside those that every operator has.
-#[derive(Debug, Clone)]
-struct ScanMetrics {
-    groups_read: Count,
-    groups_pruned: Count,
-    rows_scanned: Count,
-}
-
-impl ScanMetrics {
-    fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
-        let counter = |name: &'static str| MetricBuilder::new(set).counter(name, partition);
-        ScanMetrics {
-            groups_read: counter("row_groups_read"),
-            groups_pruned: counter("row_groups_pruned"),
-            rows_scanned: counter("rows_scanned"),
-        }
+    let mut morsels = None;
+    if !spec.settings.force_split && !spec.readers.fetcher().is_remote() {
+        // On local disk whole tablets are as good where there are enough of them.
+        morsels = Some(Morsels::new(spec, Split::Tablets)).filter(|m| m.tasks() >= TABLETS_A_WORKER * workers);
     }
+    let morsels = morsels.unwrap_or_else(|| Morsels::new(spec, Split::Groups));
+    (Arc::new(morsels), io(false, false))
 }
+
+/// Tablets a worker from which on they need not be split.
+const TABLETS_A_WORKER: usize = 8;
 
 /// Scans a native table; all partitions drain one queue of row groups.
 #[derive(Debug)]
@@ -159,21 +193,28 @@ pub(crate) struct NativeScanExec {
     spec: Arc<NativeScanSpec>,
     /// Columns of the provider to return.
     projection: Vec<usize>,
+    /// Over the provider's columns.
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     morsels: Arc<Morsels>,
+    io: Arc<ScanIo>,
+    workers: usize,
+    /// Made by the first partition that runs.
+    run: OnceLock<Arc<Run>>,
+    /// Reads footers and indexes ahead, as long as the scan is there.
+    opening: OnceLock<Aborting<()>>,
 }
 
 impl NativeScanExec {
     /// A scan that returns `projection` with at most `workers` partitions.
     pub(crate) fn new(spec: Arc<NativeScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
         let schema = Arc::new(spec.schema.project(&projection).expect("projection is within the table"));
-        let morsels = Arc::new(Morsels::new(&spec));
+        let (morsels, io) = queue(&spec, &[], fetch, workers);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(morsels.list.len().clamp(1, workers.max(1))),
+            Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, workers.max(1))),
             EmissionType::Incremental,
             Boundedness::Bounded,
         )
@@ -186,10 +227,15 @@ impl NativeScanExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             morsels,
+            io,
+            workers,
+            run: OnceLock::new(),
+            opening: OnceLock::new(),
         }
     }
 
     fn with(&self, predicates: Vec<Arc<dyn PhysicalExpr>>, fetch: Option<usize>) -> Self {
+        let (morsels, io) = queue(&self.spec, &predicates, fetch, self.workers);
         NativeScanExec {
             spec: Arc::clone(&self.spec),
             projection: self.projection.clone(),
@@ -197,19 +243,60 @@ impl NativeScanExec {
             fetch,
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            morsels: Arc::new(Morsels::new(&self.spec)),
+            morsels,
+            io,
+            workers: self.workers,
+            run: OnceLock::new(),
+            opening: OnceLock::new(),
         }
+    }
+
+    /// Whether a filter is still to be learnt while the query runs: what it will rule out should not be read ahead.
+    fn is_dynamic(&self) -> bool {
+        self.predicates.iter().any(|p| snapshot_generation(p) != 0)
+    }
+
+    /// Opens objects ahead of the workers, many at once.
+    fn open_ahead(&self) {
+        let readers = Arc::clone(&self.spec.readers);
+        let Some(runtime) = readers.fetcher().runtime().cloned() else { return };
+        if self.io.is_serial() || self.io.wants_few() {
+            return;
+        }
+        self.opening.get_or_init(|| {
+            let (spec, io) = (Arc::clone(&self.spec), Arc::clone(&self.io));
+            let mut objects: Vec<_> = spec.segments.iter().map(|s| Arc::clone(&s.object)).collect();
+            objects.dedup_by_key(|o| o.id);
+            Aborting(runtime.spawn(async move {
+                let opened = futures::stream::iter(objects).for_each_concurrent(OPENED_AHEAD, |object| {
+                    let (spec, io) = (&spec, &io);
+                    async move {
+                        // A worker that needs it meets the error itself.
+                        let _ = spec.readers.get_for(&spec.table.data_path(object.id), &object, Some(io)).await;
+                    }
+                });
+                opened.await;
+            }))
+        });
     }
 
     /// For each output column its place in the table's definition, `None` for addresses.
     fn stored_columns(&self) -> Vec<Option<usize>> {
-        self.projection
-            .iter()
-            .map(|&i| match self.spec.sources[i] {
-                Source::Stored(at) => Some(at),
-                Source::Segment | Source::Row => None,
-            })
-            .collect()
+        self.projection.iter().map(|&i| self.spec.sources[i].stored()).collect()
+    }
+
+    /// The same with other columns of the provider.
+    fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
+        let schema = Arc::new(self.spec.schema.project(&projection)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            self.properties.partitioning.clone(),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let same = self.with(self.predicates.clone(), self.fetch);
+        Ok(NativeScanExec { projection, properties: Arc::new(properties), ..same })
     }
 }
 
@@ -218,7 +305,7 @@ impl DisplayAs for NativeScanExec {
         let schema = self.schema();
         let names: Vec<_> = schema.fields().iter().map(|x| x.name().as_str()).collect();
         let spec = &self.spec;
-        let row_groups = self.morsels.list.len();
+        let row_groups = self.morsels.groups();
         if matches!(t, DisplayFormatType::TreeRender) {
             writeln!(f, "table={}", spec.name)?;
             return writeln!(f, "row_groups={row_groups}");
@@ -279,34 +366,38 @@ impl ExecutionPlan for NativeScanExec {
     }
 
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let stored = self.stored_columns();
-        let filter = ScanFilter::try_new(&self.predicates, &stored)?;
         let schema = self.schema();
-        let pruner = GroupPruner::new(&self.predicates, &schema);
-        let worker = Worker {
-            spec: Arc::clone(&self.spec),
-            morsels: Arc::clone(&self.morsels),
-            sources: self.projection.iter().map(|&i| self.spec.sources[i]).collect(),
-            schema: Arc::clone(&schema),
-            filter: filter.map(Arc::new),
-            pruner,
-            fetch: self.fetch.map(|n| n as u64),
-            metrics: ScanMetrics::new(&self.metrics, partition),
-            open: None,
-        };
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let batches = futures::stream::try_unfold((worker, baseline), |(mut worker, baseline)| async move {
-            let next = worker.next(baseline.elapsed_compute()).await.map_err(EngineError::into_datafusion)?;
-            if let Some(batch) = &next {
-                baseline.record_output(batch.num_rows());
+        let run = match self.run.get() {
+            Some(run) => Arc::clone(run),
+            None => {
+                let stored: Vec<_> = self.spec.sources.iter().map(Source::stored).collect();
+                let run = Arc::new(Run {
+                    spec: Arc::clone(&self.spec),
+                    morsels: Arc::clone(&self.morsels),
+                    sources: self.projection.iter().map(|&i| self.spec.sources[i]).collect(),
+                    schema: Arc::clone(&schema),
+                    filter: ScanFilter::try_new(&self.predicates, &stored, &self.spec.schema)?,
+                    pruner: Mutex::new(GroupPruner::new(&self.predicates, &self.spec.schema)),
+                    fetch: self.fetch.map(|n| n as u64),
+                    io: Arc::clone(&self.io),
+                });
+                Arc::clone(self.run.get_or_init(|| run))
             }
-            Ok(next.map(|batch| (batch, (worker, baseline))))
-        });
+        };
+        self.open_ahead();
+        let remote = self.spec.readers.fetcher().is_remote();
+        let early = Handle::try_current().ok().filter(|_| remote && !self.io.is_serial() && !self.is_dynamic());
+        let metrics = ScanMetrics::new(&self.metrics, partition);
+        let depth = depth(&self.io, remote, run.group_bytes(), self.properties.partitioning.partition_count());
+        let worker = Worker::new(run, metrics, depth, early.as_ref());
+        let batches = worker.batches(BaselineMetrics::new(&self.metrics, partition));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let mut all = self.metrics.clone_inner();
+        profile::add(&mut all, &self.io.counts());
+        Some(all)
     }
 
     fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> DfResult<Arc<Statistics>> {
@@ -321,16 +412,24 @@ impl ExecutionPlan for NativeScanExec {
         self.fetch
     }
 
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(places) = narrowed(projection) else { return Ok(None) };
+        let projection = places.into_iter().map(|i| self.projection[i]).collect();
+        Ok(Some(Arc::new(self.returning(projection)?)))
+    }
+
     fn handle_child_pushdown_result(
         &self,
         _phase: FilterPushdownPhase,
         child_pushdown_result: ChildPushdownResult,
         _config: &ConfigOptions,
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let mut predicates = self.predicates.clone();
+        let mut taken = Vec::new();
         let (mut result, changed) =
-            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.stored_columns(), &mut predicates);
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.stored_columns(), &mut taken);
         if changed {
+            let mut predicates = self.predicates.clone();
+            predicates.extend(over_table(taken, &self.projection)?);
             result = result.with_updated_node(Arc::new(self.with(predicates, self.fetch)) as _);
         }
         Ok(result)
@@ -341,12 +440,8 @@ impl NativeScanExec {
     /// Rows are exact as long as nothing filters; column bounds hold for every row, counts for those ever loaded.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
-        let live = |s: &ScanSegment| {
-            let rows = u64::from(s.object.segments[s.id.ordinal as usize].rows);
-            rows - s.deleted.as_ref().map_or(0, |d| d.len())
-        };
-        let rows = spec.segments.iter().map(live).sum::<u64>() as usize;
-        let bytes: u64 = spec.segments.iter().map(|s| s.object.segments[s.id.ordinal as usize].bytes).sum();
+        let rows = spec.segments.iter().map(ScanSegment::live_rows).sum::<u64>() as usize;
+        let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
         let filtered = !self.predicates.is_empty();
         let fetched = self.fetch.map_or(rows, |n| n.min(rows));
         let columns = (self.projection.iter().zip(self.schema().fields()))
@@ -360,115 +455,5 @@ impl NativeScanExec {
             total_byte_size: Precision::Inexact(bytes as usize),
             column_statistics: columns,
         }
-    }
-}
-
-/// One partition of a scan.
-struct Worker {
-    spec: Arc<NativeScanSpec>,
-    morsels: Arc<Morsels>,
-    /// Of the output's columns.
-    sources: Vec<Source>,
-    schema: SchemaRef,
-    filter: Option<Arc<ScanFilter>>,
-    pruner: GroupPruner,
-    fetch: Option<u64>,
-    metrics: ScanMetrics,
-    /// The row group that is being decoded, with the place of its segment by age.
-    open: Option<(u32, GroupScan)>,
-}
-
-impl Worker {
-    /// The next batch; `None` when all row groups are taken.
-    async fn next(&mut self, busy: &Time) -> Result<Option<RecordBatch>> {
-        loop {
-            if self.fetch.is_some_and(|most| self.morsels.rows.load(Ordering::Relaxed) >= most) {
-                return Ok(None);
-            }
-            if let Some((age, group)) = &mut self.open {
-                let timer = busy.timer();
-                let age = *age;
-                let decoded = group.next().transpose()?;
-                timer.done();
-                match decoded {
-                    None => self.open = None,
-                    Some(batch) => return self.output(age, &batch).map(|batch| self.limited(batch)),
-                }
-                continue;
-            }
-            let Some((segment, group)) = self.morsels.take() else { return Ok(None) };
-            self.open = self.open_group(segment, group, busy).await?;
-        }
-    }
-
-    /// Fetches a row group, filters it, and leaves the rest to be decoded. `None` if no row can pass.
-    async fn open_group(&mut self, segment: u32, group: u32, busy: &Time) -> Result<Option<(u32, GroupScan)>> {
-        let spec = Arc::clone(&self.spec);
-        let segment = &spec.segments[segment as usize];
-        let described = &segment.object.segments[segment.id.ordinal as usize];
-        let reader = spec.readers.get(&spec.table.data_path(segment.object.id), &segment.object).await?;
-        let group = (described.first_group + group) as usize;
-        let definition = spec.state.schema();
-        if !self.pruner.keeps(&reader, group, definition)? {
-            self.metrics.groups_pruned.add(1);
-            return Ok(None);
-        }
-        self.metrics.groups_read.add(1);
-        self.metrics.rows_scanned.add(reader.group_rows(group));
-        let columns: Vec<usize> = (self.sources.iter())
-            .filter_map(|s| match s {
-                Source::Stored(at) => Some(*at),
-                Source::Segment | Source::Row => None,
-            })
-            .collect();
-        let scan = Scan {
-            filter_columns: self.filter.as_ref().map(|f| f.columns()).unwrap_or_default(),
-            deleted: segment.deleted.as_deref(),
-            row_address: self.sources.contains(&Source::Row),
-            ..Scan::new(definition, &columns)
-        };
-        let timer = busy.timer();
-        let open = match &self.filter {
-            None => reader.scan_group(group, &scan, None).await?,
-            Some(filter) => {
-                let filter = Arc::clone(filter);
-                let mut keep =
-                    move |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
-                reader.scan_group(group, &scan, Some(&mut keep)).await?
-            }
-        };
-        timer.done();
-        Ok((open.rows_left() > 0).then_some((segment.age, open)))
-    }
-
-    /// A decoded batch as the plan wants it: addresses are added, fields are the provider's.
-    fn output(&self, age: u32, batch: &RecordBatch) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let mut stored = batch.columns().iter();
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.sources.len());
-        for source in &self.sources {
-            columns.push(match source {
-                Source::Stored(_) => Arc::clone(stored.next().expect("one array per stored column")),
-                Source::Segment => Arc::new(UInt32Array::from(vec![age; rows])),
-                Source::Row => {
-                    let addresses =
-                        batch.columns().last().expect("the scan adds addresses").as_primitive::<UInt64Type>();
-                    // The upper half is the segment's ordinal.
-                    Arc::new(addresses.values().iter().map(|a| *a as u32).collect::<UInt32Array>())
-                }
-            });
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|e| EngineError::invalid(e.to_string()))
-    }
-
-    /// The part of the batch that LIMIT leaves.
-    fn limited(&self, batch: RecordBatch) -> Option<RecordBatch> {
-        let Some(most) = self.fetch else { return Some(batch) };
-        let rows = batch.num_rows() as u64;
-        let before = self.morsels.rows.fetch_add(rows, Ordering::Relaxed);
-        let left = most.saturating_sub(before).min(rows);
-        Some(batch.slice(0, left as usize))
     }
 }

@@ -1,8 +1,17 @@
-//! How text files are scanned inside a DataFusion plan.
+//! How files and native tables are scanned inside a DataFusion plan.
+//!
+//! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
+//! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans
+//! - `profile.rs`: what scans say of themselves
 
 mod exec;
 mod filter;
+mod parquet;
+pub(crate) mod profile;
+pub(crate) mod prune;
+pub(crate) mod worker;
 
 pub(crate) use exec::table_schema;
 pub use exec::{TextScanExec, TextScanFile, TextScanSpec};
-pub(crate) use filter::{ScanFilter, take_filters};
+pub(crate) use filter::{ScanFilter, narrowed, over_table, take_filters};
+pub(crate) use parquet::{ParquetScanExec, ParquetScanFile, ParquetScanSpec};

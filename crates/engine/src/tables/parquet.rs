@@ -8,27 +8,36 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
-use datafusion::datasource::table_schema::TableSchema;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use dipper_cache::TaggedStore;
+use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectMeta, ObjectStore};
+use tokio::runtime::Handle;
 
 use super::file_set::FileSet;
+use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
-use crate::scan::table_schema;
+use crate::native::store_extensions;
+use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
+
+/// Files whose footers are read at once.
+const OPENED_AT_ONCE: usize = 16;
 
 /// A table over Parquet files.
 #[derive(Debug)]
 pub(crate) struct ParquetTable {
+    readers: Arc<Readers>,
+    /// Threads for requests.
+    requests: Handle,
     files: FileSet,
     access: FileAccess,
     /// Columns read from the files; declared ones have been matched to the files' spelling.
@@ -40,6 +49,7 @@ impl ParquetTable {
     /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
     /// case; what a file lacks is NULL); else those that the files have, by name.
     pub(crate) async fn try_new(
+        engine: &Engine,
         state: &SessionState,
         files: FileSet,
         access: FileAccess,
@@ -57,7 +67,30 @@ impl ParquetTable {
             }
         };
         let schema = table_schema(&file_schema, files.partition_columns());
-        Ok(Arc::new(ParquetTable { files, access, file_schema, schema }))
+        let (readers, requests) = (Arc::clone(engine.native.readers()), engine.stores.io().clone());
+        Ok(Arc::new(ParquetTable { readers, requests, files, access, file_schema, schema }))
+    }
+}
+
+impl ParquetTable {
+    async fn open(
+        &self,
+        store: &str,
+        fetcher: &Arc<Fetcher>,
+        entry: &FileEntry,
+        views: bool,
+        io: &Arc<ScanIo>,
+    ) -> Result<Arc<ObjectReader>> {
+        let object = object(entry)?;
+        let file = ForeignFile {
+            path: object.location,
+            name: entry.name(),
+            size: object.size,
+            tag: object.e_tag.unwrap_or_default(),
+            modified: object.last_modified,
+            views,
+        };
+        Ok(self.readers.get_foreign(store, fetcher, &file, Some(io)).await?)
     }
 }
 
@@ -148,7 +181,7 @@ impl TableProvider for ParquetTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        // Other filters reach ParquetSource as physical expressions and prune row groups and pages there.
+        // Other filters reach the scan as physical expressions.
         Ok(self.files.pushdown(filters))
     }
 
@@ -167,38 +200,54 @@ impl TableProvider for ParquetTable {
             };
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
-        let format = format(state);
+        let views = state.config_options().execution.parquet.schema_force_view_types;
         let (url, store) = store(state, &listed[0].0)?;
-        let mut files = Vec::with_capacity(listed.len());
+        let remote = listed[0].0.remote.is_some();
+        let fetcher = match remote {
+            false => Fetcher::local(store),
+            true => Fetcher::remote(store, self.requests.clone()),
+        };
+        let extensions = store_extensions(state);
+        let io = Arc::new(ScanIo::new(false, false).with_extensions(extensions.clone()));
+        let opening: Vec<_> =
+            listed.iter().map(|(entry, _)| self.open(url.as_str(), &fetcher, entry, views, &io)).collect();
+        let opened = futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect::<Vec<_>>().await;
+        let opened = opened.map_err(EngineError::into_datafusion)?;
+        let mut files = Vec::with_capacity(opened.len());
         let mut total: Option<Statistics> = None;
-        for (entry, values) in &listed {
-            let object = object(entry).map_err(EngineError::into_datafusion)?;
-            let statistics = format
-                .infer_stats(state, &store, Arc::clone(&self.file_schema), &object)
-                .await
-                .map_err(|e| not_parquet(entry, e).into_datafusion())?;
+        for (reader, (_, partition)) in opened.into_iter().zip(listed) {
+            let statistics = DFParquetMetadata::statistics_from_parquet_metadata(reader.metadata(), &self.file_schema)?;
             total = Some(match total {
-                None => statistics.clone(),
+                None => statistics,
                 Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
             });
-            let mut file = PartitionedFile::new_from_meta(object).with_statistics(Arc::new(statistics));
-            file.partition_values = values.to_vec();
-            files.push(file);
+            let columns = Arc::new(columns_of(&reader, &self.file_schema));
+            files.push(ParquetScanFile { reader, columns, partition });
         }
         let mut statistics = total.expect("there is at least one file");
         let unknown = Statistics::unknown_column(&self.schema);
         statistics.column_statistics.extend(unknown.into_iter().skip(self.file_schema.fields().len()));
-        let partition_columns = self.files.partition_columns().to_vec();
-        let source = ParquetSource::new(
-            TableSchema::builder(Arc::clone(&self.file_schema)).with_table_partition_cols(partition_columns).build(),
-        );
-        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
-        let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(groups)
-            .with_statistics(statistics)
-            .with_projection_indices(projection.cloned())?
-            .with_limit(limit)
-            .build();
-        format.create_physical_plan(state, config).await
+        let spec = ParquetScanSpec {
+            files,
+            file_schema: Arc::clone(&self.file_schema),
+            table_schema: Arc::clone(&self.schema),
+            statistics,
+            remote,
+            extensions,
+        };
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let workers = state.config().target_partitions();
+        Ok(Arc::new(ParquetScanExec::new(Arc::new(spec), projection, limit, workers)?))
     }
+}
+
+/// Which of a file's columns the table's are: by name, else by name without regard to case.
+fn columns_of(reader: &ObjectReader, wanted: &Schema) -> ForeignSchema {
+    let own = reader.fields();
+    let place = |name: &str| {
+        let same = own.iter().position(|f| f.name() == name);
+        same.or_else(|| own.iter().position(|f| f.name().eq_ignore_ascii_case(name)))
+    };
+    let places: Vec<_> = wanted.fields().iter().map(|f| place(f.name())).collect();
+    ForeignSchema::new(wanted.fields(), &places)
 }

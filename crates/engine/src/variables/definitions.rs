@@ -158,6 +158,26 @@ const ACTING: &[Definition] = &[
         Effect::Acts,
         "connections that each user may have, unless its property says otherwise; 0 = no limit",
     ),
+    acts(
+        "enable_lake_tablet_internal_parallel",
+        "true",
+        TrueFalse,
+        "tablets on object storage are split among workers and read by many requests at once; false = one worker and \
+         one request of at most 4 MiB a tablet",
+    ),
+    acts("enable_tablet_internal_parallel", "true", TrueFalse, "the same for tablets on local disk"),
+    acts(
+        "tablet_internal_parallel_mode",
+        "auto",
+        OneOf(&["auto", "force_split"]),
+        "auto = tablets on local disk are split where there are too few for all workers; force_split = always",
+    ),
+    acts(
+        "profile_cents_per_million_requests",
+        "40",
+        Int(0, 1_000_000_000),
+        "price by which EXPLAIN ANALYZE says what a query's requests to object storage cost",
+    ),
     acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
     acts(
         "schema_force_string_view",

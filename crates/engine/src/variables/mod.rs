@@ -24,6 +24,7 @@ use dipper_text::scan::Strings;
 use parking_lot::RwLock;
 
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::ScanSettings;
 use crate::session::{Level, Warning};
 use definitions::{Definition, Effect, Kind, Settable};
 
@@ -155,6 +156,16 @@ impl Variables {
     /// Workers of a query, at least 1; `None` for as many as there are cores.
     pub fn parallelism(&self) -> Option<usize> {
         Some(self.number("parallel_pipeline_task_num") as usize).filter(|n| *n > 0)
+    }
+
+    /// How tablets are scanned.
+    pub(crate) fn scan_settings(&self) -> ScanSettings {
+        ScanSettings {
+            split_remote: self.flag("enable_lake_tablet_internal_parallel"),
+            split_local: self.flag("enable_tablet_internal_parallel"),
+            force_split: self.text("tablet_internal_parallel_mode").eq_ignore_ascii_case("force_split"),
+            cents_per_million_requests: self.number("profile_cents_per_million_requests"),
+        }
     }
 
     /// Whether strings are read as views into the bytes of files.

@@ -27,29 +27,37 @@
 mod binary;
 mod directory;
 mod encode;
+mod fetch;
+mod foreign;
 mod key_index;
 mod lookup;
 mod object;
 mod options;
 mod pages;
+mod raw;
 mod read;
 mod readers;
 pub mod row;
 mod scan;
+mod scan_io;
 mod stats;
 mod write;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use self::fetch::Fetcher;
+pub use self::foreign::{ForeignFile, ForeignSchema};
 pub use self::key_index::KeyIter;
 pub use self::lookup::key_hash;
 pub use self::object::ObjectBuilder;
 pub use self::options::{Codec, WriteOptions};
 pub use self::pages::PageCache;
+pub use self::raw::{TextTest, TextTests};
 pub use self::read::ObjectReader;
 pub use self::readers::Readers;
-pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, added_default, row_addresses};
+pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, ScanSchema, added_default, row_addresses};
+pub use self::scan_io::{IoCounts, ScanIo};
 pub use self::stats::ZoneStats;
 pub use self::write::{EncodedSegment, encode_segment};
 
@@ -70,6 +78,16 @@ pub enum SegmentError {
     Damaged {
         /// Path of the object.
         object: String,
+        /// Which part of it.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A Parquet file of somebody else that cannot be read.
+    #[error("'{file}' cannot be read as Parquet: {place}: {what}")]
+    Foreign {
+        /// The file.
+        file: String,
         /// Which part of it.
         place: String,
         /// What is wrong with it.

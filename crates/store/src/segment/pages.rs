@@ -1,7 +1,8 @@
 //! Pages and blocks as they are after unpacking, in a cache bounded by bytes.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -65,6 +66,11 @@ impl PageCache {
     /// Whether a quarter of it is free: then what was not asked for may come in. One part is looked at for all.
     pub(super) fn has_room(&self) -> bool {
         self.shards[0].lock().bytes < self.shard_bytes / 4 * 3
+    }
+
+    /// Forgets all pages.
+    pub fn clear(&self) {
+        self.shards.iter().for_each(|s| *s.lock() = Shard::default());
     }
 
     fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
@@ -164,13 +170,143 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
     }
 }
 
-/// A page and its rows.
+/// Reads what may be damaged: parquet panics on some of it.
+pub(super) fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(ParquetError::General("it is no page".into())))
+}
+
+/// Where a page is, and what is on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PagePlace {
+    pub offset: u64,
+    pub len: u64,
+    pub rows: PageRows,
+}
+
+/// What is known of a page's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageRows {
+    /// It is the dictionary.
+    Dictionary,
+    /// It starts with a row, and has so many.
+    Rows(usize),
+    /// It has so many levels; a row may go on beyond its end.
+    Levels(usize),
+}
+
+/// The pages of a chunk that no index lists, from their headers. `bytes` is the whole chunk.
+pub(super) fn directory(
+    chunk: &ColumnChunkMetaData,
+    offset: u64,
+    bytes: Bytes,
+    rows: usize,
+) -> ParquetResult<Vec<PagePlace>> {
+    /// Notes where the reader looks for headers.
+    struct Watched {
+        bytes: At,
+        starts: Mutex<Vec<u64>>,
+    }
+    impl Length for Watched {
+        fn len(&self) -> u64 {
+            self.bytes.len()
+        }
+    }
+    impl ChunkReader for Watched {
+        type T = bytes::buf::Reader<Bytes>;
+        fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+            self.starts.lock().push(start);
+            self.bytes.get_read(start)
+        }
+        fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+            self.bytes.get_bytes(start, length)
+        }
+    }
+    let end = offset + bytes.len() as u64;
+    let flat = chunk.column_descr().max_rep_level() == 0;
+    let watched = Arc::new(Watched { bytes: At { offset, bytes }, starts: Mutex::default() });
+    let mut reader = SerializedPageReader::new(Arc::clone(&watched), chunk, rows, None)?;
+    let mut places: Vec<PagePlace> = Vec::new();
+    while let Some(page) = reader.peek_next_page()? {
+        let start = watched.starts.lock().pop().expect("a header was read");
+        let rows = match (page.is_dict, page.num_rows, page.num_levels) {
+            (true, ..) => PageRows::Dictionary,
+            (false, Some(rows), _) => PageRows::Rows(rows),
+            (false, None, Some(levels)) if flat => PageRows::Rows(levels),
+            (false, None, levels) => PageRows::Levels(levels.unwrap_or(0)),
+        };
+        if let Some(last) = places.last_mut() {
+            last.len = start - last.offset;
+        }
+        places.push(PagePlace { offset: start, len: end - start, rows });
+        reader.skip_next_page()?;
+    }
+    Ok(places)
+}
+
+/// A page of a chunk, if some row of it is wanted.
 #[derive(Debug, Clone)]
 pub(super) struct PagePart {
-    /// `None` for the dictionary.
-    pub rows: Option<usize>,
-    /// `None` if no row of it is wanted.
-    pub page: Option<Arc<Page>>,
+    pub rows: PageRows,
+    pub page: Option<Lazy>,
+}
+
+/// A page that may still be packed.
+#[derive(Debug, Clone)]
+pub(super) enum Lazy {
+    Ready(Arc<Page>),
+    Packed(Arc<Packed>),
+}
+
+impl Lazy {
+    /// The page, unpacked and put into the cache if need be.
+    pub(super) fn load(&self) -> ParquetResult<Arc<Page>> {
+        match self {
+            Lazy::Ready(page) => Ok(Arc::clone(page)),
+            Lazy::Packed(packed) => packed.load(),
+        }
+    }
+}
+
+/// A page as it came from the store.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub metadata: Arc<ParquetMetaData>,
+    pub group: usize,
+    pub leaf: usize,
+    /// Its number in the chunk, the dictionary first.
+    pub number: usize,
+    pub offset: u64,
+    pub dictionary: bool,
+    pub bytes: Bytes,
+    /// What its bytes must sum up to.
+    pub crc: Option<u32>,
+    /// Where it is put when it is unpacked.
+    pub cache: Option<(Arc<PageCache>, CacheKey)>,
+    /// The page once it is unpacked: it may be tested first and decoded then.
+    pub done: OnceLock<Arc<Page>>,
+}
+
+impl Packed {
+    fn load(&self) -> ParquetResult<Arc<Page>> {
+        if let Some(page) = self.done.get() {
+            return Ok(Arc::clone(page));
+        }
+        let chunk = self.metadata.row_group(self.group).column(self.leaf);
+        let damaged = |what: String| {
+            let place = format!("row group {}, column {}, page {}", self.group, chunk.column_path(), self.number);
+            ParquetError::General(format!("{place}: {what}"))
+        };
+        if self.crc.is_some_and(|crc| crc != crc32c::crc32c(&self.bytes)) {
+            return Err(damaged("its checksum differs".into()));
+        }
+        let page =
+            unpack(chunk, self.offset, self.bytes.clone(), self.dictionary).map_err(|e| damaged(e.to_string()))?;
+        let page = Arc::new(page);
+        if let Some((cache, key)) = &self.cache {
+            cache.put(*key, Cached::Page(Arc::clone(&page)));
+        }
+        Ok(Arc::clone(self.done.get_or_init(|| page)))
+    }
 }
 
 /// The pages of one row group that a scan needs.
@@ -229,16 +365,16 @@ impl PageReader for Pages {
     fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
         match self.parts.pop_front() {
             None => Ok(None),
-            Some(PagePart { page: Some(page), .. }) => Ok(Some(Page::clone(&page))),
+            Some(PagePart { page: Some(page), .. }) => Ok(Some(Page::clone(&*page.load()?))),
             Some(_) => Err(ParquetError::General("a page was read that no wanted row is on".into())),
         }
     }
 
     fn peek_next_page(&mut self) -> ParquetResult<Option<PageMetadata>> {
-        Ok(self.parts.front().map(|part| PageMetadata {
-            num_rows: part.rows,
-            num_levels: None,
-            is_dict: part.rows.is_none(),
+        Ok(self.parts.front().map(|part| match part.rows {
+            PageRows::Dictionary => PageMetadata { num_rows: None, num_levels: None, is_dict: true },
+            PageRows::Rows(rows) => PageMetadata { num_rows: Some(rows), num_levels: None, is_dict: false },
+            PageRows::Levels(levels) => PageMetadata { num_rows: None, num_levels: Some(levels), is_dict: false },
         }))
     }
 
@@ -248,7 +384,6 @@ impl PageReader for Pages {
     }
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
-        // Pages of our objects start with a row: their offset index says which.
-        Ok(true)
+        Ok(!matches!(self.parts.front(), Some(PagePart { rows: PageRows::Levels(_), .. })))
     }
 }

@@ -1,20 +1,25 @@
 //! An opened object: its footer and directory, its pages and blocks on demand.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
 use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
+use super::fetch::Fetcher;
+use super::foreign::Listed;
 use super::key_index::KeyIter;
-use super::pages::{CacheKey, Cached, PageCache, PagePart, unpack};
+use super::pages::{CacheKey, Cached, Lazy, Packed, PageCache, PagePart, PagePlace, PageRows};
+use super::scan_io::ScanIo;
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
 use crate::table::data::DataObject;
@@ -28,22 +33,28 @@ const BLOCKS_AHEAD: usize = 32;
 
 /// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
 pub struct ObjectReader {
-    store: Arc<dyn ObjectStore>,
+    pub(super) fetcher: Arc<Fetcher>,
     pub(super) path: Path,
-    size: u64,
-    number: u64,
-    cache: Arc<PageCache>,
+    /// How errors call it.
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) number: u64,
+    pub(super) cache: Arc<PageCache>,
     pub(super) metadata: Arc<ParquetMetaData>,
     /// All columns of the object, with strings as views.
     pub(super) fields: Fields,
     /// Column ids by place in `fields`.
     pub(super) ids: Vec<ColumnId>,
-    segments: Vec<SegmentEntry>,
+    pub(super) segments: Vec<SegmentEntry>,
     /// By row group: its segment, and its first row there.
     pub(super) groups: Vec<(u32, u32)>,
     /// The tail, for Bloom filters.
-    tail: Bytes,
-    bloom_end: u64,
+    pub(super) tail: Bytes,
+    pub(super) bloom_end: u64,
+    /// Pages of chunks without an index; `None` for objects of our own, which have one.
+    pub(super) listed: Option<Listed>,
+    /// When a file of somebody else was last changed, if that must be watched.
+    pub(super) version: Option<DateTime<Utc>>,
 }
 
 impl std::fmt::Debug for ObjectReader {
@@ -64,7 +75,20 @@ impl ObjectReader {
         object: &DataObject,
         cache: &Arc<PageCache>,
     ) -> Result<Arc<Self>> {
-        static OPENED: AtomicU64 = AtomicU64::new(0);
+        Self::open_by(&Fetcher::local(Arc::clone(store)), path, object, cache, None).await
+    }
+
+    /// The same with requests made by `fetcher`, counted in `io`.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::open`].
+    pub async fn open_by(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+        io: Option<&Arc<ScanIo>>,
+    ) -> Result<Arc<Self>> {
         let damaged = |place: &str, what: &dyn std::fmt::Display| SegmentError::Damaged {
             object: path.to_string(),
             place: place.into(),
@@ -75,10 +99,15 @@ impl ObjectReader {
             .checked_sub(object.tail_bytes)
             .filter(|_| object.tail_bytes > 0)
             .ok_or_else(|| damaged("its description", &"the tail is longer than the object"))?;
-        let tail = store
-            .get_range(path, start..object.bytes)
+        let tail = fetcher
+            .ranges(path, std::slice::from_ref(&(start..object.bytes)), io)
             .await
-            .map_err(|source| SegmentError::Store { object: path.to_string(), source })?;
+            .map_err(|source| SegmentError::Store { object: path.to_string(), source })?
+            .pop()
+            .expect("one range, one answer");
+        if let Some(io) = io {
+            io.tail(object.tail_bytes);
+        }
         if tail.len() as u64 != object.tail_bytes || crc32c::crc32c(&tail) != object.tail_crc {
             return Err(damaged("the tail", &"its checksum differs"));
         }
@@ -132,10 +161,11 @@ impl ObjectReader {
             }
         }
         Ok(Arc::new(Self {
-            store: store.clone(),
+            fetcher: fetcher.clone(),
             path: path.clone(),
+            name: path.to_string(),
             size: object.bytes,
-            number: OPENED.fetch_add(1, Ordering::Relaxed),
+            number: next_number(),
             cache: cache.clone(),
             metadata: Arc::new(metadata),
             fields,
@@ -144,12 +174,19 @@ impl ObjectReader {
             groups,
             tail,
             bloom_end,
+            listed: None,
+            version: None,
         }))
     }
 
     /// The object's path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How errors call it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Parquet's metadata, page indexes included.
@@ -192,123 +229,158 @@ impl ObjectReader {
     }
 
     pub(super) fn damaged(&self, place: impl ToString, what: impl ToString) -> SegmentError {
-        SegmentError::Damaged { object: self.path.to_string(), place: place.to_string(), what: what.to_string() }
+        let (object, place, what) = (self.name.clone(), place.to_string(), what.to_string());
+        match self.listed {
+            None => SegmentError::Damaged { object, place, what },
+            Some(_) => SegmentError::Foreign { file: object, place, what },
+        }
     }
 
     fn key(&self, offset: u64) -> CacheKey {
         (self.number, offset)
     }
 
-    async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let store = |source| SegmentError::Store { object: self.path.to_string(), source };
-        let bytes = match ranges {
-            [] => return Ok(Vec::new()),
-            [one] => vec![self.store.get_range(&self.path, one.clone()).await.map_err(store)?],
-            _ => self.store.get_ranges(&self.path, ranges).await.map_err(store)?,
-        };
-        for (bytes, range) in bytes.iter().zip(ranges) {
-            if bytes.len() as u64 != range.end - range.start {
-                return Err(
-                    self.damaged(format_args!("bytes {} to {}", range.start, range.end), "the object is shorter")
-                );
-            }
-        }
+    pub(super) async fn fetch(&self, ranges: &[Range<u64>], io: Option<&Arc<ScanIo>>) -> Result<Vec<Bytes>> {
+        let bytes = self.fetcher.ranges(&self.path, ranges, io).await;
+        let bytes = bytes.map_err(|source| SegmentError::Store { object: self.name.clone(), source })?;
+        self.check_version().await?;
         Ok(bytes)
     }
 
-    /// The pages of some leaf columns of a row group; of each leaf those that `wanted` says, by number, or all.
+    /// The pages of a chunk, as far as they are known.
+    fn places(&self, group: usize, leaf: usize) -> Option<Arc<[PagePlace]>> {
+        let metadata = self.metadata.row_group(group);
+        let index = self.metadata.offset_index().map(|index| index[group][leaf].page_locations());
+        let Some(locations) = index.filter(|l| !l.is_empty()) else { return self.listed(group, leaf) };
+        let ranges: Vec<_> = page_ranges(metadata.column(leaf), locations).collect();
+        let dictionaries = ranges.len() - locations.len();
+        let place = |(i, (offset, len)): (usize, (u64, u64))| {
+            let rows = match i.checked_sub(dictionaries) {
+                None => PageRows::Dictionary,
+                Some(i) => {
+                    let next = locations.get(i + 1).map_or(metadata.num_rows(), |l| l.first_row_index);
+                    PageRows::Rows((next - locations[i].first_row_index) as usize)
+                }
+            };
+            PagePlace { offset, len, rows }
+        };
+        Some(ranges.into_iter().enumerate().map(place).collect())
+    }
+
+    /// Checksums of a row group's pages, by leaf; `None` for files of others.
+    fn sums(&self, group: usize) -> Option<&directory::Group> {
+        let (ordinal, first_row) = self.groups[group];
+        let mut row = 0;
+        self.segments.get(ordinal as usize)?.groups.iter().find(|g| {
+            let found = row == first_row && g.rows > 0;
+            row += g.rows;
+            found
+        })
+    }
+
+    /// The pages of some leaf columns of a row group; of each leaf those with wanted rows. `rows` has a bit a row; `None`
+    /// for all. What the cache does not hold is fetched by one round of requests, two for chunks without an index.
     pub(super) async fn pages(
         &self,
         group: usize,
-        leaves: &[(usize, Option<Vec<bool>>)],
+        leaves: &[usize],
+        rows: Option<&BooleanBuffer>,
+        io: Option<&Arc<ScanIo>>,
     ) -> Result<Vec<(usize, Vec<PagePart>)>> {
         let metadata = self.metadata.row_group(group);
-        let index = &self.metadata.offset_index().expect("checked when opened")[group];
-        let (ordinal, first_row) = self.groups[group];
-        let segment = &self.segments[ordinal as usize];
-        let mut groups = segment.groups.iter();
-        let mut row = 0;
-        let sums = loop {
-            let g = groups.next().expect("checked when opened");
-            if row == first_row {
-                break g;
-            }
-            row += g.rows;
-        };
+        let sums = self.sums(group);
+        let whole = self.list_pages(group, leaves, io).await?;
         struct Missing {
             slot: (usize, usize),
             leaf: usize,
-            page: usize,
-            dictionary: bool,
-            range: Range<u64>,
+            place: PagePlace,
+            admitted: bool,
         }
         let mut out = Vec::with_capacity(leaves.len());
         let mut missing: Vec<Missing> = Vec::new();
-        for (leaf, wanted) in leaves {
-            let chunk = metadata.column(*leaf);
-            let locations = index[*leaf].page_locations();
-            let ranges: Vec<_> = page_ranges(chunk, locations).collect();
-            let has_dictionary = ranges.len() > locations.len();
-            let mut parts = Vec::with_capacity(ranges.len());
-            for (i, (offset, len)) in ranges.into_iter().enumerate() {
-                let data = i.checked_sub(usize::from(has_dictionary));
-                let rows = data.map(|d| {
-                    let next = locations.get(d + 1).map_or(metadata.num_rows(), |l| l.first_row_index);
-                    (next - locations[d].first_row_index) as usize
-                });
-                let want = match (data, wanted) {
-                    (Some(d), Some(wanted)) => wanted[d],
-                    (None, Some(wanted)) => wanted.contains(&true),
-                    (_, None) => true,
-                };
-                let mut page = None;
-                if want {
-                    match self.cache.get(self.key(offset)) {
-                        Some(Cached::Page(p)) => page = Some(p),
-                        _ => missing.push(Missing {
-                            slot: (out.len(), parts.len()),
-                            leaf: *leaf,
-                            page: i,
-                            dictionary: data.is_none(),
-                            range: offset..offset + len,
-                        }),
+        let mut skipped = 0;
+        let packed = |leaf: usize, number: usize, place: &PagePlace, bytes: Bytes, admitted: bool| {
+            Lazy::Packed(Arc::new(Packed {
+                metadata: Arc::clone(&self.metadata),
+                group,
+                leaf,
+                number,
+                offset: place.offset,
+                dictionary: place.rows == PageRows::Dictionary,
+                bytes,
+                crc: sums.map(|sums| sums.pages[leaf][number]),
+                cache: admitted.then(|| (Arc::clone(&self.cache), self.key(place.offset))),
+                done: OnceLock::new(),
+            }))
+        };
+        for leaf in leaves {
+            let places = self.places(group, *leaf).expect("all are listed");
+            let admitted = self.listed.as_ref().is_none_or(|listed| listed.seen_before(group, *leaf));
+            let chunk = metadata.column(*leaf).column_path();
+            let mut row = 0;
+            let mut wanted = Vec::with_capacity(places.len());
+            for place in places.iter() {
+                wanted.push(match (place.rows, rows) {
+                    (PageRows::Rows(n), Some(rows)) => {
+                        if row + n > rows.len() {
+                            let what = format!("its pages have more than {} rows", rows.len());
+                            return Err(self.damaged(format_args!("row group {group}, column {chunk}"), what));
+                        }
+                        row += n;
+                        rows.slice(row - n, n).count_set_bits() > 0
                     }
+                    _ => true,
+                });
+            }
+            let any = places.iter().zip(&wanted).any(|(p, w)| *w && p.rows != PageRows::Dictionary);
+            let mut parts = Vec::with_capacity(places.len());
+            for (i, (place, wanted)) in places.iter().zip(wanted).enumerate() {
+                let mut page = None;
+                if wanted && any {
+                    page = match (self.cache.get(self.key(place.offset)), whole.get(leaf)) {
+                        (Some(Cached::Page(p)), _) => {
+                            if let Some(io) = io {
+                                io.cached(p.buffer().len() as u64);
+                            }
+                            Some(Lazy::Ready(p))
+                        }
+                        (_, Some((start, bytes))) => {
+                            let from = (place.offset - start) as usize;
+                            Some(packed(*leaf, i, place, bytes.slice(from..from + place.len as usize), admitted))
+                        }
+                        _ => {
+                            let slot = (out.len(), parts.len());
+                            missing.push(Missing { slot, leaf: *leaf, place: *place, admitted });
+                            None
+                        }
+                    };
+                } else {
+                    skipped += 1;
                 }
-                parts.push(PagePart { rows, page });
+                parts.push(PagePart { rows: place.rows, page });
             }
             out.push((*leaf, parts));
         }
+        if let Some(io) = io {
+            io.skipped_pages(skipped);
+        }
         // One range for neighbouring pages of a column: their bytes share a buffer, which lives as long as one of them.
         let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut in_range = Vec::with_capacity(missing.len());
         let mut last_leaf = usize::MAX;
         for m in &missing {
             match ranges.last_mut() {
-                Some(r) if r.end == m.range.start && last_leaf == m.leaf => r.end = m.range.end,
-                _ => ranges.push(m.range.clone()),
+                Some(r) if r.end == m.place.offset && last_leaf == m.leaf => r.end += m.place.len,
+                _ => ranges.push(m.place.offset..m.place.offset + m.place.len),
             }
+            in_range.push(ranges.len() - 1);
             last_leaf = m.leaf;
         }
-        let buffers = self.fetch(&ranges).await?;
-        let mut buffers = ranges.iter().zip(buffers);
-        let mut current = buffers.next();
-        for m in missing {
-            while let Some((range, _)) = &current
-                && !(range.start <= m.range.start && m.range.end <= range.end)
-            {
-                current = buffers.next();
-            }
-            let (range, buffer) = current.as_ref().expect("each missing page is in a range, in order");
-            let from = (m.range.start - range.start) as usize;
-            let bytes = buffer.slice(from..from + (m.range.end - m.range.start) as usize);
-            let chunk = metadata.column(m.leaf);
-            let place = || format!("row group {group}, column {}, page {}", chunk.column_path(), m.page);
-            if sums.pages[m.leaf][m.page] != crc32c::crc32c(&bytes) {
-                return Err(self.damaged(place(), "its checksum differs"));
-            }
-            let page = unpack(chunk, m.range.start, bytes, m.dictionary).map_err(|e| self.damaged(place(), e))?;
-            let page = Arc::new(page);
-            self.cache.put(self.key(m.range.start), Cached::Page(page.clone()));
-            out[m.slot.0].1[m.slot.1].page = Some(page);
+        let buffers = self.fetch(&ranges, io).await?;
+        for (m, at) in missing.into_iter().zip(in_range) {
+            let from = (m.place.offset - ranges[at].start) as usize;
+            let bytes = buffers[at].slice(from..from + m.place.len as usize);
+            out[m.slot.0].1[m.slot.1].page = Some(packed(m.leaf, m.slot.1, &m.place, bytes, m.admitted));
         }
         Ok(out)
     }
@@ -371,7 +443,7 @@ impl ObjectReader {
         }
         let offset = base + place.offset;
         let range = offset..offset + u64::from(place.len);
-        let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
+        let bytes = self.fetch(std::slice::from_ref(&range), None).await?.pop().expect("one range, one answer");
         self.unpack_block(offset, place, raw_len, what, bytes)
     }
 
@@ -482,7 +554,7 @@ impl ObjectReader {
                 segment.base + r[0].offset..segment.base + last.offset + u64::from(last.len)
             })
             .collect();
-        let buffers = self.fetch(&ranges).await?;
+        let buffers = self.fetch(&ranges, None).await?;
         for (run, buffer) in runs.iter().zip(buffers) {
             for p in run {
                 let from = (p.offset - run[0].offset) as usize;
@@ -530,14 +602,17 @@ impl ObjectReader {
     /// # Errors
     /// The first damage found.
     pub async fn verify(&self) -> Result<()> {
-        let magic = self.fetch(&[0..4]).await?;
+        let magic = self.fetch(std::slice::from_ref(&(0..4)), None).await?;
         if magic[0] != "PAR1" {
             return Err(self.damaged("the first bytes", "they are not PAR1"));
         }
-        let leaves: Vec<_> =
-            (0..self.metadata.file_metadata().schema_descr().num_columns()).map(|l| (l, None)).collect();
+        let leaves: Vec<_> = (0..self.metadata.file_metadata().schema_descr().num_columns()).collect();
         for group in 0..self.num_groups() {
-            self.pages(group, &leaves).await?;
+            for (_, parts) in self.pages(group, &leaves, None, None).await? {
+                for page in parts.iter().filter_map(|part| part.page.as_ref()) {
+                    page.load().map_err(|e| self.damaged("a row group", e))?;
+                }
+            }
         }
         for ordinal in 0..self.segments.len() as u32 {
             let segment = self.segment(ordinal)?;
@@ -552,6 +627,12 @@ impl ObjectReader {
         }
         Ok(())
     }
+}
+
+/// A number for each opened object, under which the cache has its pages.
+pub(super) fn next_number() -> u64 {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    OPENED.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Whether directory, footer and chain agree; nothing later has to ask again.
@@ -625,7 +706,7 @@ fn check(object: &DataObject, segments: &[SegmentEntry], metadata: &ParquetMetaD
 }
 
 /// The field with strings and bytes as views, as batches hold them.
-fn viewed(field: &Field) -> Field {
+pub(super) fn viewed(field: &Field) -> Field {
     let inner = |f: &Arc<Field>| Arc::new(viewed(f));
     let data_type = match field.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,

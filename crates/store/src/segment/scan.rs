@@ -1,13 +1,17 @@
 //! Rows of a row group as batches: wanted columns and rows only.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader as _, StringArray, UInt32Array,
-    UInt64Array, new_null_array,
+    Array, ArrayRef, BooleanArray, GenericByteViewArray, RecordBatch, RecordBatchOptions, RecordBatchReader as _,
+    StringArray, UInt32Array, UInt64Array, new_null_array,
 };
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
@@ -17,9 +21,9 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use roaring::RoaringBitmap;
 
-use super::pages::GroupPages;
-use super::{ObjectReader, Result, SegmentError};
-use crate::table::schema::{TableColumn, TableSchema};
+use super::pages::{GroupPages, PagePart, PageRows};
+use super::{ObjectReader, Result, ScanIo, SegmentError, TextTests};
+use crate::table::schema::{ColumnId, TableColumn, TableSchema};
 
 /// Name of the column that [`Scan::row_address`] adds: UINT64, the segment's ordinal in the high 32 bits, the row's number
 /// in it in the low ones.
@@ -28,11 +32,52 @@ pub const ROW_ADDRESS: &str = "__dipper_row_address__";
 /// Says which rows of a batch of the filter columns pass; NULL does not.
 pub type Filter<'a> = dyn FnMut(&RecordBatch) -> Result<BooleanArray, ArrowError> + Send + 'a;
 
+/// Columns as a scan returns them, whatever the object has.
+pub trait ScanSchema: std::fmt::Debug + Send + Sync {
+    /// Name and type of a column.
+    fn field(&self, column: usize) -> Field;
+    /// By which the object's column is found.
+    fn id(&self, column: usize) -> ColumnId;
+    /// The value in objects that lack the column, as an array of one.
+    ///
+    /// # Errors
+    /// A default that does not fit the type.
+    fn missing(&self, column: usize) -> Result<ArrayRef>;
+}
+
+impl ScanSchema for TableSchema {
+    fn field(&self, column: usize) -> Field {
+        self.columns[column].field()
+    }
+
+    fn id(&self, column: usize) -> ColumnId {
+        self.columns[column].id
+    }
+
+    fn missing(&self, column: usize) -> Result<ArrayRef> {
+        added_default(&self.columns[column])
+    }
+}
+
+impl<T: ScanSchema> ScanSchema for Arc<T> {
+    fn field(&self, column: usize) -> Field {
+        T::field(self, column)
+    }
+
+    fn id(&self, column: usize) -> ColumnId {
+        T::id(self, column)
+    }
+
+    fn missing(&self, column: usize) -> Result<ArrayRef> {
+        T::missing(self, column)
+    }
+}
+
 /// What to read of a row group.
 #[derive(Debug, Clone)]
 pub struct Scan<'a> {
-    /// The table's schema today: columns are typed by it, ones that the object lacks have their `added_default`.
-    pub schema: &'a TableSchema,
+    /// The table's schema today: columns are typed by it.
+    pub schema: &'a dyn ScanSchema,
     /// Wanted columns, as places in `schema.columns`. May be empty: batches then only have a number of rows.
     pub columns: &'a [usize],
     /// Columns that the filter sees, as places in `schema.columns`. They are read first.
@@ -45,24 +90,42 @@ pub struct Scan<'a> {
     pub batch_rows: usize,
     /// Rows of the group that are asked for at all, one bit each; `None` for all. From pruning by page statistics.
     pub rows: Option<&'a BooleanBuffer>,
+    /// Parts of the filter that can be tested before text is decoded; the filter tests them again unless they are all of it.
+    pub text: Option<&'a dyn TextTests>,
+    /// Where its requests are counted, and how they may be made.
+    pub io: Option<&'a Arc<ScanIo>>,
 }
 
 impl<'a> Scan<'a> {
     /// All rows of these columns, 8,192 at a time.
-    pub fn new(schema: &'a TableSchema, columns: &'a [usize]) -> Self {
+    pub fn new(schema: &'a dyn ScanSchema, columns: &'a [usize]) -> Self {
         let filter_columns = &[];
-        Self { schema, columns, filter_columns, deleted: None, row_address: false, batch_rows: 8192, rows: None }
+        Self {
+            schema,
+            columns,
+            filter_columns,
+            deleted: None,
+            row_address: false,
+            batch_rows: 8192,
+            rows: None,
+            text: None,
+            io: None,
+        }
     }
 
     /// The schema of the batches.
     pub fn output(&self) -> SchemaRef {
-        let mut fields: Vec<_> = self.columns.iter().map(|i| self.schema.columns[*i].field()).collect();
+        let mut fields: Vec<_> = self.columns.iter().map(|i| self.schema.field(*i)).collect();
         if self.row_address {
             fields.push(Field::new(ROW_ADDRESS, DataType::UInt64, false));
         }
         Arc::new(Schema::new(fields))
     }
 }
+
+/// The decoder takes runs of wanted and unwanted rows that are shorter than 32 in the middle for many short ones. Ours is more
+/// than that: to fetch a page for nothing is no error.
+const RUN_ROWS: usize = 40;
 
 /// Which rows of a group are wanted.
 enum Wanted {
@@ -80,6 +143,34 @@ impl Wanted {
     fn new(mask: BooleanBuffer) -> Self {
         let rows = mask.count_set_bits();
         if rows == mask.len() { Wanted::All(rows) } else { Wanted::Some { mask, rows } }
+    }
+
+    fn mask(&self) -> Option<&BooleanBuffer> {
+        match self {
+            Wanted::All(_) => None,
+            Wanted::Some { mask, .. } => Some(mask),
+        }
+    }
+
+    /// The rows whose pages the decoder may touch. Where wanted rows come in short runs it reads all from the first to the
+    /// last of them and drops the others, so that no page between may be absent.
+    fn touched(&self) -> Option<Cow<'_, BooleanBuffer>> {
+        let Wanted::Some { mask, .. } = self else { return None };
+        let (mut runs, mut start, mut end) = (0, 0, 0);
+        for (from, to) in mask.set_slices() {
+            if runs == 0 {
+                start = from;
+            }
+            (runs, end) = (runs + 1, to);
+        }
+        if end - start >= (2 * runs + 1) * RUN_ROWS {
+            return Some(Cow::Borrowed(mask));
+        }
+        let mut span = BooleanBufferBuilder::new(mask.len());
+        span.append_n(start, false);
+        span.append_n(end - start, true);
+        span.append_n(mask.len() - end, false);
+        Some(Cow::Owned(span.finish()))
     }
 
     fn selection(&self) -> Option<RowSelection> {
@@ -102,7 +193,10 @@ pub struct GroupScan {
     sources: Vec<Source>,
     reader: Option<ParquetRecordBatchReader>,
     done: usize,
-    path: String,
+    /// Less than half of the rows are wanted.
+    sparse: bool,
+    /// The object, and whether it is somebody else's file.
+    name: (String, bool),
 }
 
 #[derive(Debug, Clone)]
@@ -146,10 +240,15 @@ impl GroupScan {
     }
 
     fn batch(&mut self) -> Result<RecordBatch> {
-        let damaged =
-            |what: String| SegmentError::Damaged { object: self.path.clone(), place: "a row group".into(), what };
+        let damaged = |what: String| {
+            let place = "a row group".to_string();
+            match self.name.clone() {
+                (object, false) => SegmentError::Damaged { object, place, what },
+                (file, true) => SegmentError::Foreign { file, place, what },
+            }
+        };
         let (rows, decoded) = match &mut self.reader {
-            Some(reader) => match reader.next() {
+            Some(reader) => match next_of(reader, self.name.1) {
                 Some(Ok(batch)) if batch.num_rows() > 0 && batch.num_rows() <= self.left => {
                     (batch.num_rows(), Some(batch))
                 }
@@ -167,7 +266,8 @@ impl GroupScan {
             .map(|(source, field)| match source {
                 Source::Decoded(i) => {
                     let batch = decoded.as_ref().expect("a decoded column has a decoder");
-                    typed(batch.column(*i), field.data_type())
+                    let column = typed(batch.column(*i), field.data_type())?;
+                    Ok(if self.sparse { dense(column) } else { column })
                 }
                 Source::Ready(array) => Ok(array.slice(self.done, rows)),
                 Source::Constant(one) => Ok(take(one, &UInt32Array::from(vec![0; rows]), None)?),
@@ -175,6 +275,30 @@ impl GroupScan {
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(self.output.clone(), columns, &options)?)
+    }
+}
+
+/// Views that use less than half of the bytes that they hold, as copies of what they use: a few strings should not keep
+/// whole pages.
+fn dense(array: ArrayRef) -> ArrayRef {
+    fn compact<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Option<ArrayRef> {
+        let held: usize = array.data_buffers().iter().map(Buffer::len).sum();
+        (array.total_buffer_bytes_used() * 2 < held).then(|| Arc::new(array.gc()) as _)
+    }
+    let copied = match array.data_type() {
+        DataType::Utf8View => compact(array.as_string_view()),
+        DataType::BinaryView => compact(array.as_binary_view()),
+        _ => None,
+    };
+    copied.unwrap_or(array)
+}
+
+/// The reader's next batch. The decoder panics on some damage; pages of our own are checked before it sees them.
+fn next_of(reader: &mut ParquetRecordBatchReader, foreign: bool) -> Option<Result<RecordBatch, ArrowError>> {
+    match foreign {
+        false => reader.next(),
+        true => catch_unwind(AssertUnwindSafe(|| reader.next()))
+            .unwrap_or_else(|_| Some(Err(ArrowError::ParquetError("values that no writer makes".into())))),
     }
 }
 
@@ -229,13 +353,20 @@ impl ObjectReader {
         let mut wanted = start(total, first_row, scan);
         // Filter columns that are wanted too are kept from the filter's batches.
         let mut kept: Vec<(usize, ArrayRef)> = Vec::new();
+        // Pages of text that was tested, by leaf.
+        let mut have = HashMap::new();
+        let tested = match scan.text {
+            Some(tests) => self.test_all(group, scan, tests, &mut wanted, &mut have).await?,
+            None => false,
+        };
         if let Some(filter_rows) = filter_rows
             && wanted.rows() > 0
+            && !tested
         {
-            let fields: Vec<_> = scan.filter_columns.iter().map(|i| scan.schema.columns[*i].field()).collect();
+            let fields: Vec<_> = scan.filter_columns.iter().map(|i| scan.schema.field(*i)).collect();
             let stage = Scan { columns: scan.filter_columns, row_address: false, ..scan.clone() };
             let output = Arc::new(Schema::new(fields));
-            let batches = self.decode(group, &stage, output, &wanted, &[]).await?;
+            let batches = self.decode(group, &stage, output, &wanted, &[], &have).await?;
             let keep: Vec<_> =
                 (0..scan.filter_columns.len()).filter(|i| scan.columns.contains(&scan.filter_columns[*i])).collect();
             let mut passed = BooleanBufferBuilder::new(wanted.rows());
@@ -268,11 +399,11 @@ impl ObjectReader {
             for (i, pieces) in keep.iter().zip(&pieces) {
                 let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
                 if !pieces.is_empty() {
-                    kept.push((scan.filter_columns[*i], concat(&pieces)?));
+                    kept.push((scan.filter_columns[*i], dense(concat(&pieces)?)));
                 }
             }
         }
-        let mut result = self.decode(group, scan, scan.output(), &wanted, &kept).await?;
+        let mut result = self.decode(group, scan, scan.output(), &wanted, &kept, &have).await?;
         if scan.row_address {
             let base = u64::from(ordinal) << 32 | u64::from(first_row);
             let addresses: UInt64Array = match &wanted {
@@ -284,7 +415,42 @@ impl ObjectReader {
         Ok(result)
     }
 
-    /// Fetches what the wanted rows of the scan's columns need, those in `kept` aside.
+    /// Leaves of the wanted rows those that pass tests of text as it is stored. True if that was the whole filter.
+    async fn test_all(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        tests: &dyn TextTests,
+        wanted: &mut Wanted,
+        have: &mut HashMap<usize, Vec<PagePart>>,
+    ) -> Result<bool> {
+        let mut all = tests.are_all();
+        for (i, test) in tests.tests().iter().enumerate() {
+            if wanted.rows() == 0 {
+                break;
+            }
+            let id = scan.schema.id(test.column);
+            let root = self.ids.iter().position(|own| *own == id);
+            // Types that differ are compared as the table has them.
+            let root = root.filter(|root| self.fields[*root].data_type() == scan.schema.field(test.column).data_type());
+            let passed = match root {
+                Some(root) => self.test_text(group, root, tests, i, wanted.mask(), scan.io, have).await?,
+                None => None,
+            };
+            match passed {
+                None => all = false,
+                Some(passed) => {
+                    *wanted = Wanted::new(match wanted.mask() {
+                        None => passed,
+                        Some(mask) => mask & &passed,
+                    });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Fetches what the wanted rows of the scan's columns need, those in `kept` and the pages in `have` aside.
     async fn decode(
         &self,
         group: usize,
@@ -292,18 +458,19 @@ impl ObjectReader {
         output: SchemaRef,
         wanted: &Wanted,
         kept: &[(usize, ArrayRef)],
+        have: &HashMap<usize, Vec<PagePart>>,
     ) -> Result<GroupScan> {
         let damaged = |e: parquet::errors::ParquetError| self.damaged(format_args!("row group {group}"), e);
         let schema = self.metadata.file_metadata().schema_descr();
         let mut roots: Vec<usize> = Vec::new();
         let mut sources = Vec::with_capacity(scan.columns.len());
         for i in scan.columns {
-            let column = &scan.schema.columns[*i];
             let ready = kept.iter().find(|(k, _)| k == i);
-            let root = self.ids.iter().position(|id| *id == column.id);
+            let id = scan.schema.id(*i);
+            let root = self.ids.iter().position(|own| *own == id);
             sources.push(match (ready, root) {
                 (Some((_, array)), _) => Source::Ready(array.clone()),
-                (None, None) => Source::Constant(added_default(column)?),
+                (None, None) => Source::Constant(scan.schema.missing(*i)?),
                 (None, Some(root)) => {
                     if !roots.contains(&root) {
                         roots.push(root);
@@ -323,17 +490,18 @@ impl ObjectReader {
         let mut reader = None;
         if !roots.is_empty() && rows > 0 {
             let selection = wanted.selection();
-            let index = &self.metadata.offset_index().expect("checked when opened")[group];
             let leaves: Vec<_> = (0..schema.num_columns())
                 .filter(|leaf| roots.binary_search(&schema.get_column_root_idx(*leaf)).is_ok())
-                .map(|leaf| {
-                    let pages = selection.as_ref().map(|_| pages_with(wanted, index[leaf].page_locations()));
-                    (leaf, pages)
-                })
                 .collect();
             let mut pages =
                 GroupPages { metadata: self.metadata.clone(), group, leaves: vec![None; schema.num_columns()] };
-            for (leaf, parts) in self.pages(group, &leaves).await? {
+            let touched = wanted.touched();
+            let is_ready = |leaf: &&usize| have.get(leaf).is_some_and(|parts| is_unbroken(parts));
+            let (ready, fetched): (Vec<usize>, Vec<usize>) = leaves.iter().partition(is_ready);
+            for leaf in ready {
+                pages.leaves[leaf] = have.get(&leaf).cloned();
+            }
+            for (leaf, parts) in self.pages(group, &fetched, touched.as_deref(), scan.io).await? {
                 pages.leaves[leaf] = Some(parts);
             }
             let mask = ProjectionMask::roots(schema, roots.iter().copied());
@@ -354,9 +522,18 @@ impl ObjectReader {
             sources,
             reader,
             done: 0,
-            path: self.path().to_string(),
+            sparse: rows * 2 < self.group_rows(group),
+            name: (self.name.clone(), self.listed.is_some()),
         })
     }
+}
+
+/// Whether no page is absent between two that are there.
+fn is_unbroken(parts: &[PagePart]) -> bool {
+    let data = || parts.iter().filter(|p| p.rows != PageRows::Dictionary).map(|p| p.page.is_some());
+    let present = data().filter(|p| *p).count();
+    let first = data().position(|p| p).unwrap_or(0);
+    data().skip(first).take(present).all(|p| p)
 }
 
 /// Rows that are not deleted and asked for.
@@ -377,25 +554,13 @@ fn start(total: usize, first_row: u32, scan: &Scan<'_>) -> Wanted {
 }
 
 /// Sets of `mask`'s set bits those that `passed`, which has one bit for each of them, says.
-fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBuffer {
+pub(super) fn deposit(mask: &BooleanBuffer, passed: &BooleanBuffer) -> BooleanBuffer {
     let mut out = BooleanBufferBuilder::new(mask.len());
     out.append_n(mask.len(), false);
     for (row, _) in mask.set_indices().zip(passed).filter(|(_, passed)| *passed) {
         out.set_bit(row, true);
     }
     out.finish()
-}
-
-/// Which pages have wanted rows.
-fn pages_with(wanted: &Wanted, locations: &[parquet::file::page_index::offset_index::PageLocation]) -> Vec<bool> {
-    let Wanted::Some { mask, .. } = wanted else { return vec![true; locations.len()] };
-    (0..locations.len())
-        .map(|i| {
-            let from = locations[i].first_row_index as usize;
-            let to = locations.get(i + 1).map_or(mask.len(), |l| l.first_row_index as usize);
-            mask.slice(from, to - from).count_set_bits() > 0
-        })
-        .collect()
 }
 
 /// Row addresses of a batch that a scan with [`Scan::row_address`] returned.

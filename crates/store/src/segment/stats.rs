@@ -12,7 +12,7 @@ use super::options::{WriteOptions, file_field};
 use super::scan::added_default;
 use super::{ObjectReader, Result};
 use crate::table::data::ColumnStats;
-use crate::table::schema::TableColumn;
+use crate::table::schema::{ColumnId, TableColumn};
 
 /// Bounds of a column's values in several zones (row groups or pages), an entry each, typed as the column is today.
 #[derive(Debug, Clone)]
@@ -46,6 +46,15 @@ impl ObjectReader {
             ))
         });
         self.zones(column, rows, known)
+    }
+
+    /// First rows of a column's pages in a row group; empty for a column that has no pages of its own.
+    ///
+    /// # Panics
+    /// If there is no such row group.
+    pub fn page_starts(&self, group: usize, column: ColumnId) -> Vec<usize> {
+        let (Some(leaf), Some(index)) = (self.leaf(column), self.metadata.offset_index()) else { return Vec::new() };
+        index[group][leaf].page_locations().iter().map(|l| l.first_row_index as usize).collect()
     }
 
     /// Bounds of a column in the pages of a row group. Columns have their own page borders: an entry of
@@ -104,15 +113,27 @@ impl ObjectReader {
         }
         let unknown = || (new_null_array(&wanted, n), new_null_array(&wanted, n), UInt64Array::new_null(n));
         let (min, max, nulls) = known.unwrap_or_else(unknown);
-        // Bounds of text say nothing of numbers made from it, and a bound that does not fit is none.
-        let keeps_order = min.data_type() == &wanted || (min.data_type().is_numeric() && wanted.is_numeric());
-        let to_today = |a: ArrayRef| match keeps_order {
-            true => cast_with_options(&a, &wanted, &CastOptions { safe: true, ..Default::default() })
-                .unwrap_or_else(|_| new_null_array(&wanted, n)),
-            false => new_null_array(&wanted, n),
-        };
-        Ok(ZoneStats { min: to_today(min), max: to_today(max), nulls, rows })
+        Ok(as_type(&wanted, rows, min, max, nulls))
     }
+}
+
+/// Bounds as values of another type.
+pub(super) fn as_type(
+    wanted: &DataType,
+    rows: UInt64Array,
+    min: ArrayRef,
+    max: ArrayRef,
+    nulls: UInt64Array,
+) -> ZoneStats {
+    let n = rows.len();
+    // Bounds of text say nothing of numbers made from it, and a bound that does not fit is none.
+    let keeps_order = min.data_type() == wanted || (min.data_type().is_numeric() && wanted.is_numeric());
+    let to_wanted = |a: ArrayRef| match keeps_order {
+        true => cast_with_options(&a, wanted, &CastOptions { safe: true, ..Default::default() })
+            .unwrap_or_else(|_| new_null_array(wanted, n)),
+        false => new_null_array(wanted, n),
+    };
+    ZoneStats { min: to_wanted(min), max: to_wanted(max), nulls, rows }
 }
 
 /// What the chain keeps of a new object's columns.

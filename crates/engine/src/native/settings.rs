@@ -1,0 +1,40 @@
+//! How a session wants its scans.
+
+use datafusion::catalog::Session;
+use dipper_cache::IoContext;
+use object_store::Extensions;
+
+/// Variables of a session that scans act on; they travel in the plan's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScanSettings {
+    /// Tablets on object storage are split among workers.
+    pub(crate) split_remote: bool,
+    /// Tablets on local disk are.
+    pub(crate) split_local: bool,
+    /// Tablets are split also where there are enough of them.
+    pub(crate) force_split: bool,
+    /// What requests cost.
+    pub(crate) cents_per_million_requests: u64,
+}
+
+impl Default for ScanSettings {
+    fn default() -> Self {
+        ScanSettings { split_remote: true, split_local: true, force_split: false, cents_per_million_requests: 40 }
+    }
+}
+
+impl ScanSettings {
+    /// Those of the session that plans.
+    pub(crate) fn of(state: &dyn Session) -> Self {
+        state.config().get_extension::<ScanSettings>().map(|s| s.as_ref().clone()).unwrap_or_default()
+    }
+}
+
+/// What the layers of a store look for in a statement's requests.
+pub(crate) fn store_extensions(state: &dyn Session) -> Extensions {
+    let mut extensions = Extensions::new();
+    if let Some(io) = state.config().get_extension::<IoContext>() {
+        extensions.insert(io);
+    }
+    extensions
+}

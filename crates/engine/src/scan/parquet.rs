@@ -1,0 +1,525 @@
+//! [`ParquetScanExec`]: the plan node that reads Parquet files of others, by the same code that reads native tables.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{ArrayRef, BooleanBufferBuilder};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ScalarValue, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use dipper_store::segment::{ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, ZoneStats};
+use futures::future::{BoxFuture, FutureExt};
+use object_store::Extensions;
+use parking_lot::Mutex;
+use parquet::bloom_filter::Sbbf;
+
+use super::prune::{GroupPruner, Kept, Zones, keeps};
+use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
+use super::{ScanFilter, narrowed, over_table, profile, take_filters};
+use crate::error::{EngineError, Result};
+
+/// Rows of a morsel: row groups that are much larger and have a page index are split.
+const MORSEL_ROWS: usize = 128 << 10;
+/// A scan of so many rows reads just them, one request after the other.
+const FEW_ROWS: usize = 8192;
+
+/// A file of a table and what its directory says.
+#[derive(Debug, Clone)]
+pub(crate) struct ParquetScanFile {
+    pub(crate) reader: Arc<ObjectReader>,
+    /// What the table wants of it.
+    pub(crate) columns: Arc<ForeignSchema>,
+    /// Values of the table's partition columns.
+    pub(crate) partition: Arc<[ScalarValue]>,
+}
+
+/// Everything about a scan that is known when it is planned.
+#[derive(Debug)]
+pub(crate) struct ParquetScanSpec {
+    pub(crate) files: Vec<ParquetScanFile>,
+    /// Columns of the files, as the table types them.
+    pub(crate) file_schema: SchemaRef,
+    /// Columns of the table: those of the files, then those of the partitions.
+    pub(crate) table_schema: SchemaRef,
+    /// Of the table's columns.
+    pub(crate) statistics: Statistics,
+    /// Requests take long to begin.
+    pub(crate) remote: bool,
+    /// What requests carry for the store.
+    pub(crate) extensions: Extensions,
+}
+
+/// Rows of a row group of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileMorsel {
+    file: u32,
+    group: u32,
+    /// `None` for all.
+    rows: Option<(u32, u32)>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    tasks: Vec<Vec<FileMorsel>>,
+    next: AtomicUsize,
+    /// Rows handed out, for LIMIT.
+    rows: AtomicU64,
+}
+
+impl Queue {
+    /// `few`: rows that are wanted at all.
+    fn new(spec: &ParquetScanSpec, few: Option<usize>) -> Self {
+        let mut all = Vec::new();
+        for (file, i) in spec.files.iter().zip(0..) {
+            for group in 0..file.reader.num_groups() {
+                let rows = file.reader.group_rows(group);
+                let whole = FileMorsel { file: i, group: group as u32, rows: None };
+                if rows == 0 {
+                    continue;
+                }
+                if few.is_some() || rows < 2 * MORSEL_ROWS || !file.reader.has_page_index(group) {
+                    all.push((whole, rows));
+                    continue;
+                }
+                for start in (0..rows).step_by(MORSEL_ROWS) {
+                    let end = (start + MORSEL_ROWS).min(rows);
+                    all.push((FileMorsel { rows: Some((start as u32, end as u32)), ..whole }, end - start));
+                }
+            }
+        }
+        let tasks = match few {
+            None => all.into_iter().map(|(morsel, _)| vec![morsel]).collect(),
+            Some(wanted) => {
+                let mut found = 0;
+                let enough = all.into_iter().take_while(|(_, rows)| {
+                    let more = found < wanted;
+                    found += rows;
+                    more
+                });
+                vec![enough.map(|(morsel, _)| morsel).collect()]
+            }
+        };
+        Queue { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
+    }
+}
+
+/// Scans Parquet files; all partitions drain one queue of row groups.
+#[derive(Debug)]
+pub(crate) struct ParquetScanExec {
+    spec: Arc<ParquetScanSpec>,
+    /// Columns of the table to return.
+    projection: Vec<usize>,
+    /// Over the table's columns.
+    predicates: Vec<Arc<dyn PhysicalExpr>>,
+    fetch: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    queue: Arc<Queue>,
+    io: Arc<ScanIo>,
+    /// Made by the first partition that runs.
+    run: OnceLock<Arc<Run>>,
+}
+
+impl ParquetScanExec {
+    /// A scan that returns `projection` with at most `workers` partitions.
+    pub(crate) fn new(
+        spec: Arc<ParquetScanSpec>,
+        projection: Vec<usize>,
+        fetch: Option<usize>,
+        workers: usize,
+    ) -> DfResult<Self> {
+        let schema = Arc::new(spec.table_schema.project(&projection)?);
+        let (queue, io) = queue(&spec, &[], fetch);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(queue.tasks.len().clamp(1, workers.max(1))),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(ParquetScanExec {
+            spec,
+            projection,
+            predicates: Vec::new(),
+            fetch,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            queue,
+            io,
+            run: OnceLock::new(),
+        })
+    }
+
+    fn with(&self, predicates: Vec<Arc<dyn PhysicalExpr>>, fetch: Option<usize>) -> Self {
+        let (queue, io) = queue(&self.spec, &predicates, fetch);
+        ParquetScanExec {
+            spec: Arc::clone(&self.spec),
+            projection: self.projection.clone(),
+            predicates,
+            fetch,
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            queue,
+            io,
+            run: OnceLock::new(),
+        }
+    }
+
+    /// The same with other columns of the table.
+    fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
+        let schema = Arc::new(self.spec.table_schema.project(&projection)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            self.properties.partitioning.clone(),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let same = self.with(self.predicates.clone(), self.fetch);
+        Ok(ParquetScanExec { projection, properties: Arc::new(properties), ..same })
+    }
+
+    /// For each output column its place among the files' columns, `None` for partition columns.
+    fn file_columns(&self) -> Vec<Option<usize>> {
+        let n = self.spec.file_schema.fields().len();
+        self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
+    }
+}
+
+fn queue(
+    spec: &ParquetScanSpec,
+    predicates: &[Arc<dyn PhysicalExpr>],
+    fetch: Option<usize>,
+) -> (Arc<Queue>, Arc<ScanIo>) {
+    let few = fetch.filter(|n| *n <= FEW_ROWS && predicates.is_empty());
+    let io = ScanIo::new(false, few.is_some()).with_extensions(spec.extensions.clone());
+    (Arc::new(Queue::new(spec, few)), Arc::new(io))
+}
+
+impl DisplayAs for ParquetScanExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let spec = &self.spec;
+        let groups: usize = spec.files.iter().map(|f| f.reader.num_groups()).sum();
+        if matches!(t, DisplayFormatType::TreeRender) {
+            writeln!(f, "files={}", spec.files.len())?;
+            return writeln!(f, "row_groups={groups}");
+        }
+        let schema = self.schema();
+        let names: Vec<_> = schema.fields().iter().map(|x| x.name().as_str()).collect();
+        write!(
+            f,
+            "ParquetScanExec: files={}, row_groups={groups}, projection=[{}]",
+            spec.files.len(),
+            names.join(", ")
+        )?;
+        if !self.predicates.is_empty() {
+            let all: Vec<_> = self.predicates.iter().map(|p| p.to_string()).collect();
+            write!(f, ", predicate={}", all.join(" AND "))?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", limit={fetch}")?;
+        }
+        if matches!(t, DisplayFormatType::Verbose) {
+            let all: Vec<_> = spec.files.iter().map(|x| x.reader.name()).collect();
+            write!(f, ", paths=[{}]", all.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for ParquetScanExec {
+    fn name(&self) -> &str {
+        "ParquetScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        for predicate in &self.predicates {
+            if f(predicate)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        if !children.is_empty() {
+            return internal_err!("ParquetScanExec has no inputs");
+        }
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with(self.predicates.clone(), self.fetch)))
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        let schema = self.schema();
+        let run = match self.run.get() {
+            Some(run) => Arc::clone(run),
+            None => {
+                let table = &self.spec.table_schema;
+                let n = self.spec.file_schema.fields().len();
+                let stored: Vec<_> = (0..table.fields().len()).map(|i| (i < n).then_some(i)).collect();
+                let filter = ScanFilter::try_new(&self.predicates, &stored, table)?;
+                let run = Arc::new(Run {
+                    spec: Arc::clone(&self.spec),
+                    queue: Arc::clone(&self.queue),
+                    projection: self.projection.clone(),
+                    columns: self.file_columns().into_iter().flatten().collect(),
+                    schema: Arc::clone(&schema),
+                    filter,
+                    pruner: Mutex::new(GroupPruner::new(&self.predicates, table)),
+                    fetch: self.fetch.map(|n| n as u64),
+                    io: Arc::clone(&self.io),
+                });
+                Arc::clone(self.run.get_or_init(|| run))
+            }
+        };
+        let workers = self.properties.partitioning.partition_count();
+        let depth = depth(&self.io, self.spec.remote, run.morsel_bytes(), workers);
+        let worker = Worker::new(run, ScanMetrics::new(&self.metrics, partition), depth, None);
+        let batches = worker.batches(BaselineMetrics::new(&self.metrics, partition));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut all = self.metrics.clone_inner();
+        profile::add(&mut all, &self.io.counts());
+        Some(all)
+    }
+
+    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> DfResult<Arc<Statistics>> {
+        let mut statistics = self.spec.statistics.clone().project(Some(&self.projection));
+        if !self.predicates.is_empty() {
+            statistics = statistics.to_inexact();
+        }
+        if let Some(fetch) = self.fetch {
+            statistics.num_rows = match statistics.num_rows {
+                Precision::Exact(n) => Precision::Exact(n.min(fetch)),
+                Precision::Inexact(n) => Precision::Inexact(n.min(fetch)),
+                Precision::Absent => Precision::Inexact(fetch),
+            };
+            // Bounds and counts are those of all rows.
+            let rows = statistics.num_rows;
+            statistics = statistics.to_inexact();
+            statistics.num_rows = rows;
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(self.with(self.predicates.clone(), limit)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(places) = narrowed(projection) else { return Ok(None) };
+        let projection = places.into_iter().map(|i| self.projection[i]).collect();
+        Ok(Some(Arc::new(self.returning(projection)?)))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let mut taken = Vec::new();
+        let (mut result, changed) =
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.file_columns(), &mut taken);
+        if changed {
+            let mut predicates = self.predicates.clone();
+            predicates.extend(over_table(taken, &self.projection)?);
+            result = result.with_updated_node(Arc::new(self.with(predicates, self.fetch)) as _);
+        }
+        Ok(result)
+    }
+}
+
+/// What all workers of a running scan share.
+#[derive(Debug)]
+struct Run {
+    spec: Arc<ParquetScanSpec>,
+    queue: Arc<Queue>,
+    projection: Vec<usize>,
+    /// Places of wanted columns among the files'.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    filter: Option<ScanFilter>,
+    pruner: Mutex<GroupPruner>,
+    fetch: Option<u64>,
+    io: Arc<ScanIo>,
+}
+
+impl Run {
+    /// Bytes of a morsel's wanted columns, as stored, about.
+    fn morsel_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        for file in &self.spec.files {
+            let groups = file.reader.metadata().row_groups();
+            let all: i64 = groups.iter().map(|g| g.compressed_size()).sum();
+            let share = self.columns.len().max(1) as u64;
+            bytes += all as u64 * share / file.columns.len().max(1) as u64;
+        }
+        bytes / self.queue.tasks.len().max(1) as u64
+    }
+
+    async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(u32, GroupScan)>> {
+        let (spec, io) = (&self.spec, &self.io);
+        let file = &spec.files[morsel.file as usize];
+        let (reader, group) = (&file.reader, morsel.group as usize);
+        let total = reader.group_rows(group);
+        let predicate = self.pruner.lock().predicate();
+        let kept = match predicate {
+            None => Kept::All,
+            Some(predicate) => {
+                let (schema, columns) = (&spec.file_schema, file.columns.as_ref());
+                keeps(&predicate, &ForeignZones { reader, group, schema, columns })?
+            }
+        };
+        let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(None) };
+        if let Some((start, end)) = morsel.rows {
+            let own = stretch(start as usize, end as usize, total);
+            rows = Some(rows.map_or_else(|| own.clone(), |rows| &rows & &own));
+        }
+        if let (true, Some(most)) = (io.wants_few(), self.fetch) {
+            rows = first_rows(most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize, total);
+        }
+        let scan = Scan {
+            filter_columns: self.filter.as_ref().map(|f| f.columns()).unwrap_or_default(),
+            rows: rows.as_ref(),
+            text: self.filter.as_ref().and_then(ScanFilter::text_tests),
+            io: Some(io),
+            ..Scan::new(file.columns.as_ref(), &self.columns)
+        };
+        let rows = match &self.filter {
+            None => reader.scan_group(group, &scan, None).await?,
+            Some(filter) => {
+                let mut keep =
+                    |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
+                reader.scan_group(group, &scan, Some(&mut keep)).await?
+            }
+        };
+        Ok((rows.rows_left() > 0).then_some((morsel.file, rows)))
+    }
+}
+
+/// One bit a row, those from `start` to `end` set.
+fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
+    let mut rows = BooleanBufferBuilder::new(total);
+    rows.append_n(start, false);
+    rows.append_n(end - start, true);
+    rows.append_n(total - end, false);
+    rows.finish()
+}
+
+impl ScanRun for Run {
+    type Morsel = FileMorsel;
+    /// The place of the file.
+    type Tag = u32;
+
+    fn take(&self) -> Option<VecDeque<FileMorsel>> {
+        let task = self.queue.tasks.get(self.queue.next.fetch_add(1, Ordering::Relaxed))?;
+        Some(task.iter().copied().collect())
+    }
+
+    fn open(
+        self: Arc<Self>,
+        morsel: FileMorsel,
+        metrics: ScanMetrics,
+    ) -> BoxFuture<'static, Result<Option<(u32, GroupScan)>>> {
+        async move { Run::open(&self, morsel, &metrics).await }.boxed()
+    }
+
+    /// Values of partition columns are added.
+    fn output(&self, file: &u32, batch: RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let n = self.spec.file_schema.fields().len();
+        let mut stored = batch.columns().iter();
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.projection.len());
+        for &i in &self.projection {
+            columns.push(match i.checked_sub(n) {
+                None => Arc::clone(stored.next().expect("one array per file column")),
+                Some(i) => self.spec.files[*file as usize].partition[i].to_array_of_size(rows)?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|e| EngineError::invalid(e.to_string()))
+    }
+
+    fn limit(&self) -> Option<(u64, &AtomicU64)> {
+        Some((self.fetch?, &self.queue.rows))
+    }
+}
+
+/// A row group of a file.
+struct ForeignZones<'a> {
+    reader: &'a ObjectReader,
+    group: usize,
+    /// The files' columns as the table has them.
+    schema: &'a SchemaRef,
+    columns: &'a ForeignSchema,
+}
+
+impl ForeignZones<'_> {
+    fn stats(&self, column: &str, pages: bool) -> Option<ZoneStats> {
+        let at = self.schema.index_of(column).ok()?;
+        self.reader.foreign_stats(self.group, self.columns.id(at), self.schema.field(at).data_type(), pages)
+    }
+}
+
+impl Zones for ForeignZones<'_> {
+    fn rows(&self) -> usize {
+        self.reader.group_rows(self.group)
+    }
+
+    fn group(&self, column: &str) -> Option<ZoneStats> {
+        self.stats(column, false)
+    }
+
+    fn pages(&self, column: &str) -> Option<ZoneStats> {
+        self.stats(column, true)
+    }
+
+    fn page_starts(&self, column: &str) -> Vec<usize> {
+        let at = self.schema.index_of(column).ok();
+        at.map(|at| self.reader.page_starts(self.group, self.columns.id(at))).unwrap_or_default()
+    }
+
+    /// Filters of others are not read: they lie apart from the footer, and would cost a request each.
+    fn bloom(&self, _column: &str) -> Option<Sbbf> {
+        None
+    }
+}

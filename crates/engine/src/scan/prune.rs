@@ -1,0 +1,225 @@
+//! Which row groups and pages can hold rows that pass a filter.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, UInt32Array, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::physical_expr::utils::{collect_columns, conjunction_opt};
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use datafusion::physical_plan::PhysicalExpr;
+use dipper_store::segment::ZoneStats;
+use parking_lot::Mutex;
+use parquet::bloom_filter::Sbbf;
+
+use crate::error::Result;
+
+/// What a scan must read of a row group.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Nothing,
+    All,
+    /// One bit a row; the number of stretches between page borders that were left out.
+    Rows(BooleanBuffer, usize),
+}
+
+/// Leaves out row groups, and pages of them, whose bounds say that no row passes.
+#[derive(Debug)]
+pub(crate) struct GroupPruner {
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    /// The scan's output, which the filter's columns are of.
+    schema: SchemaRef,
+    /// Dynamic filters change while the scan runs: the predicate is made anew when they do.
+    made: Option<(u64, Option<Arc<PruningPredicate>>)>,
+}
+
+impl GroupPruner {
+    pub(crate) fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
+        GroupPruner { filter: conjunction_opt(predicates.iter().cloned()), schema: Arc::clone(schema), made: None }
+    }
+
+    /// The question about bounds as the filter stands now; `None` if it says nothing about them.
+    pub(crate) fn predicate(&mut self) -> Option<Arc<PruningPredicate>> {
+        let filter = self.filter.as_ref()?;
+        let generation = snapshot_generation(filter);
+        if self.made.as_ref().is_none_or(|(made, _)| *made != generation) {
+            // What cannot be put as a question about bounds prunes nothing.
+            let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
+            let predicate = builder.try_build(Arc::clone(filter)).ok();
+            self.made = Some((generation, predicate.filter(|p| !p.always_true()).map(Arc::new)));
+        }
+        self.made.as_ref()?.1.clone()
+    }
+}
+
+/// The rows of a row group that can pass.
+pub(crate) fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
+    let group = GroupBounds { zones, known: Mutex::default() };
+    if !predicate.prune(&group)?.first().copied().unwrap_or(true) {
+        return Ok(Kept::Nothing);
+    }
+    // Columns have their own page borders: the stretches between the borders of all of them are asked about.
+    let columns = collect_columns(predicate.orig_expr());
+    let mut starts: Vec<usize> = columns.iter().flat_map(|c| zones.page_starts(c.name())).collect();
+    starts.push(0);
+    starts.sort_unstable();
+    starts.dedup();
+    if starts.len() == 1 {
+        return Ok(Kept::All);
+    }
+    let pages = PageBounds { zones, starts: &starts, known: Mutex::default() };
+    let kept = predicate.prune(&pages)?;
+    let pruned = kept.iter().filter(|k| !**k).count();
+    if pruned == 0 {
+        return Ok(Kept::All);
+    }
+    if pruned == kept.len() {
+        return Ok(Kept::Nothing);
+    }
+    let mut rows = BooleanBufferBuilder::new(zones.rows());
+    let ends = starts.iter().skip(1).copied().chain([zones.rows()]);
+    for ((start, end), keep) in starts.iter().zip(ends).zip(kept) {
+        rows.append_n(end - start, keep);
+    }
+    Ok(Kept::Rows(rows.finish(), pruned))
+}
+
+/// What is known of the values of one row group's columns.
+pub(crate) trait Zones {
+    fn rows(&self) -> usize;
+    /// Bounds of the row group.
+    fn group(&self, column: &str) -> Option<ZoneStats>;
+    /// Bounds of its pages.
+    fn pages(&self, column: &str) -> Option<ZoneStats>;
+    /// First rows of its pages.
+    fn page_starts(&self, column: &str) -> Vec<usize>;
+    fn bloom(&self, column: &str) -> Option<Sbbf>;
+}
+
+/// Statistics by column, asked for three times each.
+type KnownZones = Mutex<HashMap<String, Option<ZoneStats>>>;
+
+fn known(all: &KnownZones, column: &Column, find: impl FnOnce() -> Option<ZoneStats>) -> Option<ZoneStats> {
+    all.lock().entry(column.name.clone()).or_insert_with(find).clone()
+}
+
+/// One row group's statistics as the pruning predicate asks for them.
+struct GroupBounds<'a> {
+    zones: &'a dyn Zones,
+    known: KnownZones,
+}
+
+impl GroupBounds<'_> {
+    fn stats(&self, column: &Column) -> Option<ZoneStats> {
+        known(&self.known, column, || self.zones.group(&column.name))
+    }
+}
+
+impl PruningStatistics for GroupBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        1
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        Some(Arc::new(self.stats(column)?.nulls))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        Some(Arc::new(UInt64Array::from(vec![self.zones.rows() as u64])))
+    }
+
+    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        let bloom = self.zones.bloom(&column.name)?;
+        values.iter().all(|v| excludes(&bloom, v)).then(|| BooleanArray::from(vec![false]))
+    }
+}
+
+/// The statistics of pages, laid out over the stretches between all columns' page borders.
+struct PageBounds<'a> {
+    zones: &'a dyn Zones,
+    /// First rows of the stretches; the first is 0.
+    starts: &'a [usize],
+    known: KnownZones,
+}
+
+impl PageBounds<'_> {
+    fn stats(&self, column: &Column) -> Option<ZoneStats> {
+        known(&self.known, column, || {
+            let pages = self.zones.pages(&column.name)?;
+            let own = self.zones.page_starts(&column.name);
+            // A column without page borders is one page.
+            let page = |start: &usize| own.partition_point(|own| own <= start).saturating_sub(1) as u32;
+            let places: UInt32Array = self.starts.iter().map(page).collect();
+            let spread = |a: &dyn Array| take(a, &places, None).ok();
+            Some(ZoneStats {
+                min: spread(&pages.min)?,
+                max: spread(&pages.max)?,
+                nulls: spread(&pages.nulls)?.as_primitive().clone(),
+                rows: spread(&pages.rows)?.as_primitive().clone(),
+            })
+        })
+    }
+}
+
+impl PruningStatistics for PageBounds<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.stats(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Of a page without NULLs, and of one with nothing else, each part is known.
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let stats = self.stats(column)?;
+        let ends = self.starts.iter().skip(1).copied().chain([self.zones.rows()]);
+        let lengths = self.starts.iter().zip(ends).map(|(a, b)| (b - a) as u64);
+        let nulls = stats.nulls.iter().zip(stats.rows.iter()).zip(lengths).map(|((nulls, rows), len)| match nulls? {
+            0 => Some(0),
+            n if Some(n) == rows => Some(len),
+            _ => None,
+        });
+        Some(Arc::new(nulls.collect::<UInt64Array>()))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.zones.rows()]);
+        Some(Arc::new(self.starts.iter().zip(ends).map(|(a, b)| (b - a) as u64).collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+/// Whether a column with this filter surely does not have the value. Integers are hashed as Parquet stores them.
+fn excludes(bloom: &Sbbf, value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Int8(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int16(Some(v)) => !bloom.check(&i32::from(*v)),
+        ScalarValue::Int32(Some(v)) | ScalarValue::Date32(Some(v)) => !bloom.check(v),
+        ScalarValue::Int64(Some(v)) | ScalarValue::TimestampMicrosecond(Some(v), _) => !bloom.check(v),
+        ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)) => {
+            !bloom.check(&v.as_str())
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,331 @@
+//! Parquet files of others, read by the same code as our own objects: no checksums, perhaps no page index, any encoding,
+//! any codec, nested columns. Columns are found by their place; what a table wants of them is a [`ForeignSchema`].
+//!
+//! The pages of a chunk without an index are listed when the chunk is first fetched, from their headers; the list is kept
+//! with the open file, so that later scans fetch single pages.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, UInt64Array, new_null_array};
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+
+use super::pages::{PagePlace, directory, guarded};
+use super::read::{next_number, viewed};
+use super::{Fetcher, ObjectReader, PageCache, Result, ScanIo, ScanSchema, SegmentError, ZoneStats};
+use crate::table::schema::ColumnId;
+
+/// Bytes of the first request for a footer: most footers, and the page indexes of small files.
+const TAIL_BYTES: u64 = 64 << 10;
+/// The id of a column that a file lacks.
+const ABSENT: ColumnId = ColumnId::MAX;
+
+/// What is learnt of a file's chunks, by row group and leaf, as they are read.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Their pages, where no index lists them.
+    pages: Mutex<HashMap<(usize, usize), Arc<[PagePlace]>>>,
+    seen: Mutex<HashSet<(usize, usize)>>,
+}
+
+impl Listed {
+    /// Whether a chunk was read before. Pages of the first reading are not kept: most files are scanned once, and memory that
+    /// is touched for the first time costs more than unpacking does.
+    pub(super) fn seen_before(&self, group: usize, leaf: usize) -> bool {
+        !self.seen.lock().insert((group, leaf))
+    }
+}
+
+/// Whole chunks by leaf: where they start, and their bytes.
+type Chunks = HashMap<usize, (u64, Bytes)>;
+
+/// A file to be opened.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ForeignFile {
+    /// Where its store has it.
+    pub path: Path,
+    /// How errors call it.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What tells this version of it from others; empty for the time of its last change alone.
+    pub tag: String,
+    /// When it was last changed.
+    pub modified: DateTime<Utc>,
+    /// Whether strings are read as views.
+    pub views: bool,
+}
+
+/// What a table wants of one file's columns.
+#[derive(Debug, Clone)]
+pub struct ForeignSchema {
+    fields: Vec<FieldRef>,
+    ids: Vec<ColumnId>,
+}
+
+impl ForeignSchema {
+    /// The table's columns, each with its place among the file's; `None` for those that it lacks.
+    pub fn new(fields: &Fields, places: &[Option<usize>]) -> Self {
+        let ids = places.iter().map(|place| place.map_or(ABSENT, |place| place as ColumnId)).collect();
+        Self { fields: fields.iter().cloned().collect(), ids }
+    }
+
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+}
+
+impl ScanSchema for ForeignSchema {
+    fn field(&self, column: usize) -> Field {
+        self.fields[column].as_ref().clone()
+    }
+
+    fn id(&self, column: usize) -> ColumnId {
+        self.ids[column]
+    }
+
+    fn missing(&self, column: usize) -> Result<ArrayRef> {
+        Ok(new_null_array(self.fields[column].data_type(), 1))
+    }
+}
+
+/// The field as it is decoded: top-level strings as views or not.
+fn hinted(field: &Field, views: bool) -> Field {
+    let data_type = match (views, field.data_type()) {
+        (true, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary) => {
+            return viewed(field);
+        }
+        (false, DataType::Utf8View) => DataType::Utf8,
+        (false, DataType::BinaryView) => DataType::Binary,
+        (_, other) => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+impl ObjectReader {
+    /// Opens a Parquet file of somebody else by one request for its end, two if its footer is long.
+    ///
+    /// # Errors
+    /// [`SegmentError::Store`], [`SegmentError::Foreign`].
+    pub async fn open_foreign(
+        fetcher: &Arc<Fetcher>,
+        file: &ForeignFile,
+        cache: &Arc<PageCache>,
+        io: Option<&Arc<ScanIo>>,
+    ) -> Result<Arc<Self>> {
+        let broken = |place: &str, what: &dyn std::fmt::Display| SegmentError::Foreign {
+            file: file.name.clone(),
+            place: place.into(),
+            what: what.to_string(),
+        };
+        let mut tail_bytes = TAIL_BYTES.min(file.size);
+        let metadata = loop {
+            if tail_bytes < 12 {
+                return Err(broken("the file", &format_args!("it has {} bytes", file.size)));
+            }
+            let range = file.size - tail_bytes..file.size;
+            let tail = fetcher
+                .ranges(&file.path, std::slice::from_ref(&range), io)
+                .await
+                .map_err(|source| SegmentError::Store { object: file.name.clone(), source })?
+                .pop()
+                .expect("one range, one answer");
+            if let Some(io) = io {
+                io.tail(tail_bytes);
+            }
+            let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
+            match reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish()) {
+                Ok(metadata) => break metadata,
+                Err(ParquetError::NeedMoreData(needed)) if needed as u64 > tail_bytes && needed as u64 <= file.size => {
+                    tail_bytes = needed as u64;
+                }
+                Err(e) => return Err(broken("the footer", &e)),
+            }
+        };
+        check(&metadata, file.size).map_err(|what| broken("the footer", &what))?;
+        let schema = metadata.file_metadata();
+        let derived = parquet_to_arrow_schema(schema.schema_descr(), schema.key_value_metadata())
+            .map_err(|e| broken("the schema", &e))?;
+        let fields: Fields = derived.fields().iter().map(|f| Arc::new(hinted(f, file.views))).collect();
+        let mut first = 0u32;
+        let groups = metadata.row_groups().iter().map(|g| {
+            let start = first;
+            first = first.wrapping_add(g.num_rows() as u32);
+            (0, start)
+        });
+        let groups = groups.collect();
+        Ok(Arc::new(Self {
+            fetcher: Arc::clone(fetcher),
+            path: file.path.clone(),
+            name: file.name.clone(),
+            size: file.size,
+            number: next_number(),
+            cache: Arc::clone(cache),
+            ids: (0..fields.len() as ColumnId).collect(),
+            fields,
+            segments: Vec::new(),
+            groups,
+            tail: Bytes::new(),
+            bloom_end: 0,
+            metadata: Arc::new(metadata),
+            listed: Some(Listed::default()),
+            version: (!fetcher.is_remote()).then_some(file.modified),
+        }))
+    }
+
+    /// Whether a file of somebody else on a disk is still the one that was opened. Stores of immutable versions say so
+    /// themselves.
+    pub(super) async fn check_version(&self) -> Result<()> {
+        let Some(version) = &self.version else { return Ok(()) };
+        let found = self.fetcher.store().head(&self.path).await;
+        let found = found.map_err(|source| SegmentError::Store { object: self.name.clone(), source })?;
+        match found.size == self.size && found.last_modified == *version {
+            true => Ok(()),
+            false => Err(self.damaged("the file", "it has changed since the query began; run the query again")),
+        }
+    }
+
+    /// The columns of a file, as they are decoded.
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Whether single pages of a row group can be fetched.
+    pub fn has_page_index(&self, group: usize) -> bool {
+        let index = self.metadata.offset_index();
+        index.is_some_and(|index| index[group].iter().all(|chunk| !chunk.page_locations().is_empty()))
+    }
+
+    /// The list of a chunk's pages, if they have been listed.
+    pub(super) fn listed(&self, group: usize, leaf: usize) -> Option<Arc<[PagePlace]>> {
+        self.listed.as_ref()?.pages.lock().get(&(group, leaf)).cloned()
+    }
+
+    /// Lists the pages of chunks without an index; returns what had to be fetched for that.
+    pub(super) async fn list_pages(&self, group: usize, leaves: &[usize], io: Option<&Arc<ScanIo>>) -> Result<Chunks> {
+        let Some(listed) = &self.listed else { return Ok(Chunks::new()) };
+        let metadata = self.metadata.row_group(group);
+        let has_index = |leaf: usize| {
+            self.metadata.offset_index().is_some_and(|index| !index[group][leaf].page_locations().is_empty())
+        };
+        let unknown: Vec<usize> = leaves
+            .iter()
+            .copied()
+            .filter(|l| !has_index(*l) && !listed.pages.lock().contains_key(&(group, *l)))
+            .collect();
+        let range = |leaf: &usize| {
+            let (start, len) = metadata.column(*leaf).byte_range();
+            start..start + len
+        };
+        let ranges: Vec<Range<u64>> = unknown.iter().map(range).collect();
+        let buffers = self.fetch(&ranges, io).await?;
+        let mut whole = Chunks::new();
+        for ((leaf, range), bytes) in unknown.into_iter().zip(ranges).zip(buffers) {
+            let chunk = metadata.column(leaf);
+            let rows = metadata.num_rows() as usize;
+            let broken = |what: &dyn std::fmt::Display| {
+                self.damaged(format_args!("row group {group}, column {}", chunk.column_path()), what)
+            };
+            let places = guarded(|| directory(chunk, range.start, bytes.clone(), rows)).map_err(|e| broken(&e))?;
+            if places.iter().any(|p| p.offset < range.start || p.offset + p.len > range.end) {
+                return Err(broken(&"a page lies outside of its chunk"));
+            }
+            listed.pages.lock().insert((group, leaf), places.into());
+            whole.insert(leaf, (range.start, bytes));
+        }
+        Ok(whole)
+    }
+
+    /// Bounds of a file's column in a row group (`pages` false) or in each of its pages, as values of a type; `None` where
+    /// nothing is known.
+    pub fn foreign_stats(&self, group: usize, id: ColumnId, wanted: &DataType, pages: bool) -> Option<ZoneStats> {
+        let leaf = self.leaf(id)?;
+        let metadata = self.metadata.row_group(group);
+        let schema = self.metadata.file_metadata().schema_descr();
+        let converter = StatisticsConverter::from_column_index(leaf, self.fields.get(id as usize)?, schema).ok()?;
+        // Writers that do not count NULLs are not those that have none.
+        let converter = converter.with_missing_null_counts_as_zero(false);
+        let total = metadata.num_rows() as u64;
+        let (rows, min, max, nulls) = match pages {
+            false => (
+                UInt64Array::from(vec![total]),
+                converter.row_group_mins([metadata]).ok()?,
+                converter.row_group_maxes([metadata]).ok()?,
+                converter.row_group_null_counts([metadata]).ok()?,
+            ),
+            true => {
+                let (columns, index) = (self.metadata.column_index()?, self.metadata.offset_index()?);
+                let starts: Vec<u64> = self.page_starts(group, id).iter().map(|s| *s as u64).collect();
+                let ends = starts.iter().skip(1).copied().chain([total]);
+                let rows: UInt64Array = starts.iter().zip(ends).map(|(a, b)| b - a).collect();
+                let min = converter.data_page_mins(columns, index, [&group]).ok()?;
+                let max = converter.data_page_maxes(columns, index, [&group]).ok()?;
+                let nulls = converter.data_page_null_counts(columns, index, [&group]).ok()?;
+                (rows, min, max, nulls)
+            }
+        };
+        let same = |len: usize| len == rows.len();
+        if !same(min.len()) || !same(max.len()) || !same(nulls.len()) {
+            return None;
+        }
+        Some(super::stats::as_type(wanted, rows, min, max, nulls))
+    }
+}
+
+/// Whether everything that the footer names lies in the file, so that nothing later has to ask.
+fn check(metadata: &ParquetMetaData, size: u64) -> Result<(), String> {
+    let leaves = metadata.file_metadata().schema_descr().num_columns();
+    for (i, group) in metadata.row_groups().iter().enumerate() {
+        if group.num_rows() < 0 || group.num_columns() != leaves {
+            return Err(format!("row group {i} has {} rows and {} columns", group.num_rows(), group.num_columns()));
+        }
+        for (leaf, chunk) in group.columns().iter().enumerate() {
+            let place = || format!("row group {i}, column {}", chunk.column_path());
+            let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+            let end = start.checked_add(chunk.compressed_size());
+            if start < 0 || chunk.compressed_size() < 0 || end.is_none_or(|end| end as u64 > size) {
+                return Err(format!("{}: it lies outside of the file's {size} bytes", place()));
+            }
+            if chunk.file_path().is_some() {
+                return Err(format!("{}: it is in another file", place()));
+            }
+            let index = metadata.offset_index();
+            if index.is_some_and(|index| index.get(i).is_none_or(|group| group.len() != leaves)) {
+                return Err(format!("row group {i}: its page index has another number of columns"));
+            }
+            let pages = index.map_or(&[][..], |index| index[i][leaf].page_locations().as_slice());
+            let rows = pages.iter().map(|p| p.first_row_index).chain([group.num_rows()]);
+            let inside = |p: &parquet::file::page_index::offset_index::PageLocation| {
+                let end = p.offset.checked_add(p.compressed_page_size.into());
+                p.offset >= start && p.compressed_page_size >= 0 && end.is_some_and(|end| end as u64 <= size)
+            };
+            if !rows.is_sorted()
+                || pages.first().is_some_and(|p| p.first_row_index != 0)
+                || !pages.is_sorted_by_key(|p| p.offset)
+                || !pages.iter().all(inside)
+            {
+                return Err(format!("{}: its page index is not one", place()));
+            }
+        }
+        if metadata.column_index().is_some_and(|index| index.get(i).is_none_or(|group| group.len() != leaves)) {
+            return Err(format!("row group {i}: its column index has another number of columns"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What one scan has read, and how it may read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use object_store::Extensions;
+use parking_lot::Mutex;
+
+/// Counters of one scan's reads, shared by its workers. Serial scans have one request of at most 4 MiB under way at a
+/// time in each call.
+#[derive(Debug, Default)]
+pub struct ScanIo {
+    serial: bool,
+    few: bool,
+    extensions: Extensions,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    hedged: AtomicU64,
+    retried: AtomicU64,
+    cached_pages: AtomicU64,
+    cached_bytes: AtomicU64,
+    pages_pruned: AtomicU64,
+    pages_skipped: AtomicU64,
+    tails: AtomicU64,
+    tail_bytes: AtomicU64,
+    /// Microseconds of requests.
+    latencies: Mutex<Vec<u32>>,
+}
+
+/// [`ScanIo`] at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Requests that were answered, those for tails among them.
+    pub requests: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Requests that were sent a second time because they were slow.
+    pub hedged: u64,
+    /// Requests that were repeated after an error.
+    pub retried: u64,
+    /// Pages that were in memory.
+    pub cached_pages: u64,
+    /// Their bytes, unpacked.
+    pub cached_bytes: u64,
+    /// Stretches between page borders that bounds ruled out.
+    pub pages_pruned: u64,
+    /// Pages that were not read because no row of theirs was wanted.
+    pub pages_skipped: u64,
+    /// Requests for footers and indexes.
+    pub tails: u64,
+    /// Bytes of footers and indexes.
+    pub tail_bytes: u64,
+    /// Shortest, middle and 99th of 100 request.
+    pub latencies: Option<[Duration; 3]>,
+}
+
+impl ScanIo {
+    /// `serial`: one request after the other. `few`: a scan of few rows, which rather reads some bytes for nothing than
+    /// makes many requests.
+    pub fn new(serial: bool, few: bool) -> Self {
+        Self { serial, few, ..Self::default() }
+    }
+
+    /// The same with something for the store: what its layers look for in [`GetOptions::extensions`].
+    ///
+    /// [`GetOptions::extensions`]: object_store::GetOptions::extensions
+    pub fn with_extensions(self, extensions: Extensions) -> Self {
+        Self { extensions, ..self }
+    }
+
+    pub(super) fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// Whether few rows are wanted.
+    pub fn wants_few(&self) -> bool {
+        self.few
+    }
+
+    /// Whether requests are made one after the other.
+    pub fn is_serial(&self) -> bool {
+        self.serial
+    }
+
+    pub(super) fn request(&self, bytes: u64, took: Duration) {
+        self.requests.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.latencies.lock().push(took.as_micros().try_into().unwrap_or(u32::MAX));
+    }
+
+    pub(super) fn hedged(&self) {
+        self.hedged.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn retried(&self) {
+        self.retried.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn cached(&self, bytes: u64) {
+        self.cached_pages.fetch_add(1, Relaxed);
+        self.cached_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn tail(&self, bytes: u64) {
+        self.tails.fetch_add(1, Relaxed);
+        self.tail_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Notes pages that were not read because nothing of them can be wanted.
+    pub fn pruned_pages(&self, pages: u64) {
+        self.pages_pruned.fetch_add(pages, Relaxed);
+    }
+
+    pub(super) fn skipped_pages(&self, pages: u64) {
+        self.pages_skipped.fetch_add(pages, Relaxed);
+    }
+
+    /// What has been counted.
+    pub fn counts(&self) -> IoCounts {
+        let mut sorted = self.latencies.lock().clone();
+        sorted.sort_unstable();
+        let at = |share: usize| Duration::from_micros(sorted[(sorted.len() - 1) * share / 100].into());
+        let n = |counter: &AtomicU64| counter.load(Relaxed);
+        IoCounts {
+            requests: n(&self.requests),
+            bytes: n(&self.bytes),
+            hedged: n(&self.hedged),
+            retried: n(&self.retried),
+            cached_pages: n(&self.cached_pages),
+            cached_bytes: n(&self.cached_bytes),
+            pages_pruned: n(&self.pages_pruned),
+            pages_skipped: n(&self.pages_skipped),
+            tails: n(&self.tails),
+            tail_bytes: n(&self.tail_bytes),
+            latencies: (!sorted.is_empty()).then(|| [at(0), at(50), at(99)]),
+        }
+    }
+}
