@@ -86,7 +86,8 @@ impl TableSet {
                         )));
                     };
                     let provider = body.provider(properties).await?;
-                    Found::Table { database: FILES_SCHEMA.into(), table: format!("{name}#{i}"), provider }
+                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
                 }
                 // DataFusion's own, such as generate_series: the planner finds them by itself.
                 TableRef::Function { .. } => continue,

@@ -479,7 +479,7 @@ impl ObjectReader {
         }
         let (start, last) = (of(&group[from]).0.offset, of(&group[to - 1]).0);
         let range = base + start..base + last.offset + u64::from(last.len);
-        let bytes = self.fetch(&[range]).await?.pop().expect("one range, one answer");
+        let bytes = self.fetch(&[range], None).await?.pop().expect("one range, one answer");
         let mut wanted = Bytes::new();
         for (i, block) in group.iter().enumerate().take(to).skip(from) {
             let (place, raw_len) = of(block);
