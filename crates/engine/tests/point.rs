@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use dipper_engine::point::PointStatement;
-use dipper_engine::{ClientInfo, Engine, EngineOptions, Outcome, Session};
+use dipper_engine::{ClientInfo, DataLocation, Engine, EngineOptions, Outcome, Session};
 use dipper_point::Value;
 use futures::StreamExt;
 use rand::rngs::StdRng;
@@ -21,7 +21,11 @@ const NAMES: [&str; 4] = ["a", "", "it''s", "long name that is longer than other
 type Rows = BTreeMap<(Option<i64>, usize), BTreeMap<String, Option<String>>>;
 
 async fn open(dir: &Path) -> Session {
-    let options = EngineOptions { data: Some(dir.to_path_buf()), threads: Some(2), ..EngineOptions::default() };
+    let options = EngineOptions {
+        data: Some(DataLocation::Local(dir.to_path_buf())),
+        threads: Some(2),
+        ..EngineOptions::default()
+    };
     let engine = Engine::open(options).await.expect("an engine");
     engine.session(ClientInfo::local(&engine))
 }
