@@ -13,7 +13,7 @@ use crate::catalog::TableId;
 use crate::chain::{ChainError, Options, TxnId};
 use crate::check::{Report, check_table};
 use crate::mow;
-use crate::segment::{ObjectBuilder, PageCache, Readers, WriteOptions, encode_segment};
+use crate::segment::{Fetcher, ObjectBuilder, PageCache, Readers, WriteOptions, encode_segment};
 use crate::table::data::{ObjectId, Tablet};
 use crate::table::schema::{Bounds, Model};
 use crate::table::test_support::{partition, schema};
@@ -101,7 +101,7 @@ async fn load(t: &Table, readers: &Readers, number: i64) -> Result<TxnId, (TxnId
 
 async fn life(s: LocalStore) -> Life {
     let store: Arc<dyn ObjectStore> = Arc::new(s);
-    let readers = Readers::new(Arc::clone(&store), PageCache::new(1 << 20), 1 << 20);
+    let readers = Readers::new(Fetcher::local(Arc::clone(&store)), PageCache::new(1 << 20), 1 << 20);
     let made =
         Table::create(Arc::clone(&store), ID, schema(Model::Unique, false), vec![partition(0, "p", Bounds::All)]);
     if made.await.is_err() {
@@ -150,7 +150,7 @@ async fn check(after: SimDisk, told: &Life, at: &str) {
     }
     assert_eq!(state.rows(), expected.len() as u64, "{at}");
     // And it goes on.
-    let readers = Readers::new(Arc::clone(&store), PageCache::new(1 << 20), 1 << 20);
+    let readers = Readers::new(Fetcher::local(Arc::clone(&store)), PageCache::new(1 << 20), 1 << 20);
     load(&t, &readers, 0).await.map_err(|(_, e)| e).unwrap_or_else(|e| panic!("{e}, {at}"));
 }
 
@@ -209,7 +209,7 @@ async fn a_load_syncs_its_data_before_its_version_and_that_before_the_answer() {
     let store: Arc<dyn ObjectStore> = Arc::new(on(&disk));
     let t = Table::create(Arc::clone(&store), ID, schema(Model::Unique, false), vec![partition(0, "p", Bounds::All)]);
     let t = t.await.unwrap();
-    let readers = Readers::new(store, PageCache::new(1 << 20), 1 << 20);
+    let readers = Readers::new(Fetcher::local(store), PageCache::new(1 << 20), 1 << 20);
     let before = disk.calls().len();
     load(&t, &readers, 0).await.map_err(|(_, e)| e).unwrap();
     let calls: Vec<String> = disk.calls().split_off(before);
