@@ -180,7 +180,9 @@ async fn any_read_is_right_however_the_directory_is_treated() {
             0 => drop(std::fs::remove_dir_all(rig.dir.path())),
             1..6 => {
                 for file in rig.dir.path().join("v1").is_dir().then(|| rig.files()).unwrap_or_default() {
-                    if let Ok(mut bytes) = std::fs::read(&file) {
+                    if let Ok(mut bytes) = std::fs::read(&file)
+                        && !bytes.is_empty()
+                    {
                         let at = rng.random_range(0..bytes.len());
                         bytes[at] ^= 1 << rng.random_range(0..8);
                         let _ = std::fs::write(&file, &bytes);
