@@ -214,6 +214,11 @@ pub(super) fn definition(
         }
     }
     let mut properties: BTreeMap<String, String> = create.properties.iter().cloned().collect();
+    // Who writes MySQL's DDL looks rows up by key.
+    let of_mysql = create.key.as_ref().is_some_and(|k| k.primary) && create.distribution.is_none();
+    if of_mysql && !["store_row_column", "row_store_columns"].iter().any(|p| properties.contains_key(*p)) {
+        properties.insert("store_row_column".into(), "true".into());
+    }
     let mut next_column = columns.len() as u32;
     let mut sequence = None;
     if model == Model::Unique {
