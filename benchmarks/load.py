@@ -320,8 +320,7 @@ class Small:
         except Exception as error:  # the latencies are worth their line all the same
             self.problems.append(f"SHOW TABLETS: {error}")
             return None
-        name = next((name for name in (rows[0] if rows else {}) if "segment" in name.lower()), None)
-        return [int(row[name]) for row in rows] if name else None
+        return [int(row["VersionCount"]) for row in rows]
 
     def run(self):
         definition = engines.table_of("views", "views")
