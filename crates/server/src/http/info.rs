@@ -124,20 +124,26 @@ pub(super) async fn profile(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let user = match authorized(&app, &client, &headers).await {
+    one_profile(&app, &client, &id, &headers, Profile::to_json).await
+}
+
+/// The profile of that name in some form, if the user may see it.
+async fn one_profile(
+    app: &App,
+    client: &Client,
+    id: &str,
+    headers: &HeaderMap,
+    form: impl FnOnce(&Profile) -> Value,
+) -> Response {
+    let user = match authorized(app, client, headers).await {
         Ok(user) => user,
         Err(response) => return response,
     };
-    match seen(&app, &client, &user, &id) {
-        Some(profile) => reply::success(&profile.to_json()),
+    let others = app.session(&user, client.peer).sees_others();
+    match app.engine.profile(id).filter(|profile| others || profile.user == user) {
+        Some(profile) => reply::success(&form(&profile)),
         None => reply::failure(1, "Error", &format!("no profile '{id}' is known to this process")),
     }
-}
-
-/// The profile of that name, if the user may see it.
-fn seen(app: &App, client: &Client, user: &str, id: &str) -> Option<Arc<Profile>> {
-    let others = app.session(user, client.peer).sees_others();
-    app.engine.profile(id).filter(|profile| others || profile.user == user)
 }
 
 /// The profile as text, as Doris gives it.
@@ -147,14 +153,7 @@ pub(super) async fn query_profile(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let user = match authorized(&app, &client, &headers).await {
-        Ok(user) => user,
-        Err(response) => return response,
-    };
-    match seen(&app, &client, &user, &id) {
-        Some(profile) => reply::success(&profile.to_text().into()),
-        None => reply::failure(1, "Error", &format!("no profile '{id}' is known to this process")),
-    }
+    one_profile(&app, &client, &id, &headers, |profile| profile.to_text().into()).await
 }
 
 /// The statements whose profiles are kept, the newest first, as Doris lists them.
