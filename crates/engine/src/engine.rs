@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use object_store::ObjectStore;
 
 use crate::access::Access;
+use crate::admission::Admission;
 use crate::catalogs::ExternalCatalogs;
 use crate::catalogs::iceberg::Places;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -103,6 +104,7 @@ pub struct Engine {
     pub(crate) profiles: Profiles,
     pub(crate) loads: Loads,
     pub(crate) access: Access,
+    pub(crate) admission: Arc<Admission>,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
@@ -149,6 +151,8 @@ impl Engine {
         let row_cache = row_cache_bytes(&options);
         let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
         points.lookups.cache().set_on(options.row_cache);
+        let globals = Arc::new(Globals::default());
+        let admission = Admission::new(Arc::clone(&globals), threads);
         Ok(Arc::new(Engine {
             native,
             points,
@@ -158,11 +162,12 @@ impl Engine {
             places: Places::new(options.access.clone(), io.handle().clone()),
             options,
             catalog,
-            globals: Arc::new(Globals::default()),
+            globals,
             processes: Arc::new(Processes::default()),
             profiles: Profiles::default(),
             loads,
             access: Access::default(),
+            admission,
             template,
             threads,
             next_connection: AtomicU32::new(1),

@@ -9,6 +9,7 @@
 //! | module | question it answers |
 //! |---|---|
 //! | `access` | who may do what? |
+//! | `admission` | which statements run at once, and which wait? |
 //! | [`files`] | which files does a path mean, and may they be read? |
 //! | [`tables`] | how does a definition in the catalog, or a path in FROM, become a table? |
 //! | [`scan`] | how are text files scanned inside a DataFusion plan? |
@@ -20,6 +21,7 @@
 //! | [`process`] | what is running, and how is it killed? |
 
 mod access;
+mod admission;
 mod catalogs;
 mod engine;
 pub mod error;

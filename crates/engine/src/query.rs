@@ -19,6 +19,7 @@ use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
 use dipper_store::table::TableState;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use crate::engine::Engine;
@@ -196,11 +197,16 @@ pub(crate) async fn run(
     Ok((Rows { columns: rows.columns, batches: batches.boxed() }, warnings))
 }
 
-async fn rerun((context, query, params): (Arc<QueryContext>, QueryText, Vec<VarValue>)) -> Result<(Rows, Vec<String>)> {
-    let catalog = context.engine.catalog.refresh().await?;
-    let context = context.as_ref().clone();
-    let context = QueryContext { catalog, snapshots: Arc::default(), ..context };
-    run_once(Arc::new(context), query, params).await
+/// Boxed: whatever holds this future would otherwise make the compiler prove once more that all of planning is `Send`.
+fn rerun(
+    (context, query, params): (Arc<QueryContext>, QueryText, Vec<VarValue>),
+) -> BoxFuture<'static, Result<(Rows, Vec<String>)>> {
+    Box::pin(async move {
+        let catalog = context.engine.catalog.refresh().await?;
+        let context = context.as_ref().clone();
+        let context = QueryContext { catalog, snapshots: Arc::default(), ..context };
+        run_once(Arc::new(context), query, params).await
+    })
 }
 
 async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
@@ -216,7 +222,10 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
             if let Some(recorder) = &mut recorder {
                 recorder.planned();
             }
-            let batches = start(&context, &planned.state, Arc::clone(&physical))?;
+            let batches = start(&context, &planned.state, Arc::clone(&physical)).await?;
+            if let Some(recorder) = &mut recorder {
+                recorder.admitted();
+            }
             Ok((Rows { columns, batches: profiled(batches, physical, recorder) }, planned.warnings))
         }),
     )
@@ -253,16 +262,19 @@ fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
     EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
 }
 
-/// Runs a physical plan on the query threads and hands its batches over through a bounded channel.
-pub(crate) fn start(
+/// Runs a physical plan on the query threads, as soon as it is [admitted](crate::admission), and hands its batches over
+/// through a bounded channel.
+pub(crate) async fn start(
     context: &QueryContext,
     state: &SessionState,
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
+    let permit = context.engine.admission.admit(&physical).await?;
     let mut stream = context.io.enter(|| execute_stream(physical, state.task_ctx()))?;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
     let cpu = context.engine.cpu().clone();
     let forward = cpu.spawn(context.io.scope(async move {
+        let _permit = permit;
         loop {
             // Ends when the client is gone, also in the middle of a long wait for the first batch.
             let next = tokio::select! {

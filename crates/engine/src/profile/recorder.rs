@@ -31,6 +31,7 @@ pub(crate) struct Recorder {
     started: SystemTime,
     begun: Instant,
     planned: Duration,
+    queued: Duration,
 }
 
 impl Recorder {
@@ -51,12 +52,18 @@ impl Recorder {
             started: SystemTime::now(),
             begun: Instant::now(),
             planned: Duration::ZERO,
+            queued: Duration::ZERO,
         }
     }
 
     /// The plan is made.
     pub(crate) fn planned(&mut self) {
         self.planned = self.begun.elapsed();
+    }
+
+    /// The plan may run.
+    pub(crate) fn admitted(&mut self) {
+        self.queued = self.begun.elapsed() - self.planned;
     }
 
     /// Keeps the profile. `client`: how long the statement waited for its client.
@@ -73,7 +80,7 @@ impl Recorder {
             Err(None) => ("CANCELLED", None),
             Err(Some(e)) => ("ERR", Some(e.message.clone())),
         };
-        let execute = total.saturating_sub(self.planned + client);
+        let execute = total.saturating_sub(self.planned + self.queued + client);
         self.engine.profiles.add(Profile {
             id: self.id,
             task: self.task,
@@ -85,7 +92,7 @@ impl Recorder {
             state,
             message,
             rows,
-            phases: vec![("plan", self.planned), ("execute", execute), ("client", client)],
+            phases: vec![("plan", self.planned), ("queue", self.queued), ("execute", execute), ("client", client)],
             operators: plan.map(operator).into_iter().collect(),
         })
     }

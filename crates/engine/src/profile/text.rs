@@ -30,6 +30,9 @@ impl Profile {
         let large = self.phases.iter().find(|(_, time)| time.as_secs_f64() / total > LARGE);
         match large {
             Some(("plan", time)) => return format!("{took}, {} ms of them for planning.", ms(*time)),
+            Some(("queue", time)) => {
+                return format!("{took}; {} ms of them it waited for its turn, because others ran.", ms(*time));
+            }
             Some(("client", time)) => {
                 return format!("{took}; {} ms of them it waited for the client to take rows.", ms(*time));
             }

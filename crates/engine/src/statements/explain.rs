@@ -121,8 +121,9 @@ async fn text(
     }
     let planning = begun.elapsed();
     recorder.planned();
+    let mut batches = query::start(context, &planned.state, Arc::clone(&physical)).await?;
+    recorder.admitted();
     let begun = Instant::now();
-    let mut batches = query::start(context, &planned.state, Arc::clone(&physical))?;
     let mut rows = 0;
     while let Some(batch) = batches.next().await {
         rows += batch?.num_rows();

@@ -134,7 +134,7 @@ async fn write(
         planned.columns().into_iter().map(|c| Arc::new(c.field.as_ref().clone().with_name(c.name))).collect();
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let physical = planned.physical().await?;
-    let mut batches = query::start(context, &planned.state, physical)?;
+    let mut batches = query::start(context, &planned.state, physical).await?;
     let mut file = NewFile::create(path, format, &schema)?;
     while let Some(batch) = batches.next().await {
         let batch = batch?;

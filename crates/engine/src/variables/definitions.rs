@@ -135,6 +135,30 @@ const ACTING: &[Definition] = &[
         OneOf(&["auto", "always", "never"]),
         "what the data cache keeps; auto: of scans above a tenth of it, what they miss for the second time",
     ),
+    define(
+        "query_queue_concurrency_limit",
+        "0",
+        COUNT,
+        Settable::Global,
+        Effect::Acts,
+        "statements that read tables at once, the others wait; 0 = eight for each query thread",
+    ),
+    define(
+        "query_queue_max_queued_queries",
+        "1024",
+        COUNT,
+        Settable::Global,
+        Effect::Acts,
+        "statements that may wait for their turn; one more is refused",
+    ),
+    define(
+        "query_queue_pending_timeout_second",
+        "300",
+        SECONDS,
+        Settable::Global,
+        Effect::Acts,
+        "seconds that a statement waits for its turn",
+    ),
     acts("query_timeout", "900", Int(0, 2_147_483), "seconds that a statement may run; 0 = no limit"),
     acts(
         "max_execution_time",
@@ -535,7 +559,6 @@ const FOREIGN: &[Definition] = &[
     inert("query_delivery_timeout", "300", COUNT),
     inert("query_freshness_tolerance_ms", "-1", ANY),
     inert("query_mem_limit", "0", COUNT),
-    inert("query_queue_pending_timeout_second", "300", COUNT),
     inert("query_slot_count", "0", COUNT),
     inert("read_csv_empty_line_as_null", "false", TrueFalse),
     acts(

@@ -123,6 +123,7 @@ async fn addresses(
     query::on_cpu(&cpu, async move {
         let planned = query::plan(&context, &source, Some(&params)).await?;
         let physical = planned.physical().await?;
+        let _permit = context.engine.admission.admit(&physical).await?;
         let mut stream = execute_stream(physical, planned.state.task_ctx())?;
         let mut found = Addresses::new(&state);
         while let Some(batch) = stream.next().await {

@@ -583,8 +583,13 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
         planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
     )?;
     let physical = planned.physical().await?;
-    let Some(mut recorder) = target.recorder.take() else { return write(engine, &planned, physical, target).await };
-    recorder.planned();
+    let mut recorder = target.recorder.take();
+    if let Some(recorder) = &mut recorder {
+        recorder.planned();
+    }
+    let _permit = engine.admission.admit(&physical).await?;
+    let Some(mut recorder) = recorder else { return write(engine, &planned, physical, target).await };
+    recorder.admitted();
     let written = write(engine, &planned, Arc::clone(&physical), target).await;
     let rows = written.as_ref().map_or(0, |w| w.rows);
     recorder.end(Some(physical.as_ref()), rows, Duration::ZERO, written.as_ref().map(drop).map_err(Some));
