@@ -147,7 +147,7 @@ impl Engine {
         let template = template(runtime)?;
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
-        let native = NativeTables::new(volumes, requests, memory_bytes(&options) / CACHE_SHARE);
+        let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
         let row_cache = row_cache_bytes(&options);
         let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
         points.lookups.cache().set_on(options.row_cache);

@@ -10,6 +10,7 @@ pub mod labels;
 pub mod local;
 pub mod merge;
 pub mod mow;
+mod now;
 pub mod probed;
 pub mod route;
 pub mod secret;

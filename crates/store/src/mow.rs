@@ -19,6 +19,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use roaring::RoaringBitmap;
+use tokio::runtime::Handle;
 
 use crate::key::{KeyEncoder, Keys};
 use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError};
@@ -108,13 +109,18 @@ pub async fn replaced<'a>(
     }
     let mut bits: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
     for runs in tablets.into_values() {
-        tablet(schema, runs, &mut bits).await?;
+        tablet(schema, runs, readers.workers(), &mut bits).await?;
     }
     bits.retain(|_, rows| !rows.is_empty());
     Ok(bits.into_iter().map(|(id, rows)| (id, Rows(rows))).collect())
 }
 
-async fn tablet(schema: &TableSchema, mut runs: Vec<Run>, bits: &mut BTreeMap<SegmentId, RoaringBitmap>) -> Result<()> {
+async fn tablet(
+    schema: &TableSchema,
+    mut runs: Vec<Run>,
+    workers: Option<Handle>,
+    bits: &mut BTreeMap<SegmentId, RoaringBitmap>,
+) -> Result<()> {
     runs.sort_by_key(|r| r.age);
     let runs = Arc::new(runs);
     let sequence = schema.sequence.and_then(|id| schema.position(id));
@@ -122,7 +128,8 @@ async fn tablet(schema: &TableSchema, mut runs: Vec<Run>, bits: &mut BTreeMap<Se
     let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
     // One segment of a load alone has each key once.
     let borders = if runs.len() > 1 { borders(&runs).await? } else { Vec::new() };
-    let jobs = (0..borders.len()).map(|i| range(runs.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
+    let jobs = (0..borders.len())
+        .map(|i| range(runs.clone(), workers.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
     let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
     // No key is in two ranges: each is decided as it comes, so that few are in memory.
     while let Some(groups) = jobs.try_next().await? {
@@ -192,7 +199,7 @@ async fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Groups of rows whose keys are in `from..to`.
-async fn range(runs: Arc<Vec<Run>>, from: Vec<u8>, to: Option<Vec<u8>>) -> Result<Vec<Group>> {
+async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: Option<Vec<u8>>) -> Result<Vec<Group>> {
     let meets = |r: &Run| r.key_max >= from && to.as_ref().is_none_or(|to| r.key_min < *to);
     let blocks = |r: &Run| r.reader.key_blocks_between(r.ordinal(), &from, to.as_deref());
     let mut new_rows = 0;
@@ -211,9 +218,9 @@ async fn range(runs: Arc<Vec<Run>>, from: Vec<u8>, to: Option<Vec<u8>>) -> Resul
     let shared = runs.clone();
     let all = !probed.is_empty();
     let work = move || merge(&shared, merged, &from, to.as_deref(), all);
-    let groups = match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => runtime.spawn_blocking(work).await.expect("the merge does not panic"),
-        Err(_) => work(),
+    let groups = match workers {
+        Some(runtime) => runtime.spawn_blocking(work).await.expect("the merge does not panic"),
+        None => work(),
     }?;
     if !all {
         return Ok(groups.into_iter().map(|(group, _)| group).collect());

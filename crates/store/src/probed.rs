@@ -15,6 +15,7 @@ use object_store::{
 use tokio::sync::OnceCell;
 
 use crate::chain::probe_put_if_absent;
+use crate::now;
 
 /// A store that is written to only after 32 racing creates have shown that exactly one wins: on a bucket that takes them
 /// all, two writers would take the same version for theirs. The proof is made by the first write, once.
@@ -67,6 +68,9 @@ impl ObjectStore for ProbedStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if now::is_asked(&options) {
+            return Err(Error::NotSupported { source: "a store behind a network has nothing at hand".into() });
+        }
         self.store.get_opts(location, options).await
     }
 

@@ -54,7 +54,8 @@ impl Engine {
         self.native.compactor(|| {
             // Merging is work for the query threads, which give way to those that talk to clients.
             let _on = self.cpu().enter();
-            let compactor = Compactor::start(Options::default());
+            let compactor =
+                Compactor::start(Options { readers: Some(Arc::clone(self.native.readers())), ..Options::default() });
             compactor.pause();
             compactor
         })

@@ -33,7 +33,8 @@ pub struct NativeTables {
 impl NativeTables {
     /// Keeps unpacked pages and open objects in `cache_bytes`.
     /// `requests`: the threads that make requests, where the database is in an object store.
-    pub(crate) fn new(volumes: Volumes, requests: Option<Handle>, cache_bytes: usize) -> Self {
+    /// `workers`: those that give way to threads which talk to clients.
+    pub(crate) fn new(volumes: Volumes, requests: Option<Handle>, workers: Handle, cache_bytes: usize) -> Self {
         let store = volumes.store();
         let fetcher = match requests {
             None => Fetcher::local(Arc::clone(&store)),
@@ -41,7 +42,7 @@ impl NativeTables {
         };
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);
-        let readers = Arc::new(Readers::new(fetcher, pages, open_bytes));
+        let readers = Arc::new(Readers::new(fetcher, pages, open_bytes).with_workers(workers));
         NativeTables { store, volumes, open: Mutex::default(), readers, compactor: OnceLock::new() }
     }
 

@@ -92,6 +92,8 @@ struct Inner<S: State> {
     writer: u64,
     /// The newest version known to be true.
     now: RwLock<Known<S>>,
+    /// Number of that version: readers at a high rate ask whether it is another one, and share no lock for it.
+    number: AtomicU64,
     queue: Mutex<Queue<S>>,
     /// One refresh at a time; how many began.
     refreshing: tokio::sync::Mutex<()>,
@@ -129,6 +131,7 @@ impl<S: State> Chain<S> {
             options,
             writer: rand::rng().random(),
             now: RwLock::new(Known::root()),
+            number: AtomicU64::new(0),
             queue,
             refreshing: tokio::sync::Mutex::default(),
             refreshes_asked: AtomicU64::new(0),
@@ -147,7 +150,7 @@ impl<S: State> Chain<S> {
 
     /// Number of the version that [`snapshot`](Self::snapshot) shows; 0 = the empty chain.
     pub fn version(&self) -> u64 {
-        self.inner.now.read().number
+        self.inner.number.load(Ordering::Acquire)
     }
 
     /// The newest state there is: one LIST. Calls that wait at the same time share one that begins after them all.
@@ -282,6 +285,8 @@ impl<S: State> Inner<S> {
             let to = if head.number == now.number { head } else { &*now };
             *now = to.clone().rebased(&head.base);
         }
+        // Under the lock: whoever sees the number finds the state.
+        self.number.store(now.number, Ordering::Release);
     }
 
     /// Runs a reader to its end.

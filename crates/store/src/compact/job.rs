@@ -12,8 +12,8 @@ use arrow_buffer::BooleanBufferBuilder;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
-use super::CompactError;
 use super::policy::Pick;
+use super::{CompactError, Options};
 use crate::chain::TxnId;
 use crate::merge::{RowMap, merge};
 use crate::segment::{GroupScan, ObjectBuilder, ObjectReader, PageCache, Scan, SegmentError, WriteOptions};
@@ -57,8 +57,7 @@ pub(super) async fn run(
     table: &Table,
     state: Arc<TableState>,
     picks: Vec<Pick>,
-    memory_bytes: u64,
-    segment_rows: u64,
+    options: &Options,
     stop: Arc<AtomicBool>,
 ) -> Result<Done, CompactError> {
     let txn = table.begin();
@@ -67,14 +66,17 @@ pub(super) async fn run(
         table: table.clone(),
         state,
         object: ObjectId { txn, index: 0 },
-        memory_bytes,
-        segment_rows,
+        memory_bytes: options.memory_bytes,
+        segment_rows: options.policy.full_rows * 2,
         stop,
         readers: HashMap::new(),
         cache: PageCache::new(0),
         handle: Handle::current(),
     };
     let merged = tokio::task::spawn_blocking(move || job.write(picks)).await.map_err(|_| CompactError::Panicked)??;
+    if let (Some(readers), Some(object)) = (&options.readers, &merged.object) {
+        readers.get(&table.data_path(object.id), object).await?;
+    }
     commit(table, txn, merged).await
 }
 

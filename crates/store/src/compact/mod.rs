@@ -26,7 +26,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::catalog::TableId;
 use crate::chain::TxnId;
 use crate::merge::MergeError;
-use crate::segment::SegmentError;
+use crate::segment::{Readers, SegmentError};
 use crate::table::data::SegmentId;
 use crate::table::schema::PartitionId;
 use crate::table::{Refused, Table, TableError, TableState};
@@ -111,6 +111,8 @@ pub struct Options {
     pub interval: Duration,
     /// Large merges wait until their youngest input is so old.
     pub large_rest: Duration,
+    /// By what the process reads its tables: what a merge has written is opened there before anyone sees it.
+    pub readers: Option<Arc<Readers>>,
 }
 
 impl Default for Options {
@@ -123,6 +125,7 @@ impl Default for Options {
             small_bytes: 16 << 20,
             interval: Duration::from_millis(250),
             large_rest: Duration::from_secs(30),
+            readers: None,
         }
     }
 }
@@ -314,8 +317,7 @@ impl Shared {
 
     async fn run(&self, table: &Table, mut job: Reserved) -> Result<Done, CompactError> {
         let (state, picks) = (Arc::clone(&job.state), std::mem::take(&mut job.picks));
-        let rows = self.options.policy.full_rows * 2;
-        let done = job::run(table, state, picks, self.options.memory_bytes, rows, Arc::clone(&self.stop)).await?;
+        let done = job::run(table, state, picks, &self.options, Arc::clone(&self.stop)).await?;
         *self.total.lock() += done;
         Ok(done)
     }

@@ -56,6 +56,8 @@ pub(super) trait TempFile: Debug + Send + Sync {
 pub(super) trait ReadFile: Debug + Send + Sync {
     /// Fills the buffer from the offset; an early end of the file is `UnexpectedEof`.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// The same from the system's cache: `WouldBlock` if some of it is not there.
+    fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     /// Inode, size and time of the open file.
     fn stat(&self) -> io::Result<Stat>;
 }
@@ -185,6 +187,29 @@ impl TempFile for RealFile {
 impl ReadFile for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_now(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        use rustix::io::ReadWriteFlags;
+
+        while !buffer.is_empty() {
+            let into = &mut [io::IoSliceMut::new(buffer)];
+            let read = match rustix::io::preadv2(&self.0, into, offset, ReadWriteFlags::NOWAIT) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => read,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            buffer = &mut buffer[read..];
+            offset += read as u64;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn read_now(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(ErrorKind::WouldBlock.into())
     }
 
     fn stat(&self) -> io::Result<Stat> {

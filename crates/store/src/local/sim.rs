@@ -282,6 +282,10 @@ impl ReadFile for SimFile {
         Ok(())
     }
 
+    fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_at(buffer, offset)
+    }
+
     fn stat(&self) -> io::Result<Stat> {
         TempFile::stat(self)
     }

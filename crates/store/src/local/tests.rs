@@ -6,6 +6,7 @@ use object_store::{Attributes, GetOptions, ObjectStore, ObjectStoreExt, PutMode,
 
 use super::sim::{SimDisk, Survive};
 use super::*;
+use crate::now;
 
 fn temp_store() -> (tempfile::TempDir, LocalStore) {
     let dir = tempfile::tempdir().unwrap();
@@ -86,6 +87,23 @@ async fn answers_like_the_store_in_memory() {
         assert!(s.get_range(&Path::from("c"), 9..10).await.is_err());
     }
     assert_eq!(temps(&local), 0);
+}
+
+/// Outside of any runtime: nothing is handed to another thread.
+#[test]
+fn what_the_system_has_in_memory_is_read_at_once() {
+    let (dir, store) = temp_store();
+    let path = Path::from("t/1/d/a");
+    assert_eq!(now::range(&store, &path, 0..3), None);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let body: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+    runtime.block_on(store.put(&path, body.clone().into())).unwrap();
+    for range in [0..100_000, 4095..8193, 99_999..100_000] {
+        let expected = &body[range.start as usize..range.end as usize];
+        assert_eq!(now::range(&store, &path, range).as_deref(), Some(expected));
+    }
+    assert_eq!(now::range(&store, &path, 99_999..100_001), None, "a range beyond the end is an error for who may wait");
+    drop(dir);
 }
 
 #[tokio::test]

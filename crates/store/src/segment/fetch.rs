@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::scan_io::ScanIo;
+use crate::now;
 
 /// Requests under way at once, of all scans of a process.
 const IN_FLIGHT: usize = 128;
@@ -219,6 +220,14 @@ impl Fetcher {
     /// The store.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
+    }
+
+    /// Bytes of a range, if a disk has them in memory.
+    pub(super) fn range_now(&self, path: &Path, range: Range<u64>) -> Option<Bytes> {
+        match &self.remote {
+            None => now::range(&*self.store, path, range),
+            Some(_) => None,
+        }
     }
 
     /// Bytes of ranges that do not overlap, in their order; each is as long as asked for.

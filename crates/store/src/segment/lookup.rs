@@ -1,7 +1,7 @@
 //! One row by its key or its number: from memory at once, or from the store.
 //!
-//! Each look-up has two forms: `..._now` takes what the block cache holds and never waits, the other one fetches a block
-//! that is not there. Both decide from the same bytes.
+//! Each look-up has two forms: `..._now` takes what the block cache or the system's cache of a local file holds and never
+//! waits, the other one fetches a block that is not there. Both decide from the same bytes.
 
 use std::task::Poll;
 
@@ -12,6 +12,7 @@ use twox_hash::XxHash3_64;
 use super::binary::Reader;
 use super::directory::{KeyBlock, Place, RowBlock, RowStore, SegmentEntry};
 use super::key_index::{self, Found};
+use super::read::Blocks;
 use super::{ObjectReader, Result, SegmentError};
 use crate::table::schema::ColumnId;
 
@@ -27,8 +28,7 @@ enum Probe<'a> {
     At(u32),
     /// In block `at` of these, or else it is the first of the next one, whose row is `next`.
     Block {
-        base: u64,
-        blocks: &'a [KeyBlock],
+        blocks: Blocks<'a, KeyBlock>,
         at: usize,
         next: Option<u32>,
     },
@@ -36,8 +36,7 @@ enum Probe<'a> {
 
 /// Where a row is.
 struct RowPlace<'a> {
-    base: u64,
-    blocks: &'a [RowBlock],
+    blocks: Blocks<'a, RowBlock>,
     at: usize,
     /// The row's place among the rows of the block.
     n: usize,
@@ -63,7 +62,11 @@ impl ObjectReader {
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
-            (Some(before), next) => Probe::Block { base: segment.base, blocks: &keys.blocks, at: before, next },
+            (Some(before), next) => {
+                let of = |b: &KeyBlock| (b.place, b.place.len);
+                let blocks = Blocks { base: segment.base, blocks: &keys.blocks, of, what: "key block" };
+                Probe::Block { blocks, at: before, next }
+            }
             (None, Some(row)) => Probe::At(row),
             (None, None) => Probe::Absent,
         })
@@ -85,10 +88,9 @@ impl ObjectReader {
         match self.probe(ordinal, key, key_hash(key))? {
             Probe::Absent => Ok(None),
             Probe::At(row) => Ok(Some(row)),
-            Probe::Block { base, blocks, at, next } => {
-                let of = |b: &KeyBlock| (b.place, b.place.len);
-                let bytes = self.block_among(base, blocks, at, of, "key block").await?;
-                self.in_block(&bytes, &blocks[at].place, key, next)
+            Probe::Block { blocks, at, next } => {
+                let bytes = self.block_among(&blocks, at).await?;
+                self.in_block(&bytes, &blocks.place(at), key, next)
             }
         }
     }
@@ -101,8 +103,8 @@ impl ObjectReader {
         match self.probe(ordinal, key, hash)? {
             Probe::Absent => Ok(Poll::Ready(None)),
             Probe::At(row) => Ok(Poll::Ready(Some(row))),
-            Probe::Block { base, blocks, at, next } => match self.block_now(base, &blocks[at].place) {
-                Some(bytes) => Ok(Poll::Ready(self.in_block(&bytes, &blocks[at].place, key, next)?)),
+            Probe::Block { blocks, at, next } => match self.block_among_now(&blocks, at)? {
+                Some(bytes) => Ok(Poll::Ready(self.in_block(&bytes, &blocks.place(at), key, next)?)),
                 None => Ok(Poll::Pending),
             },
         }
@@ -140,7 +142,9 @@ impl ObjectReader {
         let place = &rows.blocks[at].place;
         let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
         let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
-        Ok(RowPlace { base: segment.base, blocks: &rows.blocks, at, n, count })
+        let of = |b: &RowBlock| (b.place, b.raw_len);
+        let blocks = Blocks { base: segment.base, blocks: &rows.blocks, of, what: "row block" };
+        Ok(RowPlace { blocks, at, n, count })
     }
 
     fn row_in(&self, block: &Bytes, at: &RowPlace<'_>) -> Result<Bytes> {
@@ -150,7 +154,7 @@ impl ObjectReader {
         };
         let range = (|| Some(if at.n == 0 { at.count * 4 } else { offset(at.n - 1)? }..offset(at.n)?))();
         range.filter(|r| r.start <= r.end && r.end <= block.len()).map(|r| block.slice(r)).ok_or_else(|| {
-            let first = at.blocks[at.at].place.first_row;
+            let first = at.blocks.place(at.at).first_row;
             self.damaged(format_args!("row block at row {first}"), "it is not one")
         })
     }
@@ -161,8 +165,7 @@ impl ObjectReader {
     /// [`SegmentError::NoIndex`], [`SegmentError::Store`], [`SegmentError::Damaged`].
     pub async fn row(&self, ordinal: u32, row: u32) -> Result<Bytes> {
         let at = self.row_place(ordinal, row)?;
-        let of = |b: &RowBlock| (b.place, b.raw_len);
-        let block = self.block_among(at.base, at.blocks, at.at, of, "row block").await?;
+        let block = self.block_among(&at.blocks, at.at).await?;
         self.row_in(&block, &at)
     }
 
@@ -172,7 +175,7 @@ impl ObjectReader {
     /// As [`row`](Self::row).
     pub fn row_now(&self, ordinal: u32, row: u32) -> Result<Poll<Bytes>> {
         let at = self.row_place(ordinal, row)?;
-        match self.block_now(at.base, &at.blocks[at.at].place) {
+        match self.block_among_now(&at.blocks, at.at)? {
             Some(block) => Ok(Poll::Ready(self.row_in(&block, &at)?)),
             None => Ok(Poll::Pending),
         }

@@ -31,6 +31,31 @@ const UNPACKED_BYTES_MAX: u32 = 1 << 31;
 /// Blocks that are fetched together.
 const BLOCKS_AHEAD: usize = 32;
 
+/// A longer tail takes too long to be read by a thread on which others wait: a millisecond for about as many bytes.
+const TAIL_NOW_BYTES: u64 = 1 << 20;
+
+/// Blocks of one kind, of one segment.
+pub(super) struct Blocks<'a, T> {
+    pub base: u64,
+    pub blocks: &'a [T],
+    /// Where a block is, and its size unpacked.
+    pub of: fn(&T) -> (Place, u32),
+    /// What errors call one.
+    pub what: &'static str,
+}
+
+impl<T> Blocks<'_, T> {
+    pub fn place(&self, at: usize) -> Place {
+        (self.of)(&self.blocks[at]).0
+    }
+
+    /// Where neighbours are in their object.
+    fn range(&self, group: &Range<usize>) -> Range<u64> {
+        let (first, last) = (self.place(group.start), self.place(group.end - 1));
+        self.base + first.offset..self.base + last.offset + u64::from(last.len)
+    }
+}
+
 /// An opened data object. Footer and directory are in memory, pages and blocks come from the store or the cache.
 pub struct ObjectReader {
     pub(super) fetcher: Arc<Fetcher>,
@@ -89,18 +114,9 @@ impl ObjectReader {
         cache: &Arc<PageCache>,
         io: Option<&Arc<ScanIo>>,
     ) -> Result<Arc<Self>> {
-        let damaged = |place: &str, what: &dyn std::fmt::Display| SegmentError::Damaged {
-            object: path.to_string(),
-            place: place.into(),
-            what: what.to_string(),
-        };
-        let start = object
-            .bytes
-            .checked_sub(object.tail_bytes)
-            .filter(|_| object.tail_bytes > 0)
-            .ok_or_else(|| damaged("its description", &"the tail is longer than the object"))?;
+        let range = tail_range(path, object)?;
         let tail = fetcher
-            .ranges(path, std::slice::from_ref(&(start..object.bytes)), io)
+            .ranges(path, std::slice::from_ref(&range), io)
             .await
             .map_err(|source| SegmentError::Store { object: path.to_string(), source })?
             .pop()
@@ -108,6 +124,36 @@ impl ObjectReader {
         if let Some(io) = io {
             io.tail(object.tail_bytes);
         }
+        Self::with_tail(fetcher, path, object, cache, tail)
+    }
+
+    /// The object, if its tail is short and on a disk that has it in memory.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::open`].
+    pub(super) fn open_now(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+    ) -> Result<Option<Arc<Self>>> {
+        if object.tail_bytes > TAIL_NOW_BYTES {
+            return Ok(None);
+        }
+        let Some(tail) = fetcher.range_now(path, tail_range(path, object)?) else { return Ok(None) };
+        Self::with_tail(fetcher, path, object, cache, tail).map(Some)
+    }
+
+    fn with_tail(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+        tail: Bytes,
+    ) -> Result<Arc<Self>> {
+        let damaged = |place: &str, what: &dyn std::fmt::Display| damage(path, place, what);
+        let range = tail_range(path, object)?;
+        let start = range.start;
         if tail.len() as u64 != object.tail_bytes || crc32c::crc32c(&tail) != object.tail_crc {
             return Err(damaged("the tail", &"its checksum differs"));
         }
@@ -447,47 +493,60 @@ impl ObjectReader {
         self.unpack_block(offset, place, raw_len, what, bytes)
     }
 
-    /// [`block`](Self::block) number `at` of a segment's blocks, each with its size unpacked. As long as the cache has
+    /// [`block`](Self::block) number `at` of a segment's blocks. As long as the cache has
     /// room, a block that has to be fetched brings its neighbours: a request costs as much for all of them, and a table
     /// that is looked into at random is soon in memory.
-    pub(super) async fn block_among<T>(
-        &self,
-        base: u64,
-        blocks: &[T],
-        at: usize,
-        of: impl Fn(&T) -> (Place, u32),
-        what: &str,
-    ) -> Result<Bytes> {
-        let (place, raw_len) = of(&blocks[at]);
-        if let Some(bytes) = self.block_now(base, &place) {
+    pub(super) async fn block_among<T>(&self, all: &Blocks<'_, T>, at: usize) -> Result<Bytes> {
+        if let Some(bytes) = self.block_now(all.base, &all.place(at)) {
             return Ok(bytes);
         }
-        if !self.cache.has_room() {
-            return self.block(base, &place, raw_len, what).await;
+        let group = self.group(all, at);
+        let bytes = self.fetch(&[all.range(&group)], None).await?.pop().expect("one range, one answer");
+        self.unpack_group(all, group, at, &bytes)
+    }
+
+    /// The same without waiting: `None` if the block is not in the cache, nor on a disk that has it in memory.
+    pub(super) fn block_among_now<T>(&self, all: &Blocks<'_, T>, at: usize) -> Result<Option<Bytes>> {
+        if let Some(bytes) = self.block_now(all.base, &all.place(at)) {
+            return Ok(Some(bytes));
         }
-        // Always the same groups, so that none is fetched twice; ended where blocks do not follow each other.
+        let group = self.group(all, at);
+        match self.fetcher.range_now(&self.path, all.range(&group)) {
+            Some(bytes) => self.unpack_group(all, group, at, &bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The blocks that come with block `at`. Always the same groups, so that none is fetched twice; ended where blocks do
+    /// not follow each other.
+    fn group<T>(&self, all: &Blocks<'_, T>, at: usize) -> Range<usize> {
+        if !self.cache.has_room() {
+            return at..at + 1;
+        }
         let first = at / BLOCKS_AHEAD * BLOCKS_AHEAD;
-        let group = &blocks[first..blocks.len().min(first + BLOCKS_AHEAD)];
-        let follows = |a: Place, b: Place| a.offset + u64::from(a.len) == b.offset;
-        let mut from = at - first;
-        while from > 0 && follows(of(&group[from - 1]).0, of(&group[from]).0) {
+        let end = all.blocks.len().min(first + BLOCKS_AHEAD);
+        let follows = |i: usize| all.place(i).offset + u64::from(all.place(i).len) == all.place(i + 1).offset;
+        let (mut from, mut to) = (at, at + 1);
+        while from > first && follows(from - 1) {
             from -= 1;
         }
-        let mut to = at - first + 1;
-        while to < group.len() && follows(of(&group[to - 1]).0, of(&group[to]).0) {
+        while to < end && follows(to - 1) {
             to += 1;
         }
-        let (start, last) = (of(&group[from]).0.offset, of(&group[to - 1]).0);
-        let range = base + start..base + last.offset + u64::from(last.len);
-        let bytes = self.fetch(&[range], None).await?.pop().expect("one range, one answer");
+        from..to
+    }
+
+    /// Puts a group of blocks into the cache; returns the wanted one.
+    fn unpack_group<T>(&self, all: &Blocks<'_, T>, group: Range<usize>, at: usize, bytes: &Bytes) -> Result<Bytes> {
+        let start = all.place(group.start).offset;
         let mut wanted = Bytes::new();
-        for (i, block) in group.iter().enumerate().take(to).skip(from) {
-            let (place, raw_len) = of(block);
+        for i in group {
+            let (place, raw_len) = (all.of)(&all.blocks[i]);
             let at_byte = (place.offset - start) as usize;
             // A copy: the cache counts the bytes of a block, not those of all that came with it.
             let part = Bytes::copy_from_slice(&bytes[at_byte..at_byte + place.len as usize]);
-            let unpacked = self.unpack_block(base + place.offset, &place, raw_len, what, part)?;
-            if first + i == at {
+            let unpacked = self.unpack_block(all.base + place.offset, &place, raw_len, all.what, part)?;
+            if i == at {
                 wanted = unpacked;
             }
         }
@@ -627,6 +686,17 @@ impl ObjectReader {
         }
         Ok(())
     }
+}
+
+fn damage(path: &Path, place: &str, what: &dyn std::fmt::Display) -> SegmentError {
+    SegmentError::Damaged { object: path.to_string(), place: place.into(), what: what.to_string() }
+}
+
+/// Where the tail of an object is.
+fn tail_range(path: &Path, object: &DataObject) -> Result<Range<u64>> {
+    let start = object.bytes.checked_sub(object.tail_bytes).filter(|_| object.tail_bytes > 0);
+    let start = start.ok_or_else(|| damage(path, "its description", &"the tail is longer than the object"))?;
+    Ok(start..object.bytes)
 }
 
 /// A number for each opened object, under which the cache has its pages.

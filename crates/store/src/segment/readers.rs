@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use object_store::path::Path;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
 use super::{Fetcher, ForeignFile, ObjectReader, PageCache, Result, ScanIo};
@@ -17,6 +18,7 @@ pub struct Readers {
     fetcher: Arc<Fetcher>,
     cache: Arc<PageCache>,
     open_bytes: usize,
+    workers: Option<Handle>,
     tick: AtomicU64,
     open: Mutex<Open>,
 }
@@ -34,9 +36,11 @@ enum Key {
     Foreign(String, ForeignFile),
 }
 
+type Cell = Arc<OnceCell<Arc<ObjectReader>>>;
+
 /// An object that is open, or is being opened: all who ask meanwhile wait for the same request.
 struct Slot {
-    reader: Arc<OnceCell<Arc<ObjectReader>>>,
+    reader: Cell,
     /// As counted in [`Open::bytes`]; 0 until it is open.
     bytes: usize,
     used: u64,
@@ -51,7 +55,17 @@ impl std::fmt::Debug for Readers {
 impl Readers {
     /// Keeps about `open_bytes` of footers and indexes, and unpacked pages in `cache`.
     pub fn new(fetcher: Arc<Fetcher>, cache: Arc<PageCache>, open_bytes: usize) -> Self {
-        Self { fetcher, cache, open_bytes, tick: AtomicU64::new(0), open: Mutex::default() }
+        Self { fetcher, cache, open_bytes, workers: None, tick: AtomicU64::new(0), open: Mutex::default() }
+    }
+
+    /// Long work on what is read goes to these threads, instead of those of whoever asks for it.
+    pub fn with_workers(self, workers: Handle) -> Self {
+        Self { workers: Some(workers), ..self }
+    }
+
+    /// The threads for long work; `None` outside of any runtime.
+    pub(crate) fn workers(&self) -> Option<Handle> {
+        self.workers.clone().or_else(|| Handle::try_current().ok())
     }
 
     /// The cache of pages.
@@ -66,6 +80,24 @@ impl Readers {
         let slot = open.map.get_mut(&Key::Own(path.clone()))?;
         slot.used = now;
         slot.reader.get().cloned()
+    }
+
+    /// The object at `path`, if it is open or can be opened without waiting.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::open`].
+    pub fn get_now(&self, path: &Path, object: &DataObject) -> Result<Option<Arc<ObjectReader>>> {
+        if let Some(reader) = self.opened(path) {
+            return Ok(Some(reader));
+        }
+        let Some(reader) = ObjectReader::open_now(&self.fetcher, path, object, &self.cache)? else { return Ok(None) };
+        let key = Key::Own(path.clone());
+        let cell = self.slot(&key);
+        // Who was faster is right; while another is opening it, this reader is as good.
+        let _ = cell.set(reader);
+        let Some(reader) = cell.get().cloned() else { return Ok(None) };
+        self.note(&key, &cell, Ok(&reader));
+        Ok(Some(reader))
     }
 
     /// How requests are made.
@@ -120,35 +152,42 @@ impl Readers {
     where
         F: Future<Output = Result<Arc<ObjectReader>>>,
     {
-        let now = self.tick.fetch_add(1, Ordering::Relaxed);
-        let cell = {
-            let mut open = self.open.lock();
-            let slot = match open.map.get_mut(&key) {
-                Some(slot) => slot,
-                None => open.map.entry(key.clone()).or_insert(Slot { reader: Arc::default(), bytes: 0, used: now }),
-            };
-            slot.used = now;
-            if let Some(reader) = slot.reader.get() {
-                return Ok(reader.clone());
-            }
-            Arc::clone(&slot.reader)
-        };
+        let cell = self.slot(&key);
+        if let Some(reader) = cell.get() {
+            return Ok(reader.clone());
+        }
         let opened = cell.get_or_try_init(open).await;
+        self.note(&key, &cell, opened.as_ref().copied().map_err(|_| ()));
+        opened.cloned()
+    }
+
+    /// Where an object is, or will be when it is open.
+    fn slot(&self, key: &Key) -> Cell {
+        let now = self.tick.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open.lock();
+        let slot = match open.map.get_mut(key) {
+            Some(slot) => slot,
+            None => open.map.entry(key.clone()).or_insert(Slot { reader: Arc::default(), bytes: 0, used: now }),
+        };
+        slot.used = now;
+        Arc::clone(&slot.reader)
+    }
+
+    /// Counts what was opened, or forgets what could not be; makes room.
+    fn note(&self, key: &Key, cell: &Cell, opened: Result<&Arc<ObjectReader>, ()>) {
         let mut open = self.open.lock();
         let open = &mut *open;
-        match &opened {
-            Ok(reader) => {
-                let ours = open.map.get_mut(&key).filter(|slot| Arc::ptr_eq(&slot.reader, &cell) && slot.bytes == 0);
-                if let Some(slot) = ours {
-                    slot.bytes = reader.memory_bytes();
-                    open.bytes += slot.bytes;
-                }
+        let ours = open.map.get_mut(key).filter(|slot| Arc::ptr_eq(&slot.reader, cell));
+        let now = ours.as_ref().map_or(0, |slot| slot.used);
+        match (opened, ours) {
+            (Ok(reader), Some(slot)) if slot.bytes == 0 => {
+                slot.bytes = reader.memory_bytes();
+                open.bytes += slot.bytes;
             }
-            Err(_) => {
-                if open.map.get(&key).is_some_and(|slot| Arc::ptr_eq(&slot.reader, &cell)) {
-                    open.map.remove(&key);
-                }
+            (Err(()), Some(_)) => {
+                open.map.remove(key);
             }
+            _ => {}
         }
         if open.bytes > self.open_bytes {
             // A tenth at once, so that the order is made rarely.
@@ -163,6 +202,5 @@ impl Readers {
                 }
             }
         }
-        opened.cloned()
     }
 }
