@@ -1,32 +1,45 @@
 //! Rows that were read, by segment and key.
+//!
+//! A table of the process's own, for the sake of how much memory a look-up touches: one line of the table, then the row.
+//! It is cut into shards, each under a lock for as long as that takes. Within a shard a row lies at the place that its hash
+//! names or behind it (linear probing), and a hand goes round: rows that were not asked for since it came by last go first
+//! (the clock algorithm of Corbató's "A paging experiment with the Multics system", 1968).
 
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dipper_store::table::data::SegmentId;
-use quick_cache::sync::{Cache, DefaultLifecycle};
-use quick_cache::{OptionsBuilder, Weighter};
+use parking_lot::Mutex;
 
-/// Bytes of an entry beside its row and key: the cache's own, and those of the allocation.
-const ENTRY_BYTES: usize = 128;
-/// Bytes in front of key and row: number of the row, length of the key.
-const HEAD: usize = 8;
-/// Rows are this long for the first estimate of how many there will be.
-const ROW_BYTES_ABOUT: u64 = 256;
+/// Bytes of an entry beside its row and key: its place in the table, and those of the allocation.
+const ENTRY_BYTES: usize = 64;
+/// Bytes in front of key and row: number of the row, length of the key, then [`RowKey`] without its hash.
+const HEAD: usize = 8 + PLACE;
+const PLACE: usize = 28;
+const SHARDS: usize = 64;
+/// Places of a shard that has any.
+const PLACES_MIN: usize = 64;
 
 /// A row of a segment. Clones share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row(Arc<[u8]>);
 
 impl Row {
-    pub(crate) fn new(number: u32, key: &[u8], row: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(HEAD + key.len() + row.len());
+    /// `put` appends the row, of about `len` bytes.
+    pub(crate) fn try_new<E>(
+        at: &RowKey,
+        number: u32,
+        key: &[u8],
+        len: usize,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut bytes = Vec::with_capacity(HEAD + key.len() + len);
         bytes.extend(number.to_le_bytes());
         bytes.extend((key.len() as u32).to_le_bytes());
+        bytes.extend(at.place());
         bytes.extend_from_slice(key);
-        bytes.extend_from_slice(row);
-        Row(bytes.into())
+        put(&mut bytes)?;
+        Ok(Row(bytes.into()))
     }
 
     fn word(&self, at: usize) -> u32 {
@@ -42,14 +55,18 @@ impl Row {
         HEAD + self.word(4) as usize
     }
 
-    /// Its encoded key.
-    pub(crate) fn key(&self) -> &[u8] {
-        &self.0[HEAD..self.key_end()]
+    /// Whether it is that key's row, in that segment and shape.
+    fn is(&self, at: &RowKey, key: &[u8]) -> bool {
+        self.0[8..HEAD] == at.place() && &self.0[HEAD..self.key_end()] == key
     }
 
     /// A binary row of the MySQL protocol with the columns of its shape: `00`, bitmap of NULLs, values.
     pub fn bytes(&self) -> &[u8] {
         &self.0[self.key_end()..]
+    }
+
+    fn weight(&self) -> u64 {
+        (self.0.len() + ENTRY_BYTES) as u64
     }
 }
 
@@ -63,95 +80,171 @@ pub(crate) struct RowKey {
     pub hash: u64,
 }
 
-impl Hash for RowKey {
+impl RowKey {
+    fn place(&self) -> [u8; PLACE] {
+        let mut place = [0; PLACE];
+        place[..16].copy_from_slice(&self.segment.object.txn.0.to_le_bytes());
+        place[16..20].copy_from_slice(&self.segment.object.index.to_le_bytes());
+        place[20..24].copy_from_slice(&self.segment.ordinal.to_le_bytes());
+        place[24..].copy_from_slice(&self.shape.to_le_bytes());
+        place
+    }
+
     /// The hash of the key is good already; what tells segments apart is mixed in.
-    fn hash<H: Hasher>(&self, state: &mut H) {
+    fn mixed(&self) -> u64 {
         let object = self.segment.object;
         let place = u64::from(object.index) << 32 | u64::from(self.segment.ordinal);
         let txn = object.txn.0 as u64 ^ (object.txn.0 >> 64) as u64;
         let segment = (txn ^ place.rotate_left(17) ^ u64::from(self.shape)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        state.write_u64(self.hash ^ segment ^ segment >> 32);
+        self.hash ^ segment ^ segment >> 32
     }
 }
 
-/// Takes what [`RowKey`] has made.
-#[derive(Debug, Clone, Copy, Default)]
-struct Made(u64);
+/// A part of the cache.
+#[derive(Debug, Default)]
+struct Shard {
+    /// None, or a power of two of them, at most three quarters taken: what is looked for ends at a free one.
+    places: Vec<Option<(u64, Row)>>,
+    /// A bit a place: its row was asked for since the hand came by.
+    used: Vec<u64>,
+    rows: usize,
+    bytes: u64,
+    hand: usize,
+}
 
-impl Hasher for Made {
-    fn finish(&self) -> u64 {
-        self.0
+impl Shard {
+    fn mask(&self) -> usize {
+        self.places.len() - 1
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.0 = (self.0 ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+    fn is_used(&self, at: usize) -> bool {
+        self.used[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn set_used(&mut self, at: usize, used: bool) {
+        // Read first: most are set, and memory that is not written is not sent to and fro between cores.
+        if self.is_used(at) != used {
+            self.used[at / 64] ^= 1 << (at % 64);
         }
     }
 
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+    /// Where the row is; `None` if it is not there.
+    fn find(&self, hash: u64, at: &RowKey, key: &[u8]) -> Option<usize> {
+        let mut i = hash as usize & self.places.len().checked_sub(1)?;
+        loop {
+            match &self.places[i] {
+                None => return None,
+                Some((h, row)) if *h == hash && row.is(at, key) => return Some(i),
+                Some(_) => i = (i + 1) & self.mask(),
+            }
+        }
     }
-}
 
-#[derive(Debug, Clone, Copy, Default)]
-struct MakeMade;
-
-impl BuildHasher for MakeMade {
-    type Hasher = Made;
-
-    fn build_hasher(&self) -> Made {
-        Made::default()
+    fn get(&mut self, hash: u64, at: &RowKey, key: &[u8]) -> Option<Row> {
+        let i = self.find(hash, at, key)?;
+        self.set_used(i, true);
+        self.places[i].as_ref().map(|(_, row)| row.clone())
     }
-}
 
-#[derive(Debug, Clone, Copy)]
-struct Bytes;
+    /// Puts a row that is not there.
+    fn put(&mut self, hash: u64, row: Row, bytes_max: u64) {
+        if row.weight() > bytes_max {
+            return;
+        }
+        self.shrink(bytes_max - row.weight());
+        if (self.rows + 1) * 4 > self.places.len() * 3 {
+            self.grow();
+        }
+        self.rows += 1;
+        self.bytes += row.weight();
+        self.lay(hash, row);
+    }
 
-impl Weighter<RowKey, Row> for Bytes {
-    fn weight(&self, _: &RowKey, row: &Row) -> u64 {
-        (row.0.len() + ENTRY_BYTES) as u64
+    fn lay(&mut self, hash: u64, row: Row) {
+        let mut i = hash as usize & self.mask();
+        while self.places[i].is_some() {
+            i = (i + 1) & self.mask();
+        }
+        self.places[i] = Some((hash, row));
+    }
+
+    fn grow(&mut self) {
+        let places = (self.places.len() * 2).max(PLACES_MIN);
+        let before = std::mem::replace(&mut self.places, vec![None; places]);
+        self.used = vec![0; places.div_ceil(64)];
+        self.hand = 0;
+        for (hash, row) in before.into_iter().flatten() {
+            self.lay(hash, row);
+        }
+    }
+
+    /// Lets rows go until there are so many bytes at most.
+    fn shrink(&mut self, bytes_max: u64) {
+        while self.bytes > bytes_max {
+            let at = self.hand & self.mask();
+            match self.places[at].is_some() && !self.is_used(at) {
+                // What comes into its place is looked at next.
+                true => self.remove(at),
+                false => {
+                    self.set_used(at, false);
+                    self.hand = at + 1;
+                }
+            }
+        }
+    }
+
+    /// Removes a row, and moves those behind it that would not be found any more.
+    fn remove(&mut self, at: usize) {
+        if let Some((_, row)) = self.places[at].take() {
+            self.rows -= 1;
+            self.bytes -= row.weight();
+        }
+        let (mut free, mut next) = (at, (at + 1) & self.mask());
+        while let Some((hash, _)) = &self.places[next] {
+            let from_home = next.wrapping_sub(*hash as usize) & self.mask();
+            if from_home >= next.wrapping_sub(free) & self.mask() {
+                self.places.swap(free, next);
+                let used = self.is_used(next);
+                self.set_used(free, used);
+                free = next;
+            }
+            next = (next + 1) & self.mask();
+        }
+        self.set_used(free, false);
     }
 }
 
 /// Rows of all tables, bounded by bytes; those that are not asked for again go first.
 pub struct RowCache {
-    rows: Cache<RowKey, Row, Bytes, MakeMade>,
+    shards: Box<[Mutex<Shard>]>,
+    bytes_max: AtomicU64,
     on: AtomicBool,
 }
 
 impl std::fmt::Debug for RowCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RowCache").field("rows", &self.rows.len()).field("bytes", &self.bytes()).finish_non_exhaustive()
+        f.debug_struct("RowCache").field("rows", &self.len()).field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 
 impl RowCache {
     /// A cache of that many bytes.
-    ///
-    /// # Panics
-    /// Never: its options are complete.
     pub fn new(bytes: u64) -> Self {
-        let rows = (bytes / ROW_BYTES_ABOUT).clamp(1024, 1 << 24) as usize;
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity(rows)
-            .weight_capacity(bytes)
-            .build()
-            .expect("both capacities are given");
-        let rows = Cache::with_options(options, Bytes, MakeMade, DefaultLifecycle::default());
-        RowCache { rows, on: AtomicBool::new(true) }
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        RowCache { shards, bytes_max: AtomicU64::new(bytes), on: AtomicBool::new(true) }
     }
 
     /// Changes its size; what is too much goes.
     pub fn set_bytes(&self, bytes: u64) {
-        self.rows.set_capacity(bytes);
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+        self.shards.iter().for_each(|shard| shard.lock().shrink(bytes / SHARDS as u64));
     }
 
     /// Switches it on or off; switched off, it forgets everything.
     pub fn set_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
         if !on {
-            self.rows.clear();
+            self.clear();
         }
     }
 
@@ -162,39 +255,135 @@ impl RowCache {
 
     /// Bytes at most.
     pub fn capacity(&self) -> u64 {
-        self.rows.capacity()
+        self.bytes_max.load(Ordering::Relaxed)
     }
 
     /// Bytes held now.
     pub fn bytes(&self) -> u64 {
-        self.rows.weight()
+        self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
     /// Rows held now.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.shards.iter().map(|shard| shard.lock().rows).sum()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.rows.clear();
+        self.shards.iter().for_each(|shard| *shard.lock() = Shard::default());
+    }
+
+    /// The upper bits name the shard, the lower ones the place in it.
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
     pub(crate) fn get(&self, at: &RowKey, key: &[u8]) -> Option<Row> {
         if !self.is_on() {
             return None;
         }
-        self.rows.get(at).filter(|row| row.key() == key)
+        let hash = at.mixed();
+        self.shard(hash).lock().get(hash, at, key)
     }
 
-    pub(crate) fn put(&self, at: RowKey, row: &Row) {
+    pub(crate) fn put(&self, at: &RowKey, key: &[u8], row: &Row) {
         if self.is_on() {
-            self.rows.insert(at, row.clone());
+            let hash = at.mixed();
+            let mut shard = self.shard(hash).lock();
+            if shard.find(hash, at, key).is_none() {
+                shard.put(hash, row.clone(), self.capacity() / SHARDS as u64);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::convert::Infallible;
+
+    use dipper_store::chain::TxnId;
+    use dipper_store::table::data::ObjectId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(ordinal: u32, hash: u64) -> RowKey {
+        RowKey { segment: SegmentId { object: ObjectId { txn: TxnId(7), index: 1 }, ordinal }, shape: 3, hash }
+    }
+
+    fn row(at: &RowKey, key: &[u8], value: &[u8]) -> Row {
+        let put = |out: &mut Vec<u8>| {
+            out.extend_from_slice(value);
+            Ok::<_, Infallible>(())
+        };
+        Row::try_new(at, 9, key, value.len(), put).unwrap()
+    }
+
+    proptest! {
+        /// Hashes that collide, wrap round the end of a shard, and rows that push others out.
+        #[test]
+        fn what_is_there_is_what_was_put(
+            steps in proptest::collection::vec((0u32..2, 0u8..60, 0u64..5, 0usize..40), 1..400),
+            room in 1u64..80,
+        ) {
+            let mut shard = Shard::default();
+            let mut put: HashMap<(u32, u8, u64), Row> = HashMap::new();
+            let bytes_max = room * 150;
+            for (ordinal, key, near, len) in steps {
+                // Few hashes, at both ends of the smallest table.
+                let hash = (u64::from(key) % 4 + near.min(1) * 60).wrapping_sub(2);
+                let at = at(ordinal, u64::from(key));
+                let known = shard.find(hash, &at, &[key]);
+                if let Some(found) = shard.get(hash, &at, &[key]) {
+                    prop_assert_eq!(&found, &put[&(ordinal, key, hash)]);
+                    prop_assert!(found.number() == 9 && found.bytes().iter().all(|b| *b == key));
+                    if near == 4 {
+                        shard.remove(known.unwrap());
+                        prop_assert!(shard.find(hash, &at, &[key]).is_none());
+                    }
+                } else {
+                    let row = row(&at, &[key], &vec![key; len]);
+                    put.insert((ordinal, key, hash), row.clone());
+                    shard.put(hash, row, bytes_max);
+                }
+                let there: Vec<_> = shard.places.iter().flatten().collect();
+                prop_assert_eq!(there.len(), shard.rows);
+                prop_assert_eq!(there.iter().map(|(_, row)| row.weight()).sum::<u64>(), shard.bytes);
+                prop_assert!(shard.bytes <= bytes_max);
+                // Each is found from where its hash says.
+                for (hash, row) in &there {
+                    let mut i = *hash as usize & shard.mask();
+                    while shard.places[i].as_ref().is_some_and(|(_, r)| r != row) {
+                        i = (i + 1) & shard.mask();
+                    }
+                    prop_assert!(shard.places[i].is_some());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_stays() {
+        let cache = RowCache::new(64 * 4096);
+        let wanted = at(0, 0);
+        cache.put(&wanted, b"wanted", &row(&wanted, b"wanted", b"row"));
+        for hash in 1..5000u64 {
+            let other = at(0, hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            cache.put(&other, b"other", &row(&other, b"other", &[0; 100]));
+            assert!(cache.get(&wanted, b"wanted").is_some(), "after {hash}");
+        }
+        assert!(cache.bytes() <= cache.capacity() && cache.len() < 2000);
+        assert_eq!(cache.get(&wanted, b"another key"), None);
+        assert_eq!(cache.get(&at(1, 0), b"wanted"), None, "another segment");
+        cache.set_bytes(0);
+        assert!(cache.is_empty());
+        cache.put(&wanted, b"wanted", &row(&wanted, b"wanted", b"row"));
+        assert!(cache.is_empty());
     }
 }

@@ -24,7 +24,7 @@ mod value;
 
 pub use cache::{Row, RowCache};
 pub use shape::{Projection, Shape, arrays};
-pub use table::{PointTable, Points, View};
+pub use table::{HeldView, PointTable, Points, View};
 pub use value::{Bound, Value, bind};
 
 use dipper_store::key::KeyError;

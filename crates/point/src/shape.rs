@@ -91,6 +91,8 @@ pub(crate) struct RowMap {
     pages_layout: RowLayout,
     /// Stored rows are needed.
     pub stored: bool,
+    /// A stored row is the shape's as it is.
+    same: bool,
 }
 
 /// A type of the size that values of an Arrow type have in rows.
@@ -150,11 +152,14 @@ impl RowMap {
                 Source::Pages(pages.len() - 1)
             })
             .collect();
+        let same = stored.len() == sources.len()
+            && sources.iter().enumerate().all(|(i, s)| matches!(s, Source::Stored(at) if *at == i));
         let layout = |types: Vec<SqlType>| RowLayout::try_new(&types).map_err(not_a_row);
         Ok(RowMap {
             shape: shape.id,
             layout: layout(stored.into_iter().map(size_of).collect())?,
             stored: sources.iter().any(|s| matches!(s, Source::Stored(_) | Source::Widened(..))),
+            same,
             sources,
             pages_layout: layout(pages.iter().map(|c| shape.schema.columns[*c].data_type.clone()).collect())?,
             pages,
@@ -195,6 +200,12 @@ impl RowMap {
 
     /// Appends the row of the shape.
     pub fn put(&self, shape: &Shape, stored: &[u8], pages: &[u8], out: &mut Vec<u8>) -> Result<(), NotARow> {
+        if self.same {
+            self.layout.values(stored).try_for_each(|value| value.map(|_| ()))?;
+            out.push(0);
+            out.extend_from_slice(stored);
+            return Ok(());
+        }
         let stored: Vec<Option<&[u8]>> =
             if self.stored { self.layout.values(stored).collect::<Result<_, _>>()? } else { Vec::new() };
         let pages: Vec<Option<&[u8]>> = match self.pages.is_empty() {
@@ -235,14 +246,27 @@ pub enum Projection {
     All,
     /// These places in the shape.
     Some(Vec<usize>),
+    /// These places, in the order of the shape, each once.
+    Ascending(Vec<usize>),
 }
 
 impl Projection {
     /// Columns of a result; all of them in order need no work.
     pub fn new(shape: &Shape, places: Vec<usize>) -> Self {
-        match places.iter().copied().eq(0..shape.columns.len()) {
-            true => Projection::All,
+        if places.iter().copied().eq(0..shape.columns.len()) {
+            return Projection::All;
+        }
+        match places.is_sorted_by(|a, b| a < b) {
+            true => Projection::Ascending(places),
             false => Projection::Some(places),
+        }
+    }
+
+    /// The places; `None` for all of them.
+    pub fn places(&self) -> Option<&[usize]> {
+        match self {
+            Projection::All => None,
+            Projection::Some(places) | Projection::Ascending(places) => Some(places),
         }
     }
 
@@ -251,24 +275,31 @@ impl Projection {
     /// # Errors
     /// [`NotARow`] if the bytes are no row of the shape.
     pub fn put(&self, shape: &Shape, row: &[u8], out: &mut Vec<u8>) -> Result<(), NotARow> {
-        let Projection::Some(places) = self else {
+        let Some(places) = self.places() else {
             out.extend_from_slice(row);
             return Ok(());
         };
-        // Few columns of a narrow row are the rule: what is behind the last wanted one is not looked at.
-        let last = places.iter().max().map_or(0, |last| last + 1);
-        let mut values = Vec::with_capacity(last);
-        for value in shape.values(row).take(last) {
-            values.push(value?);
-        }
         out.push(0);
         let bitmap = out.len();
         out.resize(bitmap + bitmap_len(places.len()), 0);
-        for (i, place) in places.iter().enumerate() {
-            match values.get(*place).ok_or(NotARow)? {
-                None => out[bitmap + (i + 2) / 8] |= 1 << ((i + 2) % 8),
-                Some(value) => out.extend_from_slice(value),
+        let mut put = |i: usize, value: Option<&[u8]>| match value {
+            None => out[bitmap + (i + 2) / 8] |= 1 << ((i + 2) % 8),
+            Some(value) => out.extend_from_slice(value),
+        };
+        // Few columns of a narrow row are the rule: what is behind the last wanted one is not looked at.
+        if let Projection::Ascending(_) = self {
+            let mut values = shape.values(row);
+            let mut next = 0;
+            for (i, place) in places.iter().enumerate() {
+                put(i, values.nth(place - next).ok_or(NotARow)??);
+                next = place + 1;
             }
+            return Ok(());
+        }
+        let last = places.iter().max().map_or(0, |last| last + 1);
+        let values = shape.values(row).take(last).collect::<Result<Vec<_>, _>>()?;
+        for (i, place) in places.iter().enumerate() {
+            put(i, *values.get(*place).ok_or(NotARow)?);
         }
         Ok(())
     }

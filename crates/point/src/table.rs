@@ -1,7 +1,9 @@
 //! Tables as look-ups see them: snapshots with their tablets' segments at hand.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
@@ -54,7 +56,10 @@ impl Points {
         if let Some(found) = self.tables.read().get(&table.id()) {
             return Arc::clone(found);
         }
-        let new = PointTable { table: table.clone(), readers: Arc::clone(&self.readers), view: RwLock::default() };
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let readers = Arc::clone(&self.readers);
+        let new = PointTable { number, table: table.clone(), readers, view: RwLock::default() };
         Arc::clone(self.tables.write().entry(table.id()).or_insert_with(|| Arc::new(new)))
     }
 
@@ -93,6 +98,8 @@ impl Points {
 /// One table, and the snapshot that look-ups used last.
 #[derive(Debug)]
 pub struct PointTable {
+    /// Of this process: two stores can have tables of the same id.
+    number: u64,
     table: Table,
     readers: Arc<Readers>,
     view: RwLock<Option<Arc<View>>>,
@@ -101,10 +108,14 @@ pub struct PointTable {
 /// A snapshot of a table.
 #[derive(Debug)]
 pub struct View {
+    /// Number of the [`PointTable`].
+    table: u64,
+    /// The last version of the chain that had this state, as far as was seen.
+    version: AtomicU64,
     state: Arc<TableState>,
     definition: Arc<Definition>,
     /// By number of tablet; made when first asked for.
-    tablets: Vec<OnceLock<Box<[Slot]>>>,
+    tablets: Vec<OnceLock<Tablet>>,
     /// The tablets of the view before, while this one has not made its own: open objects are taken over.
     before: Mutex<Option<Arc<View>>>,
 }
@@ -114,6 +125,40 @@ pub struct View {
 struct Definition {
     router: Router,
     encoder: KeyEncoder,
+}
+
+/// The segments of a tablet, newest first.
+#[derive(Debug)]
+struct Tablet {
+    /// Of each segment the [`head`]s of its smallest and its largest key: what most look-ups read of most segments.
+    bounds: Box<[(u64, u64)]>,
+    slots: Box<[Slot]>,
+}
+
+/// The first 8 bytes of a key, zeros behind its end. What is in the order of keys is in that of heads.
+fn head(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let n = key.len().min(8);
+    bytes[..n].copy_from_slice(&key[..n]);
+    u64::from_be_bytes(bytes)
+}
+
+impl Tablet {
+    fn new(slots: Box<[Slot]>) -> Self {
+        let bounds = |slot: &Slot| {
+            let segment = &slot.object.segments[slot.id.ordinal as usize];
+            (head(&segment.key_min), head(&segment.key_max))
+        };
+        Tablet { bounds: slots.iter().map(bounds).collect(), slots }
+    }
+
+    /// The segments that the key is between the bounds of.
+    fn spanning<'t>(&'t self, key: &'t [u8]) -> impl Iterator<Item = &'t Slot> {
+        let wanted = head(key);
+        self.bounds.iter().zip(&self.slots).filter_map(move |((min, max), slot)| {
+            (*min <= wanted && wanted <= *max && (*min < wanted && wanted < *max || slot.spans(key))).then_some(slot)
+        })
+    }
 }
 
 /// A segment of a tablet.
@@ -161,12 +206,12 @@ impl Slot {
 }
 
 impl View {
-    fn new(state: Arc<TableState>, before: Option<Arc<View>>, id: TableId) -> Result<Self> {
+    fn new(of: &PointTable, version: u64, state: Arc<TableState>, before: Option<Arc<View>>) -> Result<Self> {
         let definition = match &before {
             Some(before) if before.state.same_definition(&state) => Arc::clone(&before.definition),
             _ => {
                 let schema = state.schema();
-                let table = |reason| PointError::Table { table: id.to_string(), reason };
+                let table = |reason| PointError::Table { table: of.table.id().to_string(), reason };
                 if schema.model != Model::Unique {
                     return Err(table("it is no UNIQUE KEY table"));
                 }
@@ -184,7 +229,8 @@ impl View {
             *before.before.lock() = None;
         }
         let before = before.filter(|b| Arc::ptr_eq(&b.definition, &definition));
-        Ok(View { state, definition, tablets, before: Mutex::new(before) })
+        let version = AtomicU64::new(version);
+        Ok(View { table: of.number, version, state, definition, tablets, before: Mutex::new(before) })
     }
 
     /// The snapshot.
@@ -204,26 +250,63 @@ impl View {
         Ok(self.definition.router.route_one(self.state.schema(), value)?)
     }
 
-    fn slots(&self, tablet: u32) -> &[Slot] {
-        let Some(cell) = self.tablets.get(tablet as usize) else { return &[] };
-        cell.get_or_init(|| {
+    /// The tablet of that number; `None` if there is none.
+    fn segments(&self, tablet: u32) -> Option<&Tablet> {
+        let cell = self.tablets.get(tablet as usize)?;
+        Some(cell.get_or_init(|| {
             let mut segments: Vec<_> = self.state.tablet_segments(self.definition.router.tablet(tablet)).collect();
             // Rows that are asked for are mostly new ones. The order does not decide: of a key's rows one is not deleted.
             segments.sort_by_key(|s| std::cmp::Reverse((s.seq, s.id)));
             let slots: Box<[Slot]> = segments.iter().map(Slot::new).collect();
             let before = self.before.lock().clone();
-            let old = before.as_ref().and_then(|b| b.tablets[tablet as usize].get()).map_or(&[][..], |old| old);
-            for slot in &slots {
-                let Some(old) = old.iter().find(|o| o.id == slot.id) else { continue };
-                if let Some(reader) = old.reader.get() {
-                    let _ = slot.reader.set(Arc::clone(reader));
-                }
-                if let Some(map) = old.map.get() {
-                    let _ = slot.map.set(Arc::clone(map));
+            if let Some(old) = before.as_ref().and_then(|b| b.tablets[tablet as usize].get()) {
+                let old: HashMap<_, _> = old.slots.iter().map(|o| (o.id, o)).collect();
+                for slot in &slots {
+                    let Some(old) = old.get(&slot.id) else { continue };
+                    if let Some(reader) = old.reader.get() {
+                        let _ = slot.reader.set(Arc::clone(reader));
+                    }
+                    if let Some(map) = old.map.get() {
+                        let _ = slot.map.set(Arc::clone(map));
+                    }
                 }
             }
-            slots
-        })
+            Tablet::new(slots)
+        }))
+    }
+}
+
+/// Views kept by a thread.
+const HELD: usize = 8;
+
+thread_local! {
+    /// The views that this thread looked into last, by table: taking one touches no memory that other threads write.
+    static VIEWS: RefCell<[Option<Arc<View>>; HELD]> = const { RefCell::new([const { None }; HELD]) };
+}
+
+fn held_at(table: u64) -> usize {
+    table as usize % HELD
+}
+
+/// A view that the thread keeps for its next look-up.
+#[derive(Debug)]
+pub struct HeldView(Option<Arc<View>>);
+
+impl Deref for HeldView {
+    type Target = Arc<View>;
+
+    fn deref(&self) -> &Arc<View> {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for HeldView {
+    fn drop(&mut self) {
+        let view = self.0.take();
+        if let Some(at) = view.as_ref().map(|v| held_at(v.table)) {
+            // A thread that ends keeps nothing.
+            let _ = VIEWS.try_with(|views| views.borrow_mut()[at] = view);
+        }
     }
 }
 
@@ -238,22 +321,42 @@ impl PointTable {
     /// # Errors
     /// The table has no look-ups by key, or a damaged definition.
     pub fn view(&self) -> Result<Arc<View>> {
+        // In this order: a state that came in between is newer than its number says, and is taken for an old one once.
+        let version = self.table.version();
         let state = self.table.snapshot();
         let before = match &*self.view.read() {
-            Some(view) if Arc::ptr_eq(&view.state, &state) => return Ok(Arc::clone(view)),
+            Some(view) if Arc::ptr_eq(&view.state, &state) => {
+                view.version.fetch_max(version, Ordering::Relaxed);
+                return Ok(Arc::clone(view));
+            }
             before => before.clone(),
         };
-        let view = Arc::new(View::new(state, before, self.table.id())?);
+        let view = Arc::new(View::new(self, version, state, before)?);
         *self.view.write() = Some(Arc::clone(&view));
         Ok(view)
     }
 
-    fn opened<'s>(&self, slot: &'s Slot) -> Option<&'s Arc<ObjectReader>> {
-        if let Some(reader) = slot.reader.get() {
-            return Some(reader);
+    /// The same, kept by this thread: for look-ups at a high rate.
+    ///
+    /// # Errors
+    /// As [`view`](Self::view).
+    pub fn held(&self) -> Result<HeldView> {
+        let held = VIEWS.with_borrow_mut(|views| views[held_at(self.number)].take());
+        match held
+            .filter(|view| view.table == self.number && view.version.load(Ordering::Relaxed) == self.table.version())
+        {
+            Some(view) => Ok(HeldView(Some(view))),
+            None => self.view().map(|view| HeldView(Some(view))),
         }
-        let reader = self.readers.opened(&self.table.data_path(slot.id.object))?;
-        Some(slot.reader.get_or_init(|| reader))
+    }
+
+    /// The slot's object, if it is open or can be opened without waiting.
+    fn open_now<'s>(&self, slot: &'s Slot) -> Result<Option<&'s Arc<ObjectReader>>> {
+        if let Some(reader) = slot.reader.get() {
+            return Ok(Some(reader));
+        }
+        let reader = self.readers.get_now(&self.table.data_path(slot.id.object), &slot.object)?;
+        Ok(reader.map(|reader| slot.reader.get_or_init(|| reader)))
     }
 
     async fn open<'s>(&self, slot: &'s Slot) -> Result<&'s Arc<ObjectReader>> {
@@ -278,13 +381,16 @@ impl PointTable {
         key: &[u8],
     ) -> Result<Poll<Option<Row>>> {
         let hash = key_hash(key);
-        let slots = view.slots(tablet);
-        for slot in slots.iter().filter(|s| s.spans(key)) {
-            let Some(reader) = self.opened(slot) else { return Ok(Poll::Pending) };
+        let Some(tablet) = view.segments(tablet) else { return Ok(Poll::Ready(None)) };
+        let mut spanning = tablet.spanning(key).peekable();
+        let mut alone = true;
+        while let Some(slot) = spanning.next() {
+            let Some(reader) = self.open_now(slot)? else { return Ok(Poll::Pending) };
             let ordinal = slot.id.ordinal;
             // Of several segments most do not have the key, and their filters say so for less than the cache would. One
             // alone nearly always has it: the index asks its filter if the cache does not know.
-            if slots.len() > 1 && !reader.may_have_key(ordinal, hash)? {
+            alone &= spanning.peek().is_none();
+            if !alone && !reader.may_have_key(ordinal, hash)? {
                 continue;
             }
             let at = RowKey { segment: slot.id, shape: shape.id, hash };
@@ -311,8 +417,8 @@ impl PointTable {
                     Poll::Ready(stored) => stored,
                 },
             };
-            let row = made(&map, shape, reader, (ordinal, row, key), &stored, &[])?;
-            cache.put(at, &row);
+            let row = made(&map, shape, reader, &at, (row, key), &stored, &[])?;
+            cache.put(&at, key, &row);
             return Ok(Poll::Ready(Some(row)));
         }
         Ok(Poll::Ready(None))
@@ -331,7 +437,8 @@ impl PointTable {
         key: &[u8],
     ) -> Result<Option<Row>> {
         let hash = key_hash(key);
-        for slot in view.slots(tablet).iter().filter(|s| s.spans(key)) {
+        let Some(tablet) = view.segments(tablet) else { return Ok(None) };
+        for slot in tablet.spanning(key) {
             let reader = self.open(slot).await?;
             let ordinal = slot.id.ordinal;
             let at = RowKey { segment: slot.id, shape: shape.id, hash };
@@ -345,8 +452,8 @@ impl PointTable {
             let map = slot.map(shape, reader)?;
             let pages = map.pages(shape, reader, ordinal, row).await?;
             let stored = if map.stored { reader.row(ordinal, row).await? } else { Default::default() };
-            let row = made(&map, shape, reader, (ordinal, row, key), &stored, &pages)?;
-            cache.put(at, &row);
+            let row = made(&map, shape, reader, &at, (row, key), &stored, &pages)?;
+            cache.put(&at, key, &row);
             return Ok(Some(row));
         }
         Ok(None)
@@ -358,11 +465,27 @@ fn made(
     map: &RowMap,
     shape: &Shape,
     reader: &ObjectReader,
-    (ordinal, number, key): (u32, u32, &[u8]),
+    at: &RowKey,
+    (number, key): (u32, &[u8]),
     stored: &[u8],
     pages: &[u8],
 ) -> Result<Row> {
-    let mut bytes = Vec::with_capacity(stored.len() + pages.len() + 16);
-    map.put(shape, stored, pages, &mut bytes).map_err(|source| row_error(reader, ordinal, number, source))?;
-    Ok(Row::new(number, key, &bytes))
+    Row::try_new(at, number, key, stored.len() + pages.len() + 16, |out| map.put(shape, stored, pages, out))
+        .map_err(|source| row_error(reader, at.segment.ordinal, number, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::head;
+
+    proptest! {
+        #[test]
+        fn heads_are_in_the_order_of_keys(a in "[ab]{0,12}", b in "[ab]{0,12}") {
+            let (a, b) = (a.as_bytes(), b.as_bytes());
+            prop_assert!(a > b || head(a) <= head(b));
+            prop_assert_eq!(head(&[b"12345678", a].concat()), head(&[b"12345678", b].concat()));
+        }
+    }
 }

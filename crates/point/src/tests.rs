@@ -10,7 +10,9 @@ use arrow_array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch, StringVie
 use dipper_load::{Load, LoadOptions, LoadTarget};
 use dipper_store::catalog::TableId;
 use dipper_store::key::KeyValue;
+use dipper_store::local::LocalStore;
 use dipper_store::mow;
+use dipper_store::probed::ProbedStore;
 use dipper_store::segment::{Fetcher, PageCache, Readers};
 use dipper_store::table::schema::{
     Bounds, ColumnId, DELETE_SIGN, Distribution, Model, Partition, TableColumn, TableSchema,
@@ -71,20 +73,30 @@ struct Bench {
     readers: Arc<Readers>,
     points: Points,
     row_store: bool,
+    _dir: Option<tempfile::TempDir>,
 }
 
 impl Bench {
     fn new(row_store: bool) -> Self {
+        Self::on(Arc::new(InMemory::new()), row_store, None)
+    }
+
+    fn on_disk(row_store: bool) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = LocalStore::open(dir.path().join("data")).expect("a store");
+        Self::on(Arc::new(store), row_store, Some(dir))
+    }
+
+    fn on(store: Arc<dyn ObjectStore>, row_store: bool, dir: Option<tempfile::TempDir>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let (name, properties) = ("p".into(), BTreeMap::new());
         let partition = Partition { id: 0, name, bounds: Bounds::All, buckets: 3, temporary: false, properties };
         let made = Table::create(Arc::clone(&store), TableId(1), schema(row_store), vec![partition]);
         let table = runtime.block_on(made).expect("a table");
         let readers = Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 24), 1 << 24));
         let points = Points::new(Arc::clone(&readers), 1 << 20);
-        Bench { runtime, table, readers, points, row_store }
+        Bench { runtime, table, readers, points, row_store, _dir: dir }
     }
 
     fn load(&self, rows: &[Row]) {
@@ -118,7 +130,13 @@ impl Bench {
         self.points.shape(self.table.id(), state.schema(), columns).expect("a shape").expect("plain types")
     }
 
-    /// What is found, by waiting; then by not waiting, which must be the same.
+    /// As a process sees it that has read nothing yet.
+    fn cold(&self) -> Points {
+        let store = Arc::clone(self.table.store());
+        Points::new(Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 20), 1 << 20)), 1 << 20)
+    }
+
+    /// What is found, by waiting; then by not waiting, with all in memory and with nothing, which must be the same.
     fn get(&self, table: &PointTable, shape: &Shape, key: i64) -> Option<(i64, Option<i64>, Option<String>)> {
         let view = table.view().expect("a view");
         let mut encoded = Vec::new();
@@ -129,6 +147,15 @@ impl Bench {
             Poll::Ready(now) => assert_eq!(now, row),
             // Column pages are for who can wait.
             Poll::Pending => assert!(!self.row_store && !cache.is_on(), "what was read a moment ago is in memory"),
+        }
+        let held = table.held().expect("a view");
+        assert!(Arc::ptr_eq(held.state(), view.state()), "a thread keeps no old view");
+        let cold = self.cold();
+        let table = cold.table(&self.table);
+        let view = table.held().expect("a view");
+        match table.get_now(cold.cache(), &view, shape, tablet, &encoded).expect("read") {
+            Poll::Ready(now) => assert_eq!(now, row),
+            Poll::Pending => assert!(!self.row_store, "the store has it at hand"),
         }
         let row = row?;
         let columns = arrays(shape, [row.bytes()].into_iter()).expect("a row");
@@ -148,8 +175,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn what_is_found_is_what_was_loaded_last(loads in loads(), row_store in any::<bool>(), cached in any::<bool>()) {
-        let bench = Bench::new(row_store);
+    fn what_is_found_is_what_was_loaded_last(
+        loads in loads(),
+        row_store in any::<bool>(),
+        cached in any::<bool>(),
+        disk in any::<bool>(),
+    ) {
+        let bench = if disk { Bench::on_disk(row_store) } else { Bench::new(row_store) };
         bench.points.cache().set_on(cached);
         let table = bench.points.table(&bench.table);
         let shape = bench.shape(&[0, 1, 2]);
@@ -185,14 +217,13 @@ fn an_old_view_sees_what_it_saw() {
     assert_eq!(columns[2].as_string_view().value(0), "one");
 }
 
-/// Nothing is read ahead: the first look-up has to wait, and says so.
+/// Behind a network nothing is at hand: the first look-up has to wait, and says so.
 #[test]
 fn what_is_not_in_memory_is_pending() {
-    let bench = Bench::new(true);
+    let bench = Bench::on(Arc::new(ProbedStore::new(Arc::new(InMemory::new()))), true, None);
     bench.load(&[(7, None, Some("x".into()), false)]);
     // What the load itself has opened is not what a new process has.
-    let store = Arc::clone(bench.table.store());
-    let points = Points::new(Arc::new(Readers::new(Fetcher::local(store), PageCache::new(1 << 20), 1 << 20)), 1 << 20);
+    let points = bench.cold();
     let table = points.table(&bench.table);
     let view = table.view().expect("a view");
     let mut key = Vec::new();

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use dipper_point::{Bound, PointTable, Projection, Row, Shape, Value, View, arrays, bind};
+use dipper_point::{Bound, HeldView, PointTable, Projection, Row, Shape, Value, View, arrays, bind};
 use dipper_sql::charter::session::VarValue;
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{TableDef, TableId};
@@ -252,7 +252,7 @@ impl PointPlan {
 
     /// The view to look into, if the plan still says what its statement means in this session: the name means the same
     /// table, under the same definition, and the session may read it.
-    pub(super) fn current(&self, session: &Session) -> Option<Arc<View>> {
+    pub(super) fn current(&self, session: &Session) -> Option<HeldView> {
         if self.selected.is_some() && self.selected.as_deref() != session.database() {
             return None;
         }
@@ -268,7 +268,7 @@ impl PointPlan {
         if !super::may_read(session, self.id) {
             return None;
         }
-        let view = self.table.view().ok()?;
+        let view = self.table.held().ok()?;
         let state = view.state();
         (state.schema().version == self.shape.schema().version && !state.is_dropped()).then_some(view)
     }
@@ -422,7 +422,7 @@ impl PointPlan {
         variables: &[VarValue],
     ) -> Result<Option<Rows>> {
         super::freshen(session, &self.table, &self.times).await?;
-        let Some(view) = self.current(session) else { return Ok(None) };
+        let Some(view) = self.current(session).map(|held| Arc::clone(&held)) else { return Ok(None) };
         self.allowed(session)?;
         let Some(rows_max) = self.rows_max(slots) else { return Ok(None) };
         let mut scratch = std::mem::take(&mut session.point);
@@ -450,9 +450,9 @@ impl PointPlan {
         let arrays = arrays(&self.shape, rows.iter().map(Row::bytes)).map_err(damaged)?;
         let (columns, batches) = match &self.output {
             Output::Columns(projection, schema) => {
-                let arrays = match projection {
-                    Projection::All => arrays,
-                    Projection::Some(places) => places.iter().map(|p| Arc::clone(&arrays[*p])).collect(),
+                let arrays = match projection.places() {
+                    None => arrays,
+                    Some(places) => places.iter().map(|p| Arc::clone(&arrays[*p])).collect(),
                 };
                 let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
                 (self.columns.clone(), vec![batch.map_err(|e| EngineError::invalid(e.to_string()))?])
