@@ -245,6 +245,13 @@ impl<B: Backend> Client<B> {
         let binary = match payload.first() {
             Some(&command::STMT_EXECUTE) => true,
             Some(&command::QUERY) => false,
+            // Some clients send it before each execution.
+            Some(&command::STMT_RESET) => {
+                if let Command::ResetStatement(id) = Command::decode(payload)? {
+                    self.reset_statement(link, id);
+                }
+                return Ok(true);
+            }
             _ => return Ok(false),
         };
         let (start, sequence) = (writer.len(), writer.sequence());
@@ -295,10 +302,7 @@ impl<B: Backend> Client<B> {
             }
             Command::Close(id) => self.statements.close(&mut self.session, id).await,
             Command::LongData { statement, param, data } => self.statements.long_data(statement, param, data),
-            Command::ResetStatement(id) => match self.statements.reset(id) {
-                Ok(()) => self.done(link, Done::default(), 0),
-                Err(error) => link.err(&error),
-            },
+            Command::ResetStatement(id) => self.reset_statement(link, id),
             Command::Fetch { statement, rows } => {
                 self.connection.begin("Fetch", self.statements.text(statement));
                 self.statements.fetch(&mut self.session, link, &self.connection, statement, rows).await?;
@@ -363,6 +367,11 @@ impl<B: Backend> Client<B> {
             }
         }
         Ok(())
+    }
+
+    fn reset_statement(&mut self, link: &mut Link, id: u32) {
+        let result = self.statements.reset(id);
+        self.finish(link, result);
     }
 
     /// OK or ERR.
