@@ -318,3 +318,36 @@ fn the_second_time_nothing_is_waited_for() {
         assert!(session.text_point_now(LOOK).expect("no error").is_pending());
     });
 }
+
+/// What was granted when a statement was prepared does not count when it runs.
+#[test]
+fn a_revoked_privilege_is_gone_at_once() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut root = open(dir.path()).await;
+        run(&mut root, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
+        run(&mut root, "insert into t values (1, 10)").await;
+        run(&mut root, "create user u identified by 'p'").await;
+        run(&mut root, "grant select on `default`.t to u").await;
+        let engine = root.engine().clone();
+        let local = ClientInfo::local(&engine);
+        let mut user = engine.session(ClientInfo { user: "u".into(), host: "127.0.0.1:1".into(), ..local });
+        const TEXT: &str = "select v from t where k = 1";
+        assert_eq!(run(&mut user, TEXT).await, [[Some("10".to_string())]]);
+        let prepared = user.prepare_point("select v from t where k = ?").await.expect("planned").expect("a look-up");
+        let found = |user: &mut Session| {
+            let prepared = user.point_now(&prepared, &[Value::Int(1)]).expect("no error");
+            (prepared.is_ready(), user.text_point_now(TEXT).expect("no error").is_ready())
+        };
+        assert_eq!(found(&mut user), (true, true));
+        run(&mut root, "revoke select on `default`.t from u").await;
+        assert_eq!(found(&mut user), (false, false), "left to the way that refuses");
+        let parsed = user.parse(TEXT).expect("a statement").remove(0);
+        let error = user.execute(TEXT, &parsed, Vec::new()).await.expect_err("refused");
+        assert_eq!(error.code, 1142, "{error}");
+        run(&mut root, "grant select on `default`.t to u").await;
+        assert_eq!(run(&mut user, TEXT).await, [[Some("10".to_string())]]);
+        assert_eq!(found(&mut user), (true, true));
+    });
+}
