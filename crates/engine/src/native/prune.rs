@@ -85,10 +85,23 @@ fn learn(state: &TableState, filter: &Expr, known: &mut Vec<Known>) {
                 },
                 _ => return,
             };
+            // An entry leaves out the partition of NULL: IS DISTINCT FROM must not make one.
+            let bounds = matches!(
+                op,
+                Operator::Eq
+                    | Operator::IsNotDistinctFrom
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::Lt
+                    | Operator::LtEq
+            );
+            if !bounds {
+                return;
+            }
             let Some(entry) = entry(state, column, value, known) else { return };
             let value = value.clone();
             match op {
-                Operator::Eq => meet(entry, vec![value]),
+                Operator::Eq | Operator::IsNotDistinctFrom => meet(entry, vec![value]),
                 Operator::Gt => raise(&mut entry.lower, Bound::Excluded(value)),
                 Operator::GtEq => raise(&mut entry.lower, Bound::Included(value)),
                 Operator::Lt => cut(&mut entry.upper, Bound::Excluded(value)),

@@ -92,6 +92,8 @@ impl AggregateUDFImpl for Typed {
             // 128 bits add up 38 digits whatever the argument's precision was.
             (Class::Decimal(_, s, false), Kind::Sum) => DataType::Decimal128(38, s),
             (Class::Decimal(p, s, false), Kind::Avg) => DataType::Decimal128(p, s),
+            // LARGEINT, an integer.
+            (Class::Decimal(39, 0, true), Kind::Avg) => double,
             (Class::Decimal(p, s, true), _) => DataType::Decimal256(p, s),
             (Class::Int(_) | Class::Boolean | Class::Null, Kind::Sum) => DataType::Int64,
             (Class::UInt64, Kind::Sum) => DataType::UInt64,

@@ -262,7 +262,9 @@ fn prepare_values(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Re
         }
         let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
         let first = kinds.next();
-        if first.is_some() && kinds.all(|k| Some(k) == first && k != Kind::Other) {
+        // Decimals of several scales have no common type that holds them all.
+        let alike = |k: Kind| Some(k) == first && !matches!(k, Kind::Decimal | Kind::Other);
+        if first.is_some() && kinds.all(alike) {
             continue;
         }
         for row in values.rows.iter_mut().filter(|row| row.len() > at) {

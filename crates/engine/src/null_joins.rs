@@ -1,0 +1,75 @@
+//! Joins by `<=>` beside joins by `=`.
+//!
+//! A DataFusion join says once for all its keys whether NULL equals NULL. Its rule against cross joins takes a tree of
+//! inner joins and the filter above apart and builds it anew with what the topmost join says: rows with NULL would then
+//! meet in joins by `=`, or be lost in joins by `<=>`.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{NullEquality, Result};
+use datafusion::logical_expr::logical_plan::Projection;
+use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan};
+use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// DataFusion's rules, with [`KeepApart`] ahead of the one against cross joins.
+pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    let before = rules.iter().position(|r| r.name() == "eliminate_cross_join").unwrap_or(rules.len());
+    rules.insert(before, Arc::new(KeepApart));
+    rules
+}
+
+/// Puts a projection, which a later rule drops, between a join by `<=>` and the joins and filters around it.
+#[derive(Debug)]
+struct KeepApart;
+
+impl OptimizerRule for KeepApart {
+    fn name(&self) -> &str {
+        "keep_null_equal_joins_apart"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+                let (left, right) = (apart(&join.left, nulls_meet(&join)), apart(&join.right, nulls_meet(&join)));
+                if left.is_none() && right.is_none() {
+                    return Ok(Transformed::no(LogicalPlan::Join(join)));
+                }
+                let (left, right) = (left.unwrap_or(join.left), right.unwrap_or(join.right));
+                Ok(Transformed::yes(LogicalPlan::Join(Join { left, right, ..join })))
+            }
+            LogicalPlan::Filter(filter) => match apart(&filter.input, false) {
+                Some(input) => {
+                    Filter::try_new(filter.predicate, input).map(|f| Transformed::yes(LogicalPlan::Filter(f)))
+                }
+                None => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+            },
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn nulls_meet(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty()
+}
+
+/// The inner join `plan` under a projection, if NULLs meet in it or, as `around` says, in the one above.
+fn apart(plan: &Arc<LogicalPlan>, around: bool) -> Option<Arc<LogicalPlan>> {
+    match plan.as_ref() {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner && (around || nulls_meet(join)) => {
+            let schema = Arc::clone(plan.schema());
+            Some(Arc::new(LogicalPlan::Projection(Projection::new_from_schema(Arc::clone(plan), schema))))
+        }
+        _ => None,
+    }
+}

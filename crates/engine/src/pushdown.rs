@@ -1,0 +1,134 @@
+//! Which filters go through which operators of a physical plan.
+//!
+//! DataFusion's operators hand filters down by column names. Where a schema has two columns of one name, as above a join
+//! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. This
+//! rule stands in for DataFusion's and keeps a filter back where names do not say which column is meant.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
+
+type Plan = Arc<dyn ExecutionPlan>;
+type Filter = Arc<dyn PhysicalExpr>;
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// DataFusion's rules, with [`PushFilters`] in place of its own.
+pub(crate) fn rules() -> Vec<Rule> {
+    let ours = |rule: Rule| -> Rule {
+        match rule.name() {
+            "FilterPushdown" => Arc::new(PushFilters { phase: FilterPushdownPhase::Pre }),
+            "FilterPushdown(Post)" => Arc::new(PushFilters { phase: FilterPushdownPhase::Post }),
+            _ => rule,
+        }
+    };
+    PhysicalOptimizer::new().rules.into_iter().map(ours).collect()
+}
+
+/// Hands filters down to the operators that can use them.
+#[derive(Debug)]
+struct PushFilters {
+    phase: FilterPushdownPhase,
+}
+
+impl PhysicalOptimizerRule for PushFilters {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        Ok(self.push(&plan, Vec::new(), config)?.updated_node.unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        match self.phase {
+            FilterPushdownPhase::Pre => "FilterPushdown",
+            FilterPushdownPhase::Post => "FilterPushdown(Post)",
+        }
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PushFilters {
+    /// Offers `filters`, which are over the output of `node`, to it and to what is below it.
+    fn push(
+        &self,
+        node: &Plan,
+        filters: Vec<Filter>,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Plan>> {
+        let children: Vec<Plan> = node.children().into_iter().cloned().collect();
+        let offered: Vec<usize> = (0..filters.len())
+            .filter(|f| !is_volatile(&filters[*f]) && is_clear(node, &children, &filters[*f]))
+            .collect();
+        let offers = offered.iter().map(|f| Arc::clone(&filters[*f])).collect();
+        let description = node.gather_filters_for_pushdown(self.phase, offers, config)?;
+        let (of_parent, of_node) = (description.parent_filters(), description.self_filters());
+        if of_parent.len() != children.len() || of_node.len() != children.len() {
+            let name = node.name();
+            return Err(DataFusionError::Internal(format!("{name} describes filters of other children than it has")));
+        }
+        let mut taken = vec![vec![PushedDown::No; children.len()]; filters.len()];
+        let mut own_results = Vec::with_capacity(children.len());
+        let mut below = Vec::with_capacity(children.len());
+        for (place, child) in children.into_iter().enumerate() {
+            let own: Vec<usize> = (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect();
+            let passed: Vec<usize> = (0..offered.len())
+                .filter(|f| matches!(of_parent[place].get(*f).map(|p| p.discriminant), Some(PushedDown::Yes)))
+                .collect();
+            let own_filters = own.iter().map(|f| Arc::clone(&of_node[place][*f]));
+            let passed_filters = passed.iter().map(|f| Arc::clone(&of_parent[place][*f].predicate));
+            let result = self.push(&child, own_filters.chain(passed_filters).collect(), config)?;
+            let (results_of_own, results_of_passed) = result.filters.split_at(own.len());
+            let mut results = vec![PushedDown::No; of_node[place].len()];
+            for (f, result) in own.into_iter().zip(results_of_own) {
+                results[f] = *result;
+            }
+            let wrapped = results.into_iter().zip(&of_node[place]).map(|(r, f)| r.wrap_expression(Arc::clone(f)));
+            own_results.push(wrapped.collect());
+            for (f, result) in passed.into_iter().zip(results_of_passed) {
+                taken[offered[f]][place] = *result;
+            }
+            below.push(result.updated_node.unwrap_or(child));
+        }
+        let updated = replace_children_if_necessary(Arc::clone(node), below)?;
+        let parent_filters = filters.into_iter().zip(taken);
+        let results = ChildPushdownResult {
+            parent_filters: parent_filters
+                .map(|(filter, child_results)| ChildFilterPushdownResult { filter, child_results })
+                .collect(),
+            self_filters: own_results,
+        };
+        let mut result = updated.handle_child_pushdown_result(self.phase, results, config)?;
+        if result.updated_node.is_none() && !Arc::ptr_eq(&updated, node) {
+            result.updated_node = Some(updated);
+        }
+        Ok(result)
+    }
+}
+
+/// Whether the names of the filter's columns say which columns of `node` and of its children are meant.
+fn is_clear(node: &Plan, children: &[Plan], filter: &Filter) -> bool {
+    let times = |schema: &SchemaRef, name: &str| schema.fields().iter().filter(|f| f.name() == name).count();
+    let by_place = node.downcast_ref::<HashJoinExec>().is_some();
+    let union = node.downcast_ref::<UnionExec>().is_some();
+    collect_columns(filter).iter().all(|column| {
+        (by_place || times(&node.schema(), column.name()) <= 1)
+            && children.iter().all(|child| {
+                let schema = child.schema();
+                times(&schema, column.name()) <= 1
+                    && (!union || schema.fields().get(column.index()).is_some_and(|f| f.name() == column.name()))
+            })
+    })
+}
