@@ -138,6 +138,7 @@ impl QueryContext {
 /// A query that can be run.
 pub(crate) struct Planned {
     pub(crate) state: SessionState,
+    /// Analyzed, unless parameters are open.
     pub(crate) logical: LogicalPlan,
     /// Result headers, the text as written.
     pub(crate) headers: Vec<String>,
@@ -164,7 +165,8 @@ impl Planned {
 
     /// The optimised plan, ready to run.
     pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self.state.create_physical_plan(&self.logical).await?)
+        let optimized = self.state.optimizer().optimize(self.logical.clone(), &self.state, |_, _| {})?;
+        Ok(self.state.query_planner().create_physical_plan(&optimized, &self.state).await?)
     }
 }
 
@@ -341,8 +343,22 @@ pub(crate) async fn plan_over(
     let state = session_state(context, tables);
     let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
     let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+    let logical = with_types(&state, logical, params.is_none())?;
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
     Ok(Planned { state, logical, headers, warnings: prepared.warnings })
+}
+
+/// The plan with the types that its rows will have. Before, UNION, CASE and functions have those of what comes first in
+/// them. `open`: parameters are not given yet, so there may be no types.
+fn with_types(state: &SessionState, plan: LogicalPlan, open: bool) -> Result<LogicalPlan> {
+    match open {
+        true => Ok(analyzed(state, plan.clone()).unwrap_or(plan)),
+        false => analyzed(state, plan),
+    }
+}
+
+fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
 
 /// Who names a hidden column sees them all.

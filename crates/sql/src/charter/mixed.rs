@@ -10,9 +10,10 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
-use datafusion::logical_expr::{Case, Distinct, Expr, ExprSchemable, LogicalPlan, Union};
+use datafusion::logical_expr::{Case, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 
 use super::operators::{Class, cast_to};
+use super::typed::{TYPE_KEY, Typed};
 
 /// Whether there are floats and decimals, and nothing but numbers.
 pub(crate) fn is_mixed<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
@@ -71,7 +72,8 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
             same_width && is_mixed(types.iter())
         })
         .collect();
-    if !doubles.contains(&true) {
+    let declared: Vec<Option<String>> = (0..width).map(|c| same_width.then(|| declared(&union, c)).flatten()).collect();
+    if !doubles.contains(&true) && declared.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let inputs = union.inputs.into_iter().map(|input| {
@@ -83,8 +85,40 @@ pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
             (table.cloned(), field)
         });
         let wanted = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &wanted).map(Arc::new)
+        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &wanted)?;
+        if declared.iter().all(Option::is_none) {
+            return Ok(Arc::new(input));
+        }
+        let columns = input.schema().iter().zip(&declared).map(|((table, field), declared)| {
+            let column = Expr::from((table, field));
+            match declared {
+                Some(text) => Typed::declare(column, text).alias_qualified(table.cloned(), field.name()),
+                None => column,
+            }
+        });
+        let columns: Vec<Expr> = columns.collect();
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
     });
     let inputs = inputs.collect::<Result<_>>()?;
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+/// The SQL type of a column whose inputs declare different ones; `None` where they say the same.
+fn declared(union: &Union, column: usize) -> Option<String> {
+    let of = |input: &Arc<LogicalPlan>| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
+    let all: Vec<Option<String>> = union.inputs.iter().map(of).collect();
+    if all.iter().all(|t| *t == all[0]) {
+        return None;
+    }
+    let longest = |names: &[&str]| {
+        let length = |text: &Option<String>| {
+            let text = text.as_deref()?.to_lowercase();
+            names.iter().find_map(|n| text.strip_prefix(n)?.strip_prefix('(')?.strip_suffix(')')?.parse::<u32>().ok())
+        };
+        let lengths = all.iter().map(length).collect::<Option<Vec<u32>>>()?;
+        lengths.into_iter().max()
+    };
+    let text = longest(&["varchar", "char"]).map(|n| format!("varchar({n})"));
+    let text = text.or_else(|| longest(&["datetime"]).map(|p| format!("datetime({p})")));
+    Some(text.unwrap_or_default())
 }

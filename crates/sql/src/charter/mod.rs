@@ -27,6 +27,7 @@ mod rewrite;
 pub mod session;
 mod tables;
 pub mod text;
+mod typed;
 pub mod types;
 mod walk;
 
@@ -68,6 +69,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let scalars = builder.scalar_functions().get_or_insert_default();
     scalars.push(Arc::new(ScalarUDF::new_from_impl(interval::MakeInterval::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
+    scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.push(aggregates::sum());
     aggregates.push(aggregates::avg());

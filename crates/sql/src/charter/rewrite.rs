@@ -443,6 +443,7 @@ fn cast(
         _ => None,
     };
     let kind = if kind == CastKind::Cast && ours.is_none() { kind } else { CastKind::TryCast };
+    let named = (!matches!(expr, Expr::Value(_))).then(|| string(data_type.to_string()));
     let cast = Expr::Cast { kind, expr: Box::new(expr), data_type, array, format };
     Ok(match ours {
         Some(SqlType::Char(Some(n)) | SqlType::Varchar(Some(n))) => {
@@ -451,7 +452,10 @@ fn cast(
         Some(SqlType::DateTime(p)) if p < 6 => {
             call(super::datetime::ROUND_NAME, vec![cast, Expr::value(Value::Number(p.to_string(), false))])
         }
-        _ => cast,
+        _ => match named {
+            Some(name) => call(super::typed::CAST_NAME, vec![cast, name]),
+            None => cast,
+        },
     })
 }
 

@@ -1,0 +1,77 @@
+//! Values under another type's name.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+};
+
+/// The key under which a field says what its SQL type says beyond Arrow's.
+pub(super) const TYPE_KEY: &str = "dipper.type";
+
+/// Name of the function around what a query casts.
+pub(super) const CAST_NAME: &str = "dipper_cast";
+
+/// Two functions that give their first argument.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Typed {
+    /// The one around casts is only a name: DataFusion's names leave casts out, and takes `max(a)` and
+    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it. The other one stays, and its field
+    /// says the type that its second argument says.
+    cast: bool,
+    signature: Signature,
+}
+
+impl Typed {
+    pub(super) fn cast() -> Typed {
+        Typed { cast: true, signature: Signature::any(2, Volatility::Immutable) }
+    }
+
+    /// `expr` under the SQL type `text`; an empty text says nothing beyond the Arrow type.
+    pub(super) fn declare(expr: Expr, text: &str) -> Expr {
+        let udf = Typed { cast: false, signature: Signature::any(2, Volatility::Immutable) };
+        let udf = Arc::new(ScalarUDF::new_from_impl(udf));
+        Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![expr, lit(text)]))
+    }
+}
+
+impl ScalarUDFImpl for Typed {
+    fn name(&self) -> &str {
+        if self.cast { CAST_NAME } else { "dipper_typed" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let value = &args.arg_fields[0];
+        let field = Field::new(self.name(), value.data_type().clone(), value.is_nullable());
+        let text = args.scalar_arguments.get(1).copied().flatten().and_then(ScalarValue::try_as_str).flatten();
+        Ok(Arc::new(match text {
+            Some(text) if !self.cast && !text.is_empty() => {
+                field.with_metadata([(TYPE_KEY.to_string(), text.to_string())].into())
+            }
+            _ => field,
+        }))
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(match self.cast {
+            true => ExprSimplifyResult::Simplified(args.swap_remove(0)),
+            false => ExprSimplifyResult::Original(args),
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.into_iter().next().unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
+    }
+}
