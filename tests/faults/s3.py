@@ -153,6 +153,40 @@ def nodes_come_and_go():
 
 
 @test
+def every_query_reads_the_newest_state():
+    with Stage() as stage:
+        a, b = stage.node("a"), stage.node("b")
+        make(a, "t")
+        query = "SELECT count(*), max(v) FROM d.t"
+        b.sql(query)
+        for i in range(1, 41):
+            writer, reader = (a, b) if i % 2 else (b, a)
+            writer.sql(f"INSERT INTO d.t VALUES ({i}, {i}, 'x')")
+            expect(reader.sql(query) == [(i, i)], f"what the other node committed is read by the next query ({i})")
+            expect(writer.sql(query) == [(i, i)], f"and what this node did ({i})")
+        # What the rows look like, and whether they may be read, is the newest, too.
+        a.sql("ALTER TABLE d.t ADD COLUMN w INT DEFAULT '3'")
+        expect(b.sql("SELECT * FROM d.t WHERE v = 1") == [(1, 1, "x", 3)], "columns are those of the newest definition")
+        a.sql("CREATE VIEW d.w AS SELECT max(v) FROM d.t")
+        expect(b.one("SELECT * FROM d.w") == 40, "a view that was just made")
+        a.sql("INSERT INTO d.t VALUES (41, 41, 'x', 1)")
+        expect(b.one("SELECT * FROM d.w") == 41, "tables behind a view")
+        a.sql("DROP TABLE d.t", "CREATE TABLE d.t (v BIGINT) DUPLICATE KEY(v) DISTRIBUTED BY HASH(v) BUCKETS 1")
+        expect(b.sql(query) == [(0, None)], "another table of that name")
+        # Who allows it does not ask.
+        before = b.io()["lists"]
+        b.sql("SET GLOBAL query_freshness_tolerance_ms = 60000")
+        a.sql("INSERT INTO d.t VALUES (1)")
+        expect(b.sql(query) == [(0, None)], "a commit of another node may be missed")
+        b.sql("INSERT INTO d.t VALUES (2), (3)")
+        expect(b.sql(query) == [(3, 3)], "one's own never")
+        lists = b.io()["lists"]
+        for _ in range(5):
+            b.sql(query)
+        expect(b.io()["lists"] - lists <= 2, f"{b.io()['lists']} listings, {lists} before, {before} at first")
+
+
+@test
 def the_second_run_asks_for_nothing():
     query = "SELECT sum(v), count(DISTINCT s) FROM d.t"
     with Stage() as stage:

@@ -19,9 +19,10 @@ use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::http_stream::BodyTable;
+use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;
-use crate::query::{QueryContext, QueryStream};
+use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::statements;
 use crate::variables::Variables;
@@ -399,10 +400,41 @@ impl Session {
 
     /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time.
     pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
-        let context = QueryContext::new(self, self.engine.catalog.snapshot());
-        let io = Arc::clone(&context.io);
-        let catalog = io.scope(crate::native::refresh(&context, query)).await?;
-        Ok(Arc::new(QueryContext { catalog, ..context }))
+        self.newest(&Arc::new(QueryContext::new(self, self.engine.catalog.snapshot())), query).await
+    }
+
+    /// A context as `known`, on the newest state.
+    async fn newest(&self, known: &Arc<QueryContext>, query: &QueryText) -> Result<Arc<QueryContext>> {
+        let before = QueryContext { snapshots: Arc::default(), ..known.as_ref().clone() };
+        let io = Arc::clone(&known.io);
+        let catalog = io.scope(native::refresh(&before, query)).await?;
+        let after = QueryContext::new(self, catalog);
+        Ok(Arc::new(QueryContext { snapshots: before.snapshots, io, ..after }))
+    }
+
+    /// Runs a query on the newest state of the catalog and its tables.
+    ///
+    /// On an object store the query begins on the state that this process knows while the store is asked for a newer one.
+    /// Nobody gets its rows before the answer is there, and if there is a newer state the query is run again on that. Within
+    /// `query_freshness_tolerance_ms` the store is not asked.
+    pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
+        let known = Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()));
+        let is_remote = self.engine.native.readers().fetcher().is_remote();
+        let Some(staleness) = native::assume(&known, query).filter(|_| is_remote) else {
+            return query::run(self.newest(&known, query).await?, query.clone(), params).await;
+        };
+        let begun = query::run(Arc::clone(&known), query.clone(), params.clone());
+        if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
+            return begun.await;
+        }
+        let (begun, newest) = futures::join!(begun, self.newest(&known, query));
+        let newest = newest?;
+        let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_none_or(|s| Arc::ptr_eq(s, state));
+        if Arc::ptr_eq(&known.catalog, &newest.catalog) && known.snapshots.lock().iter().all(|(id, s)| is_same(id, s)) {
+            return begun;
+        }
+        drop(begun);
+        query::run(newest, query.clone(), params).await
     }
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {

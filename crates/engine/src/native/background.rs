@@ -19,6 +19,9 @@ use crate::error::Result;
 /// How long a prepared load waits for its commit or abort, where the table does not say (`prepared_timeout`, seconds).
 const PREPARED: Duration = Duration::from_secs(86_400);
 
+/// When they are for the first time: the requests of a start, of many servers perhaps, should not meet those of its first
+/// statements.
+const FIRST: Duration = Duration::from_secs(30);
 /// How often dynamic partitions are looked after, and data is vacuumed.
 const EVERY: Duration = Duration::from_secs(600);
 /// Tables that are opened at the same time when a server starts.
@@ -41,7 +44,8 @@ impl Engine {
         crate::point::keep_fresh(self);
         let engine = Arc::downgrade(self);
         self.io().spawn(async move {
-            prepare(&engine, &catalog).await;
+            futures::join!(prove(&engine), open(&engine, &catalog));
+            tokio::time::sleep(FIRST).await;
             while look_after(&engine).await {
                 tokio::time::sleep(EVERY).await;
             }
@@ -62,14 +66,18 @@ impl Engine {
     }
 }
 
-/// Proves the bucket, and opens all tables: behind, since a bucket is far, and nobody should wait for all of it.
-async fn prepare(engine: &Weak<Engine>, catalog: &CatalogState) {
+/// Proves the bucket.
+async fn prove(engine: &Weak<Engine>) {
     let proof = engine.upgrade().and_then(|engine| engine.proof.clone());
     if let Some(proof) = proof
         && let Err(error) = proof.prove().await
     {
         tracing::error!(%error, "this server only reads");
     }
+}
+
+/// Opens all tables: behind, since a bucket is far, and nobody should wait for all of it.
+async fn open(engine: &Weak<Engine>, catalog: &CatalogState) {
     let tables: Vec<TableId> = catalog.tables().filter(|(_, t)| t.is_native()).map(|(_, t)| t.id).collect();
     let open = tables.into_iter().map(|id| async move {
         let engine = engine.upgrade()?;

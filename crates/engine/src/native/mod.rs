@@ -26,6 +26,7 @@ pub(crate) use settings::{ScanSettings, store_extensions};
 pub(crate) use volumes::{BUILTIN_VOLUME, Uncached, Volumes};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
@@ -43,8 +44,8 @@ use crate::query::QueryContext;
 
 /// The table as a query reads it: AGGREGATE tables with equal keys merged.
 pub(crate) async fn provider(context: &Arc<QueryContext>, table: &CatalogTable) -> Result<Arc<dyn TableProvider>> {
-    let handle = context.engine.native.get(table.id).await?;
     let state = snapshot(context, table.id).await?;
+    let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.engine.native.readers());
     let changed = context.changed.as_ref().filter(|c| c.id == table.id);
     // Rows of AGGREGATE tables are merged by the age of their segments.
@@ -67,17 +68,20 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
     if let Some(state) = context.snapshots.lock().get(&id) {
         return Ok(Arc::clone(state));
     }
-    let state = context.engine.native.get(id).await?.refresh().await?;
-    let property = state.schema().properties.get("datacache.enable");
-    context.engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
-    Ok(Arc::clone(context.snapshots.lock().entry(id).or_insert(state)))
+    let state = context.engine.native.newest(id).await?;
+    Ok(keep(context, id, state))
 }
 
-/// Refreshes the catalog, and at the same time the tables that a query seems to name, as the catalog was before: each is a
-/// request of its own to the store, and none needs the others' answers. A name that means another table now is looked up
-/// again when its table is asked for.
-pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
-    let before = context.engine.catalog.snapshot();
+/// Makes a state the one that the statement sees, unless it has seen one.
+fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Arc<TableState> {
+    let property = state.schema().properties.get("datacache.enable");
+    context.engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
+    Arc::clone(context.snapshots.lock().entry(id).or_insert(state))
+}
+
+/// Native tables that a query seems to name, as this process knows the catalog.
+fn named(context: &QueryContext, query: &QueryText) -> Vec<TableId> {
+    let before = &context.catalog;
     let mut ids: Vec<TableId> = table_refs(query)
         .iter()
         .filter_map(|reference| match reference {
@@ -90,6 +94,26 @@ pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result
         .collect();
     ids.sort_unstable();
     ids.dedup();
+    ids
+}
+
+/// Gives a statement the states that this process knows of the tables that its query seems to name. How old they and the
+/// catalog are at most; `None` if one of them is not open.
+pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Duration> {
+    let mut oldest = context.engine.catalog.staleness();
+    for id in named(context, query) {
+        let table = context.engine.native.opened(id)?;
+        oldest = oldest.max(table.staleness());
+        keep(context, id, table.snapshot());
+    }
+    Some(oldest)
+}
+
+/// Refreshes the catalog, and at the same time the tables that a query seems to name, as the catalog was before: each is a
+/// request of its own to the store, and none needs the others' answers. A name that means another table now is looked up
+/// again when its table is asked for.
+pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
+    let ids = named(context, query);
     // What fails here fails again, with its message, for whoever needs it.
     let tables = futures::future::join_all(ids.into_iter().map(|id| async move { snapshot(context, id).await.ok() }));
     let catalog = context.engine.catalog.refresh();

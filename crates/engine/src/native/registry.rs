@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use dipper_store::catalog::TableId;
 use dipper_store::compact::Compactor;
@@ -74,6 +75,23 @@ impl NativeTables {
         let table = self.open.lock().entry(id).or_insert(table).clone();
         self.watch(&table);
         Ok(table)
+    }
+
+    /// The newest state of a table: read when this is called, or later.
+    ///
+    /// # Errors
+    /// The chain cannot be read.
+    pub async fn newest(&self, id: TableId) -> Result<Arc<TableState>> {
+        let called = Instant::now();
+        let table = self.get(id).await?;
+        // A handle that was made meanwhile has just read its chain.
+        let since = called.elapsed();
+        Ok(if table.staleness() <= since { table.snapshot() } else { table.refresh().await? })
+    }
+
+    /// The table's handle, if it is open.
+    pub(crate) fn opened(&self, id: TableId) -> Option<Table> {
+        self.open.lock().get(&id).cloned()
     }
 
     /// The compactor, made by the first who asks.

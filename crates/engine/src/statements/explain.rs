@@ -64,7 +64,7 @@ pub(super) async fn explain(
         Statement::Query(_) if !logical_only => session.explain_point(&query, &params).await?,
         _ => None,
     };
-    let context = session.query_context().await?;
+    let context = session.query_context_for(&query).await?;
     let cpu = session.engine.cpu().clone();
     let lines =
         query::on_cpu(&cpu, async move { text(&context, &query, params, analyze, verbose, logical_only).await })

@@ -100,8 +100,7 @@ async fn run_statement(
             if let Some(rows) = session.look_up(q, &params).await? {
                 return Ok(Outcome::Rows(rows));
             }
-            let context = session.query_context_for(q).await?;
-            let (rows, warnings) = query::run(context, q.clone(), params).await?;
+            let (rows, warnings) = session.run_query(q, params).await?;
             for warning in warnings {
                 session.warn(WARNING, warning);
             }

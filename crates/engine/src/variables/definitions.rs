@@ -557,7 +557,12 @@ const FOREIGN: &[Definition] = &[
     inert("query_cache_entry_max_rows", "500000", COUNT),
     inert("query_cache_force_refresh", "false", TrueFalse),
     inert("query_delivery_timeout", "300", COUNT),
-    inert("query_freshness_tolerance_ms", "-1", ANY),
+    acts(
+        "query_freshness_tolerance_ms",
+        "-1",
+        Int(-1, 86_400_000),
+        "queries on object storage may miss what other processes have committed for so long",
+    ),
     inert("query_mem_limit", "0", COUNT),
     inert("query_slot_count", "0", COUNT),
     inert("read_csv_empty_line_as_null", "false", TrueFalse),

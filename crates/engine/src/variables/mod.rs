@@ -153,6 +153,11 @@ impl Variables {
         }
     }
 
+    /// How old the states may be that a query on object storage reads; `None`: it asks for the newest.
+    pub(crate) fn freshness_tolerance(&self) -> Option<Duration> {
+        text(&self.values, "query_freshness_tolerance_ms").parse().ok().map(Duration::from_millis)
+    }
+
     /// Workers of a query, at least 1; `None` for as many as there are cores.
     pub fn parallelism(&self) -> Option<usize> {
         Some(self.number("parallel_pipeline_task_num") as usize).filter(|n| *n > 0)

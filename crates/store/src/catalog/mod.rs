@@ -23,6 +23,7 @@ mod external;
 mod state;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -91,6 +92,11 @@ impl Catalog {
     /// [`CatalogError::Chain`].
     pub async fn refresh(&self) -> Result<Arc<CatalogState>, CatalogError> {
         Ok(self.chain.refresh().await?)
+    }
+
+    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    pub fn staleness(&self) -> Duration {
+        self.chain.staleness()
     }
 
     /// Commits the changes as one version: all of them, in order, or none. Returns a state that has them.

@@ -99,6 +99,8 @@ struct Inner<S: State> {
     refreshing: tokio::sync::Mutex<()>,
     refreshes_asked: AtomicU64,
     refreshed: AtomicU64,
+    /// When the store was last asked for a newer version than those known.
+    asked: Mutex<Instant>,
     vacuuming: AtomicBool,
 }
 
@@ -136,6 +138,7 @@ impl<S: State> Chain<S> {
             refreshing: tokio::sync::Mutex::default(),
             refreshes_asked: AtomicU64::new(0),
             refreshed: AtomicU64::new(0),
+            asked: Mutex::new(Instant::now()),
             vacuuming: AtomicBool::new(false),
         };
         let head = inner.find(Reader::Checkpoint).await?;
@@ -163,12 +166,18 @@ impl<S: State> Chain<S> {
         let _one = inner.refreshing.lock().await;
         if inner.refreshed.load(Ordering::Acquire) < ticket {
             let covers = inner.refreshes_asked.load(Ordering::Acquire);
-            let from = inner.now.read().clone();
+            let (asked, from) = (Instant::now(), inner.now.read().clone());
             let head = inner.find(Reader::refresh(from)).await?;
             inner.publish(&head);
+            *inner.asked.lock() = asked;
             inner.refreshed.store(covers, Ordering::Release);
         }
         Ok(self.snapshot())
+    }
+
+    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    pub fn staleness(&self) -> Duration {
+        self.inner.asked.lock().elapsed()
     }
 
     /// Commits a change; returns a state that has it. A change that alters nothing makes no version. It is refused only

@@ -139,6 +139,11 @@ impl Table {
         Ok(self.inner.chain.refresh().await?)
     }
 
+    /// What others committed longer ago than that, [`snapshot`](Self::snapshot) has.
+    pub fn staleness(&self) -> Duration {
+        self.inner.chain.staleness()
+    }
+
     /// Begins a transaction: the id under which it writes its objects, and then commits. It is good for
     /// [`LOAD_TIME_MAX`]; objects of a transaction that was not committed by then are deleted.
     pub fn begin(&self) -> TxnId {
