@@ -32,7 +32,7 @@ const GAP_BYTES: u64 = 256 << 10;
 /// One byte in so many of a request may be read for nothing.
 const GAP_SHARE: u64 = 8;
 /// Requests of a scan that wants few rows, if they are not longer than a request may be.
-const FEW: usize = 3;
+const FEW: usize = 2;
 /// Attempts at a request that fails in a way that may pass.
 const ATTEMPTS: u32 = 4;
 /// The wait before the second attempt; it doubles.
@@ -299,7 +299,7 @@ impl Remote {
             let _permit = permits.acquire().await.expect("it is never closed");
             let mut attempt = 1;
             loop {
-                match hedged(&store, &path, &range, &times, io.as_deref()).await {
+                match hedged(&store, &path, &range, (&times, &permits), io.as_deref()).await {
                     Err(e) if attempt < ATTEMPTS && may_pass(&e) => {
                         if let Some(io) = &io {
                             io.retried();
@@ -339,7 +339,7 @@ async fn hedged(
     store: &Arc<dyn ObjectStore>,
     path: &Path,
     range: &Range<u64>,
-    times: &Mutex<Times>,
+    (times, permits): (&Mutex<Times>, &Semaphore),
     io: Option<&ScanIo>,
 ) -> Result<Bytes> {
     let bytes = range.end - range.start;
@@ -348,7 +348,8 @@ async fn hedged(
     let (took, answer) = match select(first, slow).await {
         Either::Left((done, _)) => done?,
         Either::Right(((), first)) => {
-            if !times.lock().may_hedge() {
+            // Where many are under way it is they that fill the link.
+            if permits.available_permits() < IN_FLIGHT / 2 || !times.lock().may_hedge() {
                 first.await?
             } else {
                 if let Some(io) = io {

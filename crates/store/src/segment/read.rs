@@ -82,6 +82,9 @@ pub struct ObjectReader {
     pub(super) version: Option<DateTime<Utc>>,
 }
 
+/// Objects on an object store that are not longer are read whole when they are opened: no other request is needed then.
+const WHOLE_BYTES: u64 = 64 << 10;
+
 impl std::fmt::Debug for ObjectReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ObjectReader").field("path", &self.path).finish_non_exhaustive()
@@ -114,46 +117,27 @@ impl ObjectReader {
         cache: &Arc<PageCache>,
         io: Option<&Arc<ScanIo>>,
     ) -> Result<Arc<Self>> {
-        let range = tail_range(path, object)?;
-        let tail = fetcher
-            .ranges(path, std::slice::from_ref(&range), io)
+        let damaged = |place: &str, what: &dyn std::fmt::Display| SegmentError::Damaged {
+            object: path.to_string(),
+            place: place.into(),
+            what: what.to_string(),
+        };
+        let start = object
+            .bytes
+            .checked_sub(object.tail_bytes)
+            .filter(|_| object.tail_bytes > 0)
+            .ok_or_else(|| damaged("its description", &"the tail is longer than the object"))?;
+        let from = if fetcher.is_remote() && object.bytes <= WHOLE_BYTES { 0 } else { start };
+        let end = fetcher
+            .ranges(path, std::slice::from_ref(&(from..object.bytes)), io)
             .await
             .map_err(|source| SegmentError::Store { object: path.to_string(), source })?
             .pop()
             .expect("one range, one answer");
         if let Some(io) = io {
-            io.tail(object.tail_bytes);
+            io.tail(object.bytes - from);
         }
-        Self::with_tail(fetcher, path, object, cache, tail)
-    }
-
-    /// The object, if its tail is short and on a disk that has it in memory.
-    ///
-    /// # Errors
-    /// As [`ObjectReader::open`].
-    pub(super) fn open_now(
-        fetcher: &Arc<Fetcher>,
-        path: &Path,
-        object: &DataObject,
-        cache: &Arc<PageCache>,
-    ) -> Result<Option<Arc<Self>>> {
-        if object.tail_bytes > TAIL_NOW_BYTES {
-            return Ok(None);
-        }
-        let Some(tail) = fetcher.range_now(path, tail_range(path, object)?) else { return Ok(None) };
-        Self::with_tail(fetcher, path, object, cache, tail).map(Some)
-    }
-
-    fn with_tail(
-        fetcher: &Arc<Fetcher>,
-        path: &Path,
-        object: &DataObject,
-        cache: &Arc<PageCache>,
-        tail: Bytes,
-    ) -> Result<Arc<Self>> {
-        let damaged = |place: &str, what: &dyn std::fmt::Display| damage(path, place, what);
-        let range = tail_range(path, object)?;
-        let start = range.start;
+        let tail = end.slice((start - from) as usize..);
         if tail.len() as u64 != object.tail_bytes || crc32c::crc32c(&tail) != object.tail_crc {
             return Err(damaged("the tail", &"its checksum differs"));
         }
@@ -218,7 +202,7 @@ impl ObjectReader {
             ids,
             segments,
             groups,
-            tail,
+            tail: end,
             bloom_end,
             listed: None,
             version: None,
@@ -287,6 +271,11 @@ impl ObjectReader {
     }
 
     pub(super) async fn fetch(&self, ranges: &[Range<u64>], io: Option<&Arc<ScanIo>>) -> Result<Vec<Bytes>> {
+        let tail_start = self.size - self.tail.len() as u64;
+        if !self.tail.is_empty() && ranges.iter().all(|r| r.start >= tail_start && r.end <= self.size) {
+            let place = |r: &Range<u64>| (r.start - tail_start) as usize..(r.end - tail_start) as usize;
+            return Ok(ranges.iter().map(|r| self.tail.slice(place(r))).collect());
+        }
         let bytes = self.fetcher.ranges(&self.path, ranges, io).await;
         let bytes = bytes.map_err(|source| SegmentError::Store { object: self.name.clone(), source })?;
         self.check_version().await?;
@@ -311,6 +300,17 @@ impl ObjectReader {
             PagePlace { offset, len, rows }
         };
         Some(ranges.into_iter().enumerate().map(place).collect())
+    }
+
+    /// Whether requests take long to begin.
+    pub(super) fn is_remote(&self) -> bool {
+        self.fetcher.is_remote()
+    }
+
+    /// Bytes of a chunk's pages that are not in memory; `None` where its pages are not known.
+    pub(super) fn missing_bytes(&self, group: usize, leaf: usize) -> Option<u64> {
+        let places = self.places(group, leaf)?;
+        Some(places.iter().filter(|p| self.cache.get(self.key(p.offset)).is_none()).map(|p| p.len).sum())
     }
 
     /// Checksums of a row group's pages, by leaf; `None` for files of others.

@@ -333,8 +333,10 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
 impl ObjectReader {
     /// Reads one row group.
     ///
-    /// With a filter its columns come first, and of the others only the pages with rows that pass. The future fetches
-    /// (one round of requests per stage, none for what the cache holds) and runs the filter; the iterator decodes.
+    /// With a filter its columns come first, and of the others only the pages with rows that pass; on an object store, where
+    /// a second round of requests takes longer than some bytes, all come at once as long as most of them turn out to be
+    /// needed. The future fetches (one round of requests per stage, none for what the cache holds) and runs the filter; the
+    /// iterator decodes.
     ///
     /// # Errors
     /// [`SegmentError::Store`], [`SegmentError::Damaged`], [`SegmentError::Arrow`] from the filter or from values that do
@@ -355,6 +357,12 @@ impl ObjectReader {
         let mut kept: Vec<(usize, ArrayRef)> = Vec::new();
         // Pages of text that was tested, by leaf.
         let mut have = HashMap::new();
+        let ahead = match (&filter_rows, scan.io) {
+            (Some(_), Some(io)) => {
+                self.fetch_ahead(group, scan, &wanted, io, &mut have).await?.map(|bytes| (io, bytes))
+            }
+            _ => None,
+        };
         let tested = match scan.text {
             Some(tests) => self.test_all(group, scan, tests, &mut wanted, &mut have).await?,
             None => false,
@@ -403,6 +411,9 @@ impl ObjectReader {
                 }
             }
         }
+        if let Some((io, bytes)) = ahead {
+            io.fetched_ahead(bytes, wanted.rows() > 0);
+        }
         let mut result = self.decode(group, scan, scan.output(), &wanted, &kept, &have).await?;
         if scan.row_address {
             let base = u64::from(ordinal) << 32 | u64::from(first_row);
@@ -413,6 +424,40 @@ impl ObjectReader {
             result.sources.push(Source::Ready(Arc::new(addresses)));
         }
         Ok(result)
+    }
+
+    /// Fetches the filter's columns and the others by one round of requests, if that is worth it; how many bytes the others
+    /// had.
+    async fn fetch_ahead(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        wanted: &Wanted,
+        io: &Arc<ScanIo>,
+        have: &mut HashMap<usize, Vec<PagePart>>,
+    ) -> Result<Option<u64>> {
+        if !self.is_remote() || wanted.rows() == 0 {
+            return Ok(None);
+        }
+        let schema = self.metadata.file_metadata().schema_descr();
+        let root = |i: &usize| self.ids.iter().position(|own| *own == scan.schema.id(*i));
+        let filtered: Vec<usize> = scan.filter_columns.iter().filter_map(root).collect();
+        let others: Vec<usize> = scan.columns.iter().filter_map(root).filter(|r| !filtered.contains(r)).collect();
+        let leaves: Vec<_> = (0..schema.num_columns())
+            .map(|leaf| (leaf, schema.get_column_root_idx(leaf)))
+            .filter(|(_, root)| filtered.contains(root) || others.contains(root))
+            .collect();
+        let missing = |of: &[usize]| -> Option<u64> {
+            leaves.iter().filter(|(_, r)| of.contains(r)).map(|(leaf, _)| self.missing_bytes(group, *leaf)).sum()
+        };
+        // Where the filter's columns are in memory, its answer costs no request.
+        let (Some(1..), Some(bytes @ 1..)) = (missing(&filtered), missing(&others)) else { return Ok(None) };
+        if !io.may_fetch_ahead(bytes) {
+            return Ok(None);
+        }
+        let leaves: Vec<_> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
+        have.extend(self.pages(group, &leaves, wanted.touched().as_deref(), Some(io)).await?);
+        Ok(Some(bytes))
     }
 
     /// Leaves of the wanted rows those that pass tests of text as it is stored. True if that was the whole filter.

@@ -23,9 +23,22 @@ pub struct ScanIo {
     pages_skipped: AtomicU64,
     tails: AtomicU64,
     tail_bytes: AtomicU64,
+    ahead: Mutex<Ahead>,
     /// Microseconds of requests.
     latencies: Mutex<Vec<u32>>,
 }
+
+/// Bytes fetched together with a filter's columns, before the filter said whether they are needed.
+#[derive(Debug, Default)]
+struct Ahead {
+    undecided: u64,
+    needed: u64,
+    unneeded: u64,
+}
+
+/// Bytes that a scan may fetch for nothing rather than wait for its filter: what a link brings in the time of about one
+/// first byte.
+const AHEAD_BYTES: u64 = 32 << 20;
 
 /// [`ScanIo`] at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,6 +117,25 @@ impl ScanIo {
     pub(super) fn tail(&self, bytes: u64) {
         self.tails.fetch_add(1, Relaxed);
         self.tail_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Whether so many bytes should come at once with the filter's columns: as long as most of those before were needed.
+    pub(super) fn may_fetch_ahead(&self, bytes: u64) -> bool {
+        if self.serial || self.few {
+            return false;
+        }
+        let mut ahead = self.ahead.lock();
+        let may = ahead.undecided + ahead.unneeded + bytes <= AHEAD_BYTES + ahead.needed;
+        ahead.undecided += if may { bytes } else { 0 };
+        may
+    }
+
+    /// What became of bytes that were fetched ahead.
+    pub(super) fn fetched_ahead(&self, bytes: u64, needed: bool) {
+        let mut ahead = self.ahead.lock();
+        ahead.undecided -= bytes;
+        let counted = if needed { &mut ahead.needed } else { &mut ahead.unneeded };
+        *counted += bytes;
     }
 
     /// Notes pages that were not read because nothing of them can be wanted.
