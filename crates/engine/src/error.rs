@@ -72,7 +72,7 @@ pub enum ErrorKind {
     Conflict,
     /// The catalog cannot be read or written.
     Storage,
-    /// An object of a table is gone: the statement's view of the table is too old.
+    /// An object of a table, or a file, is gone or is another now: the statement's view of the table is too old.
     Vanished,
     /// Whether a change was committed could not be learned.
     Unknown,
@@ -137,6 +137,11 @@ impl EngineError {
         EngineError { kind, code, sqlstate, message: message.into(), caret: None }
     }
 
+    /// The same about something that is gone: the statement may find it elsewhere if it looks again.
+    pub(crate) fn vanished(self) -> Self {
+        EngineError { kind: ErrorKind::Vanished, ..self }
+    }
+
     /// Understood, but dipper cannot do it.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, message)
@@ -186,7 +191,13 @@ impl From<TextError> for EngineError {
             TextKind::Cancelled => ErrorKind::Killed,
             _ => ErrorKind::Invalid,
         };
-        EngineError::new(kind, e.to_string())
+        let is_gone = match e.kind {
+            TextKind::Changed => true,
+            TextKind::Io => e.source.as_ref().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound),
+            _ => false,
+        };
+        let error = EngineError::new(kind, e.to_string());
+        if is_gone { error.vanished() } else { error }
     }
 }
 
@@ -247,7 +258,10 @@ impl From<SegmentError> for EngineError {
     fn from(e: SegmentError) -> Self {
         let kind = match &e {
             SegmentError::Property { .. } => ErrorKind::Invalid,
-            SegmentError::Store { source: object_store::Error::NotFound { .. }, .. } => ErrorKind::Vanished,
+            SegmentError::Store {
+                source: object_store::Error::NotFound { .. } | object_store::Error::Precondition { .. },
+                ..
+            } => ErrorKind::Vanished,
             SegmentError::Foreign { .. } => ErrorKind::File,
             _ => ErrorKind::Storage,
         };

@@ -205,6 +205,7 @@ fn rerun(
 ) -> BoxFuture<'static, Result<(Rows, Vec<String>)>> {
     Box::pin(async move {
         let catalog = context.engine.catalog.refresh().await?;
+        context.engine.external.forget();
         let context = context.as_ref().clone();
         let context = QueryContext { catalog, snapshots: Arc::default(), ..context };
         run_once(Arc::new(context), query, params).await

@@ -272,6 +272,11 @@ impl ExternalCatalogs {
         connected.insert(catalog.id, (catalog.revision, Arc::clone(&made)));
         Ok(made)
     }
+
+    /// Forgets what all of them keep between statements.
+    pub(crate) fn forget(&self) {
+        self.connected.lock().values().for_each(|(_, connector)| connector.forget(None, None));
+    }
 }
 
 impl Connector {

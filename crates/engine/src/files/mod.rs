@@ -119,7 +119,13 @@ impl FileEntry {
     /// It is gone, or may not be read.
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         Ok(match &self.remote {
-            None => Arc::new(FileSource::open(&self.path).map_err(|e| cannot(&self.path, "read", &e))?),
+            None => {
+                let open = FileSource::open(&self.path);
+                Arc::new(open.map_err(|e| match e.kind() {
+                    std::io::ErrorKind::NotFound => cannot(&self.path, "read", &e).vanished(),
+                    _ => cannot(&self.path, "read", &e),
+                })?)
+            }
             Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name())),
         })
     }
@@ -219,7 +225,7 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
             if !pattern.ends_with("**") {
                 walk(&path, access, found)?;
             }
-        } else if !hidden(&path) {
+        } else if !is_hidden(&path) {
             found.push(FileEntry::of(path)?);
         }
     }
@@ -260,7 +266,7 @@ pub(crate) fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| failed(&e))? {
         let path = entry.map_err(|e| failed(&e))?.path();
-        if !hidden(&path) {
+        if !is_hidden(&path) {
             all.push(path);
         }
     }
@@ -268,7 +274,7 @@ pub(crate) fn children(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-fn hidden(path: &Path) -> bool {
+pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"_") || n.as_encoded_bytes().starts_with(b"."))
 }
 

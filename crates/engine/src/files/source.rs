@@ -26,7 +26,7 @@ const CHUNK_MIN: u64 = 128 << 10;
 /// Bytes of a request at most.
 const CHUNK_MAX: u64 = 4 << 20;
 /// Requests in flight at most.
-const DEPTH_MAX: usize = 8;
+const DEPTH_MAX: usize = 16;
 /// A file of so many bytes is read by one request.
 const WHOLE: u64 = 1 << 20;
 /// Chunks behind the reader that stay: other workers may still be on them.
@@ -165,8 +165,9 @@ impl ObjectSource {
 
 fn failure(name: &str, e: &Error) -> Failure {
     let (kind, message) = match e {
+        // What was listed is there no more.
         Error::Precondition { .. } => {
-            (io::ErrorKind::Other, format!("the object {name} changed while it was read; run the statement again"))
+            (io::ErrorKind::NotFound, format!("the object {name} changed while it was read; run the statement again"))
         }
         Error::NotFound { .. } => (
             io::ErrorKind::NotFound,
