@@ -304,6 +304,103 @@ def files_in_a_bucket_are_tables():
 
 
 @test
+def a_file_that_is_gone_is_listed_again():
+    with Stage() as stage:
+        a = stage.node("a", cache=False)
+        directory = stage.gateway.directory / bucket.BUCKET / "swap"
+        directory.mkdir()
+        # Long enough that they are read by several requests; always one file, whose name and content change together.
+        text = lambda n: f"{n},x\n" * 200_000  # noqa: E731
+        (directory / "0.csv").write_text(text(0))
+        stop, swaps = threading.Event(), 0
+
+        def swap():
+            nonlocal swaps
+            while not stop.is_set():
+                new = directory / f".{swaps + 1}"
+                new.write_text(text(swaps + 1))
+                (directory / f"{swaps}.csv").unlink()
+                new.rename(directory / f"{swaps + 1}.csv")
+                swaps += 1
+                time.sleep(0.15)
+
+        swapping = threading.Thread(target=swap)
+        swapping.start()
+        answered = failed = 0
+        try:
+            end = time.time() + 8
+            while time.time() < end:
+                try:
+                    rows = a.sql("SELECT min(c1), max(c1), count(*) FROM files('path' = 's3://faults/swap/*.csv', "
+                                 "'format' = 'csv', 'header' = 'false')")
+                    answered += 1
+                except pymysql.err.Error as e:
+                    # Between the names, or gone twice in one statement.
+                    expect("no files match" in str(e) or "was deleted" in str(e) or "changed while" in str(e), e)
+                    failed += 1
+                    continue
+                expect(rows[0][0] == rows[0][1] and rows[0][2] == 200_000, f"one state of the files: {rows}")
+        finally:
+            stop.set()
+            swapping.join()
+        print(f"  {answered} answers, {failed} errors, {swaps} swaps")
+        expect(answered > failed, "most statements find the file where it is now")
+
+
+@test
+def rows_go_out_to_a_bucket():
+    def lying(stage, prefix):
+        return sorted(str(f.relative_to(stage.gateway.directory / bucket.BUCKET)) for f in
+                      (stage.gateway.directory / bucket.BUCKET / prefix).rglob("*") if f.is_file())
+
+    with Stage() as stage:
+        port = stage.gateway.port
+        a = stage.node("a")
+        make(a, "t", rows=300_000)
+        truth = a.sql("SELECT count(*), sum(k), sum(v) FROM d.t")
+        own = f"'aws.s3.endpoint' = 'http://127.0.0.1:{port}', 'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = '{bucket.SECRET}'"
+        # One put for a short object, several parts for a long one.
+        a.sql("COPY (SELECT * FROM d.t LIMIT 10) TO 's3://faults/out/short.csv'")
+        expect(a.one("SELECT count(*) FROM 's3://faults/out/short.csv'") == 10, "short")
+        a.sql("COPY (SELECT t.k, t.v, repeat(t.s, 4) AS s FROM d.t) TO 's3://faults/out/long.csv'")
+        expect((stage.gateway.directory / bucket.BUCKET / "out/long.csv").stat().st_size > 20 << 20, "more than a part")
+        expect(a.sql("SELECT count(*), sum(k), sum(v) FROM 's3://faults/out/long.csv'") == truth, "long")
+        a.sql("COPY (SELECT * FROM d.t) TO 's3://faults/out/long.csv'")
+        expect(a.sql("SELECT count(*), sum(k), sum(v) FROM 's3://faults/out/long.csv'") == truth, "replaced")
+        a.sql(f"INSERT INTO FILES('path' = 's3://faults/files/', 'format' = 'parquet', {own}) SELECT * FROM d.t")
+        expect(a.sql("SELECT count(*), sum(k), sum(v) FROM 's3://faults/files/*.parquet'") == truth, "FILES")
+        row = a.sql(f"SELECT * FROM d.t INTO OUTFILE 's3://faults/files2/x_' FORMAT AS parquet PROPERTIES ({own})")[0]
+        expect(row[1] == 300_000 and str(row[3]).startswith("s3://faults/files2/x_"), row)
+        a.sql("SELECT k, v FROM d.t LIMIT 3 INTO OUTFILE 's3://faults/files2/mysql.txt'")
+        try:
+            a.sql("SELECT k FROM d.t LIMIT 3 INTO OUTFILE 's3://faults/files2/mysql.txt'")
+            raise AssertionError("an existing file was written over")
+        except pymysql.err.Error as e:
+            expect(e.args[0] == 1086, e)
+        # Hive tables, with partitions that the rows say.
+        a.sql("CREATE EXTERNAL TABLE d.h (k BIGINT, v BIGINT, s STRING) PARTITIONED BY (dt STRING) STORED AS TEXTFILE "
+              f"LOCATION 's3://faults/out-hive' TBLPROPERTIES ({own})")
+        a.sql("INSERT INTO d.h SELECT k, v, s, if(k % 3 = 0, 'a b', 'c') FROM d.t")
+        expect(a.sql("SELECT count(*), sum(k), sum(v) FROM d.h") == truth, "inserted")
+        a.sql("INSERT OVERWRITE TABLE d.h PARTITION (dt = 'c') SELECT k, v, s FROM d.t WHERE k < 7")
+        expect(a.sql("SELECT dt, count(*) FROM d.h GROUP BY dt ORDER BY dt") == [("a b", 100_000), ("c", 7)], "overwritten")
+        a.sql("INSERT INTO d.h SELECT * FROM d.h WHERE dt = 'c'")
+        expect(a.one("SELECT count(*) FROM d.h WHERE dt = 'c'") == 14, "its own rows are not seen")
+        before = lying(stage, "out-hive")
+        expect(not any("/." in f for f in before), before)
+        # What fails leaves nothing.
+        bad = "9223372036854775806 + if(k = 299999, 5, 1)"
+        for statement in [f"INSERT INTO d.h SELECT k, {bad}, repeat(s, 4), 'd' FROM d.t",
+                          f"COPY (SELECT {bad}, repeat(s, 8) FROM d.t) TO 's3://faults/out-hive/no.csv'"]:
+            try:
+                a.sql(statement)
+                raise AssertionError(f"{statement} did not fail")
+            except pymysql.err.Error:
+                pass
+        expect(lying(stage, "out-hive") == before, f"{lying(stage, 'out-hive')}, before {before}")
+
+
+@test
 def tables_are_in_their_volumes():
     with Stage() as stage:
         port = stage.gateway.port

@@ -1,7 +1,7 @@
 //! Results out to files: SELECT INTO OUTFILE, COPY TO, INSERT INTO FILES.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, StringArray};
@@ -12,16 +12,16 @@ use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
-use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::local_path;
+use crate::error::{EngineError, Result};
+use crate::files::stores::{StoreProperties, is_store_property, store_properties};
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
-use crate::sink::{NewFile, OutputFormat, parquet_codec, text_compression, unique_suffix};
+use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, text_compression, unique_suffix};
 
 /// What a finished export says.
 struct Written {
-    path: PathBuf,
+    place: Place,
     rows: u64,
     bytes: u64,
 }
@@ -37,7 +37,8 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     if outfile.format.is_none() && outfile.properties.is_empty() {
         let dialect = mysql_dialect(outfile.fields.clone().unwrap_or_default())?;
         let format = OutputFormat::HiveText(dialect, Compression::None);
-        let written = export(session, &outfile.source, local_path(&outfile.path)?, format, false).await?;
+        let place = Place::of(&session.engine.stores, &outfile.path, &StoreProperties::new())?;
+        let written = export(session, &outfile.source, place, format, false).await?;
         return Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }));
     }
     if outfile.fields.is_some() {
@@ -47,10 +48,10 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     }
     let mut options = Options::new(&outfile.properties);
     let format = options.format(outfile.format.as_deref().unwrap_or("csv"))?;
+    let prefix = Place::of(&session.engine.stores, &outfile.path, &options.store_properties())?;
     options.finish("PROPERTIES of INTO OUTFILE")?;
-    let path =
-        PathBuf::from(format!("{}{}_0.{}", local_path(&outfile.path)?.display(), unique_suffix(), format.extension()));
-    let written = export(session, &outfile.source, path, format, false).await?;
+    let place = prefix.with_suffix(&format!("{}_0.{}", unique_suffix(), format.extension()))?;
+    let written = export(session, &outfile.source, place, format, false).await?;
     Ok(Outcome::Rows(summary(&written)?))
 }
 
@@ -61,14 +62,14 @@ pub(super) async fn copy_to(
     path: &str,
     options: &Properties,
 ) -> Result<Outcome> {
-    let path = local_path(path)?;
     let mut options = Options::new(options);
     let format = match options.take("format") {
         Some(format) => options.format(&format)?,
-        None => options.format_of_path(&path)?,
+        None => options.format_of_path(Path::new(path))?,
     };
+    let place = Place::of(&session.engine.stores, path, &options.store_properties())?;
     options.finish("options of COPY TO")?;
-    let written = export(session, source, path, format, true).await?;
+    let written = export(session, source, place, format, true).await?;
     Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }))
 }
 
@@ -81,51 +82,40 @@ pub(super) async fn insert_into_files(
 ) -> Result<Outcome> {
     let mut options = Options::new(properties);
     let path = options.take("path").ok_or_else(|| EngineError::invalid("FILES(...) needs 'path' = '...'"))?;
-    let path = local_path(&path)?;
     let single = options.flag("single", false)?;
     let format = match options.take("format") {
         Some(format) => options.format(&format)?,
-        None => options.format_of_path(&path)?,
+        None => options.format_of_path(Path::new(&path))?,
     };
+    let place = Place::of(&session.engine.stores, &path, &options.store_properties())?;
     options.finish("properties of FILES(...)")?;
-    let path = match single {
-        true => path,
-        false => path.join(format!("data_{}.{}", unique_suffix(), format.extension())),
+    let place = match single {
+        true => place,
+        false => place.join(&format!("data_{}.{}", unique_suffix(), format.extension()))?,
     };
-    let written = export(session, source, path, format, false).await?;
+    let written = export(session, source, place, format, false).await?;
     Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }))
 }
 
 async fn export(
     session: &Session,
     source: &QueryText,
-    path: PathBuf,
+    place: Place,
     format: OutputFormat,
     replace: bool,
 ) -> Result<Written> {
-    session.engine.options.access.check(&path)?;
-    if path.is_dir() {
-        return Err(EngineError::new(
-            ErrorKind::File,
-            format!("'{}' is a directory, expected a file name", path.display()),
-        ));
-    }
-    if !replace && path.exists() {
-        return Err(EngineError {
-            code: 1086,
-            ..EngineError::new(ErrorKind::File, format!("File '{}' already exists", path.display()))
-        });
-    }
+    place.check(&session.engine.options.access)?;
+    place.check_new(replace).await?;
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();
     let source = source.clone();
-    query::on_cpu(&cpu, async move { write(&context, &source, &path, &format, replace).await }).await
+    query::on_cpu(&cpu, async move { write(&context, &source, place, &format, replace).await }).await
 }
 
 async fn write(
     context: &Arc<QueryContext>,
     source: &QueryText,
-    path: &Path,
+    place: Place,
     format: &OutputFormat,
     replace: bool,
 ) -> Result<Written> {
@@ -135,7 +125,7 @@ async fn write(
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let physical = planned.physical().await?;
     let mut batches = query::start(context, &planned.state, physical).await?;
-    let mut file = NewFile::create(path, format, &schema)?;
+    let mut file = NewFile::create(&place, format, &schema)?;
     while let Some(batch) = batches.next().await {
         let batch = batch?;
         let named = RecordBatch::try_new_with_options(
@@ -143,10 +133,10 @@ async fn write(
             batch.columns().to_vec(),
             &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
         );
-        file.write(&named.map_err(|e| EngineError::invalid(e.to_string()))?)?;
+        file.write(&named.map_err(|e| EngineError::invalid(e.to_string()))?).await?;
     }
-    file.publish(replace)?;
-    Ok(Written { path: path.to_path_buf(), rows: file.rows(), bytes: file.bytes() })
+    file.publish(replace).await?;
+    Ok(Written { place, rows: file.rows(), bytes: file.bytes() })
 }
 
 /// The row that Doris answers.
@@ -163,7 +153,7 @@ fn summary(written: &Written) -> Result<Rows> {
             Arc::new(Int64Array::from(vec![1])),
             Arc::new(Int64Array::from(vec![written.rows as i64])),
             Arc::new(Int64Array::from(vec![written.bytes as i64])),
-            Arc::new(StringArray::from(vec![format!("file://{}", written.path.display())])),
+            Arc::new(StringArray::from(vec![written.place.url()])),
         ],
     )
     .map_err(|e| EngineError::invalid(e.to_string()))?;
@@ -205,6 +195,13 @@ impl Options {
 
     fn take(&mut self, key: &str) -> Option<String> {
         self.left.remove(key)
+    }
+
+    /// Those that are for an object store.
+    fn store_properties(&mut self) -> StoreProperties {
+        let own = store_properties(&self.left);
+        self.left.retain(|key, _| !is_store_property(key));
+        own
     }
 
     fn take_any(&mut self, keys: &[&str]) -> Option<String> {

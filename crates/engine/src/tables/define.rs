@@ -1,7 +1,7 @@
 //! From a definition in the catalog to a table that can be scanned or written.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -19,6 +19,7 @@ use crate::error::{EngineError, Result};
 use crate::files::stores::{Stores, is_remote, store_properties};
 use crate::files::{self, local_path, remote};
 use crate::query::{QueryContext, session_state};
+use crate::sink::Place;
 use crate::variables::Variables;
 
 /// SerDe of `ROW FORMAT DELIMITED` and of tables without a row format.
@@ -269,10 +270,11 @@ pub(crate) fn local_partitions(context: &QueryContext, table: &ExternalTable) ->
 ///
 /// # Errors
 /// The location is a single file or a glob, or access is denied.
-pub(crate) fn writable_root(context: &QueryContext, table: &ExternalTable) -> Result<PathBuf> {
-    let root = local_path(&table.location)?;
-    context.engine.options.access.check(&root)?;
-    if root.is_file() || files::is_glob(&root) {
+pub(crate) fn writable_root(context: &QueryContext, table: &ExternalTable) -> Result<Place> {
+    let root = Place::of(&context.engine.stores, &table.location, &store_properties(&table.properties))?;
+    root.check(&context.engine.options.access)?;
+    let is_file = matches!(&root, Place::File(path) if path.is_file());
+    if is_file || files::is_glob(Path::new(&table.location)) {
         return Err(EngineError::unsupported(format!(
             "cannot insert: the table's location '{}' is not a directory",
             table.location

@@ -4,8 +4,7 @@
 //! statement that fails leaves nothing behind, and one that reads the table it writes to (`INSERT INTO t SELECT * FROM t`)
 //! does not see its own rows.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
@@ -15,17 +14,17 @@ use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::Insert;
-use dipper_store::catalog::ExternalTable;
+use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
 use super::{cast, check_width, misfit, no_column};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::FileAccess;
 use crate::files::partitions::directory_name;
-use crate::files::{FileAccess, walk};
 use crate::query::{self, QueryContext};
 use crate::session::Session;
-use crate::sink::{NewFile, OutputFormat, parquet_codec, unique_suffix};
+use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, unique_suffix};
 use crate::tables::define::{self, FORMAT_TEXT};
 
 /// Most partitions that one thread of a statement has open files in.
@@ -56,7 +55,7 @@ pub(super) async fn insert(
 /// Where rows go and in which shape.
 #[derive(Debug)]
 struct Target {
-    root: PathBuf,
+    root: Place,
     format: OutputFormat,
     /// Columns in the files.
     file_schema: SchemaRef,
@@ -94,7 +93,7 @@ impl Target {
             }
             (OutputFormat::Parquet(parquet_codec(codec)?), Arc::new(Schema::new(fields)))
         };
-        let partition_columns = define::file_set(table)?.partition_columns().to_vec();
+        let partition_columns = define::partition_fields(table)?;
         let names: Vec<&str> =
             file_schema.fields().iter().chain(partition_columns.iter()).map(|f| f.name().as_str()).collect();
         let mut sources = vec![Source::Null; names.len()];
@@ -150,6 +149,15 @@ impl Target {
         })
     }
 
+    /// Where the files of a partition go, or all of a table without partitions.
+    fn directory(&self, values: &PartitionValues) -> Result<Place> {
+        if values.is_empty() {
+            return Ok(self.root.clone());
+        }
+        let names: Vec<_> = self.partition_columns.iter().map(|c| c.name().clone()).collect();
+        self.root.join(&directory_name(&names, values))
+    }
+
     /// A batch of the query as a batch of the files, and the partition columns' values as text.
     fn shape(&self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<ArrayRef>)> {
         let rows = batch.num_rows();
@@ -200,33 +208,42 @@ async fn write(
         tasks.spawn(async move {
             let mut files = Files { target, open: HashMap::new() };
             while let Some(batch) = stream.next().await {
-                files.write(&batch.map_err(EngineError::from)?)?;
+                files.write(&batch.map_err(EngineError::from)?).await?;
             }
-            files.finish()
+            files.finish().await
         });
     }
-    let mut files: Vec<NewFile> = Vec::new();
+    let (mut partitions, mut files) = (BTreeSet::new(), Vec::new());
     while let Some(done) = tasks.join_next().await {
         match done {
-            Ok(written) => files.extend(written?),
+            Ok(written) => {
+                for (values, file) in written? {
+                    partitions.insert(values);
+                    files.push(file);
+                }
+            }
             Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
             Err(_) => return Err(EngineError::new(ErrorKind::Killed, "the statement was cancelled")),
         }
     }
-    let old = if overwrite { replaced(&target, &files)? } else { Vec::new() };
+    let old = if overwrite { replaced(&target, &partitions).await? } else { Vec::new() };
     let rows = files.iter().map(NewFile::rows).sum();
-    publish(&mut files)?;
-    for path in old {
-        std::fs::remove_file(&path).map_err(|e| crate::files::cannot(&path, "remove the replaced file", &e))?;
+    publish(&mut files).await?;
+    for file in old {
+        file.remove().await?;
     }
     Ok(rows)
 }
 
 /// All files get their names, or none keeps one.
-fn publish(files: &mut [NewFile]) -> Result<()> {
+async fn publish(files: &mut [NewFile]) -> Result<()> {
     for i in 0..files.len() {
-        if let Err(e) = files[i].publish(false) {
-            files[..i].iter_mut().for_each(NewFile::withdraw);
+        // The names are drawn. A put that is repeated because its answer was lost must not be refused for its own object.
+        let replace = matches!(files[i].target(), Place::Object(..));
+        if let Err(e) = files[i].publish(replace).await {
+            for file in &mut files[..=i] {
+                file.withdraw().await;
+            }
             return Err(e);
         }
     }
@@ -234,27 +251,18 @@ fn publish(files: &mut [NewFile]) -> Result<()> {
 }
 
 /// The files that INSERT OVERWRITE replaces: those of the partitions it writes, or of the whole table when it has none.
-fn replaced(target: &Target, files: &[NewFile]) -> Result<Vec<PathBuf>> {
-    let mut dirs: Vec<&Path> = files.iter().filter_map(|f| f.target().parent()).collect();
-    let fixed;
-    if target.partition_columns.is_empty() {
-        dirs = vec![&target.root];
-    } else if let Some(values) = constant_partition(target) {
-        let names: Vec<_> = target.partition_columns.iter().map(|c| c.name().clone()).collect();
-        fixed = target.root.join(directory_name(&names, &values));
-        dirs = vec![&fixed];
-    }
-    dirs.sort();
-    dirs.dedup();
+async fn replaced(target: &Target, written: &BTreeSet<PartitionValues>) -> Result<Vec<Place>> {
+    let fixed = constant_partition(target).map(|values| [values].into());
     let mut old = Vec::new();
-    for dir in dirs.into_iter().filter(|d| d.exists()) {
-        walk(dir, &target.access, &mut old)?;
+    for values in fixed.as_ref().unwrap_or(written) {
+        old.extend(target.directory(values)?.files(&target.access).await?);
     }
-    Ok(old.into_iter().map(|f| f.path).collect())
+    Ok(old)
 }
 
-/// The one partition that the statement writes to, if every partition column has a value in it.
-fn constant_partition(target: &Target) -> Option<Vec<Option<String>>> {
+/// The one partition that the statement writes to, if every partition column has a value in it: that without values of a
+/// table without partition columns.
+fn constant_partition(target: &Target) -> Option<PartitionValues> {
     target.sources[target.file_schema.fields().len()..]
         .iter()
         .map(|s| match s {
@@ -268,17 +276,17 @@ fn constant_partition(target: &Target) -> Option<Vec<Option<String>>> {
 /// The files that one thread writes, by partition.
 struct Files {
     target: Arc<Target>,
-    open: HashMap<Vec<Option<String>>, NewFile>,
+    open: HashMap<PartitionValues, NewFile>,
 }
 
 impl Files {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         let (rows, partition) = self.target.shape(batch)?;
         if partition.is_empty() {
-            return self.file(Vec::new())?.write(&rows);
+            return self.file(Vec::new())?.write(&rows).await;
         }
         for (values, indices) in groups(&partition, rows.num_rows()) {
             let part = match indices.len() == rows.num_rows() {
@@ -286,7 +294,7 @@ impl Files {
                 false => take_record_batch(&rows, &UInt32Array::from(indices))
                     .map_err(|e| EngineError::invalid(e.to_string()))?,
             };
-            self.file(values)?.write(&part)?;
+            self.file(values)?.write(&part).await?;
         }
         Ok(())
     }
@@ -302,17 +310,19 @@ impl Files {
         match self.open.entry(values) {
             std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
             std::collections::hash_map::Entry::Vacant(new) => {
-                let names: Vec<_> = target.partition_columns.iter().map(|c| c.name().clone()).collect();
-                let dir = target.root.join(directory_name(&names, new.key()));
-                let path = dir.join(format!("part-{}.{}", unique_suffix(), target.format.extension()));
-                target.access.check(&path)?;
-                Ok(new.insert(NewFile::create(&path, &target.format, &target.file_schema)?))
+                let name = format!("part-{}.{}", unique_suffix(), target.format.extension());
+                let place = target.directory(new.key())?.join(&name)?;
+                place.check(&target.access)?;
+                Ok(new.insert(NewFile::create(&place, &target.format, &target.file_schema)?))
             }
         }
     }
 
-    fn finish(mut self) -> Result<Vec<NewFile>> {
-        self.open.drain().map(|(_, mut file)| file.finish().map(|()| file)).collect()
+    async fn finish(mut self) -> Result<Vec<(PartitionValues, NewFile)>> {
+        for file in self.open.values_mut() {
+            file.finish().await?;
+        }
+        Ok(self.open.drain().collect())
     }
 }
 

@@ -1,7 +1,11 @@
 //! Rows out to files: CSV, Hive text, JSON lines, Parquet.
 //!
-//! A file is written under a hidden name beside its target, synced, and renamed when everything is written. What was
-//! not published is removed when its [`NewFile`] is dropped, so a statement that fails leaves nothing behind.
+//! A file is written under a hidden name beside its target, synced, and renamed when everything is written; an object
+//! (`upload.rs`) is not seen before it is complete. What was not published is removed when its [`NewFile`] is dropped, so a
+//! statement that fails leaves nothing behind.
+
+mod place;
+mod upload;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -20,6 +24,9 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCodec, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
+pub(crate) use place::Place;
+
+use self::upload::{Buffer, Upload};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::cannot;
 
@@ -99,22 +106,35 @@ pub(crate) fn parquet_codec(name: &str) -> Result<ParquetCodec> {
     })
 }
 
-/// Counts what goes to disk.
+/// What a writer writes to.
+#[derive(Debug)]
+enum Bytes {
+    File(File),
+    Object(Buffer),
+}
+
+/// Counts what goes there.
 #[derive(Debug)]
 struct Counted {
-    file: File,
+    to: Bytes,
     bytes: Arc<AtomicU64>,
 }
 
 impl Write for Counted {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        let n = self.file.write(buf)?;
+        let n = match &mut self.to {
+            Bytes::File(file) => file.write(buf)?,
+            Bytes::Object(buffer) => buffer.write(buf)?,
+        };
         self.bytes.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        match &mut self.to {
+            Bytes::File(file) => file.flush(),
+            Bytes::Object(buffer) => buffer.flush(),
+        }
     }
 }
 
@@ -127,10 +147,17 @@ enum Writer {
     Parquet(Box<ArrowWriter<Target>>),
 }
 
-/// A file that is being written.
+/// Where bytes are until the file is published.
+enum Unseen {
+    /// Under a hidden name.
+    File(PathBuf),
+    Object(Box<Upload>),
+}
+
+/// A file or object that is being written.
 pub(crate) struct NewFile {
-    target: PathBuf,
-    hidden: PathBuf,
+    target: Place,
+    unseen: Unseen,
     writer: Option<Writer>,
     rows: u64,
     bytes: Arc<AtomicU64>,
@@ -145,23 +172,27 @@ impl NewFile {
     ///
     /// # Errors
     /// The directory or the hidden file cannot be made.
-    pub(crate) fn create(target: &Path, format: &OutputFormat, schema: &SchemaRef) -> Result<Self> {
-        let dir = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create", &e))?;
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let hidden = dir.join(format!(".{name}.{}.tmp", unique_suffix()));
-        let file =
-            File::options().write(true).create_new(true).open(&hidden).map_err(|e| cannot(&hidden, "create", &e))?;
-        let bytes = Arc::new(AtomicU64::new(0));
-        let mut new = NewFile {
-            target: target.to_path_buf(),
-            hidden,
-            writer: None,
-            rows: 0,
-            bytes: Arc::clone(&bytes),
-            published: false,
+    pub(crate) fn create(target: &Place, format: &OutputFormat, schema: &SchemaRef) -> Result<Self> {
+        let (unseen, to) = match target {
+            Place::File(path) => {
+                let dir = directory(path);
+                std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create", &e))?;
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let hidden = dir.join(format!(".{name}.{}.tmp", unique_suffix()));
+                let file = File::options().write(true).create_new(true).open(&hidden);
+                let file = file.map_err(|e| cannot(&hidden, "create", &e))?;
+                (Unseen::File(hidden), Bytes::File(file))
+            }
+            Place::Object(remote, runtime) => {
+                let upload = Upload::new(remote.clone(), runtime.clone());
+                let buffer = upload.buffer.clone();
+                (Unseen::Object(Box::new(upload)), Bytes::Object(buffer))
+            }
         };
-        let out = BufWriter::with_capacity(BUFFER_BYTES, Counted { file, bytes });
+        let bytes = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&bytes);
+        let mut new = NewFile { target: target.clone(), unseen, writer: None, rows: 0, bytes, published: false };
+        let out = BufWriter::with_capacity(BUFFER_BYTES, Counted { to, bytes: counter });
         new.writer = Some(writer(out, format, schema).map_err(|e| new.failed(&e.to_string(), None))?);
         Ok(new)
     }
@@ -170,7 +201,7 @@ impl NewFile {
     ///
     /// # Errors
     /// The disk is full or fails, or the format cannot hold a value.
-    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows += batch.num_rows() as u64;
         let written = match self.writer.as_mut().expect("open until finished") {
             Writer::Csv(w) => w.write(batch).map_err(boxed),
@@ -178,14 +209,18 @@ impl NewFile {
             Writer::Json(w) => w.write(batch).map_err(boxed),
             Writer::Parquet(w) => w.write(batch).map_err(boxed),
         };
-        written.map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))
+        written.map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))?;
+        match &mut self.unseen {
+            Unseen::File(_) => Ok(()),
+            Unseen::Object(upload) => upload.advance().await,
+        }
     }
 
     /// Ends the format and syncs; the file is still hidden.
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    pub(crate) async fn finish(&mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let end = |writer: Writer| -> std::result::Result<(), Boxed> {
             let out = match writer {
@@ -197,39 +232,52 @@ impl NewFile {
                 }
                 Writer::Parquet(w) => w.into_inner().map_err(boxed)?,
             };
-            let file = out.into_inner().map_err(|e| boxed(e.into_error()))?.file;
-            file.sync_all().map_err(boxed)
+            match out.into_inner().map_err(|e| boxed(e.into_error()))?.to {
+                Bytes::File(file) => file.sync_all().map_err(boxed),
+                Bytes::Object(_) => Ok(()),
+            }
         };
-        end(writer).map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))
+        end(writer).map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))?;
+        match &mut self.unseen {
+            Unseen::File(_) => Ok(()),
+            Unseen::Object(upload) => upload.finish().await,
+        }
     }
 
     /// Gives the finished file its name. `replace`: an existing file of that name is replaced, else it is an error.
     ///
     /// # Errors
     /// There is such a file, or the file system refuses.
-    pub(crate) fn publish(&mut self, replace: bool) -> Result<()> {
-        self.finish()?;
-        let named = match replace {
-            true => std::fs::rename(&self.hidden, &self.target),
-            // A hard link is the only way to name a file without replacing another.
-            false => std::fs::hard_link(&self.hidden, &self.target).and_then(|()| std::fs::remove_file(&self.hidden)),
-        };
-        named.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => EngineError {
-                code: 1086,
-                ..EngineError::new(ErrorKind::File, format!("File '{}' already exists", self.target.display()))
-            },
-            _ => cannot(&self.target, "write", &e),
-        })?;
-        self.published = true;
-        let dir = self.target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(dir).and_then(|d| d.sync_all()).map_err(|e| cannot(dir, "sync", &e))
+    pub(crate) async fn publish(&mut self, replace: bool) -> Result<()> {
+        self.finish().await?;
+        match (&self.target, &mut self.unseen) {
+            (Place::File(target), Unseen::File(hidden)) => {
+                let named = match replace {
+                    true => std::fs::rename(&*hidden, target),
+                    // A hard link is the only way to name a file without replacing another.
+                    false => std::fs::hard_link(&*hidden, target).and_then(|()| std::fs::remove_file(&*hidden)),
+                };
+                named.map_err(|e| match e.kind() {
+                    io::ErrorKind::AlreadyExists => self.target.exists(),
+                    _ => cannot(target, "write", &e),
+                })?;
+                self.published = true;
+                let dir = directory(target);
+                File::open(dir).and_then(|d| d.sync_all()).map_err(|e| cannot(dir, "sync", &e))
+            }
+            (_, Unseen::Object(upload)) => {
+                // A put that fails may have been done.
+                self.published = true;
+                upload.complete(replace).await
+            }
+            (Place::Object(..), Unseen::File(_)) => unreachable!("objects have no hidden name"),
+        }
     }
 
-    /// Takes a published file back, because another of the same statement could not be published.
-    pub(crate) fn withdraw(&mut self) {
+    /// Takes a file back that was published or may have been, because one of the same statement could not be.
+    pub(crate) async fn withdraw(&mut self) {
         if self.published {
-            let _ = std::fs::remove_file(&self.target);
+            let _ = self.target.remove().await;
         }
     }
 
@@ -244,7 +292,7 @@ impl NewFile {
     }
 
     /// Where it will be.
-    pub(crate) fn target(&self) -> &Path {
+    pub(crate) fn target(&self) -> &Place {
         &self.target
     }
 
@@ -253,7 +301,7 @@ impl NewFile {
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => ErrorKind::Resources,
             _ => ErrorKind::File,
         };
-        EngineError::new(kind, format!("cannot write '{}': {reason}", self.target.display()))
+        EngineError::new(kind, format!("cannot write '{}': {reason}", self.target.name()))
     }
 }
 
@@ -261,9 +309,16 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.published {
             self.writer = None;
-            let _ = std::fs::remove_file(&self.hidden);
+            if let Unseen::File(hidden) = &self.unseen {
+                let _ = std::fs::remove_file(hidden);
+            }
         }
     }
+}
+
+/// The directory that a file is in.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 type Boxed = Box<dyn std::error::Error + Send + Sync>;
