@@ -222,6 +222,40 @@ def secrets():
         assert "do-not-show" not in shown, shown
 
 
+@check("privileges on tables of other catalogs")
+def external():
+    root("drop catalog if exists accounts_far")
+    root("create catalog accounts_far properties ('type'='hms', 'hive.metastore.uris'='thrift://127.0.0.1:1')")
+    fresh("alice", "select on accounts_far.d.t")
+    fresh("bob", "select on accounts_far.d.*")
+    fresh("carol")
+
+    def allowed(connection, statement):
+        # Nobody is at that address: who may read the table hears of that.
+        try:
+            one(connection, statement)
+        except ERRORS as error:
+            assert "no metastore answers" in str(error), error
+
+    with contextlib.closing(with_pymysql("alice", "secret")) as connection:
+        allowed(connection, "select * from accounts_far.d.t")
+        refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from accounts_far.d.u"))
+        refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from accounts_far.e.t"))
+        equal(one(connection, "show grants for current_user()"), ("GRANT SELECT ON `accounts_far`.`d`.`t` TO 'alice'@'%'",))
+        one(connection, "switch accounts_far")
+        allowed(connection, "select * from d.t")
+        root("revoke select on accounts_far.d.t from alice")
+        refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from d.t"))
+    with contextlib.closing(with_pymysql("bob", "secret")) as connection:
+        allowed(connection, "select * from accounts_far.d.t, accounts_far.d.u")
+        refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from accounts_far.e.t"))
+        refused(DATABASE_DENIED, ERRORS, lambda: one(connection, "show tables from accounts_far.e"))
+    with contextlib.closing(with_pymysql("carol", "secret")) as connection:
+        refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from accounts_far.d.t"))
+        refused(DATABASE_DENIED, ERRORS, lambda: one(connection, "switch accounts_far"))
+    root("drop catalog accounts_far")
+
+
 @check("wrong passwords cost time, for their own host only")
 def back_off():
     fresh("alice")

@@ -189,6 +189,8 @@ pub(crate) enum Object {
     Database(String),
     /// A table or view of a database.
     Table(String, String),
+    /// A database of another catalog, or a table in it.
+    External(String, String, Option<String>),
 }
 
 /// What may be done with an object as it is now. One that is not there has what its surroundings have: who may do
@@ -197,6 +199,7 @@ pub(crate) fn on(rights: &Rights, state: &CatalogState, object: &Object) -> Priv
     match object {
         Object::All => rights.on_all(),
         Object::Catalog(name) => rights.on_catalog(name),
+        Object::External(catalog, database, table) => rights.on_external(catalog, database, table.as_deref()),
         Object::Database(name) => match state.database(name) {
             Some(database) => rights.on_database(database.id),
             None => rights.on_catalog(CATALOG),
@@ -240,6 +243,8 @@ pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bo
                 name == crate::session::DEFAULT_DATABASE || rights.on_catalog(CATALOG).intersects(Privileges::OBJECT)
             }
         },
+        Object::Catalog(name) if name != CATALOG => rights.sees_external(name, None),
+        Object::External(catalog, database, None) => rights.sees_external(catalog, Some(database)),
         object => on(rights, state, object).intersects(Privileges::OBJECT),
     }
 }
@@ -264,6 +269,12 @@ pub(crate) fn denied(rights: &Rights, command: &str, object: &Object) -> EngineE
     let (code, message) = match object {
         Object::Table(database, table) => {
             (1142, format!("{command} command denied to user {user} for table '{database}.{table}'"))
+        }
+        Object::External(catalog, database, Some(table)) => {
+            (1142, format!("{command} command denied to user {user} for table '{catalog}.{database}.{table}'"))
+        }
+        Object::External(catalog, database, None) => {
+            (1044, format!("Access denied for user {user} to database '{catalog}.{database}': {command} is needed"))
         }
         Object::Database(name) | Object::Catalog(name) => {
             (1044, format!("Access denied for user {user} to database '{name}': {command} is needed"))

@@ -63,7 +63,7 @@ fn is_view(state: &CatalogState, object: &Object) -> bool {
 fn table(session: &Session, name: &Name) -> Option<Object> {
     let database = name.database().or(session.database())?;
     if let Some(catalog) = external(session, name.catalog(), database) {
-        return Some(Object::Catalog(catalog));
+        return Some(Object::External(catalog, database.to_string(), Some(name.object().to_string())));
     }
     Some(Object::Table(database.to_string(), name.object().to_string()))
 }
@@ -79,13 +79,14 @@ fn external(session: &Session, written: Option<&str>, database: &str) -> Option<
 fn around(session: &Session, name: &Name) -> Option<Object> {
     table(session, name).map(|object| match object {
         Object::Table(database, _) => Object::Database(database),
+        Object::External(catalog, database, _) => Object::External(catalog, database, None),
         other => other,
     })
 }
 
 fn database(session: &Session, name: &Name) -> Object {
     match external(session, name.database(), name.object()) {
-        Some(catalog) => Object::Catalog(catalog),
+        Some(catalog) => Object::External(catalog, name.object().to_string(), None),
         None => Object::Database(name.object().to_string()),
     }
 }

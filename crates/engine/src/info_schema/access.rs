@@ -54,7 +54,7 @@ pub(super) fn schema_privileges(context: &QueryContext, wanted: &Wanted, sheet: 
             let on = |scope: &Scope| match scope {
                 Scope::Database(id) => *id == database.id,
                 Scope::Catalog(name) => name == CATALOG,
-                Scope::Global | Scope::Table(_) => false,
+                Scope::Global | Scope::Table(_) | Scope::External { .. } => false,
             };
             let all =
                 grants(context, user).filter(|(scope, _)| on(scope)).fold(Privileges::NONE, |all, (_, p)| all | p);

@@ -196,7 +196,7 @@ async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableV
                     &context.rights,
                     &context.catalog,
                     Privileges::SELECT,
-                    &Object::Catalog(external.name.clone()),
+                    &Object::External(external.name.clone(), database.clone(), Some(table.clone())),
                 )
             {
                 return Ok(Found::Missing(e));

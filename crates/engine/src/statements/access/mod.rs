@@ -20,6 +20,7 @@ pub(super) use show::{all_grants, create_user, grants, properties, role_grants, 
 
 use super::{WARNING, qualified};
 use crate::access::{self, MAX_USER_CONNECTIONS, Object};
+use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
 use crate::session::{DEFAULT_DATABASE, Session};
@@ -134,6 +135,9 @@ impl Actor {
         let object = match scope {
             Scope::Global => Object::All,
             Scope::Catalog(name) => Object::Catalog(name.clone()),
+            Scope::External { catalog, database, table } => {
+                Object::External(catalog.clone(), database.clone(), table.clone())
+            }
             Scope::Database(id) => Object::Database(self.database_name(*id).unwrap_or_default().to_string()),
             Scope::Table(id) => match self.state.table_by_id(*id) {
                 Some((database, table)) => Object::Table(database.name.clone(), table.name.clone()),
@@ -255,6 +259,9 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
         GrantOn::Everything => return Ok(Scope::Global),
         GrantOn::Catalog(name) => return Ok(Scope::Catalog(name.clone())),
         GrantOn::Table(name) => {
+            if let Some((catalog, database)) = external(session, &actor.state, name)? {
+                return Ok(Scope::External { catalog, database, table: Some(name.object().to_string()) });
+            }
             let (database, table) = qualified(session, name)?;
             let Some(found) = actor.state.table(&database, &table) else {
                 let e = EngineError::from(actor.state.no_table(&database, &table));
@@ -264,7 +271,12 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
             return Ok(Scope::Table(found.id));
         }
         GrantOn::SelectedDatabase => match session.database() {
-            Some(database) => database.to_string(),
+            Some(database) => {
+                if let Some(catalog) = session.catalog.clone() {
+                    return Ok(Scope::External { catalog, database: database.to_string(), table: None });
+                }
+                database.to_string()
+            }
             None => {
                 return Err(EngineError::new(
                     ErrorKind::NoDatabaseSelected,
@@ -273,7 +285,13 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
             }
         },
         // The catalog of a database stands where that of a table does.
-        GrantOn::Database(name) => qualified(session, &Name([&name.0[..], &[String::new()]].concat()))?.0,
+        GrantOn::Database(name) => {
+            let anything = Name([&name.0[..], &[String::new()]].concat());
+            if let Some((catalog, database)) = external(session, &actor.state, &anything)? {
+                return Ok(Scope::External { catalog, database, table: None });
+            }
+            qualified(session, &anything)?.0
+        }
     };
     if database == DEFAULT_DATABASE && actor.state.database(DEFAULT_DATABASE).is_none() {
         // It is always there, but has no id before it is made.
@@ -290,6 +308,16 @@ async fn scope(session: &Session, actor: &mut Actor, on: &GrantOn) -> Result<Sco
             let message = format!("{}; privileges are bound to what is there, make it first", e.message);
             Err(EngineError { message, ..e })
         }
+    }
+}
+
+/// The external catalog and the database of a name; `None` for names in dipper's own catalog. Privileges there are bound to
+/// names: what is there is not asked.
+fn external(session: &Session, state: &CatalogState, name: &Name) -> Result<Option<(String, String)>> {
+    match catalogs::place(state, session.catalog.as_deref(), session.database(), name)? {
+        Place::Internal { .. } => Ok(None),
+        Place::External { database: None, .. } => Err(catalogs::no_database_selected(name)),
+        Place::External { catalog, database: Some(database) } => Ok(Some((catalog.name.clone(), database))),
     }
 }
 

@@ -32,6 +32,10 @@ pub(super) fn on_text(state: &CatalogState, scope: &Scope) -> Option<String> {
         Scope::Global => "*.*".into(),
         Scope::Catalog(name) => format!("{}.*.*", quoted(name)),
         Scope::Database(id) => format!("{}.*", quoted(&state.databases.values().find(|d| d.id == *id)?.name)),
+        Scope::External { catalog, database, table } => {
+            let table = table.as_deref().map_or("*".to_string(), quoted);
+            format!("{}.{}.{table}", quoted(catalog), quoted(database))
+        }
         Scope::Table(id) => {
             let (database, table) = state.table_by_id(*id)?;
             format!("{}.{}", quoted(&database.name), quoted(&table.name))

@@ -96,8 +96,8 @@ fn privilege_cells(state: &CatalogState, grants: &[&Grants]) -> [Cell; 4] {
         let at = match scope {
             Scope::Global => 0,
             Scope::Catalog(_) => 1,
-            Scope::Database(_) => 2,
-            Scope::Table(_) => 3,
+            Scope::Database(_) | Scope::External { table: None, .. } => 2,
+            Scope::Table(_) | Scope::External { table: Some(_), .. } => 3,
         };
         let Some(on) = on_text(state, scope) else { continue };
         let names = names::list(privileges);

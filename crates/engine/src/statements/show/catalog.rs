@@ -91,7 +91,7 @@ pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -
         false => sheet.push([name.into()]),
     };
     if let Some(catalog) = catalog {
-        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+        for (name, is_view) in external::tables(session, &catalog, &database).await? {
             push(&name, if is_view { "VIEW" } else { "BASE TABLE" });
         }
         return Ok(sheet);
@@ -109,7 +109,7 @@ pub(super) async fn views(session: &Session, from: Option<&Name>) -> Result<Shee
     let (database, catalog) = database_place(session, from).await?;
     let mut sheet = Sheet::texts(&[""]).rename(0, format!("Tables_in_{database}"));
     if let Some(catalog) = catalog {
-        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+        for (name, is_view) in external::tables(session, &catalog, &database).await? {
             if is_view {
                 sheet.push([name.into()]);
             }
@@ -155,7 +155,7 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
         sheet.push_row(row);
     };
     if let Some(catalog) = catalog {
-        for (name, is_view) in catalogs::tables(&session.engine, &catalog, &database).await? {
+        for (name, is_view) in external::tables(session, &catalog, &database).await? {
             let engine = if is_view { Cell::Null } else { info_schema::FILES_ENGINE.into() };
             push(&name, engine, Cell::Null, Cell::Null, if is_view { "VIEW" } else { "" }.into(), None);
         }

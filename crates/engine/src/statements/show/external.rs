@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dipper_sql::statement::{Literal, Name};
 use dipper_store::catalog::ExternalCatalog;
+use dipper_store::catalog::access::Privileges;
 
 use super::{catalog, ddl};
 use crate::access::{self, Object};
@@ -72,10 +73,24 @@ pub(super) async fn create_catalog(session: &Session, name: &str) -> Result<Shee
 /// Databases of a catalog, and the virtual ones that every catalog has.
 pub(super) async fn databases(session: &Session, catalog: &ExternalCatalog) -> Result<Vec<String>> {
     let mut names = catalogs::databases(&session.engine, catalog).await?;
+    let rights = session.rights(&session.engine.catalog.snapshot())?;
+    names.retain(|name| rights.sees_external(&catalog.name, Some(name)));
     names.extend([INFORMATION_SCHEMA, MYSQL].map(str::to_string));
     names.sort();
     names.dedup();
     Ok(names)
+}
+
+/// Tables of a database that the user may see, and whether each is a view.
+pub(super) async fn tables(
+    session: &Session,
+    catalog: &ExternalCatalog,
+    database: &str,
+) -> Result<Vec<(String, bool)>> {
+    let mut all = catalogs::tables(&session.engine, catalog, database).await?;
+    let rights = session.rights(&session.engine.catalog.snapshot())?;
+    all.retain(|(name, _)| rights.on_external(&catalog.name, database, Some(name)).intersects(Privileges::OBJECT));
+    Ok(all)
 }
 
 /// The statement that would make a table of an external catalog here; `None` for tables of dipper's own.

@@ -240,8 +240,8 @@ fn on(scope: Option<&Scope>) -> &'static str {
         None => "",
         Some(Scope::Global) => " on *.*",
         Some(Scope::Catalog(_)) => " on this catalog",
-        Some(Scope::Database(_)) => " on this database",
-        Some(Scope::Table(_)) => " on this table",
+        Some(Scope::Database(_) | Scope::External { table: None, .. }) => " on this database",
+        Some(Scope::Table(_) | Scope::External { table: Some(_), .. }) => " on this table",
     }
 }
 
@@ -418,7 +418,7 @@ impl Accounts {
     pub(in crate::catalog) fn forget(&mut self, gone: &[TableId], heir: Option<TableId>) {
         let of = |scope: &Scope| match scope {
             Scope::Database(id) | Scope::Table(id) => gone.contains(id),
-            Scope::Global | Scope::Catalog(_) => false,
+            Scope::Global | Scope::Catalog(_) | Scope::External { .. } => false,
         };
         let pass_on = |grants: &mut Grants| {
             let lost: Vec<Privileges> = grants.0.extract_if(.., |scope, _| of(scope)).map(|(_, set)| set).collect();

@@ -45,6 +45,15 @@ pub enum Scope {
     Database(TableId),
     /// A table or view.
     Table(TableId),
+    /// A database of another catalog, or a table in it, by their names: their ids are nobody's.
+    External {
+        /// The catalog.
+        catalog: String,
+        /// The database.
+        database: String,
+        /// The table; `None` for all of the database.
+        table: Option<String>,
+    },
 }
 
 /// What was granted, by scope; no set is empty.

@@ -17,6 +17,8 @@ pub struct Rights {
     catalogs: BTreeMap<String, Privileges>,
     /// By id of a database or table: ids of both are drawn from one sequence.
     objects: HashMap<TableId, Privileges>,
+    /// In other catalogs, by catalog, database, and table.
+    external: BTreeMap<String, BTreeMap<(String, Option<String>), Privileges>>,
 }
 
 impl Rights {
@@ -27,6 +29,7 @@ impl Rights {
             global: Privileges::NONE,
             catalogs: BTreeMap::new(),
             objects: HashMap::new(),
+            external: BTreeMap::new(),
         };
         let roles = user.roles.iter().filter_map(|name| accounts.role(name)).map(|role| &role.grants);
         for (scope, privileges) in roles.chain([&user.grants]).flat_map(|grants| grants.iter()) {
@@ -34,6 +37,10 @@ impl Rights {
                 Scope::Global => rights.global |= privileges,
                 Scope::Catalog(name) => *rights.catalogs.entry(name.clone()).or_default() |= privileges,
                 Scope::Database(id) | Scope::Table(id) => *rights.objects.entry(*id).or_default() |= privileges,
+                Scope::External { catalog, database, table } => {
+                    let within = rights.external.entry(catalog.clone()).or_default();
+                    *within.entry((database.clone(), table.clone())).or_default() |= privileges;
+                }
             }
         }
         if rights.global.contains(Privileges::ADMIN) {
@@ -53,7 +60,13 @@ impl Rights {
             grants: Grants::default(),
             comment: None,
         };
-        Rights { user: Arc::new(user), global: Privileges::NONE, catalogs: BTreeMap::new(), objects: HashMap::new() }
+        Rights {
+            user: Arc::new(user),
+            global: Privileges::NONE,
+            catalogs: BTreeMap::new(),
+            objects: HashMap::new(),
+            external: BTreeMap::new(),
+        }
     }
 
     /// Whose they are.
@@ -79,6 +92,23 @@ impl Rights {
     /// On a table or view.
     pub fn on_table(&self, database: TableId, table: TableId) -> Privileges {
         self.on_database(database) | self.objects.get(&table).copied().unwrap_or_default()
+    }
+
+    /// On a database of another catalog, or on a table in it.
+    pub fn on_external(&self, catalog: &str, database: &str, table: Option<&str>) -> Privileges {
+        let within = self.external.get(catalog);
+        let on = |table: Option<&str>| {
+            let granted = within.and_then(|w| w.get(&(database.to_string(), table.map(str::to_string))));
+            granted.copied().unwrap_or_default()
+        };
+        self.on_catalog(catalog) | on(None) | if table.is_some() { on(table) } else { Privileges::NONE }
+    }
+
+    /// Whether something may be done with another catalog, or with one of its databases, or with anything in it.
+    pub fn sees_external(&self, catalog: &str, database: Option<&str>) -> bool {
+        let mut within = self.external.get(catalog).into_iter().flat_map(|w| w.keys());
+        self.on_catalog(catalog).intersects(Privileges::OBJECT)
+            || within.any(|(of, _)| database.is_none_or(|database| database == of))
     }
 
     /// Whether something may be done with a table: then its name and columns may be seen.
