@@ -312,21 +312,26 @@ def thousands_of_partitions(world):
     return f"{count} partitions in {all_of_them:.2f} s, two of them in {time.monotonic() - began:.2f} s"
 
 
-def article_000_queries(world):
-    """The three queries of the article, over partitioned text of its types."""
-    sql = world.sql
-    columns = [("id", "bigint"), ("name", "string"), ("tags", "array<string>"), ("note", "string")]
-    rows = 200_000
-    world.table("bench", columns, f"file://{world.files}/bench", keys=[("dt", "string")])
-    for day in range(4):
-        dt = f"2023-08-{day + 1:02}"
-        lines = (f"{i}\x01name {i}\x01a{i % 7}\x02b\x01{'x' * 80}\n" for i in range(day, rows, 4))
-        world.partition("bench", columns, [dt], world.write(f"bench/dt={dt}/f", "".join(lines)))
+BENCH_COLUMNS = [("id", "bigint"), ("name", "string"), ("tags", "array<string>"), ("note", "string")]
+BENCH_ROWS = 200_000
+
+
+def article_000_files(world):
+    """Files of a partitioned table of the article's types; the days, each with its directory below `bench`."""
+    days = [f"2023-08-{day + 1:02}" for day in range(4)]
+    for day, dt in enumerate(days):
+        lines = (f"{i}\x01name {i}\x01a{i % 7}\x02b\x01{'x' * 80}\n" for i in range(day, BENCH_ROWS, 4))
+        world.write(f"bench/dt={dt}/f", "".join(lines))
+    return days
+
+
+def article_000(sql, table):
+    """The article's three queries: answers checked, the third time of each."""
     notes = []
     for query, expected in [
-        ("SELECT * FROM hive.shop.bench ORDER BY 1 LIMIT 1", [(0, "name 0", '["a0", "b"]', "x" * 80, "2023-08-01")]),
-        ("SELECT * FROM hive.shop.bench LIMIT 1", None),
-        ("SELECT COUNT(*) FROM hive.shop.bench", [(rows,)]),
+        (f"SELECT * FROM {table} ORDER BY 1 LIMIT 1", [(0, "name 0", '["a0", "b"]', "x" * 80, "2023-08-01")]),
+        (f"SELECT * FROM {table} LIMIT 1", None),
+        (f"SELECT COUNT(*) FROM {table}", [(BENCH_ROWS,)]),
     ]:
         for _ in range(3):
             began = time.monotonic()
@@ -337,6 +342,39 @@ def article_000_queries(world):
             same(found, expected)
         notes.append(f"{took:.3f} s")
     return ", ".join(notes)
+
+
+def article_000_queries(world):
+    """The three queries of the article, over partitioned text of its types."""
+    world.table("bench", BENCH_COLUMNS, f"file://{world.files}/bench", keys=[("dt", "string")])
+    for dt in article_000_files(world):
+        world.partition("bench", BENCH_COLUMNS, [dt], f"file://{world.files}/bench/dt={dt}")
+    return article_000(world.sql, "hive.shop.bench")
+
+
+def text_in_hdfs(world):
+    """The same in HDFS, by the metastore's table and by one of dipper's own, with the data cache off and on."""
+    sql = world.sql
+    days = article_000_files(world)
+    world.hdfs.put(world.files / "bench", "/text/bench")
+    location = f"{world.hdfs.url}/text/bench"
+    world.table("far_bench", BENCH_COLUMNS, location, keys=[("dt", "string")])
+    for dt in days:
+        world.partition("far_bench", BENCH_COLUMNS, [dt], f"{location}/dt={dt}")
+    sql("CREATE DATABASE far")
+    columns = ", ".join(f"{name} {kind}" for name, kind in BENCH_COLUMNS)
+    sql(f"CREATE EXTERNAL TABLE far.bench ({columns}) PARTITIONED BY (dt STRING) STORED AS TEXTFILE LOCATION '{location}'")
+    same(sql("SELECT dt, count(*), sum(id) FROM far.bench WHERE dt > '2023-08-02' GROUP BY dt ORDER BY dt"),
+         [(dt, BENCH_ROWS // 4, sum(range(day, BENCH_ROWS, 4))) for day, dt in enumerate(days) if day > 1])
+    same(sql(f"SELECT count(*) FROM files('path' = '{location}/dt={days[0]}/f', 'format' = 'csv', 'column_separator' = '\\x01', 'header' = 'false')"),
+         [(BENCH_ROWS // 4,)])
+    has(sql.error(f"COPY (SELECT 1) TO '{location}/x.csv'"), "are read, not written")
+    notes = []
+    for cache in ("false", "true"):
+        sql(f"SET enable_scan_datacache = {cache}")
+        for table in ("hive.shop.far_bench", "far.bench"):
+            notes.append(f"cache {cache}, {table}: {article_000(sql, table)}")
+    return "; ".join(notes)
 
 
 def a_metastore_that_restarts(world):
@@ -356,5 +394,6 @@ ALL = [
     catalogs_are_shown_and_selected,
     thousands_of_partitions,
     article_000_queries,
+    text_in_hdfs,
     a_metastore_that_restarts,
 ]

@@ -44,7 +44,9 @@ def main():
         started = []
         try:
             world = checks.World(root, arguments.binary.resolve(), started)
-            chosen = [c for c in iceberg_checks.ALL + checks.ALL if arguments.only in c.__name__]
+            # HDFS is stopped by `tables_in_hdfs`, the metastore by the last of `checks`.
+            order = [checks.text_in_hdfs, *iceberg_checks.ALL, *(c for c in checks.ALL if c != checks.text_in_hdfs)]
+            chosen = [c for c in order if arguments.only in c.__name__]
             failed = 0
             for check in chosen:
                 try:
