@@ -8,6 +8,7 @@
 //! | [`dialect`] | what do the bytes of a file mean? |
 //! | [`span`] | where does a field lie in its block, and what did its quoting look like? |
 //! | [`source`] | where do bytes come from: files, decompressors, anything with positioned reads |
+//! | `mapped` | what is in these bytes of a file, without copying them? |
 //! | [`convert`] | the seam between spans and values: one converter a column |
 //! | [`views`] | string columns without a copy where that pays, built without a call per value |
 //! | [`parse`] | numbers, dates and times from bytes |
@@ -28,6 +29,7 @@ pub mod dialect;
 pub mod error;
 pub mod hive;
 pub mod infer;
+mod mapped;
 pub mod parse;
 pub mod scan;
 pub(crate) mod simd;

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::mapped::{self, Seen};
+
 /// Positioned, blocking reads of bytes that do not change while they are read.
 pub trait Source: Send + Sync + fmt::Debug {
     /// Size in bytes.
@@ -30,6 +32,11 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Whatever the layer below reports; [`FileChanged`] inside an [`io::Error`] when the bytes are no longer those that
     /// were there when the source was opened.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// The local file that these bytes are, if they are one: it can be looked at without being read.
+    fn local_file(&self) -> Option<&FileSource> {
+        None
+    }
 }
 
 /// Reads until `buf` is full or the source ends; returns how many bytes.
@@ -68,20 +75,20 @@ impl std::error::Error for FileChanged {}
 pub struct FileSource {
     file: File,
     path: PathBuf,
-    seen: Seen,
+    seen: State,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-struct Seen {
+struct State {
     len: u64,
     mtime: (i64, i64),
     inode: u64,
 }
 
-impl Seen {
+impl State {
     fn of(file: &File) -> io::Result<(Self, bool)> {
         let meta = file.metadata()?;
-        let seen = Seen { len: meta.len(), mtime: (meta.mtime(), meta.mtime_nsec()), inode: meta.ino() };
+        let seen = State { len: meta.len(), mtime: (meta.mtime(), meta.mtime_nsec()), inode: meta.ino() };
         Ok((seen, meta.is_file()))
     }
 }
@@ -94,7 +101,7 @@ impl FileSource {
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref().to_path_buf();
         let file = File::open(&path)?;
-        let (seen, regular) = Seen::of(&file)?;
+        let (seen, regular) = State::of(&file)?;
         if !regular {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -104,10 +111,26 @@ impl FileSource {
         Ok(FileSource { file, path, seen })
     }
 
+    /// Calls `look` with `len` bytes from `offset` on, where they are in the page cache. `None`: they have to be read; where
+    /// something is wrong with the file, that says what.
+    ///
+    /// # Errors
+    /// [`FileChanged`].
+    pub(crate) fn look<R>(&self, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> io::Result<Option<R>> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.seen.len) {
+            return Ok(None);
+        }
+        let found = mapped::look(&self.file, offset, len, look);
+        if found.is_some() {
+            self.check_unchanged()?;
+        }
+        Ok(found)
+    }
+
     fn check_unchanged(&self) -> io::Result<()> {
         // By path as well: a file that was replaced by rename keeps its old bytes under our descriptor, but the answer
         // would be about a file that no longer exists under this name only from then on, which is fine to finish.
-        if Seen::of(&self.file)?.0 == self.seen {
+        if State::of(&self.file)?.0 == self.seen {
             return Ok(());
         }
         Err(io::Error::other(FileChanged { path: self.path.clone() }))
@@ -132,6 +155,10 @@ impl Source for FileSource {
             return Err(io::Error::other(FileChanged { path: self.path.clone() }));
         }
         Ok(n)
+    }
+
+    fn local_file(&self) -> Option<&FileSource> {
+        Some(self)
     }
 }
 

@@ -11,13 +11,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::BLOCK_BYTES_MAX;
 use super::chain::Summary;
 use super::chunk::{Chunk, Structure};
 use super::grammar::{Ends, Grammar};
 use super::machine::{self, Place, State};
 use super::queue::{Scan, ScanQueue};
 use super::worker::Part;
+use super::{BLOCK_BYTES_MAX, count};
 use crate::block::{PAD, TextBlock};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::{Carry, Found, Index};
@@ -178,7 +178,10 @@ pub(super) fn read(
     let quoting = grammar.quote.is_some();
     let mut promise = Promise { queue, file, kept: !quoting };
     let (start, end) = extent;
-    let (from, to) = queue.block_range(start, end, block);
+    let (from, to) = queue.block_range(file, start, end, block);
+    if scan.counts {
+        return Ok(Part::Count(file, Counted { rows: count::records(queue, file, start, from, to)? }));
+    }
     let look = (from - start).min(LOOK);
     let base = from - look;
     let counting = scan.counts_only();

@@ -3,6 +3,7 @@
 mod blocks;
 mod chain;
 mod chunk;
+mod count;
 mod grammar;
 mod head;
 mod machine;

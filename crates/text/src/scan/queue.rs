@@ -9,10 +9,10 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::chain::Chain;
 use super::grammar::Grammar;
-use super::head;
 use super::stream::Stream;
 use super::worker::Worker;
 use super::{BadValue, FileInput, Rejected, ScanMetrics, ScanOptions};
+use super::{count, head};
 use crate::block::{BufferPool, TextBlock};
 use crate::convert::{Convert, Cx, SplitLine};
 use crate::dialect::Dialect;
@@ -38,6 +38,10 @@ pub struct Scan {
     pub(super) output: SchemaRef,
     /// Whether any column in use holds text.
     pub(super) text: bool,
+    /// Whether only records are counted, and [`count`](super::count) can.
+    pub(super) counts: bool,
+    /// Whether local files may be mapped for that.
+    pub(super) maps: bool,
 }
 
 impl Scan {
@@ -94,11 +98,13 @@ impl Scan {
         Ok(Arc::new(Scan {
             shape: grammar.shape(),
             splitter,
-            grammar,
             simd,
             converters,
             output: Arc::new(output),
             text,
+            counts: counts_only(&options) && count::is_plain(&grammar),
+            maps: simd != Simd::portable(),
+            grammar,
             options,
         }))
     }
@@ -115,9 +121,7 @@ impl Scan {
 
     /// Whether nothing but the number of records is wanted.
     pub(super) fn counts_only(&self) -> bool {
-        let o = &self.options;
-        let rejects = matches!(o.bad_value, BadValue::Reject { .. } | BadValue::RejectRecord { .. });
-        o.projection.is_empty() && o.filter.is_none() && !rejects
+        counts_only(&self.options)
     }
 
     pub(super) fn convert(
@@ -132,6 +136,11 @@ impl Scan {
             Err(e) => Err(TextError::new(e.kind, e.reason.clone()).in_column(self.options.schema.field(column).name())),
         }
     }
+}
+
+fn counts_only(o: &ScanOptions) -> bool {
+    let rejects = matches!(o.bad_value, BadValue::Reject { .. } | BadValue::RejectRecord { .. });
+    o.projection.is_empty() && o.filter.is_none() && !rejects
 }
 
 fn converter(field: &FieldRef, dialect: &Dialect) -> Result<Arc<dyn Convert>, TextError> {
@@ -378,8 +387,8 @@ impl ScanQueue {
             let extent = head::extent(&*file.input.source, grammar, &mut bytes_read);
             self.counters.bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
             let (start, end) = extent.map_err(|e| TextError::io(&file.input.name, e))?;
-            let size = self.scan.options.block_bytes as u64;
-            let first = self.first_block();
+            let size = self.block_bytes(file);
+            let first = self.first_block(file);
             let len = end.saturating_sub(start);
             let blocks = if len == 0 { 0 } else { 1 + len.saturating_sub(first).div_ceil(size) };
             Plan::Blocks { start, end, blocks }
@@ -387,16 +396,25 @@ impl ScanQueue {
         Ok(*file.plan.get_or_init(|| plan))
     }
 
+    /// Bytes of a block of a file. Local files are counted in larger ones; remote ones are fetched ahead in the order in
+    /// which blocks are asked for, so all workers should be close together.
+    fn block_bytes(&self, file: &File) -> u64 {
+        let plain = file.input.compression == Compression::None;
+        let many = self.scan.counts && plain && file.input.source.local_file().is_some();
+        self.scan.options.block_bytes as u64 * if many { count::COUNTED_BLOCKS } else { 1 }
+    }
+
     /// Bytes of the first block of a file.
-    pub(super) fn first_block(&self) -> u64 {
-        let size = self.scan.options.block_bytes as u64;
+    pub(super) fn first_block(&self, file: &File) -> u64 {
+        let size = self.block_bytes(file);
         if self.scan.options.limit.is_some() { size.min(FIRST_BLOCK) } else { size }
     }
 
     /// Where a block lies in its file.
-    pub(super) fn block_range(&self, start: u64, end: u64, block: u64) -> (u64, u64) {
-        let size = self.scan.options.block_bytes as u64;
-        let first = self.first_block();
+    pub(super) fn block_range(&self, file: usize, start: u64, end: u64, block: u64) -> (u64, u64) {
+        let file = &self.files[file];
+        let size = self.block_bytes(file);
+        let first = self.first_block(file);
         if block == 0 {
             return (start, (start + first).min(end));
         }

@@ -175,7 +175,8 @@ impl Stream {
         if self.ended && self.rest.is_empty() {
             return Ok(None);
         }
-        let wanted = if self.begun { scan.options.block_bytes } else { queue.first_block() as usize };
+        let wanted =
+            if self.begun { scan.options.block_bytes } else { queue.first_block(&queue.files[self.file]) as usize };
         let mut size = PAD + self.rest.len() + wanted;
         let mut buffer = queue.pool.take(size + PAD);
         buffer[PAD..PAD + self.rest.len()].copy_from_slice(&self.rest);

@@ -364,7 +364,66 @@ pub(super) unsafe fn quotes<I: Isa, const E: bool, const CR: bool>(
     ((bad_outside == 0).then_some(outside), (bad_inside == 0).then_some(inside))
 }
 
-/// Functions of the names `index`, `count`, `quotes` for one instruction set, with the variants chosen by the shape.
+/// Places of some bytes that are looked at in turns. From memory, one place after the other waits for each line of the
+/// cache; the processor fetches for several places at once.
+const PLACES: usize = 8;
+/// Fewer bytes than this for a place are looked at in order: they come from a cache.
+const PLACE_MIN: usize = 16 << 10;
+
+/// See [`Simd::line_ends`](super::Simd::line_ends).
+///
+/// # Safety
+/// `len` bytes are readable from `bytes` on, and the features of `I` are enabled.
+#[inline(always)]
+pub(super) unsafe fn line_ends<I: Isa, const CR: bool>(bytes: *const u8, len: usize, line_end: u8) -> u64 {
+    let part = if len >= PLACES * PLACE_MIN { len / PLACES & !63 } else { 0 };
+    // 1: the byte before is a `\r`.
+    let mut returned = [0u64; PLACES];
+    if CR && part > 0 {
+        for (place, returned) in returned.iter_mut().enumerate().skip(1) {
+            // SAFETY: `place * part` is within the bytes and not 0.
+            *returned = (unsafe { std::ptr::read_volatile(bytes.add(place * part - 1)) } == b'\r') as u64;
+        }
+    }
+    let mut ends = 0u64;
+    macro_rules! look {
+        ($at:expr, $valid:expr, $returned:expr) => {{
+            // SAFETY: 64 bytes are readable from `$at`; features by the caller.
+            let block = unsafe { I::load($at) };
+            // SAFETY: features by the caller.
+            let mut found = unsafe { I::eq(block, line_end) & $valid };
+            if CR {
+                // SAFETY: as above.
+                let returns = unsafe { I::eq(block, b'\r') & $valid };
+                found = (found & !((returns << 1) | $returned)) | returns;
+                $returned = returns >> 63;
+            }
+            ends += found.count_ones() as u64;
+        }};
+    }
+    let mut at = 0;
+    while at < part {
+        for (place, returned) in returned.iter_mut().enumerate() {
+            look!(bytes.add(place * part + at), u64::MAX, *returned);
+        }
+        at += 64;
+    }
+    at = PLACES * part;
+    let mut last = returned[PLACES - 1];
+    while at + 64 <= len {
+        look!(bytes.add(at), u64::MAX, last);
+        at += 64;
+    }
+    let rest = len - at;
+    let mut padded = [0u8; 64];
+    // SAFETY: `rest < 64` bytes are readable from `at`.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.add(at), padded.as_mut_ptr(), rest) };
+    look!(padded.as_ptr(), low_bits(rest), last);
+    let _ = last;
+    ends
+}
+
+/// Functions of the names `index`, `count`, `quotes`, `line_ends` for one instruction set, with the variants chosen by the shape.
 macro_rules! bind {
     ($isa:ty, [$($attr:tt)*] $($unsafe:ident)?) => {
         $($attr)*
@@ -401,6 +460,17 @@ macro_rules! bind {
                     (true, false, true) => kernel::count::<$isa, true, false, true>(block, from, to, shape, carry),
                     (true, true, false) => kernel::count::<$isa, true, true, false>(block, from, to, shape, carry),
                     (true, true, true) => kernel::count::<$isa, true, true, true>(block, from, to, shape, carry),
+                }
+            }
+        }
+
+        $($attr)*
+        pub(in crate::simd) unsafe fn line_ends(bytes: *const u8, len: usize, line_end: u8, returns: bool) -> u64 {
+            // SAFETY: as above.
+            unsafe {
+                match returns {
+                    false => kernel::line_ends::<$isa, false>(bytes, len, line_end),
+                    true => kernel::line_ends::<$isa, true>(bytes, len, line_end),
                 }
             }
         }

@@ -206,4 +206,29 @@ impl Simd {
         assert!(from <= to && to <= block.len(), "a range of the block");
         dispatch!(self.0, quotes(block, from, to, shape, carry))
     }
+
+    /// Number of line ends in `bytes`. `returns`: a `\r` ends a line too, and a `\n` behind it in `bytes` belongs to it.
+    pub(crate) fn line_ends(self, bytes: &[u8], line_end: u8, returns: bool) -> u64 {
+        // SAFETY: all of the slice is readable.
+        unsafe { self.line_ends_at(bytes.as_ptr(), bytes.len(), line_end, returns) }
+    }
+
+    /// As [`line_ends`](Self::line_ends), of bytes of which there must be no reference because others may write to them.
+    ///
+    /// # Safety
+    /// `len` bytes are readable from `bytes` on.
+    pub(crate) unsafe fn line_ends_at(self, bytes: *const u8, len: usize, line_end: u8, returns: bool) -> u64 {
+        // SAFETY: a `Simd` with a path is only made after its features were detected; the bytes are the caller's duty.
+        unsafe {
+            match self.0 {
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx512 => x86::avx512::line_ends(bytes, len, line_end, returns),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx2 => x86::avx2::line_ends(bytes, len, line_end, returns),
+                #[cfg(target_arch = "x86_64")]
+                Path::Sse42 => x86::sse42::line_ends(bytes, len, line_end, returns),
+                Path::Portable => portable::line_ends(bytes, len, line_end, returns),
+            }
+        }
+    }
 }
