@@ -1,5 +1,6 @@
 //! Pages and blocks as they are after unpacking, in a cache bounded by bytes.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -7,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::RowGroups;
+use parquet::basic::Compression;
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
@@ -258,6 +260,14 @@ pub(super) enum Lazy {
 }
 
 impl Lazy {
+    /// The page for a look at it, after which it may be gone; `None`: [`load`](Self::load) it.
+    pub(super) fn glance(&self) -> ParquetResult<Option<Page>> {
+        match self {
+            Lazy::Ready(_) => Ok(None),
+            Lazy::Packed(packed) => packed.glance(),
+        }
+    }
+
     /// The page, unpacked and put into the cache if need be.
     pub(super) fn load(&self) -> ParquetResult<Arc<Page>> {
         match self {
@@ -287,25 +297,97 @@ pub(super) struct Packed {
 }
 
 impl Packed {
+    fn chunk(&self) -> &ColumnChunkMetaData {
+        self.metadata.row_group(self.group).column(self.leaf)
+    }
+
+    fn damaged(&self, what: impl std::fmt::Display) -> ParquetError {
+        let column = self.chunk().column_path();
+        ParquetError::General(format!("row group {}, column {column}, page {}: {what}", self.group, self.number))
+    }
+
+    fn check(&self) -> ParquetResult<()> {
+        if self.crc.is_some_and(|crc| crc != crc32c::crc32c(&self.bytes)) {
+            return Err(self.damaged("its checksum differs"));
+        }
+        Ok(())
+    }
+
+    /// The page, unpacked into memory that this thread uses for page after page and kept nowhere: new memory for each costs
+    /// a third of what unpacking does. `None`: [`load`](Self::load) it, because it is there already, is to be kept, or is
+    /// packed in another way than most files of others are.
+    fn glance(&self) -> ParquetResult<Option<Page>> {
+        let chunk = self.chunk();
+        let snappy = chunk.compression() == Compression::SNAPPY;
+        if !snappy || self.dictionary || self.cache.is_some() || self.done.get().is_some() {
+            return Ok(None);
+        }
+        self.check()?;
+        let as_is = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+        let page = unpack(&as_is, self.offset, self.bytes.clone(), false).map_err(|e| self.damaged(e))?;
+        let Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } = page else {
+            return Ok(None);
+        };
+        // What is claimed is not believed: three bytes can stand for 64 at most.
+        let len = snap::raw::decompress_len(&buf).ok().filter(|len| *len <= buf.len().saturating_mul(64));
+        let Some(len) = len else { return Ok(None) };
+        let mut scratch = Scratch::take(len);
+        if snap::raw::Decoder::new().decompress(&buf, &mut scratch.bytes[..len]).ok() != Some(len) {
+            return Ok(None);
+        }
+        let buf = Bytes::from_owner(scratch);
+        Ok(Some(Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics: None }))
+    }
+
     fn load(&self) -> ParquetResult<Arc<Page>> {
         if let Some(page) = self.done.get() {
             return Ok(Arc::clone(page));
         }
-        let chunk = self.metadata.row_group(self.group).column(self.leaf);
-        let damaged = |what: String| {
-            let place = format!("row group {}, column {}, page {}", self.group, chunk.column_path(), self.number);
-            ParquetError::General(format!("{place}: {what}"))
-        };
-        if self.crc.is_some_and(|crc| crc != crc32c::crc32c(&self.bytes)) {
-            return Err(damaged("its checksum differs".into()));
-        }
-        let page =
-            unpack(chunk, self.offset, self.bytes.clone(), self.dictionary).map_err(|e| damaged(e.to_string()))?;
-        let page = Arc::new(page);
+        self.check()?;
+        let page = unpack(self.chunk(), self.offset, self.bytes.clone(), self.dictionary);
+        let page = Arc::new(page.map_err(|e| self.damaged(e))?);
         if let Some((cache, key)) = &self.cache {
             cache.put(*key, Cached::Page(Arc::clone(&page)));
         }
         Ok(Arc::clone(self.done.get_or_init(|| page)))
+    }
+}
+
+/// Memory for one page, which goes back to the thread that lets go of it.
+struct Scratch {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// A larger page's memory is not kept.
+const SCRATCH_BYTES_MAX: usize = 8 << 20;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Scratch {
+    fn take(len: usize) -> Self {
+        let mut bytes = SCRATCH.take();
+        if bytes.len() < len {
+            bytes = vec![0; len];
+        }
+        Self { bytes, len }
+    }
+}
+
+impl AsRef<[u8]> for Scratch {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if self.bytes.len() <= SCRATCH_BYTES_MAX {
+            // At the thread's end there is nothing to give it to.
+            let _ = SCRATCH.try_with(|kept| kept.set(std::mem::take(&mut self.bytes)));
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tests of single text columns on pages as they are stored, before anything is decoded.
 //!
 //! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. On plain
-//! pages (a length of four bytes before each value) a search for a substring runs over the whole page at once; lengths are
-//! walked only where something was found.
+//! pages (a length of four bytes before each value), dictionaries too, a search for a substring runs over the whole page
+//! at once; lengths are walked only where something was found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -192,6 +192,15 @@ fn search(bytes: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuff
     Some(found.finish())
 }
 
+/// Which entries of a plain dictionary page contain what is searched for, one bit each.
+fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
+    let Page::DictionaryPage { buf, num_values, encoding, .. } = page else { return None };
+    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+        return None;
+    }
+    search(buf, *num_values as usize, finder)
+}
+
 /// The entries of a plain dictionary page.
 fn entries(page: &Page) -> Option<ArrayRef> {
     let Page::DictionaryPage { buf, num_values, encoding, .. } = page else { return None };
@@ -214,13 +223,13 @@ fn entries(page: &Page) -> Option<ArrayRef> {
 impl ObjectReader {
     /// The rows that pass a test, one bit each, of those on pages with rows of `wanted`. `None` if the column is not stored
     /// in a way that can be tested. What was fetched is in `have` then, for decoding.
-    #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
+    ///
+    /// `again`: what passes is decoded afterwards. Then pages are kept from the first on that has something.
     pub(super) async fn test_text(
         &self,
         group: usize,
         root: usize,
-        tests: &dyn TextTests,
-        test: usize,
+        (tests, test, again): (&dyn TextTests, usize, bool),
         wanted: Option<&BooleanBuffer>,
         io: Option<&Arc<ScanIo>>,
         have: &mut HashMap<usize, Vec<PagePart>>,
@@ -242,18 +251,24 @@ impl ObjectReader {
             have.extend(self.pages(group, &[leaf], wanted, io).await?);
         }
         let pages = &have[&leaf];
-        let load = |page: &Lazy| {
-            page.load().map_err(|e| self.damaged(format_args!("row group {group}, column {}", column.column_path()), e))
-        };
+        let damaged = |e| self.damaged(format_args!("row group {group}, column {}", column.column_path()), e);
+        let load = |page: &Lazy| page.load().map_err(&damaged);
         let finder = contains.map(Finder::new);
         let mut codes: Option<Codes> = None;
         let mut null_passes = false;
+        let mut any = false;
         let mut out = BooleanBufferBuilder::new(self.group_rows(group));
         for PagePart { rows, page } in pages {
             let rows = match (rows, page) {
                 (PageRows::Dictionary, None) => continue,
                 (PageRows::Dictionary, Some(page)) => {
-                    let Some(values) = entries(&*load(page)?) else { return Ok(None) };
+                    let page = load(page)?;
+                    if let Some(finder) = &finder {
+                        let Some(found) = search_entries(&page, finder) else { return Ok(None) };
+                        codes = Some(Codes { passes: found.iter().collect() });
+                        continue;
+                    }
+                    let Some(values) = entries(&page) else { return Ok(None) };
                     // An entry on which it fails may be that of no wanted row.
                     let Ok(answers) = tests.pass(test, &values) else { return Ok(None) };
                     let passes: Vec<bool> =
@@ -269,8 +284,12 @@ impl ObjectReader {
                 out.append_n(rows, false);
                 continue;
             };
-            let page = load(page)?;
-            let Some(Parts { valid, encoding, values }) = parts(&page, rows, nullable) else { return Ok(None) };
+            // Only plain pages are large. What a glance finds is not kept, and looked for again if it is decoded.
+            let glance = finder.is_some() && !(again && any);
+            let glanced = if glance { page.glance().map_err(&damaged)? } else { None };
+            let loaded = if glanced.is_none() { Some(load(page)?) } else { None };
+            let Some(page) = glanced.as_ref().or(loaded.as_deref()) else { return Ok(None) };
+            let Some(Parts { valid, encoding, values }) = parts(page, rows, nullable) else { return Ok(None) };
             let count = valid.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
             let passed = match (encoding, &codes, &finder) {
                 (Encoding::PLAIN, _, Some(finder)) => search(&values, count, finder),
@@ -280,6 +299,7 @@ impl ObjectReader {
                 _ => None,
             };
             let Some(passed) = passed else { return Ok(None) };
+            any |= passed.count_set_bits() > 0;
             match valid {
                 None => out.append_buffer(&passed),
                 Some(valid) => {

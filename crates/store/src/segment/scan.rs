@@ -479,7 +479,10 @@ impl ObjectReader {
             // Types that differ are compared as the table has them.
             let root = root.filter(|root| self.fields[*root].data_type() == scan.schema.field(test.column).data_type());
             let passed = match root {
-                Some(root) => self.test_text(group, root, tests, i, wanted.mask(), scan.io, have).await?,
+                Some(root) => {
+                    let again = !tests.are_all() || scan.columns.contains(&test.column);
+                    self.test_text(group, root, (tests, i, again), wanted.mask(), scan.io, have).await?
+                }
                 None => None,
             };
             match passed {
