@@ -82,6 +82,8 @@ enum Job {
 pub struct DataCache {
     inner: Arc<Inner>,
     jobs: mpsc::Sender<Job>,
+    /// For the filling thread, which begins with the directory or with the first store.
+    todo: Mutex<Option<mpsc::Receiver<Job>>>,
 }
 
 #[derive(Debug)]
@@ -128,13 +130,21 @@ impl DataCache {
             warned: AtomicBool::new(false),
         });
         let (jobs, todo) = mpsc::channel();
-        let filler = Arc::clone(&inner);
+        let cache = Arc::new(DataCache { inner, jobs, todo: Mutex::new(Some(todo)) });
+        if cache.inner.disk.is_some() {
+            cache.start_filling();
+        }
+        cache
+    }
+
+    fn start_filling(&self) {
+        let Some(todo) = self.todo.lock().take() else { return };
+        let filler = Arc::clone(&self.inner);
         // Without its thread the cache keeps nothing beyond memory's first fill: `admit` finds the channel closed.
         let started = std::thread::Builder::new().name("cache-fill".into()).spawn(move || filler.fill(&todo));
         if let Err(e) = started {
             tracing::warn!(error = %e, "the data cache keeps nothing: its thread cannot be started");
         }
-        Arc::new(DataCache { inner, jobs })
     }
 
     /// The layer above a store. `identity` tells stores apart (endpoint and bucket); `immutable` says of which paths the
@@ -145,6 +155,7 @@ impl DataCache {
         identity: &str,
         immutable: Immutable,
     ) -> Arc<dyn ObjectStore> {
+        self.start_filling();
         Arc::new(CachedStore::new(store, Arc::clone(self), identity, immutable))
     }
 
@@ -175,6 +186,7 @@ impl DataCache {
 
     /// Returns when all that was given to it before is written (or could not be).
     pub async fn settle(&self) {
+        self.start_filling();
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Settled(done)).is_ok() {
             let _ = wait.await;
@@ -183,6 +195,7 @@ impl DataCache {
 
     /// Empties it.
     pub async fn clear(&self) {
+        self.start_filling();
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Clear(done)).is_ok() {
             let _ = wait.await;

@@ -43,6 +43,12 @@ impl Runner {
         Runner { runtime, session, style }
     }
 
+    /// Ends without waiting for threads that have nothing left to do.
+    pub(crate) fn end(self) {
+        self.session.engine().remove_spilled();
+        self.runtime.shutdown_background();
+    }
+
     /// Runs all statements of a text; stops at the first error.
     pub(crate) fn run_script(&mut self, script: &str) -> Result<(), Failed> {
         let mut from = 0;

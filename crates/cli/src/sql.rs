@@ -49,9 +49,15 @@ pub(crate) struct SqlArguments {
     spill_dir: Option<PathBuf>,
 }
 
+/// Threads for calls of the file system, as those that read the catalog's versions: each costs a start some 0.2 ms, and
+/// what they do is too short to be done by more.
+const BLOCKING_THREADS: usize = 4;
+
 pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
     crate::start_log("warn");
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(e) => return fail(&format!("cannot start: {e}")),
     };
@@ -88,6 +94,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         Ok(None) => prompt::run(&mut runner),
         Err(message) => return fail(&message),
     };
+    runner.end();
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

@@ -238,6 +238,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes what statements wrote because it did not fit in memory. For a process that ends without waiting for its
+    /// threads, which hold these files; statements that still run will fail.
+    pub fn remove_spilled(&self) {
+        for dir in self.template.runtime_env().disk_manager.temp_dir_paths() {
+            if let Err(e) = std::fs::remove_dir_all(&dir) {
+                tracing::warn!(dir = %dir.display(), error = %e, "files of statements that have ended stay there");
+            }
+        }
+    }
+
     /// The data cache.
     pub fn data_cache(&self) -> &Arc<DataCache> {
         self.stores.cache()
