@@ -100,7 +100,7 @@ def node_client():
     return ["node", directory / "client.js"]
 
 
-def java_client():
+def java_client(program="Client"):
     need("java", "openjdk-17-jdk-headless")
     need("mvn", "maven")
     directory = CACHE / "java"
@@ -108,7 +108,7 @@ def java_client():
     if not stamped(directory, *sources):
         run(["mvn", "-q", "-B", "-f", sources[0], "dependency:copy-dependencies", f"-DoutputDirectory={directory}/lib"])
         stamp(directory, *sources)
-    return ["java", "-cp", f"{directory}/lib/*", HERE / "java" / "Client.java"]
+    return ["java", "-cp", f"{directory}/lib/*", HERE / "java" / f"{program}.java"]
 
 
 def go_client():
@@ -146,6 +146,7 @@ CLIENTS = {
     "sqlalchemy": lambda: python_client("sqlalchemy"),
     "accounts": lambda: python_client("accounts"),
     "connector-j": java_client,
+    "dbeaver": lambda: java_client("Dbeaver"),
     "mysql2": node_client,
     "go": go_client,
     "php": php_client,

@@ -334,7 +334,7 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::ParquetError(inner) => {
             EngineError::new(ErrorKind::File, format!("cannot read Parquet file: {inner}"))
         }
-        DataFusionError::IoError(inner) => EngineError::new(io_kind(inner), inner.to_string()),
+        DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
 }
@@ -371,16 +371,31 @@ fn from_arrow(inner: &arrow::error::ArrowError, whole: &DataFusionError) -> Engi
             ErrorKind::OutOfRange,
             format!("value is out of range: {m}; cast an operand to a wider type"),
         ),
-        ArrowError::IoError(_, e) => EngineError::new(io_kind(e), e.to_string()),
+        ArrowError::IoError(_, e) => from_io(e),
         ArrowError::CastError(m) | ArrowError::ParseError(m) => EngineError::new(ErrorKind::BadValue, m),
         _ => EngineError::invalid(whole.strip_backtrace()),
     }
 }
 
-fn io_kind(e: &std::io::Error) -> ErrorKind {
-    match e.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Resources,
-        _ => ErrorKind::File,
+/// An error of DataFusion's own files, which are those that hold what does not fit in memory. It may be wrapped more than
+/// once.
+fn from_io(e: &std::io::Error) -> EngineError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let mut kind = e.kind();
+    let mut inner = e.get_ref().map(|e| e as &dyn std::error::Error);
+    while let Some(error) = inner {
+        kind = error.downcast_ref::<std::io::Error>().map_or(kind, std::io::Error::kind);
+        inner = error.source();
+    }
+    match kind {
+        StorageFull | QuotaExceeded | FileTooLarge => EngineError::new(
+            ErrorKind::Resources,
+            format!(
+                "the statement needs more memory than its budget, and there is no room on disk for the rest: {e}; free \
+                 space in the spill directory, choose another with --spill-dir, or raise --memory"
+            ),
+        ),
+        _ => EngineError::new(ErrorKind::File, e.to_string()),
     }
 }
 

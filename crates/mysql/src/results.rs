@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use futures::StreamExt;
 
 use crate::backend::{ResultSet, Session};
-use crate::column::ColumnDef;
+use crate::column::{ColumnDef, ColumnType};
 use crate::connection::{End, guard};
 use crate::constants::{capability, status};
 use crate::encode::{EncodeError, RowEncoder};
@@ -26,7 +26,9 @@ pub(crate) fn column(out: &mut Vec<u8>, column: &ColumnDef) {
     out.extend_from_slice(&column.length.to_le_bytes());
     out.push(column.ty as u8);
     out.extend_from_slice(&column.flags.to_le_bytes());
-    out.push(column.decimals);
+    // Connector/J refuses to print a time of more than six digits; others take "not fixed" for none.
+    let is_time = matches!(column.ty, ColumnType::DateTime | ColumnType::Timestamp | ColumnType::Time);
+    out.push(if is_time && column.decimals > 6 { 0 } else { column.decimals });
     out.extend_from_slice(&[0, 0]);
 }
 

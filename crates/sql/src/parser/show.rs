@@ -224,7 +224,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         return Ok(ShowKind::Databases { from: from(c)? });
     }
     let full = c.peek_words(&["FULL"])
-        && ["TABLES", "COLUMNS", "FIELDS", "FUNCTIONS", "BUILTIN", "VIEWS"]
+        && ["TABLES", "COLUMNS", "FIELDS", "FUNCTIONS", "BUILTIN", "VIEWS", "TRIGGERS"]
             .iter()
             .any(|w| super::cursor::is_word(c.token(c.index() + 1), w));
     if full {

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Input and clients that should hurt: each gives a clear error, or its answer, and the server goes on.
+
+    run.py BINARY [PATTERN]
+
+Starts servers of its own on loopback with data in a temporary directory; ends them afterwards. Takes about 20 s.
+"""
+
+import contextlib
+import gzip
+import os
+import pathlib
+import re
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+CAPABILITIES = 0x00000001 | 0x00000200 | 0x00008000 | 0x00080000  # long password, 4.1, secure connection, plugin auth
+HALF_OPEN = 10_000
+FILE_BYTES_MAX = 1 << 20
+
+
+class Refused(Exception):
+    """An error packet."""
+
+    def __init__(self, code, message):
+        super().__init__(f"{code}: {message}")
+        self.code, self.message = code, message
+
+
+class Client:
+    """Just enough of the protocol: logs in as root, sends text, reads rows of text."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=100)
+        self.packet()
+        answer = struct.pack("<IIB23x", CAPABILITIES, 1 << 24, 45) + b"root\0" + b"\0" + b"caching_sha2_password\0"
+        self.send(1, answer)
+        self.checked(self.packet())
+
+    def send(self, sequence, payload):
+        while True:
+            part, payload = payload[: 0xFFFFFF], payload[0xFFFFFF:]
+            self.socket.sendall(struct.pack("<I", len(part))[:3] + bytes([sequence & 255]) + part)
+            sequence += 1
+            if len(part) < 0xFFFFFF:
+                return
+
+    def exactly(self, n):
+        data = b""
+        while len(data) < n:
+            piece = self.socket.recv(n - len(data))
+            if not piece:
+                raise ConnectionError("closed by the server")
+            data += piece
+        return data
+
+    def packet(self):
+        head = self.exactly(4)
+        return self.exactly(head[0] | head[1] << 8 | head[2] << 16)
+
+    @staticmethod
+    def checked(packet):
+        if packet[0] == 0xFF:
+            text = packet[3:].decode("utf-8", "replace")
+            raise Refused(packet[1] | packet[2] << 8, text[6:] if text.startswith("#") else text)
+        return packet
+
+    def query(self, text):
+        """Rows as lists of bytes or None."""
+        self.send(0, b"\x03" + text.encode())
+        first = self.checked(self.packet())
+        if first[0] == 0:
+            return []
+        for _ in range(first[0] + 1):
+            self.packet()
+        rows = []
+        while True:
+            packet = self.checked(self.packet())
+            if packet[0] == 0xFE and len(packet) < 9:
+                return rows
+            row, at = [], 0
+            while at < len(packet):
+                n, at = packet[at], at + 1
+                if n == 0xFB:
+                    row.append(None)
+                    continue
+                if n == 0xFC:
+                    n, at = int.from_bytes(packet[at : at + 2], "little"), at + 2
+                row.append(packet[at : at + n])
+                at += n
+            rows.append(row)
+
+    def refused(self, text, *words):
+        """The statement is refused in these words, and the connection goes on."""
+        try:
+            rows = self.query(text)
+        except Refused as error:
+            for word in words:
+                assert word in error.message, f"expected {word!r} in: {error}"
+            assert self.query("select 1") == [[b"1"]]
+            return error
+        raise AssertionError(f"answered: {str(rows)[:200]}")
+
+
+class Server:
+    def __init__(self, binary, directory, *arguments, **options):
+        log = directory / "log"
+        command = [binary, "server", "--data", str(directory / "data"), "--mysql-port", "0", "--http-port", "0",
+                   "--allow-dir", str(directory), *arguments]
+        with open(log, "w", encoding="utf-8") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, **options)
+        deadline = time.monotonic() + 30
+        while not (found := re.search(r"mysql -h \S+ -P (\d+)", text := log.read_text())) or "is ready" not in text:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the server did not start:\n" + text)
+            time.sleep(0.02)
+        self.port, self.directory = int(found[1]), directory
+
+    def client(self):
+        return Client(self.port)
+
+    def resident_mib(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) // 1024
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+def one_plus_one(server):
+    """100,000 terms are refused before anything recurses over them; 300 are added up."""
+    client = server.client()
+    client.refused("select " + "+".join(["1"] * 100_000), "nested")
+    client.refused("select " + "(" * 100_000 + "1" + ")" * 100_000, "nested")
+    assert client.query("select " + "+".join(["1"] * 300)) == [[b"300"]]
+
+
+def half_open_connections(server):
+    """10,000 clients that never say a word: a login beside them works, and the server ends them."""
+    silent = []
+    begun = time.monotonic()
+    try:
+        for _ in range(HALF_OPEN):
+            silent.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+        opened = time.monotonic()
+        client = server.client()
+        assert client.query("select 1 + 1") == [[b"2"]]
+        assert time.monotonic() - opened < 5, "a login beside them waits"
+        resident = server.resident_mib()
+        assert resident < 600, f"{resident} MiB for connections that said nothing"
+        deadline = begun + 40
+        for s in silent:
+            s.settimeout(max(deadline - time.monotonic(), 0.01))
+            while s.recv(4096):
+                pass
+    finally:
+        for s in silent:
+            s.close()
+    assert server.client().query("select 1") == [[b"1"]]
+
+
+def a_bomb_of_zeros(server):
+    """1 MiB of gzip that is 1 GiB of zeros: one record without an end, or a body that is refused by its ratio."""
+    bomb = server.directory / "bomb.csv.gz"
+    with gzip.open(bomb, "wb", compresslevel=9) as out:
+        for _ in range(1024):
+            out.write(bytes(1 << 20))
+    client = server.client()
+    error = client.refused(f"select count(*) from files('path'='{bomb}', 'columns'='a:string', 'header'='false', "
+                           "'format'='csv', 'column_separator'=',')", "bomb.csv.gz")
+    assert "512 MiB" in error.message or "ratio" in error.message or "times" in error.message, error.message
+    bomb.unlink()
+
+
+def a_line_of_600_mb(server):
+    """A record that is longer than the limit is named; nothing of its size stays in memory."""
+    long = server.directory / "long.csv"
+    with open(long, "wb") as out:
+        out.write(b"a,b\n1,2\n")
+        # A hole in the file: zeros that take no room on disk.
+        out.truncate(600 << 20)
+    client = server.client()
+    error = client.refused(f"select max(b) from files('path'='{long}', 'format'='csv', 'columns'='a:string,b:string', "
+                           "'column_separator'=',', 'header'='true')", "long.csv", "512 MiB")
+    assert "line end" in error.message, error.message
+    long.unlink()
+
+
+def nul_bytes(server):
+    """NUL is a character like others."""
+    file = server.directory / "nul.csv"
+    file.write_bytes(b"a,b\nx\0y,\0\n\0\0\0,2\n")
+    client = server.client()
+    options = "'format'='csv', 'columns'='a:string,b:string', 'header'='true', 'column_separator'=','"
+    rows = client.query(f"select a, b, length(a) from files('path'='{file}', {options})")
+    assert rows == [[b"x\0y", b"\0", b"3"], [b"\0\0\0", b"2", b"3"]], rows
+    assert client.query(f"select count(*) from '{file}'") == [[b"2"]]
+
+
+def full_disk_when_spilling(server):
+    """What does not fit in memory does not fit on disk either: an error that says so, and room again afterwards."""
+    client = server.client()
+    file = server.directory / "sort.csv"
+    with open(file, "w", encoding="ascii") as out:
+        out.write("a,b\n")
+        for i in range(400_000):
+            out.write(f"{i * 7919 % 400_009},{'x' * 80}{i}\n")
+    files = f"files('path'='{file}', 'format'='csv', 'columns'='a:int,b:string', 'header'='true', 'column_separator'=',')"
+    sort = f"select count(*) from (select row_number() over (order by b desc, a) r from {files}) t where r % 2 = 0"
+    error = client.refused(sort, "no room on disk", "--spill-dir")
+    assert error.code == 1041, error.code
+    assert client.query(f"select count(*) from {files}") == [[b"400000"]]
+    spill = server.directory / "spill"
+    deadline = time.monotonic() + 10
+    while left := [p for p in spill.rglob("*") if p.is_file()]:
+        assert time.monotonic() < deadline, f"files of the statement stay: {left}"
+        time.sleep(0.1)
+
+
+# Name of each case and the arguments of its server.
+CASES = {
+    one_plus_one: [],
+    half_open_connections: [],
+    a_bomb_of_zeros: [],
+    a_line_of_600_mb: [],
+    nul_bytes: [],
+    full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
+}
+
+
+def limited():
+    """For the server that spills: no file may be larger, as on a disk that is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
+
+
+def main():
+    binary, pattern = sys.argv[1], re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+    wanted = HALF_OPEN + 500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+    else:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    failed = 0
+    for case, arguments in CASES.items():
+        if not pattern.search(case.__name__):
+            continue
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="dipper-limits-") as directory:
+            directory = pathlib.Path(directory)
+            options = {}
+            if case is full_disk_when_spilling:
+                arguments = [*arguments, "--spill-dir", str(directory / "spill")]
+                # Python ignores the signal of a file that is too large; the server shall, too, so that it sees an error.
+                options = {"preexec_fn": limited, "restore_signals": False}
+            server = Server(binary, directory, *arguments, **options)
+            try:
+                case(server)
+                assert server.process.poll() is None, "the server has ended"
+                print(f"ok {case.__name__} ({time.monotonic() - begun:.1f} s)", flush=True)
+            except Exception as error:  # whatever a case runs into is its failure
+                failed += 1
+                print(f"FAIL {case.__name__}: {type(error).__name__}: {str(error)[:1000]}", flush=True)
+            finally:
+                server.close()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
