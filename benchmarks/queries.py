@@ -66,6 +66,7 @@ QUERIES = [
         "clickhouse": "select * from {table} limit 1",
         "polars": lambda frame, pl: frame.head(1),
         "bar_seconds": 0.005,
+        "bar_bytes": 1 << 20,
         "short": True,
         # Which row comes first is open, and so is how an array is written.
         "compare": False,

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -204,6 +205,47 @@ def peak_alone(make, query):
     return None if "error" in reply else reply["peak_kib"] / 1024
 
 
+def large_file(args, cores):
+    """Seconds and peak MiB of the full scan of a Hive file of four times the size, which is removed afterwards."""
+    size = 4 * args.bytes
+    data = make_data(args.data, args.gen, size, args.scale, args.hits, {"hive"})
+    query = next(query for query in QUERIES if query.get("memory"))
+    try:
+        dipper = Dipper(args.dipper, data, str(args.data / "catalog"), cores)
+        replies = [dipper.run(query) for _ in range(3)]
+        dipper.sql("DROP TABLE bench.hive")
+    finally:
+        os.unlink(data["hive"])
+        os.rmdir(os.path.dirname(data["hive"]))
+    if any("error" in reply for reply in replies):
+        raise SystemExit(f"dipper: {replies}")
+    name = f"`{query['name']}` over {size / 1e9:.2f} GB"
+    return name, statistics.median(r["seconds"] for r in replies), max(r["peak_kib"] for r in replies) / 1024
+
+
+def bytes_of_limit(dipper, query):
+    """Bytes that a scan with LIMIT read, as EXPLAIN ANALYZE tells."""
+    reply = dipper.sql("explain analyze " + query["dipper"].format(table=dipper.tables[query["data"]]))
+    found = re.search(r"bytes_scanned=([0-9.]+)( [KMG])?", reply.get("out", ""))
+    if not found:
+        raise SystemExit(f"dipper: no bytes_scanned in {reply}")
+    return float(found[1]) * {None: 1, " K": 1e3, " M": 1e6, " G": 1e9}[found[2]]
+
+
+def kernels(args, data, core):
+    """The table of the `kernels` program, which stands beside the generator."""
+    program = Path(args.gen).parent / "kernels"
+    flags = {"hive": "--hive", "lineorder": "--lineorder", "csv": "--csv", "csv_quoted": "--quoted"}
+    files = [word for name, flag in flags.items() if name in data for word in (flag, data[name])]
+    if not files or not program.exists():
+        return ""
+    done = subprocess.run(
+        [program, "--runs", str(args.runs), *files], stdout=subprocess.PIPE, text=True, check=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )  # fmt: skip
+    return done.stdout
+
+
 def median(result, name):
     runs = result.get(name, {}).get("seconds")
     return statistics.median(runs) if runs else None
@@ -239,7 +281,7 @@ def verdict(query, results):
     return "", None
 
 
-def report(args, data, results, startup, peaks):
+def report(args, data, results, startup, peaks, more):
     sizes = ", ".join(f"{name} {os.path.getsize(path) / 1e9:.2f} GB" for name, path in data.items())
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     commit = subprocess.run(["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
@@ -270,6 +312,7 @@ def report(args, data, results, startup, peaks):
         for name, row in peaks.items():
             cells = [f"{row[e]:.0f} MiB" if row.get(e) else "-" for e in ["dipper", *PEERS]]
             lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    lines += more
     return "\n".join(lines)
 
 
@@ -343,7 +386,21 @@ def main():
         for query in (query for query in queries if query.get("memory")):
             peaks[query["name"]] = {name: peak_alone(make, query) for name, make in makers.items()}
 
-    text = report(args, data, results, startup, peaks)
+    more = []
+    if args.dipper:
+        dipper = Dipper(args.dipper, data, str(args.data / "catalog"), cores)
+        for query in (query for query in queries if query.get("bar_bytes")):
+            read, bar = bytes_of_limit(dipper, query), query["bar_bytes"]
+            more += ["", f"`{query['name']}` reads {read / 1024:.0f} KiB of the file (bar {bar >> 10} KiB: "
+                     f"{'met' if read <= bar else '**missed**'})."]  # fmt: skip
+        if not args.no_memory and any(query.get("memory") for query in queries):
+            name, took, peak = large_file(args, cores)
+            met = "met" if peak <= 256 else "**missed**"
+            more += ["", f"{name}: {seconds(took)} (whole process), peak {peak:.0f} MiB (bar 256 MiB: {met})."]
+    if table := kernels(args, data, min(cores)) if not args.only else "":
+        more += ["", "The text reader alone on one core, beside a plain read(2) of the same bytes in the same run, best of "
+                 f"{args.runs}:", "", "```", *table.rstrip().splitlines(), "```"]  # fmt: skip
+    text = report(args, data, results, startup, peaks, more)
     print(text)
     if not args.no_readme:
         write_readme(text)
