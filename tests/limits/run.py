@@ -170,15 +170,14 @@ def half_open_connections(server):
 
 
 def a_bomb_of_zeros(server):
-    """1 MiB of gzip that is 1 GiB of zeros: one record without an end, or a body that is refused by its ratio."""
+    """5 MB of gzip that are 1.1 GiB of zeros: one record without an end."""
     bomb = server.directory / "bomb.csv.gz"
-    with gzip.open(bomb, "wb", compresslevel=9) as out:
-        for _ in range(1024):
+    with gzip.open(bomb, "wb", compresslevel=1) as out:
+        for _ in range(1100):
             out.write(bytes(1 << 20))
     client = server.client()
-    error = client.refused(f"select count(*) from files('path'='{bomb}', 'columns'='a:string', 'header'='false', "
-                           "'format'='csv', 'column_separator'=',')", "bomb.csv.gz")
-    assert "512 MiB" in error.message or "ratio" in error.message or "times" in error.message, error.message
+    client.refused(f"select count(*) from files('path'='{bomb}', 'columns'='a:string', 'header'='false', "
+                   "'format'='csv', 'column_separator'=',')", "bomb.csv.gz", "512 MiB")
     bomb.unlink()
 
 
