@@ -376,6 +376,15 @@ impl Shared {
             self.busy.lock().remove(&id);
             return;
         }
+        // What is asked for by `compact_now` is done all the same.
+        let snapshot = table.snapshot();
+        let off = snapshot.schema().property("disable_auto_compaction");
+        if off.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            if let Some(w) = self.tables.lock().get_mut(&id) {
+                w.idle_at = Some(version);
+            }
+            return;
+        }
         let mut idle = true;
         for (lane, is_small) in [(&self.small, true), (&self.large, false)] {
             while let Ok(permit) = Arc::clone(lane).try_acquire_owned() {

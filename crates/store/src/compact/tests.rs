@@ -119,6 +119,10 @@ struct Fixture {
 
 impl Fixture {
     async fn new(kind: Kind) -> Self {
+        Self::of(kind, schema(kind)).await
+    }
+
+    async fn of(kind: Kind, schema: TableSchema) -> Self {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let partition = Partition {
             id: 0,
@@ -128,7 +132,7 @@ impl Fixture {
             temporary: false,
             properties: BTreeMap::new(),
         };
-        let table = Table::create(Arc::clone(&store), TableId(1), schema(kind), vec![partition]).await.unwrap();
+        let table = Table::create(Arc::clone(&store), TableId(1), schema, vec![partition]).await.unwrap();
         Self { kind, table, store }
     }
 
@@ -367,6 +371,30 @@ async fn contents_never_change() {
         for seed in 0..12 {
             history(seed, kind).await;
         }
+    }
+}
+
+/// `disable_auto_compaction` leaves a table alone until somebody asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_can_be_left_alone() {
+    for off in [true, false] {
+        let mut schema = schema(Kind::Duplicate);
+        schema.properties.insert("disable_auto_compaction".into(), off.to_string());
+        let f = Fixture::of(Kind::Duplicate, schema).await;
+        let compactor = Compactor::start(eager());
+        compactor.add(f.table.clone());
+        let mut rng = StdRng::seed_from_u64(5);
+        for _ in 0..12 {
+            f.load(random_rows(&mut rng, Kind::Duplicate, 50)).await;
+        }
+        let mut waits = if off { 30 } else { 1000 };
+        while compactor.total() == Done::default() && waits > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            waits -= 1;
+        }
+        assert_eq!(compactor.total() == Done::default(), off);
+        compactor.compact_now(&f.table, None, true).await.unwrap();
+        assert!(compactor.total() != Done::default());
     }
 }
 
