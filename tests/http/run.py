@@ -258,6 +258,8 @@ def refused_before_the_body(s):
     for lines, word in [
         (["Content-Length: 9", "Expect: 100-continue", "timeout: abc"], b"'timeout': 'abc', stoi"),
         (["Content-Length: 9", "Expect: 100-continue", "strict_mode: x"], b"Must be bool type"),
+        (["Content-Length: 9", "Expect: 100-continue", "column_seperator: ,"], b"did you mean 'column_separator'?"),
+        (["Content-Length: 9", "Expect: 100-continue", "two_phase_commit: yes"], b"expected true or false"),
         (["Expect: 100-continue"], b"content_length is empty"),
     ]:
         got = s.raw(head(path, *lines), wait=3)

@@ -40,6 +40,8 @@ struct Column {
     name: String,
     nullable: bool,
     rule: Rule,
+    /// Why a field of text is NULL.
+    null: String,
 }
 
 /// Checks of a table's columns.
@@ -63,6 +65,10 @@ impl Checks {
         let column = |c: &dipper_store::table::schema::TableColumn| Column {
             name: c.name.clone(),
             nullable: c.nullable,
+            null: match &c.data_type {
+                SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String | SqlType::Binary => "it is NULL".into(),
+                other => format!("it is NULL, or does not read as {other}"),
+            },
             rule: match &c.data_type {
                 SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => Rule::Length(*n as usize),
                 SqlType::Char(None) => Rule::Length(1),
@@ -94,7 +100,8 @@ impl Checks {
         let mut columns = Vec::with_capacity(fields.len());
         for (array, column) in batch.columns().iter().zip(&self.columns) {
             if !column.nullable && array.null_count() > 0 {
-                let reason = format!("column({}) values is null while columns is not nullable", column.name);
+                let reason =
+                    format!("column({}) values is null while columns is not nullable: {}", column.name, column.null);
                 let nulls = (0..array.len() as u32).filter(|r| array.is_null(*r as usize));
                 refused.extend(nulls.map(|row| Refused { row, reason: reason.clone() }));
             }

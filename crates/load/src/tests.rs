@@ -264,7 +264,8 @@ fn bad_rows_are_rejected_with_reasons() {
         let bad = RecordBatch::try_new(good.schema(), columns).expect("a batch");
         let report = load.push(0, &[bad]).expect("taken");
         let reasons: Vec<_> = report.rejected.iter().map(|r| (r.row, r.reason.as_str())).collect();
-        let null = (0, "column(a) values is null while columns is not nullable");
+        let null =
+            (0, "column(a) values is null while columns is not nullable: it is NULL, or does not read as bigint");
         let long = "column_name[b], the length of input is too long than schema. first 32 bytes of input str: [much too long] \
                     schema length: 8; actual length: 13; ";
         let wide = "column_name[b], the length of input is too long than schema. first 32 bytes of input str: \

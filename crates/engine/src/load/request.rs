@@ -23,6 +23,61 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("fuzzy_parse", "fields of JSON objects are found by name whatever their order"),
 ];
 
+/// StarRocks' names of headers.
+const STARROCKS: &[(&str, &str)] = &[
+    ("row_delimiter", "line_delimiter"),
+    ("skip_header", "skip_lines"),
+    ("partial_update", "partial_columns"),
+    ("load_mem_limit", "exec_mem_limit"),
+    ("compression", "compress_type"),
+];
+
+/// Headers that would change what is loaded, and do not here.
+const REFUSED: &[(&str, &str)] = &[
+    ("merge_condition", "give the table a sequence column, whose greater value wins"),
+    ("trim_space", "trim in 'columns', as in a,b,x=trim(b)"),
+];
+
+/// Headers that are read.
+const HEADERS: &[&str] = &[
+    "label",
+    "comment",
+    "format",
+    "compress_type",
+    "column_separator",
+    "line_delimiter",
+    "enclose",
+    "escape",
+    "trim_double_quotes",
+    "skip_lines",
+    "empty_field_as_null",
+    "columns",
+    "where",
+    "delete",
+    "merge_type",
+    "function_column.sequence_col",
+    "hidden_columns",
+    "negative",
+    "max_filter_ratio",
+    "partitions",
+    "temporary_partitions",
+    "timeout",
+    "strict_mode",
+    "timezone",
+    "time_zone",
+    "exec_mem_limit",
+    "two_phase_commit",
+    "group_commit",
+    "partial_columns",
+    "unique_key_update_mode",
+    "partial_update_new_key_behavior",
+    "strip_outer_array",
+    "read_json_by_line",
+    "jsonpaths",
+    "json_root",
+    "num_as_string",
+];
+
 /// A header that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("[INVALID_ARGUMENT]{0}")]
@@ -261,8 +316,15 @@ impl StreamLoadRequest {
         for (name, value) in headers {
             let value = std::str::from_utf8(value)
                 .map_err(|_| RequestError(format!("Invalid value of '{name}': it is not UTF-8")))?;
-            given.headers.push((name.to_ascii_lowercase(), value.trim_matches([' ', '\t'])));
+            let name = name.to_ascii_lowercase();
+            let name =
+                STARROCKS.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, name)| (*name).to_string());
+            if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+                return invalid(format!("header '{name}' is not supported: {why}"));
+            }
+            given.headers.push((name, value.trim_matches([' ', '\t'])));
         }
+        given.misspelt()?;
         let mut request = StreamLoadRequest::default();
         request.label = given.text("label").map(label).transpose()?;
         request.comment = given.text("comment").unwrap_or_default().to_string();
@@ -295,7 +357,7 @@ impl StreamLoadRequest {
                 "Can not specify both 'columns' and 'hidden_columns'; name the hidden columns in 'columns'",
             );
         }
-        request.negative = given.flag("negative");
+        request.negative = given.flag("negative")?;
         request.max_filter_ratio = given.ratio("max_filter_ratio")?;
         request.partitions = given.list("partitions");
         let temporary = given.list("temporary_partitions");
@@ -325,7 +387,7 @@ impl StreamLoadRequest {
                 _ => return invalid(format!("Invalid 'exec_mem_limit': {bytes}; expected a number of bytes above 0")),
             }
         }
-        request.two_phase_commit = given.flag("two_phase_commit");
+        request.two_phase_commit = given.flag("two_phase_commit")?;
         request.group_commit = match given.text("group_commit") {
             None => GroupCommit::Unsaid,
             Some(v) if v.eq_ignore_ascii_case("off_mode") => GroupCommit::Off,
@@ -406,9 +468,29 @@ impl<'a> Given<'a> {
         self.headers.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| *v)
     }
 
-    /// Doris takes everything but `true` for false in most switches.
-    fn flag(&self, name: &str) -> bool {
-        self.text(name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    /// Doris takes everything but `true` for false, so that `two_phase_commit: yes` commits at once; here it is an error.
+    fn flag(&self, name: &str) -> Result<bool> {
+        match self.text(name).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "0") => Ok(false),
+            Some("true" | "1") => Ok(true),
+            Some(found) => invalid(format!("Invalid '{name}': {found}; expected true or false")),
+        }
+    }
+
+    /// Refuses a name that is nearly one of a load's headers: the load would be another than was asked for.
+    fn misspelt(&self) -> Result<()> {
+        for (name, _) in &self.headers {
+            let known = HEADERS.contains(&name.as_str()) || WITHOUT_EFFECT.iter().any(|(known, _)| known == name);
+            let near = |known: &&str| name.len() >= 6 && name.replace('-', "_") == **known;
+            let near = HEADERS.iter().copied().find(near).or_else(|| match name.len() {
+                0..8 => None,
+                _ => dipper_sql::parser::near_match(name, HEADERS),
+            });
+            if let (false, Some(near)) = (known, near) {
+                return invalid(format!("unknown header '{name}'; did you mean '{near}'?"));
+            }
+        }
+        Ok(())
     }
 
     fn integer(&self, name: &str) -> Result<Option<i64>> {
@@ -485,8 +567,8 @@ impl<'a> Given<'a> {
         }
         csv.enclose = self.single_byte("enclose")?;
         csv.escape = self.single_byte("escape")?;
-        csv.trim_double_quotes = self.flag("trim_double_quotes");
-        csv.empty_field_as_null = self.flag("empty_field_as_null");
+        csv.trim_double_quotes = self.flag("trim_double_quotes")?;
+        csv.empty_field_as_null = self.flag("empty_field_as_null")?;
         if let Some(lines) = self.integer("skip_lines")? {
             csv.skip_lines =
                 u64::try_from(lines).map_err(|_| RequestError(format!("Invalid 'skip_lines': {lines}")))?;
@@ -495,7 +577,7 @@ impl<'a> Given<'a> {
     }
 
     fn json(&self) -> Result<JsonLayout> {
-        let strip_outer_array = self.flag("strip_outer_array");
+        let strip_outer_array = self.flag("strip_outer_array")?;
         let by_line = self.text("read_json_by_line");
         let jsonpaths = match self.text("jsonpaths") {
             None => None,
@@ -512,12 +594,12 @@ impl<'a> Given<'a> {
             },
             jsonpaths,
             json_root: self.text("json_root").map(str::to_string),
-            num_as_string: self.flag("num_as_string"),
+            num_as_string: self.flag("num_as_string")?,
         })
     }
 
     fn update_mode(&self) -> Result<UpdateMode> {
-        let partial = self.flag("partial_columns");
+        let partial = self.flag("partial_columns")?;
         match self.text("unique_key_update_mode") {
             None if partial => Ok(UpdateMode::FixedColumns),
             None => Ok(UpdateMode::Upsert),

@@ -29,6 +29,10 @@ fn errors() {
         (&[("timeout", "0")], "expected a number of seconds above 0"),
         (&[("exec_mem_limit", "2g")], "[INVALID_ARGUMENT]Invalid format of 'exec_mem_limit': '2g', stoi"),
         (&[("strict_mode", "yes")], "[INVALID_ARGUMENT]Invalid strict mode format. Must be bool type"),
+        (&[("two_phase_commit", "yes")], "Invalid 'two_phase_commit': yes; expected true or false"),
+        (&[("column_seperator", ";")], "unknown header 'column_seperator'; did you mean 'column_separator'?"),
+        (&[("column-separator", ";")], "did you mean 'column_separator'?"),
+        (&[("merge_condition", "v")], "header 'merge_condition' is not supported"),
         (&[("format", "xml")], "unknown data format, format=xml"),
         (&[("format", "orc")], "data format 'orc' is not supported"),
         (&[("compress_type", "lzo")], "compress_type 'lzo' is not supported"),
@@ -160,6 +164,15 @@ fn column_lists() {
     ];
     for (list, expected) in cases {
         assert_eq!(columns(list).expect(list), *expected, "{list}");
+    }
+}
+
+#[test]
+fn headers_of_starrocks_and_of_http() {
+    assert_eq!(one("row_delimiter", "|").csv.line_delimiter, b"|");
+    assert_eq!(one("skip_header", "1").csv.skip_lines, 1);
+    for other in ["user-agent", "accept-encoding", "content-type", "connection", "x-forwarded-for", "timezon"] {
+        assert!(read(&[(other, "x")]).is_ok(), "{other}");
     }
 }
 
