@@ -1,4 +1,5 @@
-//! The optional file of `dipper server`: TOML, with the names of its flags, or Doris's where they mean the same.
+//! The optional file of `dipper server`: TOML, with the names of its flags, or Doris's where they mean the same. A file whose
+//! name ends with `.conf` is read as Doris and StarRocks write theirs: `name = value` without quotes, a line each.
 //!
 //! A flag goes before a `DIPPER_*` variable, and that before the file: what the file says becomes flags in front of those
 //! that were written, for each that neither they nor the environment have.
@@ -54,7 +55,10 @@ pub(crate) fn with_file(arguments: Vec<OsString>) -> Result<(Vec<OsString>, Vec<
         std::env::var_os(variable).is_some()
             || written.iter().any(|a| a == &format!("--{flag}") || a.starts_with(&prefix))
     };
-    let (flags, warnings) = flags(&text, server, given).map_err(|e| format!("configuration '{shown}': {e}"))?;
+    let is_conf = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("conf"));
+    let table = if is_conf { properties(&text) } else { toml(&text) };
+    let (flags, warnings) =
+        table.and_then(|table| flags(&table, server, given)).map_err(|e| format!("configuration '{shown}': {e}"))?;
     let (before, behind) = arguments.split_at(2);
     let all =
         before.iter().cloned().chain(flags.into_iter().map(OsString::from)).chain(behind.iter().cloned()).collect();
@@ -69,15 +73,42 @@ fn path(written: &[String]) -> Option<PathBuf> {
     flag.map(PathBuf::from).or_else(|| std::env::var_os("DIPPER_CONFIG").map(PathBuf::from))
 }
 
-/// The flags that a text stands for, without those that are `given` otherwise, by flag and variable.
+fn toml(text: &str) -> Result<toml::Table, String> {
+    text.parse().map_err(|e: toml::de::Error| e.to_string().trim_end().to_string())
+}
+
+/// The text of an fe.conf or be.conf. Comments begin with `#`, or `--` as they are often quoted.
+fn properties(text: &str) -> Result<toml::Table, String> {
+    let mut table = toml::Table::new();
+    for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') || line.starts_with("--") {
+            continue;
+        }
+        let (name, value) = line
+            .split_once('=')
+            .ok_or_else(|| format!("line {}: expected name = value, found '{line}'", number + 1))?;
+        let value = match value.trim().trim_matches('"') {
+            "true" => toml::Value::Boolean(true),
+            "false" => toml::Value::Boolean(false),
+            text => toml::Value::String(text.to_string()),
+        };
+        table.insert(name.trim().to_string(), value);
+    }
+    Ok(table)
+}
+
+/// The flags that a file stands for, without those that are `given` otherwise, by flag and variable.
 fn flags(
-    text: &str,
+    table: &toml::Table,
     server: &Command,
     given: impl Fn(&str, &str) -> bool,
 ) -> Result<(Vec<String>, Vec<String>), String> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string().trim_end().to_string())?;
     let (mut flags, mut warnings) = (Vec::new(), Vec::new());
-    for (key, value) in &table {
+    for (key, value) in table {
+        if value.is_table() {
+            return Err(format!("[{key}]: names stand at the top of the file, without sections"));
+        }
         let flag = match DORIS.iter().find(|(name, _)| name == key) {
             Some((_, flag)) => (*flag).to_string(),
             None => key.replace('_', "-"),
@@ -125,7 +156,8 @@ mod tests {
     fn read(text: &str, given: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
         let command = crate::Arguments::command();
         let given = |flag: &str, variable: &str| given.contains(&flag) || given.contains(&variable);
-        let (mut flags, mut warnings) = flags(text, command.find_subcommand("server").expect("server"), given)?;
+        let table = toml(text)?;
+        let (mut flags, mut warnings) = flags(&table, command.find_subcommand("server").expect("server"), given)?;
         flags.sort();
         warnings.sort();
         Ok((flags, warnings))
@@ -147,6 +179,19 @@ mod tests {
     }
 
     #[test]
+    fn files_of_doris_are_read_as_they_are() {
+        let text = "-- FE\n# comment\nquery_port = 9031\nqe_max_connection=10240 \nLOG_DIR = ${DORIS_HOME}/log\n\
+                    disable_storage_row_cache=false \nrow_cache_mem_limit=40% \n";
+        let command = crate::Arguments::command();
+        let server = command.find_subcommand("server").expect("server");
+        let (mut flags, warnings) = flags(&properties(text).expect("a file"), server, |_, _| false).expect("names");
+        flags.sort();
+        assert_eq!(flags, ["--max-connections=10240", "--mysql-port=9031", "--row-cache-mem-limit=40%"]);
+        assert_eq!(warnings, ["'LOG_DIR' has no effect here"]);
+        assert_eq!(properties("a=1\nb").expect_err("no value"), "line 2: expected name = value, found 'b'");
+    }
+
+    #[test]
     fn what_has_no_effect_is_said() {
         let (flags, warnings) = read("priority_networks = '10.0.0.0/8'\nmax_connection = 5", &[]).expect("a file");
         assert!(flags.is_empty());
@@ -157,7 +202,8 @@ mod tests {
                 "'priority_networks' has no effect here"
             ]
         );
-        assert!(read("listen = {}", &[]).expect_err("no value").contains("expected a string"));
+        assert!(read("listen = 1.5", &[]).expect_err("no value").contains("expected a string"));
+        assert!(read("[server]\nlisten = 'x'", &[]).expect_err("a section").contains("without sections"));
         assert!(read("listen", &[]).is_err());
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Format {
 
 /// A value wider than this is cut in a table.
 const CELL_WIDTH_MAX: usize = 80;
+/// The same where there is one column.
+const LINE_WIDTH_MAX: usize = 2000;
 
 /// Timestamps as MySQL prints them, NULL as the word.
 fn options() -> FormatOptions<'static> {
@@ -245,8 +247,8 @@ fn tsv_field(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// Cut to [`CELL_WIDTH_MAX`] columns of the terminal, on one line.
-fn shown(text: &str) -> String {
+/// Cut to `width_max` columns of the terminal, on one line.
+fn shown(text: &str, width_max: usize) -> String {
     let text: String = text
         .chars()
         .map(|c| match c {
@@ -255,14 +257,14 @@ fn shown(text: &str) -> String {
             c => c,
         })
         .collect();
-    if text.width() <= CELL_WIDTH_MAX {
+    if text.width() <= width_max {
         return text;
     }
     let mut cut = String::new();
     let mut width = 0;
     for c in text.chars() {
         width += c.width().unwrap_or(0);
-        if width > CELL_WIDTH_MAX - 1 {
+        if width > width_max - 1 {
             break;
         }
         cut.push(c);
@@ -272,9 +274,11 @@ fn shown(text: &str) -> String {
 }
 
 fn table(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Write) -> io::Result<()> {
-    let names: Vec<String> = names.iter().map(|n| shown(n)).collect();
+    // A column by itself, such as a plan, may be as wide as it is; what is absurd is cut all the same.
+    let width_max = if names.len() == 1 { LINE_WIDTH_MAX } else { CELL_WIDTH_MAX };
+    let names: Vec<String> = names.iter().map(|n| shown(n, width_max)).collect();
     let rows: Vec<Vec<(String, bool)>> =
-        rows.iter().map(|r| r.iter().map(|c| (shown(&c.text), c.number)).collect()).collect();
+        rows.iter().map(|r| r.iter().map(|c| (shown(&c.text, width_max), c.number)).collect()).collect();
     let mut widths: Vec<usize> = names.iter().map(|n| n.width()).collect();
     for row in &rows {
         for (width, (text, _)) in widths.iter_mut().zip(row) {

@@ -72,6 +72,24 @@ fn start_log(default: &str) {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
+/// As [`parse_bytes`], or a part of the machine's memory: `80%`.
+fn parse_memory(text: &str) -> Result<u64, String> {
+    match text.trim().strip_suffix('%') {
+        None => parse_bytes(text),
+        Some(percent) => match percent.trim().parse::<u64>() {
+            // What is taken without the flag is 80%.
+            Ok(percent @ 1..=95) => Ok(dipper_engine::default_memory_bytes() / 80 * percent),
+            _ => Err(format!("expected a size or a percentage from 1% to 95%, found '{text}'")),
+        },
+    }
+}
+
+/// A number of threads.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    let threads = text.trim().parse().ok().filter(|n| (1..=4096).contains(n));
+    threads.ok_or_else(|| format!("expected 1 to 4096 threads, found '{text}'"))
+}
+
 /// `512MB`, `2GiB`, `1073741824`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();

@@ -60,8 +60,8 @@ pub(crate) struct ServerArguments {
     /// Connections that may be open at once
     #[arg(long, env = "DIPPER_MAX_CONNECTIONS", default_value_t = 10_000, value_name = "N")]
     max_connections: usize,
-    /// Memory for queries, e.g. 4GiB; 80% of the machine's without it
-    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_bytes, value_name = "SIZE")]
+    /// Memory for queries, e.g. 4GiB or 50% of the machine's; 80% without it
+    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_memory, value_name = "SIZE")]
     memory: Option<u64>,
     /// Memory for rows that are looked up by key, e.g. 1GiB or 40%; 10% of the memory without it
     #[arg(long, env = "DIPPER_ROW_CACHE_MEM_LIMIT", value_parser = parse_share, value_name = "SIZE")]
@@ -70,10 +70,10 @@ pub(crate) struct ServerArguments {
     #[arg(long, env = "DIPPER_DISABLE_STORAGE_ROW_CACHE")]
     disable_storage_row_cache: bool,
     /// Threads for queries; one per core without it
-    #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
+    #[arg(long, env = "DIPPER_THREADS", value_name = "N", value_parser = crate::parse_threads)]
     threads: Option<usize>,
     /// Threads for MySQL connections; one per core without it
-    #[arg(long, env = "DIPPER_NETWORK_THREADS", value_name = "N")]
+    #[arg(long, env = "DIPPER_NETWORK_THREADS", value_name = "N", value_parser = crate::parse_threads)]
     network_threads: Option<usize>,
     /// Directory for what does not fit in memory
     #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]

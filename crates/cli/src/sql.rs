@@ -38,11 +38,11 @@ pub(crate) struct SqlArguments {
     /// No timing, no progress
     #[arg(short, long)]
     quiet: bool,
-    /// Memory for queries, e.g. 4GiB; 80% of the machine's without it
-    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_bytes, value_name = "SIZE")]
+    /// Memory for queries, e.g. 4GiB or 50% of the machine's; 80% without it
+    #[arg(long, env = "DIPPER_MEMORY", value_parser = crate::parse_memory, value_name = "SIZE")]
     memory: Option<u64>,
     /// Threads for queries; one per core without it
-    #[arg(long, env = "DIPPER_THREADS", value_name = "N")]
+    #[arg(long, env = "DIPPER_THREADS", value_name = "N", value_parser = crate::parse_threads)]
     threads: Option<usize>,
     /// Directory for what does not fit in memory
     #[arg(long, env = "DIPPER_SPILL_DIR", value_name = "DIR")]

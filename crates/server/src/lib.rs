@@ -61,12 +61,14 @@ pub enum StartError {
     )]
     NoPassword(IpAddr),
     /// The port cannot be opened.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; choose another port by --{flag}, or 0 for any")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// Why.
         source: std::io::Error,
+        /// The flag of its port.
+        flag: &'static str,
     },
     /// An option that is no value of its variable.
     #[error(transparent)]
@@ -104,7 +106,7 @@ impl Server {
         let tls = if options.require_tls { Tls::Required(identity) } else { Tls::Offered(identity) };
         let settings = Settings { tls, connections_max: options.connections_max, ..Settings::default() };
         let wanted = SocketAddr::new(options.listen, options.mysql_port);
-        let failed = |source| StartError::Listen { address: wanted, source };
+        let failed = |source| StartError::Listen { address: wanted, source, flag: "mysql-port" };
         let listener = dipper_mysql::listen(wanted).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let registry = Arc::new(Registry::new());
@@ -112,7 +114,7 @@ impl Server {
             None => None,
             Some(port) => {
                 let wanted = SocketAddr::new(options.listen, port);
-                let failed = |source| StartError::Listen { address: wanted, source };
+                let failed = |source| StartError::Listen { address: wanted, source, flag: "http-port" };
                 let listener = dipper_mysql::listen(wanted).map_err(failed)?;
                 let app = http::App {
                     engine: Arc::clone(&engine),
@@ -126,6 +128,10 @@ impl Server {
                 Some((app, listener))
             }
         };
+        engine.globals().publish("port", address.port().to_string());
+        if let Some((app, _)) = &http {
+            engine.globals().publish("http_port", app.http.port().to_string());
+        }
         let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), accounts));
         Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http })
     }
