@@ -323,7 +323,7 @@ pub async fn restore(
     let (source, to) = (data_store(from, remote).await?, data_store(data, remote).await?);
     let root = object_store::path::Path::default();
     let copied = dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress).await;
-    copied.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+    copied.map_err(|e| EngineError::new(ErrorKind::Storage, format!("restore from '{from}': {e}")))
 }
 
 /// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
@@ -393,11 +393,8 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     // Filters run inside the Parquet decoder, which then skips the other columns of rows that fail.
     options.execution.parquet.pushdown_filters = true;
     options.execution.parquet.reorder_filters = true;
-    let builder = SessionStateBuilder::new_with_default_features()
-        .with_config(config)
-        .with_runtime_env(runtime)
-        .with_optimizer_rules(crate::null_joins::rules())
-        .with_physical_optimizer_rules(crate::pushdown::rules());
+    let builder = SessionStateBuilder::new_with_default_features().with_config(config).with_runtime_env(runtime);
+    let builder = builder.with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
     let mut state = dipper_sql::charter::install(builder).build();
     dipper_sql::functions::register_all(&mut state)?;
     Ok(state)

@@ -23,6 +23,7 @@
 mod access;
 mod admission;
 mod catalogs;
+mod coop;
 mod engine;
 pub mod error;
 pub mod files;
