@@ -134,7 +134,7 @@ impl EngineError {
     /// An error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let (code, sqlstate) = kind.code();
-        EngineError { kind, code, sqlstate, message: message.into(), caret: None }
+        EngineError { kind, code, sqlstate, message: without_xml(message.into()), caret: None }
     }
 
     /// The same about something that is gone: the statement may find it elsewhere if it looks again.
@@ -156,6 +156,21 @@ impl EngineError {
     pub fn into_datafusion(self) -> DataFusionError {
         DataFusionError::External(Box::new(self))
     }
+}
+
+/// A message with the document that an object store answered with cut down to what it says.
+fn without_xml(message: String) -> String {
+    let whole = || {
+        let end = message.find("</Error>")? + "</Error>".len();
+        let start = message.find("<?xml").or_else(|| message.find("<Error>"))?;
+        let document = message.get(start..end)?;
+        let of = |tag: &str| {
+            let (_, rest) = document.split_once(&format!("<{tag}>"))?;
+            rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
+        };
+        Some(format!("{}{}: {}{}", &message[..start], of("Code")?, of("Message")?, &message[end..]))
+    };
+    whole().unwrap_or(message)
 }
 
 impl fmt::Display for EngineError {
@@ -402,6 +417,8 @@ fn from_io(e: &std::io::Error) -> EngineError {
 fn from_schema(e: &SchemaError) -> EngineError {
     match e {
         SchemaError::FieldNotFound { field, valid_fields } => {
+            // Addresses of rows that statements change are nobody's columns.
+            let valid_fields: Vec<_> = valid_fields.iter().filter(|c| !c.name.starts_with("__dipper_")).collect();
             let near = crate::near::closest(&field.name, valid_fields.iter().map(|c| c.name.as_str()));
             let hint = match near {
                 Some(name) => format!("; did you mean {name}?"),
@@ -424,5 +441,18 @@ fn from_schema(e: &SchemaError) -> EngineError {
             format!("Column '{}' in field list is ambiguous; write table.{}", field.flat_name(), field.name),
         ),
         other => EngineError::invalid(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_answers_is_cut() {
+        let xml =
+            "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
+        assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
+        assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
@@ -66,6 +67,10 @@ pub(crate) struct QueryContext {
     /// The statement, and the one before it in the session.
     pub(crate) query: QueryId,
     pub(crate) last_query: Option<QueryId>,
+    /// ROW_COUNT() and FOUND_ROWS() of the statement before.
+    pub(crate) counts: (i64, u64),
+    /// Warnings (errors among them) and errors of the statement before.
+    pub(crate) problems: (usize, usize),
     /// The request's body, for `http_stream(...)`.
     pub(crate) body: Option<Arc<BodyTable>>,
 }
@@ -104,6 +109,8 @@ impl QueryContext {
             io: crate::io::context(&session.variables),
             query: session.query,
             last_query: session.last_query,
+            counts: (session.row_count, session.found_rows.load(Ordering::Relaxed)),
+            problems: session.problems,
             body: session.body.clone(),
         }
     }
@@ -130,6 +137,8 @@ impl QueryContext {
             io: Arc::clone(&self.io),
             query: self.query,
             last_query: self.last_query,
+            counts: self.counts,
+            problems: self.problems,
             body: None,
         })
     }
@@ -386,6 +395,8 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         current_user: format!("{}@{}", context.rights.user().name, context.rights.user().host),
         connection_id: context.connection_id.into(),
         last_query_id: context.last_query.map(|id| id.to_string()).unwrap_or_default(),
+        row_count: context.counts.0,
+        found_rows: context.counts.1,
         ..SessionInfo::default()
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the
@@ -412,7 +423,12 @@ impl Variables for QueryContext {
     }
 
     fn system(&self, scope: Option<Scope>, name: &str) -> Option<VarValue> {
-        self.variables.scalar(name, scope == Some(Scope::Global)).as_ref().map(var_value)
+        let (warnings, errors) = self.problems;
+        match name.to_ascii_lowercase().as_str() {
+            "warning_count" => Some(VarValue::UInt(warnings as u64)),
+            "error_count" => Some(VarValue::UInt(errors as u64)),
+            _ => self.variables.scalar(name, scope == Some(Scope::Global)).as_ref().map(var_value),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
@@ -120,6 +121,11 @@ pub struct Session {
     /// The statement that runs or ran last, and the one before.
     pub(crate) query: QueryId,
     pub(crate) last_query: Option<QueryId>,
+    /// ROW_COUNT() and FOUND_ROWS() of the statement before; rows are counted as they are taken.
+    pub(crate) row_count: i64,
+    pub(crate) found_rows: Arc<AtomicU64>,
+    /// Warnings (errors among them) and errors of the statement before.
+    pub(crate) problems: (usize, usize),
     /// The body of the request that this session is for.
     pub(crate) body: Option<Arc<BodyTable>>,
     process: ProcessGuard,
@@ -147,6 +153,9 @@ impl Session {
             point: Default::default(),
             point_text: String::new(),
             last_query: None,
+            row_count: -1,
+            found_rows: Arc::default(),
+            problems: (0, 0),
             body: None,
             process,
         }
@@ -277,6 +286,15 @@ impl Session {
         self.process().set_database(self.database.clone());
     }
 
+    /// Notes what ROW_COUNT() and FOUND_ROWS() say of a look-up that was answered at once.
+    pub(crate) fn found(&mut self, rows: u64) {
+        self.row_count = -1;
+        match Arc::get_mut(&mut self.found_rows) {
+            Some(found) => *found.get_mut() = rows,
+            None => self.found_rows = Arc::new(AtomicU64::new(rows)),
+        }
+    }
+
     /// Runs one statement. `source` is the text that `parsed` came from, `params` stand for its `?`.
     ///
     /// # Errors
@@ -288,6 +306,8 @@ impl Session {
         // A user who was dropped is gone with the next statement, whatever it asks.
         self.rights(&self.engine.catalog.snapshot())?;
         if !keeps_warnings(&parsed.statement) {
+            let errors = self.warnings.iter().filter(|w| w.level == Level::Error).count();
+            self.problems = (self.warnings.len(), errors);
             self.warnings.clear();
         }
         let before = self.query;
@@ -309,13 +329,27 @@ impl Session {
             _ => self.last_query = Some(self.query),
         }
         match result {
-            Ok(Outcome::Rows(rows)) => Ok(Outcome::Rows(guarded(rows, process, limit))),
-            Ok(done) => {
+            Ok(Outcome::Rows(mut rows)) => {
+                self.row_count = -1;
+                let found = Arc::new(AtomicU64::new(0));
+                self.found_rows = Arc::clone(&found);
+                rows.batches = rows
+                    .batches
+                    .inspect(move |batch| {
+                        let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
+                        found.fetch_add(rows as u64, Ordering::Relaxed);
+                    })
+                    .boxed();
+                Ok(Outcome::Rows(guarded(rows, process, limit)))
+            }
+            Ok(Outcome::Done(done)) => {
                 process.end();
-                Ok(done)
+                self.row_count = i64::try_from(done.affected_rows).unwrap_or(i64::MAX);
+                Ok(Outcome::Done(done))
             }
             Err(e) => {
                 process.end();
+                self.row_count = -1;
                 self.warnings.push(Warning { level: Level::Error, code: e.code, message: e.message.clone() });
                 Err(e)
             }

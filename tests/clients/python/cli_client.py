@@ -38,6 +38,24 @@ def table():
     equal([lines[1].split(), lines[3].split()], [["|", "1", "|"]] * 2)
 
 
+@check("dump and restore")
+def dump():
+    rows(sql="drop database if exists dumped; drop database if exists restored; create database dumped; create database restored;"
+             "create table dumped.t (k int, s string) unique key (k) distributed by hash (k) buckets 2;"
+             "create view dumped.v as select k from dumped.t; insert into dumped.t values (1, 'a\\'b'), (2, null);")
+    # With savepoints, and with the query for tablespaces whose GROUP BY lacks a column.
+    command = ["mariadb-dump", "--no-defaults", "-h", HOST, "-P", str(PORT), "--protocol=tcp", "-u", "root"]
+    for options in (["--single-transaction"], ["--no-data"]):
+        done = subprocess.run([*command, *options, "dumped"], capture_output=True, encoding="utf-8", timeout=60, check=False)
+        equal((done.returncode, done.stderr), (0, ""))
+        rows("restored", sql=done.stdout)
+        count = rows(sql="select count(*) from restored.t")
+        equal(count, [["2"]] if "--no-data" not in options else [["0"]])
+        if "--no-data" not in options:
+            equal(rows(sql="select * from restored.t order by k"), [["1", "a'b"], ["2", "NULL"]])
+    rows(sql="drop database dumped; drop database restored")
+
+
 @check("several statements")
 def several():
     equal(rows(sql="select 1; select 2;\nselect 3;"), [["1"], ["2"], ["3"]])

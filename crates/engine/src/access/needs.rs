@@ -208,6 +208,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         | Statement::Use(_)
         | Statement::SwitchCatalog(_)
         | Statement::Set(_)
+        | Statement::Unset { .. }
         | Statement::Begin { .. }
         | Statement::Commit { .. }
         | Statement::Rollback { .. }
@@ -246,7 +247,7 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         | ShowKind::TableStatus { from }
         | ShowKind::Load { from, .. }
         | ShowKind::LoadWarnings { from, .. }
-        | ShowKind::Transaction { from }
+        | ShowKind::Transaction { from, .. }
         | ShowKind::AlterTable { from, .. } => {
             needs.extend(from.as_ref().map(database).or_else(selected).map(Need::Seen));
         }

@@ -573,6 +573,23 @@ pub(super) const TABLES: &[Virtual] = &[
         ],
         Fill::Now(access::mysql_user),
     ),
+    info("column_statistics", &[t("SCHEMA_NAME"), t("TABLE_NAME"), t("COLUMN_NAME"), t("HISTOGRAM")], Fill::Empty),
+    info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Fill::Empty),
+    info(
+        "materialized_views",
+        &[
+            i("MATERIALIZED_VIEW_ID"),
+            t("TABLE_SCHEMA"),
+            t("TABLE_NAME"),
+            t("REFRESH_TYPE"),
+            t("IS_ACTIVE"),
+            i("TABLE_ROWS"),
+            t("MATERIALIZED_VIEW_DEFINITION"),
+        ],
+        Fill::Empty,
+    ),
+    info("routine_load_jobs", &[t("JOB_ID"), t("JOB_NAME"), t("DB_NAME"), t("TABLE_NAME"), t("STATE")], Fill::Empty),
+    info("workload_groups", &[i("ID"), t("NAME")], Fill::Empty),
     mysql(
         "db",
         &[t("Host"), t("Db"), t("User"), t("Select_priv"), t("Insert_priv"), t("Create_priv"), t("Drop_priv")],

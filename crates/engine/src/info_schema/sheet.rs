@@ -87,6 +87,21 @@ impl Sheet {
         Sheet { columns: names.iter().map(|name| ((*name).to_string(), Kind::Text)).collect(), rows: Vec::new() }
     }
 
+    /// Columns under new names; `made` gives the text of those that have no source here.
+    pub(crate) fn select(self, columns: &[(&str, Option<&str>)], made: impl Fn(&str) -> Cell) -> Sheet {
+        let at = |source: &str| self.columns.iter().position(|(name, _)| name == source);
+        let sources: Vec<Option<usize>> = columns.iter().map(|(_, source)| source.and_then(at)).collect();
+        let kinds = sources.iter().map(|at| at.map_or(Kind::Text, |at| self.columns[at].1));
+        let names = columns.iter().map(|(name, _)| (*name).to_string());
+        let row = |row: &Vec<Cell>| {
+            let cell = |(source, (name, _)): (&Option<usize>, &(&str, _))| {
+                source.map_or_else(|| made(name), |at| row[at].clone())
+            };
+            sources.iter().zip(columns).map(cell).collect()
+        };
+        Sheet { columns: names.zip(kinds).collect(), rows: self.rows.iter().map(row).collect() }
+    }
+
     /// Gives column `at` another name.
     pub(crate) fn rename(mut self, at: usize, name: String) -> Sheet {
         self.columns[at].0 = name;

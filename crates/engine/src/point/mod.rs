@@ -257,7 +257,7 @@ impl Session {
     fn looks_up(&self) -> bool {
         let quick = self.variables.quick();
         // Look-ups are of dipper's own tables.
-        quick.short_circuit && !quick.hidden_columns && self.catalog.is_none()
+        quick.short_circuit && !quick.hidden_columns && quick.select_limit.is_none() && self.catalog.is_none()
     }
 
     /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
@@ -323,6 +323,7 @@ impl Session {
         match self.known(&text).await? {
             Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
                 false => "enable_short_circuit_query is off",
+                true if self.variables.quick().select_limit.is_some() => "sql_select_limit is set",
                 true => "show_hidden_columns is on",
             }),
             Known::Plan(plan) => {
@@ -367,11 +368,16 @@ impl Session {
             return Ok(Poll::Pending);
         }
         self.warnings.clear();
-        if statement.straight {
-            return statement.plan.rows_now(self, params);
-        }
-        let values: Vec<Value<'_>> = statement.slots.iter().map(|s| s.value(params)).collect();
-        statement.plan.rows_now(self, &values)
+        let rows = if statement.straight {
+            statement.plan.rows_now(self, params)?
+        } else {
+            let values: Vec<Value<'_>> = statement.slots.iter().map(|s| s.value(params)).collect();
+            statement.plan.rows_now(self, &values)?
+        };
+        Ok(rows.map(|rows| {
+            self.found(rows.as_slice().len() as u64);
+            rows
+        }))
     }
 
     /// The same for a statement as text; with the plan that it was remembered with.
@@ -397,7 +403,10 @@ impl Session {
         self.warnings.clear();
         let values: Vec<Value<'_>> = slots.iter().map(|s| s.value(&[])).collect();
         let rows = plan.rows_now(self, &values)?;
-        Ok(rows.map(|rows| (plan, rows)))
+        Ok(rows.map(|rows| {
+            self.found(rows.as_slice().len() as u64);
+            (plan, rows)
+        }))
     }
 }
 

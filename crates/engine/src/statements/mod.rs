@@ -19,8 +19,9 @@ pub(crate) use export::unescape;
 pub(crate) use native::{Now, default_value, range_text};
 
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Name, Parsed, Statement};
+use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use futures::future::BoxFuture;
+use sqlparser::ast;
 
 use crate::catalogs::Place;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -100,7 +101,7 @@ async fn run_statement(
             if let Some(rows) = session.look_up(q, &params).await? {
                 return Ok(Outcome::Rows(rows));
             }
-            let (rows, warnings) = session.run_query(q, params).await?;
+            let (rows, warnings) = session.run_query(&limited(session, q), params).await?;
             for warning in warnings {
                 session.warn(WARNING, warning);
             }
@@ -158,9 +159,10 @@ async fn run_statement(
         Statement::Begin { .. } => transaction::begin(session),
         Statement::Commit { chain, .. } => transaction::commit(session, *chain),
         Statement::Rollback { chain, .. } => transaction::rollback(session, *chain),
-        Statement::Savepoint(_) | Statement::RollbackTo(_) | Statement::ReleaseSavepoint(_) => {
-            Err(EngineError::unsupported("savepoints are not supported: each statement takes effect by itself"))
-        }
+        // As BEGIN and COMMIT: each statement has taken effect by itself, and going back to a savepoint says so.
+        Statement::Savepoint(_) | Statement::ReleaseSavepoint(_) => Ok(Outcome::ok()),
+        Statement::RollbackTo(_) => transaction::rollback_to(session),
+        Statement::Unset { scope, name } => set::unset(session, *scope, name.as_deref()).await,
         Statement::Kill { query, id } => kill(session, *query, id),
         // Statements never see half of another's change, so there is nothing that a lock would add.
         Statement::LockTables(_) | Statement::UnlockTables => Ok(Outcome::ok()),
@@ -179,7 +181,9 @@ async fn run_statement(
         ))),
         Statement::AdminSetConfig { properties, .. } => {
             for (key, value) in properties {
-                if !crate::point::configure(&session.engine, key, value)? {
+                if key.eq_ignore_ascii_case("qe_max_connection") {
+                    session.variables.set_global("max_connections", value)?;
+                } else if !crate::point::configure(&session.engine, key, value)? {
                     session.warn(WARNING, format!("configuration '{key}' is unknown here, and has no effect"));
                 }
             }
@@ -204,6 +208,18 @@ async fn run_statement(
         Statement::DropVolume { name, if_exists } => volumes::drop_volume(session, name, *if_exists).await,
         Statement::DefaultVolume(name) => volumes::set_default(session, name).await,
         Statement::CacheSelect(query) => volumes::cache_select(session, query).await,
+        Statement::Recover { name, .. } => Err(EngineError::unsupported(format!(
+            "RECOVER of '{name}': what is dropped is gone, there is no recycle bin; `dipper restore` makes tables from a backup"
+        ))),
+        Statement::Backup(_) | Statement::Restore(_) => Err(EngineError::unsupported(
+            "BACKUP and RESTORE are not statements here; use `dipper backup` and `dipper restore`, also while the server runs",
+        )),
+        Statement::CleanLabel { .. } => Err(EngineError::unsupported(
+            "CLEAN LABEL: a label stays with the load that used it, so that no load is done twice; use another label",
+        )),
+        Statement::CancelLoad { .. } => Err(EngineError::unsupported(
+            "CANCEL LOAD: a load ends with its connection; close that, or KILL its session",
+        )),
         other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }
 }
@@ -246,6 +262,20 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
         Statement::Explain { .. } => Ok(Some(vec![explain::column()])),
         _ => Ok(None),
     }
+}
+
+/// The query under `sql_select_limit`, where it has no LIMIT of its own.
+fn limited(session: &Session, query: &QueryText) -> QueryText {
+    let mut query = query.clone();
+    if let Some(limit) = session.variables.quick().select_limit
+        && query.ast.limit_clause.is_none()
+        && query.ast.fetch.is_none()
+    {
+        let limit = ast::Expr::value(ast::Value::Number(limit.to_string(), false));
+        query.ast.limit_clause =
+            Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
+    }
+    query
 }
 
 fn kind_of(statement: &Statement) -> String {

@@ -60,6 +60,16 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     Ok(Outcome::ok())
 }
 
+/// UNSET VARIABLE: back to the default, one variable or all that this session has set.
+pub(super) async fn unset(session: &mut Session, scope: Scope, name: Option<&str>) -> Result<Outcome> {
+    let names = match name {
+        Some(name) => vec![name.to_string()],
+        None => session.variables.changed(scope),
+    };
+    let assign = |name| Assignment::Variable { scope, name, value: SetValue::Default };
+    set(session, &names.into_iter().map(assign).collect::<Vec<_>>()).await
+}
+
 /// User variables that one session may have: a client cannot fill memory with them.
 const USER_VARIABLES_MAX: usize = 10_000;
 

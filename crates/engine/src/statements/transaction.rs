@@ -21,10 +21,16 @@ pub(super) fn commit(session: &mut Session, chain: bool) -> Result<Outcome> {
 }
 
 pub(super) fn rollback(session: &mut Session, chain: bool) -> Result<Outcome> {
+    rollback_to(session)?;
+    session.in_transaction = chain;
+    session.wrote_in_transaction = false;
+    Ok(Outcome::ok())
+}
+
+/// ROLLBACK TO SAVEPOINT: the transaction goes on.
+pub(super) fn rollback_to(session: &mut Session) -> Result<Outcome> {
     if session.wrote_in_transaction {
         session.warn(NOT_ROLLED_BACK, "Some non-transactional changed tables couldn't be rolled back");
     }
-    session.in_transaction = chain;
-    session.wrote_in_transaction = false;
     Ok(Outcome::ok())
 }

@@ -11,12 +11,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableFunctionArgs, TableProvider};
+use datafusion::common::Column;
+use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use dipper_sql::charter::session::{ResolvedTable, Schemas, TableRef, TableVersion};
 use dipper_sql::charter::table_refs;
 use dipper_sql::error::SqlError;
-use dipper_sql::statement::{Name, QueryText};
+use dipper_sql::statement::{Name, Properties, QueryText};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, TableDef};
 
@@ -40,6 +43,37 @@ pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
 
 /// Schema under which the planner knows tables that are paths or calls of table functions.
 const FILES_SCHEMA: &str = "files";
+
+/// Doris's table function `numbers('number' = 'n')`.
+const NUMBERS: &str = "numbers";
+
+/// One column `number` of 0 to n - 1; with `const_value` n times that value.
+fn numbers(context: &QueryContext, properties: &Properties) -> Result<Arc<dyn TableProvider>> {
+    let (mut count, mut value) = (None, None);
+    for (key, text) in properties {
+        let place = match key.to_ascii_lowercase().as_str() {
+            "number" => &mut count,
+            "const_value" => &mut value,
+            _ => return Err(EngineError::invalid(format!("{NUMBERS}(...): option '{key}' is not known"))),
+        };
+        let number = text.trim().parse::<i64>().ok().filter(|n| *n >= 0);
+        *place = Some(number.ok_or_else(|| {
+            EngineError::invalid(format!("{NUMBERS}(...): '{key}': expected a number from 0, found '{text}'"))
+        })?);
+    }
+    let Some(count) = count else {
+        return Err(EngineError::invalid(format!("{NUMBERS}(...): expected 'number' = 'how many'")));
+    };
+    let series = context.engine.template.table_functions().get("generate_series").map(Arc::clone);
+    let series = series.ok_or_else(|| EngineError::new(ErrorKind::Internal, "no generate_series"))?;
+    let ends = [lit(0_i64), lit(count - 1)];
+    let arguments = TableFunctionArgs::new(&ends, &context.engine.template);
+    let rows = series.create_table_provider_with_args(arguments)?;
+    let column = rows.schema().field(0).name().clone();
+    let number = value.map_or_else(|| Expr::Column(Column::from_name(column)), lit);
+    let plan = LogicalPlanBuilder::scan(NUMBERS, provider_as_source(rows), None)?.project([number.alias("number")])?;
+    Ok(Arc::new(ViewTable::new(plan.build()?, None)))
+}
 
 /// One table of a query.
 #[derive(Debug)]
@@ -86,6 +120,11 @@ impl TableSet {
                         )));
                     };
                     let provider = body.provider(properties).await?;
+                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                }
+                TableRef::Function { name, properties, .. } if name == NUMBERS => {
+                    let provider = numbers(context, properties)?;
                     let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
                     Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
                 }

@@ -1,6 +1,7 @@
 //! A path as a table: `FROM 'logs/*.csv.gz'`, `files('path'='...', ...)`, `local('file_path'='...', ...)`.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -192,13 +193,28 @@ async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dy
     let listing = ListingOptions::new(Arc::new(JsonFormat::default())).with_file_extension(extension);
     let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing);
     let config = config.infer_schema(&state).await.map_err(|e| {
-        let inner = EngineError::from(e);
-        EngineError::new(
-            ErrorKind::File,
-            format!("'{}' cannot be read as JSON lines: {}", files[0].name(), inner.message),
-        )
+        let bad = files.iter().find_map(|file| bad_json(&file.path).map(|place| (file.name(), place)));
+        let (name, place) = bad.unwrap_or_else(|| (files[0].name(), EngineError::from(e).message));
+        EngineError::new(ErrorKind::File, format!("'{name}' cannot be read as JSON lines: {place}"))
     })?;
     Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// Where a file is no JSON lines: the first line that is not a value, and why.
+fn bad_json(path: &Path) -> Option<String> {
+    let lines = BufReader::new(std::fs::File::open(path).ok()?).lines();
+    for (number, line) in lines.enumerate() {
+        let found = match line {
+            Ok(line) if line.trim().is_empty() => continue,
+            Ok(line) => serde_json::from_str::<serde::de::IgnoredAny>(&line).err().map(|e| e.to_string()),
+            Err(e) => Some(e.to_string()),
+        };
+        if let Some(why) = found {
+            let why = why.replace(" at line 1 column", " at column");
+            return Some(format!("line {}: {why}", number + 1));
+        }
+    }
+    None
 }
 
 /// `file://` URL of an absolute path; percent signs and glob characters are escaped so that they mean themselves.

@@ -38,6 +38,8 @@ const ER_NOTE: u16 = 1105;
 const UNKNOWN_MAX: usize = 1000;
 /// Bytes of an unknown name or of its value.
 const UNKNOWN_BYTES_MAX: usize = 64 << 10;
+/// `sql_select_limit` that limits nothing: the default.
+const SELECT_LIMIT_NONE: u64 = i64::MAX as u64;
 /// How the SQL value NULL of a character set is kept.
 const NULL: &str = "NULL";
 
@@ -119,6 +121,8 @@ pub(crate) struct Quick {
     pub(crate) access_column_store: bool,
     pub(crate) hidden_columns: bool,
     pub(crate) read_staleness_ms: u64,
+    /// Rows of a SELECT without LIMIT, where that is limited.
+    pub(crate) select_limit: Option<u64>,
 }
 
 impl Variables {
@@ -373,6 +377,14 @@ impl Variables {
             .collect()
     }
 
+    /// Names that are set to something else than the default.
+    pub(crate) fn changed(&self, scope: Scope) -> Vec<String> {
+        match scope {
+            Scope::Session => self.values.keys().cloned().collect(),
+            _ => self.globals.values.read().keys().cloned().collect(),
+        }
+    }
+
     /// Every defined variable: name, default, whether it acts, and what it means, by name; for documentation.
     pub fn documentation() -> Vec<(&'static str, String, bool, &'static str)> {
         let mut all: Vec<_> =
@@ -407,6 +419,7 @@ impl Quick {
             access_column_store: flag(values, "enable_short_circuit_query_access_column_store"),
             hidden_columns: flag(values, "show_hidden_columns"),
             read_staleness_ms: number(values, "read_staleness_ms"),
+            select_limit: Some(number(values, "sql_select_limit")).filter(|n| *n < SELECT_LIMIT_NONE),
         }
     }
 }

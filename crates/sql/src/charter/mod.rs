@@ -44,7 +44,7 @@ use crate::error::SqlError;
 use crate::statement::QueryText;
 use casts::{CharterRule, Stage};
 pub use names::visible as visible_name;
-use session::{Context, TableRef};
+use session::{Context, TableRef, VarValue};
 
 /// Sets the options of the charter.
 pub fn configure(mut config: SessionConfig) -> SessionConfig {
@@ -156,6 +156,10 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     let headers = names::name_items(&mut ast, &query.items, &names);
     rewrite::calls(&mut ast);
     names::resolve(&mut ast, &names, &found, query.ansi_quotes);
+    let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
+    if matches!(context.variables.system(None, "sql_mode"), Some(VarValue::String(mode)) if !full_group_by(&mode)) {
+        rewrite::loose_group_by(&mut ast);
+    }
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     Ok(Prepared { query: ast, warnings, headers })
 }

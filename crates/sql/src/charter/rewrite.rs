@@ -16,7 +16,8 @@
 
 use sqlparser::ast::{
     self, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, Query, Select, TableFactor, UnaryOperator, Value,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor, UnaryOperator,
+    Value,
 };
 
 use super::session::{VarValue, Variables};
@@ -497,6 +498,61 @@ fn select_clauses(select: &mut Select) {
     }
     // MySQL's hints to its executor mean nothing here.
     select.select_modifiers = None;
+}
+
+/// Without ONLY_FULL_GROUP_BY a column of the select list that is no key of GROUP BY is that of any row of its group.
+pub(super) fn loose_group_by(query: &mut Query) {
+    struct Loose;
+    impl Change for Loose {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+            let GroupByExpr::Expressions(keys, modifiers) = &select.group_by else { return Ok(()) };
+            if keys.is_empty() || !modifiers.is_empty() {
+                return Ok(());
+            }
+            let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
+            for item in &mut select.projection {
+                let (expr, alias) = match item {
+                    SelectItem::UnnamedExpr(expr) => (expr, None),
+                    SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+                    _ => continue,
+                };
+                let Some(name) = column(expr).cloned() else { continue };
+                let is_key = |name: &Ident| keys.iter().any(|key| name.value.eq_ignore_ascii_case(key));
+                if !is_key(&name) && !alias.as_ref().is_some_and(is_key) {
+                    let expr = call("any_value", vec![expr.clone()]);
+                    *item = SelectItem::ExprWithAlias { expr, alias: alias.unwrap_or(name) };
+                }
+            }
+            Ok(())
+        }
+    }
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Loose);
+}
+
+/// The name of a column.
+fn column(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    }
+}
+
+/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
+fn key_name(key: &Expr, items: &[SelectItem]) -> String {
+    let place = match key {
+        Expr::Value(value) => match &value.value {
+            Value::Number(n, _) => n.parse::<usize>().ok().and_then(|n| items.get(n.checked_sub(1)?)),
+            _ => None,
+        },
+        _ => None,
+    };
+    match place {
+        Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
+        Some(SelectItem::UnnamedExpr(expr)) => column(expr).map_or_else(|| expr.to_string(), |c| c.value.clone()),
+        _ => column(key).map_or_else(|| key.to_string(), |c| c.value.clone()),
+    }
 }
 
 /// Calls with a syntax of their own become plain calls ([`crate::functions`] knows them), before names are resolved:

@@ -84,6 +84,7 @@ impl ConfigExtension for SessionInfo {
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     stable("version", &[], Ret::Text, |a| answer(a, |s| text(&s.version))),
+    stable("current_version", &[], Ret::Text, |a| answer(a, |_| text(env!("CARGO_PKG_VERSION")))),
     stable("database", &["schema"], Ret::Text, |a| answer(a, |s| ScalarValue::Utf8View(s.database.clone()))),
     stable("current_catalog", &[], Ret::Text, |a| answer(a, |s| text(&s.catalog))),
     stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),

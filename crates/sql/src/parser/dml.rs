@@ -8,6 +8,10 @@ use crate::statement::{Insert, Literal, OutfileFields, SelectIntoOutfile, Statem
 
 /// A query, perhaps with INTO OUTFILE in the middle (MySQL before 8) or at its end (Doris, MySQL 8).
 pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    if c.peek_words(&["SELECT", "SQL_CALC_FOUND_ROWS"]) {
+        c.advance();
+        return Err(c.unsupported("SQL_CALC_FOUND_ROWS is not supported: FOUND_ROWS() is what was sent; SELECT count(*) says how many there are"));
+    }
     let Some(into) = find_into(c) else {
         return c.query().map(Statement::Query);
     };

@@ -41,6 +41,15 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Set(out))
 }
 
+/// `UNSET [GLOBAL|SESSION] VARIABLE name | ALL`.
+pub(super) fn unset(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["UNSET"])?;
+    let scope = scope_word(c).unwrap_or(Scope::Session);
+    c.expect(&["VARIABLE"])?;
+    let name = if c.accept_word("ALL") { None } else { Some(c.ident()?) };
+    Ok(Statement::Unset { scope, name })
+}
+
 fn scope_word(c: &mut Cursor<'_>) -> Option<Scope> {
     match c.accept_any(&["GLOBAL", "SESSION", "LOCAL", "PERSIST", "PERSIST_ONLY"])? {
         "GLOBAL" => Some(Scope::Global),

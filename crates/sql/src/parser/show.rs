@@ -13,7 +13,6 @@ const OTHER: &[&str] = &[
     "STATS META",
     "ANALYZE",
     "EXPORT",
-    "PROC",
     "BROKER",
     "RESOURCES",
     "WORKLOAD GROUPS",
@@ -52,6 +51,25 @@ const OTHER: &[&str] = &[
     "AUTHORS",
     "CONTRIBUTORS",
     "PROCESSLIST STATS",
+    "ALL ROUTINE LOAD",
+    "STORAGE POLICY",
+    "SQL_BLOCK_RULE",
+    "ROW POLICY",
+    "DELETE",
+    "FILE",
+    "RESOURCE GROUPS",
+    "COLOCATION GROUP",
+    "MATERIALIZED VIEW",
+    "PROFILELIST",
+    "TABLE CREATION",
+    "PARTITION",
+    "QUERY STATS",
+    "AUTO ANALYZE",
+    "WAREHOUSES",
+    "CLUSTERS",
+    "STAGES",
+    "JOBS",
+    "REPLICA",
 ];
 
 /// First words of the forms above and below, for near matches.
@@ -340,7 +358,14 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         c.accept_word("ALL");
         ShowKind::Load { stream: false, from: from(c)? }
     } else if c.accept_word("TRANSACTION") {
-        ShowKind::Transaction { from: from(c)? }
+        let from = from(c)?;
+        let id = if c.accept(&["WHERE", "ID"]) {
+            c.expect_token(&Token::Eq)?;
+            Some(c.uint()?)
+        } else {
+            None
+        };
+        ShowKind::Transaction { from, id }
     } else if c.accept(&["ALTER", "TABLE"]) {
         let job = if c.accept(&["MATERIALIZED", "VIEW"]) {
             "MATERIALIZED VIEW"
@@ -361,6 +386,18 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         ShowKind::Replicas { distribution: false, table: table_from(c)?, partitions: partitions(c)? }
     } else if c.accept(&["REPLICA", "DISTRIBUTION"]) {
         ShowKind::Replicas { distribution: true, table: table_from(c)?, partitions: partitions(c)? }
+    } else if c.accept_word("PROC") {
+        match c.string()?.trim_matches('/') {
+            "backends" => ShowKind::Backends,
+            "frontends" => ShowKind::Frontends,
+            "current_queries" | "current_query_stmts" => ShowKind::Processlist { full: true },
+            "dbs" => ShowKind::Databases { from: None },
+            other => {
+                return Err(c.unsupported(&format!(
+                    "SHOW PROC '/{other}' is not supported; there are /backends, /frontends, /dbs and /current_queries"
+                )));
+            }
+        }
     } else if c.accept(&["FRONTEND", "CONFIG"]) {
         ShowKind::Config { backend: false }
     } else if c.accept(&["BACKEND", "CONFIG"]) {

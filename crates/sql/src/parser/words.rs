@@ -72,6 +72,22 @@ const REFUSED: &[(&str, &str)] = &[
     ("PAUSE", "there are no jobs to pause"),
     ("RESUME", "there are no jobs to resume"),
     ("XA", "XA transactions are not supported"),
+    (
+        "CHECK",
+        "CHECK TABLE is not supported; `dipper check DIR` reads every byte, also while a server uses the directory",
+    ),
+    ("CHECKSUM", "CHECKSUM TABLE is not supported; every page has a checksum that is tested when it is read"),
+    (
+        "OPTIMIZE",
+        "OPTIMIZE TABLE is not needed: a server merges segments by itself; ADMIN COMPACT TABLE does it at once",
+    ),
+    (
+        "REPAIR",
+        "REPAIR TABLE is not supported; `dipper check DIR` says what is wrong, `dipper restore` brings a backup",
+    ),
+    ("INSTALL", "there are no plugins"),
+    ("UNINSTALL", "there are no plugins"),
+    ("WARM", "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),
 ];
 
 pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -112,6 +128,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "USE" => session::use_database(c),
         "SWITCH" => session::switch(c),
         "SET" => session::set(c),
+        "UNSET" => session::unset(c),
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => session::transaction(c),
         "GRANT" | "REVOKE" => access::grant(c),
         "KILL" => session::kill(c),

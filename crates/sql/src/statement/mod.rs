@@ -333,6 +333,13 @@ pub enum Statement {
         /// RELEASE.
         release: bool,
     },
+    /// UNSET [GLOBAL|SESSION] VARIABLE name | ALL: back to the default.
+    Unset {
+        /// Whose.
+        scope: Scope,
+        /// Its name; `None` for all.
+        name: Option<String>,
+    },
     /// SAVEPOINT name.
     Savepoint(String),
     /// ROLLBACK TO [SAVEPOINT] name.

@@ -106,10 +106,12 @@ pub enum ShowKind {
         /// The error URL.
         url: Option<String>,
     },
-    /// TRANSACTION [FROM db].
+    /// TRANSACTION [FROM db] [WHERE id = n].
     Transaction {
         /// Database.
         from: Option<Name>,
+        /// Its number.
+        id: Option<u64>,
     },
     /// ALTER TABLE COLUMN | ROLLUP | MATERIALIZED VIEW | OPTIMIZE [FROM db].
     AlterTable {

@@ -69,8 +69,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Partitions { table, temporary, spec } => catalog::partitions(session, table, *temporary, spec).await,
         ShowKind::Tablets { table, partitions } => native::tablets(session, table, partitions).await,
         ShowKind::Data { table, all: _ } => native::data(session, table.as_ref()).await,
-        // Nothing is configured here: there are flags of the command and variables of the session.
-        ShowKind::Config { .. } => Ok(Sheet::texts(&["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"])),
+        ShowKind::Config { .. } => Ok(server::config(session)),
         ShowKind::TableStats(table) => native::table_stats(session, table).await,
         ShowKind::ColumnStats { table, columns } => native::column_stats(session, table, columns).await,
         ShowKind::Variables(scope) => Ok(server::variables(session, *scope)),
@@ -156,9 +155,20 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()),
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
+        ShowKind::LoadWarnings { url: None, from } => server::load_warnings_of(session, from.as_ref()).await,
+        ShowKind::Transaction { from, id } => server::transactions(session, from.as_ref(), *id),
+        ShowKind::Replicas { distribution: false, table, partitions } => {
+            native::replicas(session, table, partitions).await
+        }
+        ShowKind::Replicas { distribution: true, table, .. } => Err(EngineError::unsupported(format!(
+            "SHOW REPLICA DISTRIBUTION: tablets have one copy, where the data is; SHOW TABLETS FROM {table} lists them"
+        ))),
+        ShowKind::Tablet(id) => Err(EngineError::unsupported(format!(
+            "SHOW TABLET {id}: tablets are numbered within their table; use SHOW TABLETS FROM table"
+        ))),
         ShowKind::Other(words) => server::other(words),
-        // The enumeration may grow; what is not listed above has no rows to show yet.
-        other => Err(EngineError::unsupported(format!("SHOW is not supported for {other:?}"))),
+        // The enumeration may grow.
+        _ => Err(EngineError::unsupported("this form of SHOW is not supported")),
     }
 }
 

@@ -215,6 +215,28 @@ pub(super) async fn tablets(session: &Session, name: &Name, wanted: &[String]) -
     Ok(sheet)
 }
 
+/// SHOW REPLICA STATUS: each tablet has one copy, which is good: what is damaged is found when it is read.
+pub(super) async fn replicas(session: &Session, name: &Name, wanted: &[String]) -> Result<Sheet> {
+    let tablets = tablets(session, name, wanted).await?;
+    Ok(tablets.select(
+        &[
+            ("TabletId", Some("TabletId")),
+            ("ReplicaId", Some("ReplicaId")),
+            ("BackendId", Some("BackendId")),
+            ("Version", Some("Version")),
+            ("LastFailedVersion", Some("LstFailedVersion")),
+            ("LastSuccessVersion", Some("LstSuccessVersion")),
+            ("CommittedVersion", Some("Version")),
+            ("SchemaHash", Some("SchemaHash")),
+            ("VersionNum", Some("VersionCount")),
+            ("IsBad", None),
+            ("State", Some("State")),
+            ("Status", None),
+        ],
+        |column| if column == "IsBad" { "false".into() } else { "OK".into() },
+    ))
+}
+
 /// Sizes of a database's native tables with their sum, or of one table.
 pub(super) async fn data(session: &Session, table: Option<&Name>) -> Result<Sheet> {
     if let Some(name) = table {

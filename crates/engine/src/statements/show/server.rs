@@ -235,11 +235,12 @@ pub(super) fn frontends(session: &Session) -> Sheet {
     )
 }
 
-/// Forms of Doris and MySQL that scripts poll until nothing is pending: nothing ever is. Everything else is refused.
-pub(super) fn other(words: &str) -> Result<Sheet> {
-    let first = |prefix: &str| words == prefix || words.starts_with(&format!("{prefix} "));
-    if first("ALTER TABLE") {
-        return Ok(Sheet::texts(&[
+/// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for
+/// them, and an empty list is the answer.
+const NONE: &[(&str, &[&str])] = &[
+    (
+        "ALTER TABLE",
+        &[
             "JobId",
             "TableName",
             "CreateTime",
@@ -253,16 +254,151 @@ pub(super) fn other(words: &str) -> Result<Sheet> {
             "Msg",
             "Progress",
             "Timeout",
-        ]));
+        ],
+    ),
+    ("ROUTINE LOAD", ROUTINE_LOAD),
+    ("ALL ROUTINE LOAD", ROUTINE_LOAD),
+    (
+        "ROUTINE LOAD TASK",
+        &["TaskId", "TxnId", "TxnStatus", "JobId", "CreateTime", "ExecuteStartTime", "Timeout", "BeId"],
+    ),
+    ("EXPORT", &["JobId", "Label", "State", "Progress", "TaskInfo", "Path", "CreateTime", "StartTime", "FinishTime"]),
+    ("BROKER", &["Name", "Host", "Port", "Alive", "LastStartTime", "LastUpdateTime", "ErrMsg"]),
+    ("RESOURCES", &["Name", "ResourceType", "Item", "Value"]),
+    ("WORKLOAD GROUPS", &["Id", "Name"]),
+    ("RESOURCE GROUPS", &["Id", "Name"]),
+    ("REPOSITORIES", &["RepoId", "RepoName", "CreateTime", "IsReadOnly", "Location", "Broker", "Type", "ErrMsg"]),
+    ("BACKUP", &["JobId", "SnapshotName", "DbName", "State", "BackupObjs", "CreateTime", "FinishedTime", "Status"]),
+    ("RESTORE", &["JobId", "Label", "DbName", "State", "RestoreObjs", "CreateTime", "FinishedTime", "Status"]),
+    ("ENCRYPTKEYS", &["EncryptKey Name", "EncryptKey String"]),
+    ("STORAGE POLICY", &["PolicyName", "Id", "Version", "Type", "StorageResource", "CooldownDatetime", "CooldownTtl"]),
+    ("SQL_BLOCK_RULE", &["Name", "Sql", "SqlHash", "PartitionNum", "TabletNum", "Cardinality", "Global", "Enable"]),
+    (
+        "ROW POLICY",
+        &["PolicyName", "CatalogName", "DbName", "TableName", "Type", "FilterType", "WherePredicate", "User"],
+    ),
+    ("TRASH", &["BackendId", "Backend", "TrashUsedCapacity"]),
+    ("CATALOG RECYCLE BIN", &["Type", "Name", "DbId", "TableId", "PartitionId", "DropTime", "DataSize"]),
+    ("COMPUTE NODES", &["ComputeNodeId", "IP", "HeartbeatPort", "BePort", "HttpPort", "BrpcPort", "Alive"]),
+    ("SYNC JOB", &["JobId", "JobName", "Type", "State", "Channel", "Status", "JobConfig", "CreateTime"]),
+    ("FILE", &["Id", "DbName", "GlobalName", "Catalog", "FileName", "FileSize", "IsContent", "MD5"]),
+    ("MATERIALIZED VIEWS", MATERIALIZED_VIEWS),
+    ("MATERIALIZED VIEW", MATERIALIZED_VIEWS),
+    ("MASTER STATUS", &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"]),
+    ("SLAVE STATUS", &["Slave_IO_State", "Master_Host", "Master_User", "Master_Port"]),
+    ("REPLICAS", &["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
+];
+
+const ROUTINE_LOAD: &[&str] = &[
+    "Id",
+    "Name",
+    "CreateTime",
+    "PauseTime",
+    "EndTime",
+    "DbName",
+    "TableName",
+    "State",
+    "DataSourceType",
+    "CurrentTaskNum",
+    "JobProperties",
+    "Statistic",
+    "Progress",
+    "Lag",
+    "ReasonOfStateChanged",
+    "ErrorLogUrls",
+    "OtherMsg",
+];
+
+const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_type", "is_active", "text", "rows"];
+
+/// Other forms of Doris, StarRocks and MySQL: those of [`NONE`], also behind FROM or IN; the rest is refused.
+pub(super) fn other(words: &str) -> Result<Sheet> {
+    let list = |words: &str| NONE.iter().find(|(list, _)| *list == words).map(|(_, columns)| Sheet::texts(columns));
+    let before = words.split_once(" FROM ").or_else(|| words.split_once(" IN ")).map_or(words, |(before, _)| before);
+    list(before).ok_or_else(|| EngineError::unsupported(format!("SHOW {words} is not supported")))
+}
+
+/// What ADMIN SET FRONTEND CONFIG changes. All else are flags of the command and variables of the session.
+pub(super) fn config(session: &Session) -> Sheet {
+    let mut sheet = Sheet::texts(&["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]);
+    let cache = session.engine.points().lookups.cache();
+    let connections = session.variables.get_global("max_connections");
+    for (key, value, kind, comment) in [
+        (
+            "disable_storage_row_cache",
+            Some((!cache.is_on()).to_string()),
+            "boolean",
+            "rows looked up by key are not kept",
+        ),
+        (
+            "qe_max_connection",
+            connections,
+            "int",
+            "connections that may be open at once; as SET GLOBAL max_connections",
+        ),
+        ("row_cache_mem_limit", Some(cache.capacity().to_string()), "long", "bytes of rows that were looked up by key"),
+    ] {
+        sheet.push([key.into(), value.into(), kind.into(), "true".into(), "false".into(), comment.into()]);
     }
-    Err(EngineError::unsupported(format!("SHOW {words} is not supported: dipper has nothing of that kind")))
+    sheet
+}
+
+/// SHOW TRANSACTION: those of the loads that this process knows of.
+pub(super) fn transactions(session: &Session, from: Option<&Name>, id: Option<u64>) -> Result<Sheet> {
+    let database = database_of(session, from, "SHOW TRANSACTION")?;
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::texts(&[
+        "TransactionId",
+        "Label",
+        "Coordinator",
+        "TransactionStatus",
+        "LoadJobSourceType",
+        "PrepareTime",
+        "CommitTime",
+        "FinishTime",
+        "Reason",
+        "ErrMsg",
+    ]);
+    for load in session.engine.loads().list().into_iter().filter(|l| l.header.database == database) {
+        let end = load.ended.as_ref();
+        let number = end.and_then(|end| end.answer.txn).map(txn_number);
+        let Some(number) = number.filter(|n| id.is_none_or(|id| *n == id)) else {
+            continue;
+        };
+        let status = match load.state() {
+            "FINISHED" => "VISIBLE",
+            "CANCELLED" => "ABORTED",
+            "LOADING" => "PREPARE",
+            state => state,
+        };
+        let ended = end.map_or(Cell::Null, |end| wall_clock_text(millis(end.at), &zone));
+        let message = end.map(|end| end.answer.message.clone()).filter(|m| m != "OK");
+        sheet.push([
+            number.to_string().into(),
+            (&load.header.label).into(),
+            (&load.header.client).into(),
+            status.into(),
+            load.header.kind.name().into(),
+            wall_clock_text(millis(load.started), &zone),
+            ended.clone(),
+            ended,
+            message.clone().into(),
+            message.into(),
+        ]);
+    }
+    Ok(sheet)
+}
+
+/// The database that a SHOW is about.
+fn database_of<'a>(session: &'a Session, from: Option<&'a Name>, what: &str) -> Result<&'a str> {
+    from.map(Name::object).or(session.database()).ok_or_else(|| {
+        EngineError::new(ErrorKind::NoDatabaseSelected, format!("no database selected; write {what} FROM database"))
+    })
 }
 
 /// SHOW LOAD: those of a database that this process knows of. SHOW STREAM LOAD: those that came over HTTP.
 pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Result<Sheet> {
-    let database = from.map(Name::object).or(session.database()).ok_or_else(|| {
-        EngineError::new(ErrorKind::NoDatabaseSelected, "no database selected; write SHOW LOAD FROM database")
-    })?;
+    let database = database_of(session, from, "SHOW LOAD")?;
     let zone = session.variables.time_zone();
     let mut sheet = Sheet::texts(&[
         "JobId",
@@ -330,6 +466,21 @@ pub(super) async fn load_warnings(session: &Session, url: &str) -> Result<Sheet>
     let mut sheet = Sheet::texts(&["JobId", "Label", "ErrorMsgDetail"]);
     for line in String::from_utf8_lossy(&log).split_inclusive("; \n") {
         sheet.push(["-1".into(), Cell::Null, line.trim_end().into()]);
+    }
+    Ok(sheet)
+}
+
+/// SHOW LOAD WARNINGS [FROM db]: the rejected rows of the loads that this process knows of.
+pub(super) async fn load_warnings_of(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let database = database_of(session, from, "SHOW LOAD WARNINGS")?;
+    let mut sheet = Sheet::texts(&["JobId", "Label", "ErrorMsgDetail"]);
+    for load in session.engine.loads().list().into_iter().filter(|l| l.header.database == database) {
+        let Some(name) = load.ended.as_ref().and_then(|end| end.answer.error_log.clone()) else { continue };
+        // Logs are kept for 48 hours, what was loaded for longer.
+        let Some(log) = session.engine.load_error_log(&name).await? else { continue };
+        for line in String::from_utf8_lossy(&log).split_inclusive("; \n") {
+            sheet.push([load.id.to_string().into(), (&load.header.label).into(), line.trim_end().into()]);
+        }
     }
     Ok(sheet)
 }
