@@ -2,7 +2,7 @@
 
 use arrow::array::{ArrayRef, StringViewArray};
 use datafusion::common::{Result, exec_err};
-use regex::Regex;
+use regex::{CaptureLocations, Regex};
 
 use super::args::{Args, Col};
 use super::func::{Def, Ret, def};
@@ -149,11 +149,149 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
     let (s, with) = (a.text(0)?, a.text(2)?);
     each(a, 1, |patterns| {
         let constant = if with.one { with.at(0).map(replacement) } else { None };
+        let start = match (patterns.column.one, &constant) {
+            (true, Some(with)) => patterns.column.at(0).and_then(|pattern| Start::of(pattern, with)),
+            _ => None,
+        };
+        let mut places = start.as_ref().map(|start| start.pattern.capture_locations());
         a.texts(|i, out| {
-            let (s, text, pattern) = (s.at(i)?, with.at(i)?, patterns.at(i)?);
+            let (s, text) = (s.at(i)?, with.at(i)?);
+            if let (Some(start), Some(places)) = (&start, &mut places)
+                && !s.as_bytes().contains(&b'\n')
+            {
+                match start.pattern.captures_read(places, s) {
+                    Some(_) => start.expand(places, s, out),
+                    None => out.push_str(s),
+                }
+                return Some(());
+            }
+            let pattern = patterns.at(i)?;
             let with = constant.clone().unwrap_or_else(|| replacement(text));
             out.push_str(&pattern.replacen(s, limit, with.as_str()));
             Some(())
         })
     })
+}
+
+/// A pattern `^P.*$` whose match is replaced by pieces of what `P` found.
+///
+/// In a text of one line `.*$` takes whatever is behind a match of `P`, so it need not be looked for: the whole text is
+/// replaced if `P` is found, and the groups are those of `P` alone. Finding them then costs by the length of what `P` takes.
+struct Start {
+    pattern: Regex,
+    pieces: Vec<Piece>,
+}
+
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+impl Start {
+    /// `None` if pattern or replacement (in the crate's spelling, see [`replacement`]) is of another kind.
+    fn of(pattern: &str, with: &str) -> Option<Self> {
+        let start = pattern.strip_suffix(".*$").filter(|p| p.starts_with('^'))?;
+        let escapes = start.len() - start.trim_end_matches('\\').len();
+        // Alternatives may end anywhere, flags change what '.', '^' and '$' mean.
+        let plain = !start.contains('|') && !start.replace("(?:", "(").contains("(?");
+        if escapes % 2 == 1 || !plain {
+            return None;
+        }
+        // The pattern as it stands must be one: the error is told by whoever compiles it.
+        Regex::new(pattern).ok()?;
+        let pattern = Regex::new(start).ok()?;
+        let mut pieces = Vec::new();
+        let mut rest = with;
+        while let Some(at) = rest.find('$') {
+            let (text, from) = rest.split_at(at);
+            pieces.push(Piece::Text(text.to_owned()));
+            rest = match from.strip_prefix("$$") {
+                Some(rest) => {
+                    pieces.push(Piece::Text("$".into()));
+                    rest
+                }
+                None => {
+                    let (group, rest) = from.strip_prefix("${")?.split_once('}')?;
+                    // Group 0 is the whole text.
+                    pieces.push(Piece::Group(group.parse().ok().filter(|g| *g > 0)?));
+                    rest
+                }
+            };
+        }
+        pieces.push(Piece::Text(rest.to_owned()));
+        Some(Start { pattern, pieces })
+    }
+
+    fn expand(&self, places: &CaptureLocations, s: &str, out: &mut String) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Group(group) => {
+                    if let Some((from, to)) = places.get(*group) {
+                        out.push_str(&s[from..to]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_pattern_finds_what_the_whole_finds() {
+        let patterns = [
+            r"^https?://(?:www\.)?([^/]+)/.*$",
+            r"^(a+)(b?).*$",
+            r"^a*.*$",
+            r"^(a|b).*$",
+            r"^a\.*$",
+            r"^(?:a)(é*).*$",
+            r"^(?s)a.*$",
+            r"^(a*?)(b*).*$",
+            r"^[^a.]*.*$",
+            r"^.*$",
+            r"^a\..*$",
+            r"a(b).*$",
+            r"^a{2,3}(b).*$",
+        ];
+        let texts = [
+            "",
+            "a",
+            "aab",
+            "abb",
+            "b",
+            "a.b",
+            "aé",
+            "aéé b",
+            "https://www.x.org/a?b",
+            "http://www./",
+            "http://y/\nz",
+            "a\nb",
+            "aaab",
+            "https://www.",
+            "x http://a/b",
+        ];
+        let mut taken = 0;
+        for pattern in patterns {
+            for with in [r"\1", "", "$1", r"<\2|\1>", r"\0", r"\7x"] {
+                let with = replacement(with);
+                let Some(start) = Start::of(pattern, &with) else { continue };
+                taken += 1;
+                let whole = Regex::new(pattern).unwrap();
+                let mut places = start.pattern.capture_locations();
+                for text in texts.iter().filter(|t| !t.contains('\n')) {
+                    let mut found = String::new();
+                    match start.pattern.captures_read(&mut places, text) {
+                        Some(_) => start.expand(&places, text, &mut found),
+                        None => found.push_str(text),
+                    }
+                    assert_eq!(found, whole.replace_all(text, with.as_str()), "{pattern} in {text} by {with}");
+                }
+            }
+        }
+        assert!(taken > 30, "{taken}");
+    }
 }
