@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
@@ -358,17 +359,13 @@ pub(crate) async fn plan_over(
     Ok(Planned { state, logical, headers, warnings: prepared.warnings })
 }
 
-/// The plan with the types that its rows will have. Before, UNION, CASE and functions have those of what comes first in
-/// them. `open`: parameters are not given yet, so there may be no types.
-fn with_types(state: &SessionState, plan: LogicalPlan, open: bool) -> Result<LogicalPlan> {
-    match open {
-        true => Ok(analyzed(state, plan.clone()).unwrap_or(plan)),
-        false => analyzed(state, plan),
-    }
-}
-
-fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
+/// The plan that gives rows that are there already.
+pub(crate) fn rows(context: &Arc<QueryContext>, rows: RecordBatch) -> Result<Planned> {
+    let headers = rows.schema().fields().iter().map(|f| f.name().clone()).collect();
+    let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+    let logical = LogicalPlanBuilder::scan("rows", provider_as_source(Arc::new(table)), None)?.build()?;
+    let state = session_state(context, &TableSet::default());
+    Ok(Planned { state, logical, headers, warnings: Vec::new() })
 }
 
 /// Who names a hidden column sees them all.

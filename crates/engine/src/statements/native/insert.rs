@@ -27,7 +27,7 @@ use roaring::RoaringTreemap;
 use sqlparser::ast;
 use tokio::task::block_in_place;
 
-use super::ATTEMPTS_MAX;
+use super::{ATTEMPTS_MAX, values};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::group::{self, Share, Shared};
@@ -319,6 +319,12 @@ fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
     }
 }
 
+/// What an INSERT stores.
+enum Given {
+    Rows(RecordBatch),
+    Query(QueryText),
+}
+
 /// INSERT INTO and INSERT OVERWRITE.
 pub(in crate::statements) async fn insert(
     session: &mut Session,
@@ -360,7 +366,11 @@ pub(in crate::statements) async fn insert(
             .iter()
             .any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
     let shape = Shape::with(&definition, &insert.columns, &now, strict, partial)?;
-    let source = prepare_values(&insert.source, &shape.targets(), &now)?;
+    let targets = shape.targets();
+    let given = match values::literal_rows(&insert.source.ast, &params, &targets) {
+        Some(rows) => Given::Rows(rows),
+        None => Given::Query(prepare_values(&insert.source, &targets, &now)?),
+    };
     let names: Vec<String> = insert.partition.iter().map(|(name, _)| name.clone()).collect();
     let mut target = Target::new(handle, Arc::clone(&state), shape);
     if insert.overwrite {
@@ -397,7 +407,10 @@ pub(in crate::statements) async fn insert(
     let statement = session.process().activity().info.unwrap_or_default();
     let written = query::on_cpu(&cpu, async move {
         target.recorder = Recorder::begin(&context, Task::Write, &statement);
-        let planned = query::plan(&context, &source, Some(&params)).await?;
+        let planned = match given {
+            Given::Rows(rows) => query::rows(&context, rows)?,
+            Given::Query(source) => query::plan(&context, &source, Some(&params)).await?,
+        };
         run(&engine, planned, target).await
     })
     .await;

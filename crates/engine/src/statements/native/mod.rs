@@ -17,6 +17,7 @@ mod properties;
 mod rules;
 mod truncate;
 mod update;
+mod values;
 
 pub(super) use alter::{alter, create_index, drop_index};
 pub(super) use analyze::analyze;
