@@ -1,5 +1,6 @@
 //! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`.
 
+mod allocator;
 mod backup;
 mod check;
 mod config;
@@ -14,10 +15,6 @@ mod sql;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// The default allocator of glibc gives memory back late and contends between the query threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A real-time analytical database: SQL over files and tables, on the MySQL protocol.
 #[derive(Debug, Parser)]
@@ -44,6 +41,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::keep_memory();
     let arguments = match config::with_file(std::env::args_os().collect()) {
         Ok((arguments, warnings)) => {
             warnings.iter().for_each(|warning| eprintln!("dipper: {warning}"));
