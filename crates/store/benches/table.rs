@@ -97,18 +97,17 @@ fn schema(model: Model) -> TableSchema {
 /// A load of objects with one segment of 1,000 rows each.
 fn load(table: &Table, objects: u32) -> Rowset {
     let txn = table.begin();
-    let segment = |bucket| Segment {
-        tablet: Tablet { partition: 0, bucket },
-        rows: 1000,
-        first_group: 0,
-        groups: 1,
-        bytes: 100_000,
-        key_min: vec![7; 9],
-        key_max: vec![8; 9],
+    // As they are in life: keys and sizes that do not repeat themselves.
+    let segment = |bucket| {
+        let key = |first: u8| std::iter::once(first).chain(rand::random::<[u8; 8]>()).collect();
+        let bytes = rand::rng().random_range(90_000..110_000);
+        let (tablet, key_min, key_max) = (Tablet { partition: 0, bucket }, key(7), key(8));
+        Segment { tablet, rows: 1000, first_group: 0, groups: 1, bytes, key_min, key_max }
     };
     let object = |index| {
         let (id, segments) = (ObjectId { txn, index }, vec![segment(index % 10)]);
-        Arc::new(DataObject { id, bytes: 110_000, tail_bytes: 8_000, tail_crc: 1, schema_version: 1, segments })
+        let (bytes, tail_crc) = (segments[0].bytes + 8_000, rand::random());
+        Arc::new(DataObject { id, bytes, tail_bytes: 8_000, tail_crc, schema_version: 1, segments })
     };
     Rowset {
         txn,

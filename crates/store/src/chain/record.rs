@@ -1,16 +1,17 @@
 //! What the objects of a chain hold.
 //!
 //! Every object is a header and JSON. JSON, because the bodies are small (a commit says what changed), new fields with
-//! defaults can be read from old objects, and a person can look at a catalog with `tail -c +25`.
+//! defaults can be read from old objects, and a person can look at a catalog with `tail -c +25`. Checkpoints and their parts,
+//! which repeat themselves and are written again and again, are packed (`| unzstd`).
 //!
 //! ```text
 //! offset  bytes
 //!      0      8  "DIPPERch"
-//!      8      2  format of the kind, u16 little-endian (checkpoints 2, others 1); newer ones are refused
+//!      8      2  format of the kind, u16 little-endian (checkpoints 3, parts 2, others 1); newer ones are refused
 //!     10      2  format of the state's changes (`State::FORMAT`), likewise
 //!     12      4  kind: "vers", "ckpt", "part" or "done"
 //!     16      8  length n of the body in bytes, u64 little-endian
-//!     24      n  body, JSON
+//!     24      n  body, JSON; of checkpoints from format 3 and parts from format 2 on packed by ZSTD
 //!   24+n      4  CRC-32C of all bytes before, u32 little-endian
 //! ```
 //!
@@ -32,6 +33,8 @@ use crc32c::crc32c;
 const MAGIC: &[u8; 8] = b"DIPPERch";
 const HEADER_BYTES: usize = 24;
 const CRC_BYTES: usize = 4;
+/// A part of a checkpoint takes half a millisecond at this level.
+const PACK_LEVEL: i32 = 3;
 
 macro_rules! hex_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -236,6 +239,8 @@ pub(crate) struct Done {
 pub(crate) trait Stored: Serialize + DeserializeOwned {
     /// Newest format of header and body; that of the state's changes comes beside it.
     const FORMAT: u16 = 1;
+    /// The format from which on its body is packed.
+    const PACKED_FROM: Option<u16> = None;
     /// Kind in the header.
     const KIND: &'static [u8; 4];
     /// Number in the body; must be the one in the name.
@@ -250,7 +255,8 @@ impl<C: Serialize + DeserializeOwned> Stored for Record<C> {
 }
 
 impl<S: Serialize + DeserializeOwned> Stored for Checkpoint<S> {
-    const FORMAT: u16 = 2;
+    const FORMAT: u16 = 3;
+    const PACKED_FROM: Option<u16> = Some(3);
     const KIND: &'static [u8; 4] = b"ckpt";
     fn number(&self) -> u64 {
         self.ordinal()
@@ -258,6 +264,8 @@ impl<S: Serialize + DeserializeOwned> Stored for Checkpoint<S> {
 }
 
 impl<P: Serialize + DeserializeOwned> Stored for PartObject<P> {
+    const FORMAT: u16 = 2;
+    const PACKED_FROM: Option<u16> = Some(2);
     const KIND: &'static [u8; 4] = b"part";
     fn number(&self) -> u64 {
         self.ordinal
@@ -279,7 +287,13 @@ pub(crate) fn encode<S: State, T: Stored>(value: &T) -> Result<Bytes, serde_json
 /// As [`encode`], for things that are no part of a chain.
 pub(crate) fn encode_as<T: Stored>(format: u16, value: &T) -> Result<Bytes, serde_json::Error> {
     let mut bytes = vec![0; HEADER_BYTES];
-    serde_json::to_writer(&mut bytes, value)?;
+    match T::PACKED_FROM {
+        Some(from) if T::FORMAT >= from => {
+            let body = zstd::bulk::compress(&serde_json::to_vec(value)?, PACK_LEVEL);
+            bytes.extend(body.map_err(serde_json::Error::io)?);
+        }
+        _ => serde_json::to_writer(&mut bytes, value)?,
+    }
     let length = (bytes.len() - HEADER_BYTES) as u64;
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..10].copy_from_slice(&T::FORMAT.to_le_bytes());
@@ -335,6 +349,16 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
     if length != body.len() as u64 {
         return Err(damaged(format!("expected a body of {length} bytes (byte 16), found {}", body.len())));
     }
+    let unpacked;
+    let body = match T::PACKED_FROM {
+        Some(from) if u16_at(8) >= from => {
+            // The checksum holds: it is what a writer of ours packed.
+            let packed = zstd::stream::decode_all(body);
+            unpacked = packed.map_err(|e| damaged(format!("body at byte {HEADER_BYTES}: {e}")))?;
+            &unpacked
+        }
+        _ => body,
+    };
     let value: T = serde_json::from_slice(body).map_err(|e| damaged(format!("body at byte {HEADER_BYTES}: {e}")))?;
     if value.number() != number {
         return Err(damaged(format!("expected number {number} as in its name, found {}", value.number())));

@@ -12,7 +12,7 @@ use object_store::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::record::{Done, decode, encode};
+use super::record::{Done, PartObject, decode, encode};
 use super::*;
 
 /// How often each key was added; a key can be taken once.
@@ -493,6 +493,22 @@ fn format_1_is_read() {
     assert_eq!(encode::<Counts, _>(&record).unwrap(), Bytes::from(bytes));
     assert_eq!((record.prev, record.entries.len()), (RecordId(0xbb), 2));
     assert!(matches!(record.entries[1], Entry { txn: TxnId(2), op: Op::Abort }));
+}
+
+/// Parts were JSON before they were packed.
+#[test]
+fn parts_of_format_1_are_read() {
+    let part = PartObject { ordinal: 7, part: vec![1u64, 2, 3] };
+    let packed = encode::<Counts, _>(&part).unwrap();
+    let body = serde_json::to_vec(&part).unwrap();
+    let mut bytes = b"DIPPERch\x01\0\x01\0part".to_vec();
+    bytes.extend((body.len() as u64).to_le_bytes());
+    bytes.extend(&body);
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    for bytes in [&packed[..], &bytes] {
+        let read: PartObject<Vec<u64>> = decode::<Counts, _>("p", 7, bytes).unwrap();
+        assert_eq!((read.ordinal, read.part), (7, vec![1, 2, 3]));
+    }
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::data::{DataObject, ObjectId, Rows, Segment, SegmentId, Tablet};
 use crate::chain::Shared;
 
-/// Segments in a part, unless one object has more.
-const PART_SEGMENTS: usize = 256;
+/// Segments in a part, unless one object has more. A bit set anywhere costs the next checkpoint a part, 5 KB as it is packed.
+const PART_SEGMENTS: usize = 128;
 
 /// A segment in a state.
 #[derive(Clone, Copy, Debug)]
