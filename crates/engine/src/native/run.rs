@@ -16,9 +16,9 @@ use super::morsels::{Morsel, Morsels};
 use super::prune::OwnZones;
 use super::scan::{NativeScanSpec, Source};
 use crate::error::{EngineError, Result};
-use crate::scan::ScanFilter;
 use crate::scan::prune::{GroupPruner, Kept, keeps};
 use crate::scan::worker::{ScanMetrics, ScanRun, first_rows, rows_of};
+use crate::scan::{GroupFilter, ScanFilter};
 
 /// What all workers of a running scan share.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Run {
     /// Of the output's columns.
     pub(super) sources: Vec<Source>,
     pub(super) schema: SchemaRef,
-    pub(super) filter: Option<ScanFilter>,
+    pub(super) filter: Option<GroupFilter>,
     pub(super) pruner: Mutex<GroupPruner>,
     pub(super) fetch: Option<u64>,
     pub(super) io: Arc<ScanIo>,
@@ -72,16 +72,17 @@ impl Run {
                 Source::Segment | Source::Row => None,
             })
             .collect();
+        let rest = self.filter.as_ref().and_then(GroupFilter::rest);
         let scan = Scan {
-            filter_columns: self.filter.as_ref().map(|f| f.columns()).unwrap_or_default(),
+            filter_columns: rest.map(ScanFilter::columns).unwrap_or_default(),
             deleted,
             row_address: self.sources.contains(&Source::Row),
             rows: rows.as_ref(),
-            text: self.filter.as_ref().and_then(ScanFilter::text_tests),
+            tests: self.filter.as_ref().and_then(GroupFilter::tests),
             io: Some(io),
             ..Scan::new(definition, &columns)
         };
-        let rows = match &self.filter {
+        let rows = match rest {
             None => reader.scan_group(group, &scan, None).await?,
             Some(filter) => {
                 let mut keep =

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ColumnStatistics, Statistics, internal_err};
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -35,7 +35,7 @@ use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::scan::prune::GroupPruner;
 use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
-use crate::scan::{ScanFilter, narrowed, over_table, profile, take_filters};
+use crate::scan::{GroupFilter, narrowed, over_table, profile, take_filters};
 
 /// A segment of the scan's snapshot.
 #[derive(Debug, Clone)]
@@ -376,7 +376,7 @@ impl ExecutionPlan for NativeScanExec {
                     morsels: Arc::clone(&self.morsels),
                     sources: self.projection.iter().map(|&i| self.spec.sources[i]).collect(),
                     schema: Arc::clone(&schema),
-                    filter: ScanFilter::try_new(&self.predicates, &stored, &self.spec.schema)?,
+                    filter: GroupFilter::try_new(&self.predicates, &stored, &self.spec.schema, |at| self.bounds(at))?,
                     pruner: Mutex::new(GroupPruner::new(&self.predicates, &self.spec.schema)),
                     fetch: self.fetch.map(|n| n as u64),
                     io: Arc::clone(&self.io),
@@ -437,6 +437,16 @@ impl ExecutionPlan for NativeScanExec {
 }
 
 impl NativeScanExec {
+    /// Least and greatest number of a column of the provider, as far as is known.
+    fn bounds(&self, at: usize) -> Option<(i64, i64)> {
+        let known = super::statistics::column(
+            &self.spec.state,
+            self.spec.sources[at].stored()?,
+            self.spec.schema.field(at).data_type(),
+        );
+        Some((whole(known.min_value.get_value()?)?, whole(known.max_value.get_value()?)?))
+    }
+
     /// Rows are exact as long as nothing filters; column bounds hold for every row, counts for those ever loaded.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
@@ -455,5 +465,16 @@ impl NativeScanExec {
             total_byte_size: Precision::Inexact(bytes as usize),
             column_statistics: columns,
         }
+    }
+}
+
+/// A whole number as columns of them are stored.
+fn whole(value: &ScalarValue) -> Option<i64> {
+    match value {
+        ScalarValue::Int8(v) => v.map(i64::from),
+        ScalarValue::Int16(v) => v.map(i64::from),
+        ScalarValue::Int32(v) | ScalarValue::Date32(v) => v.map(i64::from),
+        ScalarValue::Int64(v) | ScalarValue::TimestampMicrosecond(v, None) => *v,
+        _ => None,
     }
 }

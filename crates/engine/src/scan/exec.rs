@@ -129,8 +129,7 @@ impl TextScanExec {
         let file_columns = self.file_columns();
         let mut options = ScanOptions::new(spec.dialect.clone(), Arc::clone(&spec.file_schema));
         options.projection = file_columns.iter().flatten().copied().collect();
-        options.filter =
-            ScanFilter::try_new(&self.predicates, &file_columns, &self.schema())?.map(|f| Arc::new(f) as _);
+        options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
         options.limit = self.fetch.map(|n| n as u64);
         options.block_bytes = BLOCK_BYTES;
         options.bad_value = spec.bad_value;

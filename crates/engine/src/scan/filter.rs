@@ -5,18 +5,15 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Schema};
-use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::projection::ProjectionExec;
-use dipper_store::segment::{TextTest, TextTests};
 use dipper_text::scan::RowFilter;
 
 /// A conjunction of predicates over stored columns. Dynamic filters (a TopK's threshold, a join's key range) are
@@ -25,20 +22,16 @@ use dipper_text::scan::RowFilter;
 pub(crate) struct ScanFilter {
     predicates: Vec<Arc<dyn PhysicalExpr>>,
     columns: Vec<usize>,
-    /// Those that look at one text column, and each of them over that column alone.
-    tests: Vec<TextTest>,
-    alone: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl ScanFilter {
     /// `predicates` are over the scan's output; `file_columns[i]` is the stored column behind output column `i`, `None`
     /// for those that are made up (partition columns, row addresses), which no predicate may use.
     ///
-    /// `types` is the scan's output. Returns `None` when there is nothing to test.
+    /// Returns `None` when there is nothing to test.
     pub(crate) fn try_new(
         predicates: &[Arc<dyn PhysicalExpr>],
         file_columns: &[Option<usize>],
-        types: &Schema,
     ) -> datafusion::error::Result<Option<Self>> {
         if predicates.is_empty() {
             return Ok(None);
@@ -59,36 +52,7 @@ impl ScanFilter {
                 Ok(moved.data)
             })
             .collect::<datafusion::error::Result<Vec<_>>>()?;
-        let mut filter = ScanFilter { predicates, columns, tests: Vec::new(), alone: Vec::new() };
-        filter.find_tests(types)?;
-        Ok(Some(filter))
-    }
-
-    /// Looks for predicates that ask about one text column and nothing else, the same at any time.
-    fn find_tests(&mut self, types: &Schema) -> datafusion::error::Result<()> {
-        for predicate in &self.predicates {
-            let columns = collect_columns(predicate);
-            let mut columns = columns.iter();
-            let (Some(column), None) = (columns.next(), columns.next()) else { continue };
-            let text = types.field_with_name(column.name()).is_ok_and(|f| *f.data_type() == DataType::Utf8View);
-            if !text || snapshot_generation(predicate) != 0 || is_volatile(predicate) {
-                continue;
-            }
-            let moved = Arc::clone(predicate).transform_up(|e| {
-                Ok(match e.downcast_ref::<Column>() {
-                    Some(column) => Transformed::yes(Arc::new(Column::new(column.name(), 0)) as _),
-                    None => Transformed::no(e),
-                })
-            })?;
-            self.tests.push(TextTest { column: self.columns[column.index()], contains: contained(predicate) });
-            self.alone.push(moved.data);
-        }
-        Ok(())
-    }
-
-    /// Its tests of text as the scan asks them; `None` if there are none.
-    pub(crate) fn text_tests(&self) -> Option<&dyn TextTests> {
-        (!self.tests.is_empty()).then_some(self as _)
+        Ok(Some(ScanFilter { predicates, columns }))
     }
 
     /// Stored columns that [`keep`](Self::keep) needs, ascending.
@@ -114,33 +78,6 @@ impl ScanFilter {
     }
 }
 
-/// What a value must contain for `column LIKE '%text%'`.
-fn contained(predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<u8>> {
-    let like = predicate.downcast_ref::<LikeExpr>()?;
-    like.expr().downcast_ref::<Column>()?;
-    let pattern = like.pattern().downcast_ref::<Literal>()?.value().try_as_str()??;
-    let text = pattern.strip_prefix('%')?.strip_suffix('%')?;
-    let plain = !text.is_empty() && !text.contains(['%', '_', '\\']);
-    (plain && !like.negated() && !like.case_insensitive()).then(|| text.as_bytes().to_vec())
-}
-
-impl TextTests for ScanFilter {
-    fn tests(&self) -> &[TextTest] {
-        &self.tests
-    }
-
-    fn are_all(&self) -> bool {
-        self.tests.len() == self.predicates.len()
-    }
-
-    fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
-        let batch = RecordBatch::try_from_iter_with_nullable([("text", Arc::clone(values), true)])?;
-        let passed = self.alone[test].evaluate(&batch).and_then(|v| v.into_array(values.len()));
-        let passed = passed.and_then(|v| as_bools(&v));
-        passed.map_err(|e| ArrowError::ExternalError(Box::new(e)))
-    }
-}
-
 impl RowFilter for ScanFilter {
     fn columns(&self) -> Vec<usize> {
         self.columns.clone()
@@ -151,7 +88,7 @@ impl RowFilter for ScanFilter {
     }
 }
 
-fn as_bools(value: &ArrayRef) -> datafusion::error::Result<BooleanArray> {
+pub(super) fn as_bools(value: &ArrayRef) -> datafusion::error::Result<BooleanArray> {
     match value.data_type() {
         DataType::Boolean => Ok(value.as_boolean().clone()),
         other => internal_err!("a filter gives {other} where a boolean is expected"),

@@ -1,9 +1,11 @@
 //! How files and native tables are scanned inside a DataFusion plan.
 //!
 //! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
-//! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans
+//! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
+//!   `column_tests.rs`: those of row groups, a column at a time
 //! - `profile.rs`: what scans say of themselves
 
+mod column_tests;
 mod exec;
 mod filter;
 mod parquet;
@@ -11,6 +13,7 @@ pub(crate) mod profile;
 pub(crate) mod prune;
 pub(crate) mod worker;
 
+pub(crate) use column_tests::GroupFilter;
 pub(crate) use exec::table_schema;
 pub use exec::{TextScanExec, TextScanFile, TextScanSpec};
 pub(crate) use filter::{ScanFilter, narrowed, over_table, take_filters};

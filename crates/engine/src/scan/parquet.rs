@@ -32,7 +32,7 @@ use parquet::bloom_filter::Sbbf;
 
 use super::prune::{GroupPruner, Kept, Zones, keeps};
 use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
-use super::{ScanFilter, narrowed, over_table, profile, take_filters};
+use super::{GroupFilter, ScanFilter, narrowed, over_table, profile, take_filters};
 use crate::error::{EngineError, Result};
 
 /// Rows of a morsel: row groups that are much larger and have a page index are split.
@@ -288,7 +288,7 @@ impl ExecutionPlan for ParquetScanExec {
                 let table = &self.spec.table_schema;
                 let n = self.spec.file_schema.fields().len();
                 let stored: Vec<_> = (0..table.fields().len()).map(|i| (i < n).then_some(i)).collect();
-                let filter = ScanFilter::try_new(&self.predicates, &stored, table)?;
+                let filter = GroupFilter::try_new(&self.predicates, &stored, table, |_| None)?;
                 let run = Arc::new(Run {
                     spec: Arc::clone(&self.spec),
                     queue: Arc::clone(&self.queue),
@@ -376,7 +376,7 @@ struct Run {
     /// Places of wanted columns among the files'.
     columns: Vec<usize>,
     schema: SchemaRef,
-    filter: Option<ScanFilter>,
+    filter: Option<GroupFilter>,
     pruner: Mutex<GroupPruner>,
     fetch: Option<u64>,
     io: Arc<ScanIo>,
@@ -416,14 +416,15 @@ impl Run {
         if let (true, Some(most)) = (io.wants_few(), self.fetch) {
             rows = first_rows(most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize, total);
         }
+        let rest = self.filter.as_ref().and_then(GroupFilter::rest);
         let scan = Scan {
-            filter_columns: self.filter.as_ref().map(|f| f.columns()).unwrap_or_default(),
+            filter_columns: rest.map(ScanFilter::columns).unwrap_or_default(),
             rows: rows.as_ref(),
-            text: self.filter.as_ref().and_then(ScanFilter::text_tests),
+            tests: self.filter.as_ref().and_then(GroupFilter::tests),
             io: Some(io),
             ..Scan::new(file.columns.as_ref(), &self.columns)
         };
-        let rows = match &self.filter {
+        let rows = match rest {
             None => reader.scan_group(group, &scan, None).await?,
             Some(filter) => {
                 let mut keep =

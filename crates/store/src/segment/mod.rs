@@ -25,6 +25,7 @@
 //! [`ColumnId`]: crate::table::schema::ColumnId
 
 mod binary;
+mod coded;
 mod directory;
 mod encode;
 mod fetch;
@@ -41,6 +42,8 @@ pub mod row;
 mod scan;
 mod scan_io;
 mod stats;
+mod value_table;
+mod views;
 mod write;
 
 #[cfg(test)]
@@ -53,12 +56,13 @@ pub use self::lookup::key_hash;
 pub use self::object::ObjectBuilder;
 pub use self::options::{Codec, WriteOptions};
 pub use self::pages::PageCache;
-pub use self::raw::{TextTest, TextTests};
+pub use self::raw::{ColumnTest, ColumnTests};
 pub use self::read::ObjectReader;
 pub use self::readers::Readers;
 pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, ScanSchema, added_default, row_addresses};
 pub use self::scan_io::{IoCounts, ScanIo};
 pub use self::stats::ZoneStats;
+pub use self::value_table::ValueTable;
 pub use self::write::{EncodedSegment, encode_segment};
 
 use crate::key::KeyError;

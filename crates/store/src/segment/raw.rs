@@ -1,52 +1,63 @@
-//! Tests of single text columns on pages as they are stored, before anything is decoded.
+//! Tests of single columns on pages as they are stored, before anything is decoded.
 //!
-//! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. On plain
-//! pages (a length of four bytes before each value), dictionaries too, a search for a substring runs over the whole page
-//! at once; lengths are walked only where something was found.
+//! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages
+//! the values are tested where they lie; "contains" is one search over the whole page, dictionaries too, and lengths are walked
+//! only where something was found. Columns that are stored in another way are decoded alone, so that what fails one test costs the next
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow_array::builder::StringViewBuilder;
-use arrow_array::{Array, ArrayRef, BooleanArray};
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::types::{Int8Type, Int16Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Int32Array, Int64Array, PrimitiveArray, TimestampMicrosecondArray,
+    UInt32Array, new_null_array,
+};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use arrow_select::take::take;
 use bytes::Bytes;
 use memchr::memmem::Finder;
-use parquet::basic::Encoding;
+use parquet::basic::{Encoding, Type};
 use parquet::column::page::Page;
+use parquet::file::metadata::ColumnChunkMetaData;
 
+use super::coded::{Answers, codes_of, levels};
 use super::pages::{Lazy, PagePart, PageRows};
 use super::scan::deposit;
+use super::views::views;
 use super::{ObjectReader, Result, ScanIo};
 
-/// A condition on one text column: rows that fail it fail the filter.
+/// A condition on one column: rows that fail it fail the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextTest {
+pub struct ColumnTest {
     /// Place in the scan's schema.
     pub column: usize,
-    /// It is "contains these bytes", which are at least one.
+    /// It is "contains these bytes", which are at least one; the column is text.
     pub contains: Option<Vec<u8>>,
 }
 
-/// Parts of a filter that look at one text column each.
-pub trait TextTests: std::fmt::Debug + Send + Sync {
+/// Parts of a filter that look at one column each. What the filter asks about several columns at once is [`Filter`]'s.
+///
+/// [`Filter`]: super::Filter
+pub trait ColumnTests: std::fmt::Debug + Send + Sync {
     /// The parts.
-    fn tests(&self) -> &[TextTest];
+    fn tests(&self) -> &[ColumnTest];
 
-    /// Whether they are the whole filter.
-    fn are_all(&self) -> bool;
+    /// Those that are to be made now, as places in [`tests`](Self::tests), in this order: what fails one is not asked the next.
+    fn order(&self) -> Vec<usize>;
 
-    /// Which of these values, Utf8View with NULLs, pass one of the parts.
+    /// Which of these values, typed as the scan's schema says, pass a test. NULL in the answer is no.
     ///
     /// # Errors
     /// The filter's own.
     fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError>;
-}
 
-/// The dictionary's answers.
-struct Codes {
-    passes: Vec<bool>,
+    /// How many of the rows that were asked about passed, and how long that took.
+    fn told(&self, test: usize, rows: usize, passed: usize, took: Duration);
 }
 
 /// A page taken apart: which rows have a value, and the values' bytes.
@@ -57,68 +68,9 @@ struct Parts {
     values: Bytes,
 }
 
-/// Levels or codes of `width` bits in Parquet's mix of runs and packed groups; `each` is told value and number. `None` if
-/// there are fewer than `count`, or if `each` says so.
-fn hybrid(bytes: &[u8], width: u32, count: usize, mut each: impl FnMut(u32, usize) -> Option<()>) -> Option<()> {
-    if width > 32 {
-        return None;
-    }
-    let mut at = 0;
-    let mut left = count;
-    let value_bytes = (width as usize).div_ceil(8);
-    let mask = ((1u64 << width) - 1) as u32;
-    while left > 0 {
-        let mut header = 0u64;
-        for shift in 0.. {
-            let byte = *bytes.get(at)?;
-            at += 1;
-            header |= u64::from(byte & 0x7f) << (7 * shift);
-            if byte < 0x80 {
-                break;
-            }
-            if shift == 4 {
-                return None;
-            }
-        }
-        let n = (header >> 1) as usize;
-        if n == 0 {
-            return None;
-        }
-        if header & 1 == 0 {
-            let mut value = [0; 4];
-            value[..value_bytes].copy_from_slice(bytes.get(at..at + value_bytes)?);
-            at += value_bytes;
-            let run = n.min(left);
-            each(u32::from_le_bytes(value) & mask, run)?;
-            left -= run;
-            continue;
-        }
-        // Groups of eight values. The last one may be cut off where its values end.
-        let packed = bytes.get(at..)?;
-        let packed = &packed[..packed.len().min(n.checked_mul(width as usize)?)];
-        let run = n.checked_mul(8)?.min(left);
-        if packed.len() * 8 < run * width as usize {
-            return None;
-        }
-        let (mut buffer, mut bits, mut next) = (0u64, 0, packed.iter());
-        for _ in 0..run {
-            while bits < width {
-                buffer |= u64::from(*next.next()?) << bits;
-                bits += 8;
-            }
-            each(buffer as u32 & mask, 1)?;
-            buffer >>= width;
-            bits -= width;
-        }
-        at += packed.len();
-        left -= run;
-    }
-    Some(())
-}
-
 /// Takes a page of a column without repetition apart; `None` if it is of a kind that is left to the decoder.
 fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
-    let (levels, values, encoding) = match page {
+    let (defined, values, encoding) = match page {
         Page::DataPage { buf, num_values, encoding, def_level_encoding, .. } => {
             if *num_values as usize != rows {
                 return None;
@@ -143,15 +95,10 @@ fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
         }
         Page::DictionaryPage { .. } => return None,
     };
-    let valid = match levels {
+    let valid = match defined {
         None => None,
-        Some(levels) => {
-            let mut valid = BooleanBufferBuilder::new(rows);
-            hybrid(&levels, 1, rows, |value, n| {
-                valid.append_n(n, value == 1);
-                Some(())
-            })?;
-            let valid = valid.finish();
+        Some(bytes) => {
+            let valid = levels(&bytes, rows)?;
             (valid.count_set_bits() < rows).then_some(valid)
         }
     };
@@ -201,36 +148,164 @@ fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
     search(buf, *num_values as usize, finder)
 }
 
-/// The entries of a plain dictionary page.
-fn entries(page: &Page) -> Option<ArrayRef> {
-    let Page::DictionaryPage { buf, num_values, encoding, .. } = page else { return None };
-    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+/// Plain values of a physical type as an array of the column's type; `None` for types that are left to the decoder, and where
+/// there are fewer than `count`.
+fn plain(bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
+    match (physical, data_type) {
+        (Type::BYTE_ARRAY, DataType::Utf8View) => Some(Arc::new(views(bytes, count)?)),
+        (Type::INT32, DataType::Int32) => Some(Arc::new(Int32Array::new(numbers(bytes, count)?, None))),
+        (Type::INT32, DataType::Date32) => Some(Arc::new(Date32Array::new(numbers(bytes, count)?, None))),
+        (Type::INT32, DataType::Int8) => {
+            let values = numbers::<i32>(bytes, count)?;
+            Some(Arc::new(PrimitiveArray::<Int8Type>::from_iter_values(values.iter().map(|v| *v as i8))))
+        }
+        (Type::INT32, DataType::Int16) => {
+            let values = numbers::<i32>(bytes, count)?;
+            Some(Arc::new(PrimitiveArray::<Int16Type>::from_iter_values(values.iter().map(|v| *v as i16))))
+        }
+        (Type::INT64, DataType::Int64) => Some(Arc::new(Int64Array::new(numbers(bytes, count)?, None))),
+        (Type::INT64, DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+            Some(Arc::new(TimestampMicrosecondArray::new(numbers(bytes, count)?, None)))
+        }
+        _ => None,
+    }
+}
+
+/// Little-endian numbers where they lie if their place allows it, else a copy.
+fn numbers<T: arrow_buffer::ArrowNativeType>(bytes: &Bytes, count: usize) -> Option<ScalarBuffer<T>> {
+    if cfg!(target_endian = "big") {
         return None;
     }
-    let mut values = StringViewBuilder::new();
-    let mut at = 0;
-    for _ in 0..*num_values {
-        let len = u32::from_le_bytes(buf.get(at..at + 4)?.try_into().ok()?) as usize;
-        let end = at.checked_add(4)?.checked_add(len)?;
-        values.append_value(std::str::from_utf8(buf.get(at + 4..end)?).ok()?);
-        at = end;
+    let bytes = bytes.get(..count.checked_mul(size_of::<T>())?).map(|b| bytes.slice_ref(b))?;
+    let buffer = match bytes.as_ptr().align_offset(align_of::<T>()) {
+        0 => Buffer::from(bytes),
+        _ => Buffer::from(bytes.as_ref()),
+    };
+    Some(ScalarBuffer::new(buffer, 0, count))
+}
+
+impl ObjectReader {
+    /// The values of a few rows of a column, straight from its pages. `None` if it is not stored in a way that allows it.
+    pub(super) async fn gather(
+        &self,
+        group: usize,
+        root: usize,
+        wanted: &BooleanBuffer,
+        io: Option<&Arc<ScanIo>>,
+        have: &mut HashMap<usize, Vec<PagePart>>,
+    ) -> Result<Option<ArrayRef>> {
+        let Some(leaf) = self.leaf(self.ids[root]) else { return Ok(None) };
+        let descr = self.metadata.file_metadata().schema_descr().column(leaf);
+        let column = self.metadata.row_group(group).column(leaf);
+        let (physical, data_type) = (descr.physical_type(), self.fields[root].data_type());
+        if descr.max_rep_level() > 0
+            || descr.max_def_level() > 1
+            || plain(&Bytes::new(), 0, physical, data_type).is_none()
+            || !is_direct(column)
+        {
+            return Ok(None);
+        }
+        let nullable = descr.max_def_level() == 1;
+        if !have.contains_key(&leaf) {
+            have.extend(self.pages(group, &[leaf], Some(wanted), io).await?);
+        }
+        let mut entries: Option<ArrayRef> = None;
+        let mut codes: Vec<u32> = Vec::new();
+        let mut pieces: Vec<ArrayRef> = Vec::new();
+        let mut first = 0;
+        // Codes become values when others come behind them.
+        let looked_up = |entries: &Option<ArrayRef>, codes: &mut Vec<u32>, pieces: &mut Vec<ArrayRef>| {
+            if let (Some(entries), false) = (entries, codes.is_empty()) {
+                let codes = UInt32Array::from(std::mem::take(codes));
+                pieces.push(take(entries, &codes, Some(arrow_select::take::TakeOptions { check_bounds: true }))?);
+            }
+            Ok::<_, ArrowError>(())
+        };
+        for PagePart { rows, page } in &have[&leaf] {
+            let load = |page: &Lazy| {
+                let place = format_args!("row group {group}, column {}", column.column_path());
+                page.load().map_err(|e| self.damaged(place, e))
+            };
+            let rows = match (rows, page) {
+                (PageRows::Dictionary, None) => continue,
+                (PageRows::Dictionary, Some(page)) => {
+                    let page = load(page)?;
+                    let Page::DictionaryPage { buf, num_values, encoding, .. } = &*page else { return Ok(None) };
+                    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+                        return Ok(None);
+                    }
+                    entries = plain(buf, *num_values as usize, physical, data_type);
+                    continue;
+                }
+                (PageRows::Levels(_), _) => return Ok(None),
+                (PageRows::Rows(rows), _) => *rows,
+            };
+            if first + rows > wanted.len() {
+                return Ok(None);
+            }
+            let own = wanted.slice(first, rows);
+            first += rows;
+            if own.count_set_bits() == 0 {
+                continue;
+            }
+            let Some(page) = page else { return Ok(None) };
+            let page = load(page)?;
+            let Some(Parts { valid: None, encoding, values }) = parts(&page, rows, nullable) else { return Ok(None) };
+            match (encoding, &entries) {
+                (Encoding::PLAIN, _) => {
+                    let Some(all) = plain(&values, rows, physical, data_type) else { return Ok(None) };
+                    if looked_up(&entries, &mut codes, &mut pieces).is_err() {
+                        return Ok(None);
+                    }
+                    pieces.push(filter(&all, &BooleanArray::new(own, None))?);
+                }
+                (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(_)) => {
+                    if codes_of(&values, rows, own.set_indices(), &mut codes).is_none() {
+                        return Ok(None);
+                    }
+                }
+                _ => return Ok(None),
+            }
+        }
+        // A code without entry is left to the decoder, which says so.
+        if looked_up(&entries, &mut codes, &mut pieces).is_err() {
+            return Ok(None);
+        }
+        let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+        let all = match pieces.is_empty() {
+            true => return Ok(None),
+            false => concat(&pieces)?,
+        };
+        Ok((all.len() == wanted.count_set_bits()).then_some(all))
     }
-    // What the test says of NULL comes last.
-    values.append_null();
-    Some(Arc::new(values.finish()))
+}
+
+/// Whether a chunk's values can be read where they lie.
+fn is_direct(column: &ColumnChunkMetaData) -> bool {
+    !column.encodings().any(|e| matches!(e, Encoding::DELTA_BINARY_PACKED | Encoding::BYTE_STREAM_SPLIT))
+}
+
+/// The answers without NULL.
+pub(super) fn yes(answers: BooleanArray) -> BooleanBuffer {
+    match answers.nulls() {
+        Some(nulls) => answers.values() & nulls.inner(),
+        None => answers.values().clone(),
+    }
 }
 
 impl ObjectReader {
     /// The rows that pass a test, one bit each, of those on pages with rows of `wanted`. `None` if the column is not stored
-    /// in a way that can be tested. What was fetched is in `have` then, for decoding.
-    ///
-    /// `again`: what passes is decoded afterwards. Then pages are kept from the first on that has something.
-    pub(super) async fn test_text(
+    /// in a way that can be tested. What was fetched is in `have` then, for decoding. `is_output`: its values are wanted too, and pages are kept
+    /// from the first on that has something.
+    #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
+    pub(super) async fn test_column(
         &self,
         group: usize,
         root: usize,
-        (tests, test, again): (&dyn TextTests, usize, bool),
+        tests: &dyn ColumnTests,
+        test: usize,
         wanted: Option<&BooleanBuffer>,
+        is_output: bool,
         io: Option<&Arc<ScanIo>>,
         have: &mut HashMap<usize, Vec<PagePart>>,
     ) -> Result<Option<BooleanBuffer>> {
@@ -238,12 +313,20 @@ impl ObjectReader {
         let descr = self.metadata.file_metadata().schema_descr().column(leaf);
         let column = self.metadata.row_group(group).column(leaf);
         let contains = tests.tests()[test].contains.as_deref();
-        let coded = column.dictionary_page_offset().is_some();
-        if *self.fields[root].data_type() != DataType::Utf8View
-            || descr.max_rep_level() > 0
+        let (physical, data_type) = (descr.physical_type(), self.fields[root].data_type());
+        if descr.max_rep_level() > 0
             || descr.max_def_level() > 1
-            || !(coded || contains.is_some())
+            || plain(&Bytes::new(), 0, physical, data_type).is_none()
         {
+            return Ok(None);
+        }
+        let coded = column.dictionary_page_offset().is_some();
+        if is_output && !coded && contains.is_none() && physical == Type::BYTE_ARRAY {
+            // Its values would be taken apart twice.
+            return Ok(None);
+        }
+        // What cannot be tested is decoded anyway: better no page is unpacked for nothing.
+        if !is_direct(column) {
             return Ok(None);
         }
         let nullable = descr.max_def_level() == 1;
@@ -253,9 +336,14 @@ impl ObjectReader {
         let pages = &have[&leaf];
         let damaged = |e| self.damaged(format_args!("row group {group}, column {}", column.column_path()), e);
         let load = |page: &Lazy| page.load().map_err(&damaged);
+        let pass = |values: &ArrayRef| {
+            // A value on which it fails may be that of no wanted row.
+            let answers = tests.pass(test, values).ok().filter(|a| a.len() == values.len())?;
+            Some(yes(answers))
+        };
         let finder = contains.map(Finder::new);
-        let mut codes: Option<Codes> = None;
-        let mut null_passes = false;
+        let mut codes: Option<Answers> = None;
+        let mut null_passes: Option<bool> = None;
         let mut any = false;
         let mut out = BooleanBufferBuilder::new(self.group_rows(group));
         for PagePart { rows, page } in pages {
@@ -264,28 +352,30 @@ impl ObjectReader {
                 (PageRows::Dictionary, Some(page)) => {
                     let page = load(page)?;
                     if let Some(finder) = &finder {
-                        let Some(found) = search_entries(&page, finder) else { return Ok(None) };
-                        codes = Some(Codes { passes: found.iter().collect() });
+                        let Some(answers) = search_entries(&page, finder) else { return Ok(None) };
+                        codes = Some(Answers::new(&answers));
                         continue;
                     }
-                    let Some(values) = entries(&page) else { return Ok(None) };
-                    // An entry on which it fails may be that of no wanted row.
-                    let Ok(answers) = tests.pass(test, &values) else { return Ok(None) };
-                    let passes: Vec<bool> =
-                        (0..answers.len()).map(|i| answers.is_valid(i) && answers.value(i)).collect();
-                    null_passes = passes.last().copied().unwrap_or(false);
-                    codes = Some(Codes { passes: passes[..passes.len().saturating_sub(1)].to_vec() });
+                    let Page::DictionaryPage { buf, num_values, encoding, .. } = &*page else { return Ok(None) };
+                    if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+                        return Ok(None);
+                    }
+                    let Some(entries) = plain(buf, *num_values as usize, physical, data_type) else { return Ok(None) };
+                    let Some(answers) = pass(&entries) else { return Ok(None) };
+                    codes = Some(Answers::new(&answers));
                     continue;
                 }
                 (PageRows::Levels(_), _) => return Ok(None),
                 (PageRows::Rows(rows), _) => *rows,
             };
-            let Some(page) = page else {
+            let from = out.len();
+            let is_wanted = wanted.is_none_or(|w| from + rows > w.len() || w.slice(from, rows).count_set_bits() > 0);
+            let Some(page) = page.as_ref().filter(|_| is_wanted) else {
                 out.append_n(rows, false);
                 continue;
             };
             // Only plain pages are large. What a glance finds is not kept, and looked for again if it is decoded.
-            let glance = finder.is_some() && !(again && any);
+            let glance = finder.is_some() && !(is_output && any);
             let glanced = if glance { page.glance().map_err(&damaged)? } else { None };
             let loaded = if glanced.is_none() { Some(load(page)?) } else { None };
             let Some(page) = glanced.as_ref().or(loaded.as_deref()) else { return Ok(None) };
@@ -293,9 +383,10 @@ impl ObjectReader {
             let count = valid.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
             let passed = match (encoding, &codes, &finder) {
                 (Encoding::PLAIN, _, Some(finder)) => search(&values, count, finder),
-                (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(codes), _) => {
-                    decoded(&values, count, codes)
+                (Encoding::PLAIN, _, None) => {
+                    plain(&values, count, physical, data_type).and_then(|values| pass(&values))
                 }
+                (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(codes), _) => codes.of(&values, count),
                 _ => None,
             };
             let Some(passed) = passed else { return Ok(None) };
@@ -303,8 +394,12 @@ impl ObjectReader {
             match valid {
                 None => out.append_buffer(&passed),
                 Some(valid) => {
+                    if null_passes.is_none() {
+                        let Some(null) = pass(&new_null_array(data_type, 1)) else { return Ok(None) };
+                        null_passes = Some(null.value(0));
+                    }
                     let rows = deposit(&valid, &passed);
-                    out.append_buffer(&if null_passes { &rows | &!&valid } else { rows });
+                    out.append_buffer(&if null_passes == Some(true) { &rows | &!&valid } else { rows });
                 }
             }
         }
@@ -313,20 +408,6 @@ impl ObjectReader {
         }
         Ok(Some(out.finish()))
     }
-}
-
-/// Codes as their entries' answers.
-fn decoded(bytes: &[u8], count: usize, codes: &Codes) -> Option<BooleanBuffer> {
-    let mut out = BooleanBufferBuilder::new(count);
-    if count == 0 {
-        return Some(out.finish());
-    }
-    let (width, bytes) = bytes.split_first()?;
-    hybrid(bytes, u32::from(*width), count, |code, n| {
-        out.append_n(n, *codes.passes.get(code as usize)?);
-        Some(())
-    })?;
-    Some(out.finish())
 }
 
 #[cfg(test)]
@@ -356,21 +437,5 @@ mod tests {
                 assert_eq!(found.value(i), contains, "{needle:?} in {value:?} of {values:?}");
             }
         }
-    }
-
-    #[test]
-    fn runs_and_packed_groups() {
-        // A run of 5 sevens; then one group of 8 values of 3 bits: 0 to 7.
-        let bytes = [10, 7, 3, 0b1000_1000, 0b1100_0110, 0b1111_1010];
-        let mut found = Vec::new();
-        let all = hybrid(&bytes, 3, 13, |value, n| {
-            found.extend(std::iter::repeat_n(value, n));
-            Some(())
-        });
-        assert!(all.is_some());
-        assert_eq!(found, [7, 7, 7, 7, 7, 0, 1, 2, 3, 4, 5, 6, 7]);
-        assert!(hybrid(&bytes, 3, 14, |_, _| Some(())).is_none(), "there are only 13");
-        assert!(hybrid(&bytes[..4], 3, 13, |_, _| Some(())).is_none(), "the group is cut");
-        assert!(hybrid(&[0], 3, 1, |_, _| Some(())).is_none(), "an empty run");
     }
 }

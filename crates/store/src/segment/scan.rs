@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
@@ -22,7 +23,8 @@ use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use roaring::RoaringBitmap;
 
 use super::pages::{GroupPages, PagePart, PageRows};
-use super::{ObjectReader, Result, ScanIo, SegmentError, TextTests};
+use super::raw::yes;
+use super::{ColumnTests, ObjectReader, Result, ScanIo, SegmentError};
 use crate::table::schema::{ColumnId, TableColumn, TableSchema};
 
 /// Name of the column that [`Scan::row_address`] adds: UINT64, the segment's ordinal in the high 32 bits, the row's number
@@ -80,7 +82,7 @@ pub struct Scan<'a> {
     pub schema: &'a dyn ScanSchema,
     /// Wanted columns, as places in `schema.columns`. May be empty: batches then only have a number of rows.
     pub columns: &'a [usize],
-    /// Columns that the filter sees, as places in `schema.columns`. They are read first.
+    /// Columns that the filter sees, as places in `schema.columns`. They are read before the others.
     pub filter_columns: &'a [usize],
     /// Deleted rows of the row group's segment.
     pub deleted: Option<&'a RoaringBitmap>,
@@ -90,8 +92,8 @@ pub struct Scan<'a> {
     pub batch_rows: usize,
     /// Rows of the group that are asked for at all, one bit each; `None` for all. From pruning by page statistics.
     pub rows: Option<&'a BooleanBuffer>,
-    /// Parts of the filter that can be tested before text is decoded; the filter tests them again unless they are all of it.
-    pub text: Option<&'a dyn TextTests>,
+    /// Parts of the filter that look at one column each. They are asked first; the filter need not ask them again.
+    pub tests: Option<&'a dyn ColumnTests>,
     /// Where its requests are counted, and how they may be made.
     pub io: Option<&'a Arc<ScanIo>>,
 }
@@ -108,7 +110,7 @@ impl<'a> Scan<'a> {
             row_address: false,
             batch_rows: 8192,
             rows: None,
-            text: None,
+            tests: None,
             io: None,
         }
     }
@@ -126,6 +128,9 @@ impl<'a> Scan<'a> {
 /// The decoder takes runs of wanted and unwanted rows that are shorter than 32 in the middle for many short ones. Ours is more
 /// than that: to fetch a page for nothing is no error.
 const RUN_ROWS: usize = 40;
+
+/// Up to one row in so many is taken from pages one by one.
+const FEW_OF: usize = 8;
 
 /// Which rows of a group are wanted.
 enum Wanted {
@@ -181,6 +186,30 @@ impl Wanted {
                 Some(RowSelection::from_consecutive_ranges(mask.set_slices().map(|(a, b)| a..b), mask.len()))
             }
         }
+    }
+}
+
+/// A column of rows that passed so far.
+#[derive(Debug, Clone)]
+struct Kept {
+    column: usize,
+    values: ArrayRef,
+    /// The rows that it has; `None` for all of the group.
+    rows: Option<BooleanBuffer>,
+}
+
+impl Kept {
+    /// Of rows that are among its own.
+    fn of(self, wanted: &Wanted) -> Result<(usize, ArrayRef)> {
+        if wanted.rows() == self.values.len() {
+            return Ok((self.column, self.values));
+        }
+        let mask = wanted.mask().expect("fewer than all rows");
+        let of_own: BooleanBuffer = match &self.rows {
+            None => mask.clone(),
+            Some(rows) => rows.set_indices().map(|row| mask.value(row)).collect(),
+        };
+        Ok((self.column, dense(filter(&self.values, &BooleanArray::new(of_own, None))?)))
     }
 }
 
@@ -353,61 +382,42 @@ impl ObjectReader {
         let total = self.group_rows(group);
         let (ordinal, first_row) = self.group_segment(group);
         let mut wanted = start(total, first_row, scan);
-        // Filter columns that are wanted too are kept from the filter's batches.
-        let mut kept: Vec<(usize, ArrayRef)> = Vec::new();
-        // Pages of text that was tested, by leaf.
+        // Columns that were decoded for the filter and are wanted too.
+        let mut kept: Vec<Kept> = Vec::new();
+        // Pages of columns that were tested, by leaf.
         let mut have = HashMap::new();
-        let ahead = match (&filter_rows, scan.io) {
-            (Some(_), Some(io)) => {
-                self.fetch_ahead(group, scan, &wanted, io, &mut have).await?.map(|bytes| (io, bytes))
-            }
-            _ => None,
+        let is_filtered = filter_rows.is_some() || scan.tests.is_some();
+        let ahead = match scan.io.filter(|_| is_filtered) {
+            Some(io) => self.fetch_ahead(group, scan, &wanted, io, &mut have).await?.map(|bytes| (io, bytes)),
+            None => None,
         };
-        let tested = match scan.text {
-            Some(tests) => self.test_all(group, scan, tests, &mut wanted, &mut have).await?,
-            None => false,
-        };
+        if let Some(tests) = scan.tests {
+            self.test_all(group, scan, tests, &mut wanted, &mut have, &mut kept).await?;
+        }
         if let Some(filter_rows) = filter_rows
             && wanted.rows() > 0
-            && !tested
         {
-            let fields: Vec<_> = scan.filter_columns.iter().map(|i| scan.schema.field(*i)).collect();
-            let stage = Scan { columns: scan.filter_columns, row_address: false, ..scan.clone() };
-            let output = Arc::new(Schema::new(fields));
-            let batches = self.decode(group, &stage, output, &wanted, &[], &have).await?;
-            let keep: Vec<_> =
-                (0..scan.filter_columns.len()).filter(|i| scan.columns.contains(&scan.filter_columns[*i])).collect();
-            let mut passed = BooleanBufferBuilder::new(wanted.rows());
-            let mut pieces: Vec<Vec<ArrayRef>> = vec![Vec::new(); keep.len()];
-            for batch in batches {
-                let batch = batch?;
-                let mask = filter_rows(&batch)?;
+            let passing = |batch: &RecordBatch| {
+                let mask = filter_rows(batch)?;
                 if mask.len() != batch.num_rows() {
                     return Err(SegmentError::Batch {
                         expected: format!("{} answers of a filter", batch.num_rows()),
                         found: mask.len().to_string(),
                     });
                 }
-                let mask = match mask.nulls() {
-                    Some(nulls) => BooleanArray::new(mask.values() & nulls.inner(), None),
-                    None => mask,
-                };
-                passed.append_buffer(mask.values());
-                if mask.true_count() > 0 {
-                    for (i, pieces) in keep.iter().zip(&mut pieces) {
-                        pieces.push(filter(batch.column(*i), &mask)?);
-                    }
-                }
-            }
-            let passed = passed.finish();
-            wanted = match wanted {
-                Wanted::All(_) => Wanted::new(passed),
-                Wanted::Some { mask, .. } => Wanted::new(deposit(&mask, &passed)),
+                Ok(yes(mask))
             };
-            for (i, pieces) in keep.iter().zip(&pieces) {
-                let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
-                if !pieces.is_empty() {
-                    kept.push((scan.filter_columns[*i], dense(concat(&pieces)?)));
+            self.narrow(group, scan, scan.filter_columns, &mut wanted, &have, &mut kept, passing).await?;
+        }
+        let mut kept = kept.into_iter().map(|k| k.of(&wanted)).collect::<Result<Vec<_>>>()?;
+        if let Some(mask) = wanted.mask()
+            && (1..=total / FEW_OF).contains(&wanted.rows())
+        {
+            for i in scan.columns {
+                let own = self.ids.iter().position(|own| *own == scan.schema.id(*i));
+                let (None, Some(root)) = (kept.iter().find(|(k, _)| k == i), own) else { continue };
+                if let Some(values) = self.gather(group, root, mask, scan.io, &mut have).await? {
+                    kept.push((*i, dense(typed(&values, scan.schema.field(*i).data_type())?)));
                 }
             }
         }
@@ -441,7 +451,8 @@ impl ObjectReader {
         }
         let schema = self.metadata.file_metadata().schema_descr();
         let root = |i: &usize| self.ids.iter().position(|own| *own == scan.schema.id(*i));
-        let filtered: Vec<usize> = scan.filter_columns.iter().filter_map(root).collect();
+        let tested = scan.tests.iter().flat_map(|tests| tests.tests()).map(|test| &test.column);
+        let filtered: Vec<usize> = scan.filter_columns.iter().chain(tested).filter_map(root).collect();
         let others: Vec<usize> = scan.columns.iter().filter_map(root).filter(|r| !filtered.contains(r)).collect();
         let leaves: Vec<_> = (0..schema.num_columns())
             .map(|leaf| (leaf, schema.get_column_root_idx(leaf)))
@@ -460,42 +471,107 @@ impl ObjectReader {
         Ok(Some(bytes))
     }
 
-    /// Leaves of the wanted rows those that pass tests of text as it is stored. True if that was the whole filter.
+    /// Leaves of the wanted rows those that pass the tests.
     async fn test_all(
         &self,
         group: usize,
         scan: &Scan<'_>,
-        tests: &dyn TextTests,
+        tests: &dyn ColumnTests,
         wanted: &mut Wanted,
         have: &mut HashMap<usize, Vec<PagePart>>,
-    ) -> Result<bool> {
-        let mut all = tests.are_all();
-        for (i, test) in tests.tests().iter().enumerate() {
-            if wanted.rows() == 0 {
+        kept: &mut Vec<Kept>,
+    ) -> Result<()> {
+        let order = tests.order();
+        let root = |test: usize| {
+            let column = tests.tests()[test].column;
+            let id = scan.schema.id(column);
+            let root = self.ids.iter().position(|own| *own == id)?;
+            // Types that differ are compared as the table has them.
+            (self.fields[root].data_type() == scan.schema.field(column).data_type()).then_some(root)
+        };
+        if self.is_remote() && wanted.rows() > 0 {
+            // One wait for all of them is less than pages that a test before would have left out.
+            let mut leaves: Vec<_> = order.iter().filter_map(|t| self.leaf(self.ids[root(*t)?])).collect();
+            leaves.sort_unstable();
+            leaves.dedup();
+            leaves.retain(|leaf| !have.contains_key(leaf));
+            have.extend(self.pages(group, &leaves, wanted.mask(), scan.io).await?);
+        }
+        for test in order {
+            let (rows, since) = (wanted.rows(), Instant::now());
+            if rows == 0 {
                 break;
             }
-            let id = scan.schema.id(test.column);
-            let root = self.ids.iter().position(|own| *own == id);
-            // Types that differ are compared as the table has them.
-            let root = root.filter(|root| self.fields[*root].data_type() == scan.schema.field(test.column).data_type());
-            let passed = match root {
+            let passed = match root(test) {
                 Some(root) => {
-                    let again = !tests.are_all() || scan.columns.contains(&test.column);
-                    self.test_text(group, root, (tests, i, again), wanted.mask(), scan.io, have).await?
+                    let is_output = scan.columns.contains(&tests.tests()[test].column);
+                    self.test_column(group, root, tests, test, wanted.mask(), is_output, scan.io, have).await?
                 }
                 None => None,
             };
             match passed {
-                None => all = false,
                 Some(passed) => {
                     *wanted = Wanted::new(match wanted.mask() {
                         None => passed,
                         Some(mask) => mask & &passed,
                     });
                 }
+                None => {
+                    let column = [tests.tests()[test].column];
+                    let passing = |batch: &RecordBatch| Ok(yes(tests.pass(test, batch.column(0))?));
+                    self.narrow(group, scan, &column, wanted, have, kept, passing).await?;
+                }
+            }
+            tests.told(test, rows, wanted.rows(), since.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Decodes some columns of the wanted rows, and leaves those that pass.
+    #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
+    async fn narrow(
+        &self,
+        group: usize,
+        scan: &Scan<'_>,
+        columns: &[usize],
+        wanted: &mut Wanted,
+        have: &HashMap<usize, Vec<PagePart>>,
+        kept: &mut Vec<Kept>,
+        mut passing: impl FnMut(&RecordBatch) -> Result<BooleanBuffer> + Send,
+    ) -> Result<()> {
+        let fields: Vec<_> = columns.iter().map(|i| scan.schema.field(*i)).collect();
+        let stage = Scan { columns, row_address: false, ..scan.clone() };
+        let ready = kept.iter().filter(|k| columns.contains(&k.column));
+        let ready = ready.map(|k| k.clone().of(wanted)).collect::<Result<Vec<_>>>()?;
+        let batches = self.decode(group, &stage, Arc::new(Schema::new(fields)), wanted, &ready, have).await?;
+        let is_new = |i: &usize| scan.columns.contains(&columns[*i]) && kept.iter().all(|k| k.column != columns[*i]);
+        let keep: Vec<_> = (0..columns.len()).filter(is_new).collect();
+        let mut passed = BooleanBufferBuilder::new(wanted.rows());
+        let mut pieces: Vec<Vec<ArrayRef>> = vec![Vec::new(); keep.len()];
+        for batch in batches {
+            let batch = batch?;
+            let mask = passing(&batch)?;
+            passed.append_buffer(&mask);
+            if mask.count_set_bits() > 0 {
+                let mask = BooleanArray::new(mask, None);
+                for (i, pieces) in keep.iter().zip(&mut pieces) {
+                    pieces.push(filter(batch.column(*i), &mask)?);
+                }
             }
         }
-        Ok(all)
+        let passed = passed.finish();
+        *wanted = match wanted {
+            Wanted::All(_) => Wanted::new(passed),
+            Wanted::Some { mask, .. } => Wanted::new(deposit(mask, &passed)),
+        };
+        for (i, pieces) in keep.iter().zip(&pieces) {
+            let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+            if !pieces.is_empty() {
+                let rows = wanted.mask().cloned();
+                kept.push(Kept { column: columns[*i], values: dense(concat(&pieces)?), rows });
+            }
+        }
+        Ok(())
     }
 
     /// Fetches what the wanted rows of the scan's columns need, those in `kept` and the pages in `have` aside.

@@ -26,6 +26,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::column_tests::ByText;
 use crate::segment::*;
 
 fn random(rng: &mut StdRng, rows: usize) -> RecordBatch {
@@ -162,6 +163,9 @@ async fn whatever_wrote_them() {
                 let keeps = |id: i64| if few { id % 977 == 3 } else { id % 5 != 0 };
                 let filtered = round % 2 == 1;
                 let filter_columns = if filtered { vec![1, 0] } else { vec![] };
+                let types: Vec<DataType> = theirs.schema().fields().iter().map(|f| f.data_type().clone()).collect();
+                let tests = ByText::random(&types, &mut rng);
+                let tested = round % 4 > 1 && !tests.tests.is_empty();
                 let (mut found, mut wanted) = (Vec::new(), Vec::new());
                 let mut first = 0;
                 for group in 0..reader.num_groups() {
@@ -182,6 +186,7 @@ async fn whatever_wrote_them() {
                         filter_columns: &filter_columns,
                         rows: masked.then_some(&mask),
                         batch_rows: 1000,
+                        tests: tested.then_some(&tests as _),
                         ..Scan::new(&schema, &columns)
                     };
                     let mut filter = |b: &RecordBatch| {
@@ -192,8 +197,12 @@ async fn whatever_wrote_them() {
                         found.push(b.unwrap());
                     }
                     let ids = own.column(0).as_primitive::<Int64Type>();
-                    let passes =
-                        (0..rows).map(|i| Some((!masked || mask.value(i)) && (!filtered || keeps(ids.value(i)))));
+                    let by_text = tests.keeps(&own);
+                    let passes = (0..rows).map(|i| {
+                        Some(
+                            (!masked || mask.value(i)) && (!filtered || keeps(ids.value(i))) && (!tested || by_text[i]),
+                        )
+                    });
                     wanted.push(filter_record_batch(&own, &passes.collect()).unwrap().project(&columns).unwrap());
                 }
                 let output = Scan::new(&schema, &columns).output();
@@ -254,6 +263,13 @@ async fn damaged_files_are_errors() {
             let columns: Vec<_> = (0..all.len()).collect();
             for group in 0..reader.num_groups() {
                 if let Ok(rows) = reader.scan_group(group, &Scan::new(&schema, &columns), None).await {
+                    let _ = rows.collect::<Vec<_>>();
+                }
+                // Pages that are tested and taken apart as they lie.
+                let types: Vec<DataType> = reader.fields().iter().map(|f| f.data_type().clone()).collect();
+                let tests = ByText::random(&types, &mut rng);
+                let scan = Scan { tests: Some(&tests), ..Scan::new(&schema, &columns) };
+                if let Ok(rows) = reader.scan_group(group, &scan, None).await {
                     let _ = rows.collect::<Vec<_>>();
                 }
                 for column in 0..all.len() {

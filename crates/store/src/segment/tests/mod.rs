@@ -1,5 +1,6 @@
 //! Objects written and read again.
 
+mod column_tests;
 mod damage;
 mod foreign;
 mod interop;

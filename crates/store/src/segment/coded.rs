@@ -1,0 +1,317 @@
+//! Parquet's mix of runs and bit-packed groups, a stretch at a time.
+
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
+
+/// A stretch of values.
+pub(super) enum Stretch<'a> {
+    /// The same value so many times.
+    Run(u32, usize),
+    /// So many values packed one behind the other, lowest bits first. The bytes may go on behind them.
+    Packed(&'a [u8], usize),
+}
+
+/// Levels or codes of `width` bits; `each` is told their stretches. `None` if there are fewer than `count`, or if `each`
+/// says so.
+pub(super) fn hybrid(
+    bytes: &[u8],
+    width: u32,
+    count: usize,
+    mut each: impl FnMut(Stretch<'_>) -> Option<()>,
+) -> Option<()> {
+    if width > 32 {
+        return None;
+    }
+    let mut at = 0;
+    let mut left = count;
+    let value_bytes = (width as usize).div_ceil(8);
+    let mask = ((1u64 << width) - 1) as u32;
+    while left > 0 {
+        let mut header = 0u64;
+        for shift in 0.. {
+            let byte = *bytes.get(at)?;
+            at += 1;
+            header |= u64::from(byte & 0x7f) << (7 * shift);
+            if byte < 0x80 {
+                break;
+            }
+            if shift == 4 {
+                return None;
+            }
+        }
+        let n = (header >> 1) as usize;
+        if n == 0 {
+            return None;
+        }
+        if header & 1 == 0 {
+            let mut value = [0; 4];
+            value[..value_bytes].copy_from_slice(bytes.get(at..at + value_bytes)?);
+            at += value_bytes;
+            let run = n.min(left);
+            each(Stretch::Run(u32::from_le_bytes(value) & mask, run))?;
+            left -= run;
+            continue;
+        }
+        // Groups of eight values. The last one may be cut off where its values end.
+        let packed = bytes.get(at..)?;
+        let packed = &packed[..packed.len().min(n.checked_mul(width as usize)?)];
+        let run = n.checked_mul(8)?.min(left);
+        if packed.len() * 8 < run * width as usize {
+            return None;
+        }
+        each(Stretch::Packed(packed, run))?;
+        at += packed.len();
+        left -= run;
+    }
+    Some(())
+}
+
+/// The value of `width` bits that starts at a bit, of bytes with eight from there on.
+fn window(bytes: &[u8], bit: usize, mask: u32) -> u32 {
+    let bytes: [u8; 8] = bytes[bit / 8..bit / 8 + 8].try_into().expect("eight bytes");
+    (u64::from_le_bytes(bytes) >> (bit % 8)) as u32 & mask
+}
+
+/// Value `at` of values of `width` bits.
+pub(super) fn one(packed: &[u8], width: u32, at: usize) -> u32 {
+    let (bit, mask) = (at * width as usize, ((1u64 << width) - 1) as u32);
+    if bit / 8 + 8 <= packed.len() {
+        return window(packed, bit, mask);
+    }
+    let mut rest = [0; 8];
+    let tail = &packed[(bit / 8).min(packed.len())..];
+    rest[..tail.len()].copy_from_slice(tail);
+    window(&rest, bit % 8, mask)
+}
+
+/// `count` values of `width` bits.
+pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnMut(u32)) {
+    let (width, mask) = (width as usize, ((1u64 << width) - 1) as u32);
+    // As far as eight bytes can be read at once; what is behind is read from a copy with room.
+    let fast = match packed.len().checked_sub(8) {
+        Some(last) if width > 0 => count.min(last * 8 / width + 1),
+        _ => 0,
+    };
+    for i in 0..fast {
+        each(window(packed, i * width, mask));
+    }
+    let from = (fast * width / 8).min(packed.len());
+    let mut rest = packed[from..].to_vec();
+    rest.resize(rest.len() + 8, 0);
+    for i in fast..count {
+        each(window(&rest, i * width - from * 8, mask));
+    }
+}
+
+/// Levels of one bit.
+pub(super) fn levels(bytes: &[u8], rows: usize) -> Option<BooleanBuffer> {
+    let mut valid = BooleanBufferBuilder::new(rows);
+    hybrid(bytes, 1, rows, |stretch| {
+        match stretch {
+            Stretch::Run(value, n) => valid.append_n(n, value == 1),
+            Stretch::Packed(packed, n) => valid.append_packed_range(0..n, packed),
+        }
+        Some(())
+    })?;
+    Some(valid.finish())
+}
+
+/// What was asked of each entry of a dictionary, by code.
+pub(super) struct Answers {
+    /// 1 for yes, 0 for no, and [`NO_ENTRY`] up to the next power of two.
+    answers: Vec<u8>,
+}
+
+const NO_ENTRY: u8 = 2;
+
+impl Answers {
+    /// Of the entries in the order of their codes.
+    pub(super) fn new(entries: &BooleanBuffer) -> Self {
+        let mut answers: Vec<u8> = entries.iter().map(u8::from).collect();
+        answers.resize(entries.len().next_power_of_two(), NO_ENTRY);
+        Answers { answers }
+    }
+
+    /// A page's codes, whose width comes first, as their entries' answers; `None` for a code without entry.
+    pub(super) fn of(&self, bytes: &[u8], count: usize) -> Option<BooleanBuffer> {
+        let mut out = Bits::with_capacity(count);
+        if count == 0 {
+            return Some(out.finish());
+        }
+        let (width, bytes) = bytes.split_first()?;
+        let width = u32::from(*width);
+        let (answers, last) = (self.answers.as_slice(), self.answers.len() - 1);
+        hybrid(bytes, width, count, |stretch| {
+            let mut seen = 0;
+            match stretch {
+                Stretch::Run(code, n) => {
+                    seen = answers.get(code as usize).copied().unwrap_or(NO_ENTRY);
+                    out.push_n(seen & 1, n);
+                }
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |code| {
+                    let code = code as usize;
+                    let answer = if code <= last { answers[code] } else { NO_ENTRY };
+                    seen |= answer;
+                    out.push_n(answer & 1, 1);
+                }),
+            }
+            (seen & NO_ENTRY == 0).then_some(())
+        })?;
+        Some(out.finish())
+    }
+}
+
+/// Bits, a word at a time.
+struct Bits {
+    words: Vec<u64>,
+    word: u64,
+    len: usize,
+}
+
+impl Bits {
+    fn with_capacity(bits: usize) -> Self {
+        Bits { words: Vec::with_capacity(bits / 64 + 1), word: 0, len: 0 }
+    }
+
+    /// The same bit `n` times.
+    #[inline]
+    fn push_n(&mut self, bit: u8, mut n: usize) {
+        let ones = u64::from(bit).wrapping_neg();
+        while n > 0 {
+            let used = self.len % 64;
+            let now = n.min(64 - used);
+            self.word |= (ones >> (64 - now)) << used;
+            self.len += now;
+            n -= now;
+            if used + now == 64 {
+                self.words.push(std::mem::take(&mut self.word));
+            }
+        }
+    }
+
+    fn finish(mut self) -> BooleanBuffer {
+        self.words.push(self.word);
+        BooleanBuffer::new(Buffer::from_vec(self.words), 0, self.len)
+    }
+}
+
+/// The codes of a page, whose width comes first, of rows that are given in ascending order; `None` if there are fewer.
+pub(super) fn codes_of(
+    bytes: &[u8],
+    count: usize,
+    rows: impl Iterator<Item = usize>,
+    out: &mut Vec<u32>,
+) -> Option<()> {
+    let mut rows = rows.peekable();
+    let (width, bytes) = bytes.split_first()?;
+    let width = u32::from(*width);
+    let mut start = 0;
+    hybrid(bytes, width, count, |stretch| {
+        let n = match stretch {
+            Stretch::Run(_, n) | Stretch::Packed(_, n) => n,
+        };
+        while let Some(row) = rows.next_if(|row| *row < start + n) {
+            out.push(match stretch {
+                Stretch::Run(code, _) => code,
+                Stretch::Packed(packed, _) => one(packed, width, row - start),
+            });
+        }
+        start += n;
+        Some(())
+    })?;
+    rows.peek().is_none().then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    fn values(bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
+        let mut found = Vec::new();
+        hybrid(bytes, width, count, |stretch| {
+            match stretch {
+                Stretch::Run(value, n) => found.extend(std::iter::repeat_n(value, n)),
+                Stretch::Packed(packed, n) => unpack(packed, width, n, |v| found.push(v)),
+            }
+            Some(())
+        })?;
+        Some(found)
+    }
+
+    #[test]
+    fn runs_and_packed_groups() {
+        // A run of 5 sevens; then one group of 8 values of 3 bits: 0 to 7.
+        let bytes = [10, 7, 3, 0b1000_1000, 0b1100_0110, 0b1111_1010];
+        assert_eq!(values(&bytes, 3, 13).unwrap(), [7, 7, 7, 7, 7, 0, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(values(&bytes, 3, 14).is_none(), "there are only 13");
+        assert!(values(&bytes[..4], 3, 13).is_none(), "the group is cut");
+        assert!(values(&[0], 3, 1).is_none(), "an empty run");
+        assert!(values(&bytes, 33, 1).is_none(), "no such width");
+    }
+
+    /// Packs values bit by bit.
+    fn pack(values: &[u32], width: u32) -> Vec<u8> {
+        let mut out = vec![0u8; (values.len() * width as usize).div_ceil(8)];
+        for (i, value) in values.iter().enumerate() {
+            for bit in (0..width as usize).filter(|bit| value >> bit & 1 == 1) {
+                let at = i * width as usize + bit;
+                out[at / 8] |= 1 << (at % 8);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn every_width_and_length_unpacks() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for width in 0..=32u32 {
+            for count in [0, 1, 7, 8, 9, 16, 63, 64, 65, 200] {
+                let mask = ((1u64 << width) - 1) as u32;
+                let wanted: Vec<u32> = (0..count).map(|_| rng.random::<u32>() & mask).collect();
+                let mut found = Vec::new();
+                unpack(&pack(&wanted, width), width, count, |v| found.push(v));
+                assert_eq!(found, wanted, "width {width}, {count} values");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_are_those_of_the_codes() {
+        let mut rng = StdRng::seed_from_u64(2);
+        for _ in 0..300 {
+            let entries: BooleanBuffer = (0..rng.random_range(1..300)).map(|_| rng.random_bool(0.5)).collect();
+            let width = (entries.len() as u32).next_power_of_two().trailing_zeros().max(1);
+            let answers = Answers::new(&entries);
+            // Runs and groups in turns.
+            let (mut bytes, mut codes) = (vec![width as u8], Vec::new());
+            for _ in 0..rng.random_range(1..5) {
+                if rng.random_bool(0.5) {
+                    let (code, n) = (rng.random_range(0..entries.len() as u32), rng.random_range(1..63));
+                    bytes.push(n << 1);
+                    bytes.extend(&code.to_le_bytes()[..(width as usize).div_ceil(8)]);
+                    codes.extend(std::iter::repeat_n(code, n as usize));
+                } else {
+                    let groups = rng.random_range(1..20);
+                    let new: Vec<u32> = (0..groups * 8).map(|_| rng.random_range(0..entries.len() as u32)).collect();
+                    bytes.push((groups as u8) << 1 | 1);
+                    bytes.extend(pack(&new, width));
+                    codes.extend(new);
+                }
+            }
+            let found = answers.of(&bytes, codes.len()).unwrap();
+            let wanted: BooleanBuffer = codes.iter().map(|c| entries.value(*c as usize)).collect();
+            assert_eq!(found, wanted);
+            let rows: Vec<usize> = (0..codes.len()).filter(|_| rng.random_bool(0.3)).collect();
+            let mut some = Vec::new();
+            codes_of(&bytes, codes.len(), rows.iter().copied(), &mut some).unwrap();
+            assert_eq!(some, rows.iter().map(|r| codes[*r]).collect::<Vec<_>>());
+            assert!(codes_of(&bytes, codes.len(), [codes.len()].into_iter(), &mut some).is_none(), "no such row");
+            if entries.len() < 1 << width {
+                bytes.extend([2]);
+                bytes.extend(&(entries.len() as u32).to_le_bytes()[..(width as usize).div_ceil(8)]);
+                assert!(answers.of(&bytes, codes.len() + 1).is_none(), "a code without entry");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Tests of columns as they are stored against the same tests of the values.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use roaring::RoaringBitmap;
+
+use super::make::*;
+use crate::segment::*;
+use crate::table::schema::Model;
+
+/// Lets a value pass by its text: one in so many, or those that contain something.
+#[derive(Debug)]
+pub(super) struct ByText {
+    pub(super) tests: Vec<ColumnTest>,
+    pub(super) one_in: Vec<u32>,
+    pub(super) nulls: bool,
+}
+
+impl ByText {
+    /// Up to three tests of columns that are not nested.
+    pub(super) fn random(types: &[DataType], rng: &mut StdRng) -> Self {
+        let mut tests = Vec::new();
+        let mut one_in = Vec::new();
+        for _ in 0..rng.random_range(1..4) {
+            let column = rng.random_range(0..types.len());
+            if types[column].is_nested() {
+                continue;
+            }
+            let text = types[column] == DataType::Utf8View;
+            tests.push(ColumnTest { column, contains: (text && rng.random_bool(0.3)).then(|| b"a".to_vec()) });
+            one_in.push([1, 2, 3, 40, 3000][rng.random_range(0..5)]);
+        }
+        ByText { tests, one_in, nulls: rng.random_bool(0.5) }
+    }
+
+    /// Whether a row passes all tests.
+    pub(super) fn keeps(&self, batch: &RecordBatch) -> Vec<bool> {
+        let mut keeps = vec![true; batch.num_rows()];
+        for (i, test) in self.tests.iter().enumerate() {
+            let passed = self.pass(i, batch.column(test.column)).unwrap();
+            keeps.iter_mut().zip(&passed).for_each(|(keep, passed)| *keep &= passed == Some(true));
+        }
+        keeps
+    }
+}
+
+impl ColumnTests for ByText {
+    fn tests(&self) -> &[ColumnTest] {
+        &self.tests
+    }
+
+    fn order(&self) -> Vec<usize> {
+        (0..self.tests.len()).rev().collect()
+    }
+
+    fn pass(&self, test: usize, values: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+        let options = FormatOptions::default();
+        let texts = ArrayFormatter::try_new(values, &options)?;
+        let contains = self.tests[test].contains.as_ref().map(|c| std::str::from_utf8(c).unwrap());
+        Ok((0..values.len())
+            .map(|i| match (values.is_null(i), contains) {
+                (true, Some(_)) => None,
+                (true, None) => self.nulls.then_some(true),
+                (false, Some(contains)) => Some(texts.value(i).to_string().contains(contains)),
+                (false, None) => Some(crc32c::crc32c(texts.value(i).to_string().as_bytes()) % self.one_in[test] == 0),
+            })
+            .collect())
+    }
+
+    fn told(&self, _test: usize, rows: usize, passed: usize, _took: Duration) {
+        assert!(passed <= rows);
+    }
+}
+
+#[tokio::test]
+async fn tests_of_stored_columns_are_those_of_their_values() {
+    let mut rng = StdRng::seed_from_u64(11);
+    for (seed, codec) in ["zstd", "none"].into_iter().enumerate() {
+        for wide in [false, true] {
+            let schema = table(&all_types(), 1, Model::Duplicate, &[("compression", codec)]);
+            let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+            options.row_group_rows = 12_500;
+            let batch = sorted(&schema, &rows(&schema, 30_000, wide, seed as u64));
+            let (bytes, object) = object(&Arc::new(options), 0, &[vec![batch.clone()]]);
+            let stored = Stored::new(bytes).await;
+            let reader = stored.open(&object).await.unwrap();
+            let types: Vec<DataType> = schema.columns.iter().map(|c| c.data_type.to_arrow()).collect();
+            for round in 0..25 {
+                let tests = ByText::random(&types, &mut rng);
+                let wanted: Vec<usize> = (0..types.len()).filter(|_| rng.random_bool(0.3)).collect();
+                let deleted: RoaringBitmap =
+                    (0..30_000u32).filter(|_| round % 2 == 1 && rng.random_bool(0.3)).collect();
+                let scan = Scan {
+                    deleted: Some(&deleted),
+                    row_address: true,
+                    batch_rows: 1000,
+                    tests: (!tests.tests.is_empty()).then_some(&tests as _),
+                    ..Scan::new(&schema, &wanted)
+                };
+                let mut batches = Vec::new();
+                for group in 0..reader.num_groups() {
+                    for b in reader.scan_group(group, &scan, None).await.unwrap() {
+                        batches.push(b.unwrap());
+                    }
+                }
+                let found = concat_batches(&scan.output(), &batches).unwrap();
+                let keeps = tests.keeps(&batch);
+                let expected: Vec<u32> =
+                    (0..30_000u32).filter(|r| !deleted.contains(*r) && keeps[*r as usize]).collect();
+                let what = format!("{codec} {wide} {round} {tests:?}");
+                let addresses: Vec<u32> = row_addresses(&found).unwrap().iter().map(|a| *a as u32).collect();
+                assert_eq!(addresses, expected, "{what}");
+                let expected = take_record_batch(&batch, &UInt32Array::from(expected)).unwrap();
+                for (i, column) in wanted.iter().enumerate() {
+                    assert_eq!(found.column(i), expected.column(*column), "{what}, column {column}");
+                }
+            }
+        }
+    }
+}

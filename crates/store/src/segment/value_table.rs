@@ -1,0 +1,121 @@
+//! A test of one number as a table: what it says of each value of a range.
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+};
+use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, cast::AsArray};
+use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_schema::{DataType, TimeUnit};
+
+/// For each whole number of a range one bit. Looking up costs a nanosecond whatever the test is.
+#[derive(Debug)]
+pub struct ValueTable {
+    first: i64,
+    count: u64,
+    /// Its bits, lowest first, and a word of none behind them.
+    words: Vec<u64>,
+}
+
+impl ValueTable {
+    /// `bits` says of `first` and the numbers behind it whether they pass.
+    pub fn new(first: i64, bits: BooleanBuffer) -> Self {
+        let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
+        words.push(0);
+        ValueTable { first, count: bits.len() as u64, words }
+    }
+
+    /// Whether columns of that type can be looked up.
+    pub fn takes(data_type: &DataType) -> bool {
+        use DataType::{Date32, Int8, Int16, Int32, Int64, Timestamp};
+        matches!(data_type, Int8 | Int16 | Int32 | Int64 | Date32 | Timestamp(TimeUnit::Microsecond, None))
+    }
+
+    /// The numbers from `first` on as an array of a type that it takes; `None` for another type, or where they do not fit.
+    pub fn values(data_type: &DataType, first: i64, count: usize) -> Option<ArrayRef> {
+        fn all<T: ArrowPrimitiveType>(first: i64, count: usize) -> Option<ArrayRef>
+        where
+            T::Native: TryFrom<i64>,
+        {
+            let end = first.checked_add(count as i64)?;
+            let values: Option<Vec<T::Native>> = (first..end).map(|v| v.try_into().ok()).collect();
+            Some(std::sync::Arc::new(PrimitiveArray::<T>::new(values?.into(), None)))
+        }
+        match data_type {
+            DataType::Int8 => all::<Int8Type>(first, count),
+            DataType::Int16 => all::<Int16Type>(first, count),
+            DataType::Int32 => all::<Int32Type>(first, count),
+            DataType::Date32 => all::<Date32Type>(first, count),
+            DataType::Int64 => all::<Int64Type>(first, count),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => all::<TimestampMicrosecondType>(first, count),
+            _ => None,
+        }
+    }
+
+    /// What it says of each of the values; `None` if one is NULL or out of the range, or they are of another type.
+    pub fn look_up(&self, values: &ArrayRef) -> Option<BooleanArray> {
+        if values.null_count() > 0 {
+            return None;
+        }
+        match values.data_type() {
+            DataType::Int8 => self.of::<Int8Type>(values),
+            DataType::Int16 => self.of::<Int16Type>(values),
+            DataType::Int32 => self.of::<Int32Type>(values),
+            DataType::Date32 => self.of::<Date32Type>(values),
+            DataType::Int64 => self.of::<Int64Type>(values),
+            DataType::Timestamp(TimeUnit::Microsecond, None) => self.of::<TimestampMicrosecondType>(values),
+            _ => None,
+        }
+    }
+
+    fn of<T: ArrowPrimitiveType>(&self, values: &ArrayRef) -> Option<BooleanArray>
+    where
+        i64: From<T::Native>,
+    {
+        let values = values.as_primitive::<T>().values();
+        let (first, count, words) = (self.first, self.count, self.words.as_slice());
+        let last = words.len() - 1;
+        let mut outside = false;
+        let mut found = Vec::with_capacity(values.len().div_ceil(64));
+        for values in values.chunks(64) {
+            let mut word = 0;
+            for (i, value) in values.iter().enumerate() {
+                let at = i64::from(*value).wrapping_sub(first) as u64;
+                outside |= at >= count;
+                word |= (words[((at / 64) as usize).min(last)] >> (at % 64) & 1) << i;
+            }
+            found.push(word);
+        }
+        let found = BooleanBuffer::new(Buffer::from_vec(found), 0, values.len());
+        (!outside).then(|| BooleanArray::new(found, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Int8Array, Int32Array, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn a_table_says_what_the_test_said() {
+        for (first, count) in [(-20i64, 41usize), (1, 1), (i64::from(i32::MAX) - 9, 10), (-128, 256)] {
+            let bits: BooleanBuffer = (0..count).map(|i| i % 3 == 1).collect();
+            let table = ValueTable::new(first, bits.clone());
+            let values = ValueTable::values(&DataType::Int64, first, count).unwrap();
+            assert_eq!(table.look_up(&values).unwrap(), BooleanArray::new(bits.clone(), None));
+            let cut = ValueTable::new(first + 3, bits.slice(3.min(count), count.saturating_sub(3)));
+            let outside: ArrayRef = Arc::new(Int64Array::from(vec![first]));
+            assert!(cut.look_up(&outside).is_none(), "below the range");
+            let outside: ArrayRef = Arc::new(Int64Array::from(vec![first, first + count as i64]));
+            assert!(table.look_up(&outside).is_none(), "above the range");
+        }
+        let table = ValueTable::new(-1, BooleanBuffer::from(vec![true, false, true]));
+        let small: ArrayRef = Arc::new(Int8Array::from(vec![1, 0, -1, -1]));
+        assert_eq!(table.look_up(&small).unwrap(), BooleanArray::from(vec![true, false, true, true]));
+        let nulls: ArrayRef = Arc::new(Int32Array::from(vec![Some(0), None]));
+        assert!(table.look_up(&nulls).is_none());
+        assert!(ValueTable::values(&DataType::Int8, 120, 10).is_none(), "128 is no TINYINT");
+    }
+}
