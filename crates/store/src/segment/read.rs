@@ -117,16 +117,7 @@ impl ObjectReader {
         cache: &Arc<PageCache>,
         io: Option<&Arc<ScanIo>>,
     ) -> Result<Arc<Self>> {
-        let damaged = |place: &str, what: &dyn std::fmt::Display| SegmentError::Damaged {
-            object: path.to_string(),
-            place: place.into(),
-            what: what.to_string(),
-        };
-        let start = object
-            .bytes
-            .checked_sub(object.tail_bytes)
-            .filter(|_| object.tail_bytes > 0)
-            .ok_or_else(|| damaged("its description", &"the tail is longer than the object"))?;
+        let start = tail_range(path, object)?.start;
         let from = if fetcher.is_remote() && object.bytes <= WHOLE_BYTES { 0 } else { start };
         let end = fetcher
             .ranges(path, std::slice::from_ref(&(from..object.bytes)), io)
@@ -137,7 +128,37 @@ impl ObjectReader {
         if let Some(io) = io {
             io.tail(object.bytes - from);
         }
-        let tail = end.slice((start - from) as usize..);
+        Self::with_end(fetcher, path, object, cache, end)
+    }
+
+    /// The object, if its tail is short and on a disk that has it in memory.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::open`].
+    pub(super) fn open_now(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+    ) -> Result<Option<Arc<Self>>> {
+        if object.tail_bytes > TAIL_NOW_BYTES {
+            return Ok(None);
+        }
+        let Some(tail) = fetcher.range_now(path, tail_range(path, object)?) else { return Ok(None) };
+        Self::with_end(fetcher, path, object, cache, tail).map(Some)
+    }
+
+    /// Opens an object whose last bytes are `end`: at least its tail.
+    fn with_end(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+        end: Bytes,
+    ) -> Result<Arc<Self>> {
+        let damaged = |place: &str, what: &dyn std::fmt::Display| damage(path, place, what);
+        let start = tail_range(path, object)?.start;
+        let tail = end.slice(end.len().saturating_sub(object.tail_bytes as usize)..);
         if tail.len() as u64 != object.tail_bytes || crc32c::crc32c(&tail) != object.tail_crc {
             return Err(damaged("the tail", &"its checksum differs"));
         }
