@@ -393,8 +393,12 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     // Filters run inside the Parquet decoder, which then skips the other columns of rows that fail.
     options.execution.parquet.pushdown_filters = true;
     options.execution.parquet.reorder_filters = true;
-    let builder = SessionStateBuilder::new_with_default_features().with_config(config).with_runtime_env(runtime);
-    let builder = builder.with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
+    let builder = SessionStateBuilder::new_with_default_features()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_optimizer_rules(crate::null_joins::rules())
+        .with_physical_optimizer_rules(crate::pushdown::rules())
+        .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
     let mut state = dipper_sql::charter::install(builder).build();
     dipper_sql::functions::register_all(&mut state)?;
     Ok(state)

@@ -368,6 +368,19 @@ pub(crate) fn rows(context: &Arc<QueryContext>, rows: RecordBatch) -> Result<Pla
     Ok(Planned { state, logical, headers, warnings: Vec::new() })
 }
 
+/// The plan with the types that its rows will have. Before, UNION, CASE and functions have those of what comes first in
+/// them. `open`: parameters are not given yet, so there may be no types.
+fn with_types(state: &SessionState, plan: LogicalPlan, open: bool) -> Result<LogicalPlan> {
+    match open {
+        true => Ok(analyzed(state, plan.clone()).unwrap_or(plan)),
+        false => analyzed(state, plan),
+    }
+}
+
+fn analyzed(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
+}
+
 /// Who names a hidden column sees them all.
 const HIDDEN_PREFIX: &str = "__DORIS_";
 

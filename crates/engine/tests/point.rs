@@ -336,7 +336,7 @@ fn a_revoked_privilege_is_gone_at_once() {
         const TEXT: &str = "select v from t where k = 1";
         assert_eq!(run(&mut user, TEXT).await, [[Some("10".to_string())]]);
         let prepared = user.prepare_point("select v from t where k = ?").await.expect("planned").expect("a look-up");
-        let mut found = |user: &mut Session| {
+        let found = |user: &mut Session| {
             let prepared = user.point_now(&prepared, &[Value::Int(1)]).expect("no error");
             (prepared.is_ready(), user.text_point_now(TEXT).expect("no error").is_ready())
         };
