@@ -219,8 +219,8 @@ impl Stream {
             if (filled - PAD) as u64 > RECORD_BYTES_MAX {
                 return Err(too_long().in_file(&queue.files[self.file].input.name));
             }
-            // A record longer than the block: twice as much.
-            size = PAD + (size - PAD) * 2;
+            // A record longer than the block: twice as much, and no more than shows that it is too long.
+            size = PAD + ((size - PAD) * 2).min(RECORD_BYTES_MAX as usize + 1);
             if buffer.len() < size + PAD {
                 let mut larger = queue.pool.take(size + PAD);
                 larger[..filled].copy_from_slice(&buffer[..filled]);
