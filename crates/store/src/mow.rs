@@ -34,6 +34,9 @@ const RANGE_ROWS: u64 = 256 * 1024;
 /// Ranges and probes under way at once.
 const AT_ONCE: usize = 8;
 
+/// Old segments that are opened, and whose keys are read, at once: each is a request or two.
+const OPENED_AT_ONCE: usize = 32;
+
 /// A segment that takes part.
 struct Run {
     id: SegmentId,
@@ -88,17 +91,26 @@ pub async fn replaced<'a>(
             });
         }
     }
-    for old in old {
+    let met = old.into_iter().filter(|old| {
         let segment = old.segment;
-        let Some(runs) = tablets.get_mut(&segment.tablet) else { continue };
         // A smallest key may be cut, which leaves it a lower bound.
-        let meets = |r: &Run| r.new && r.key_min <= segment.key_max && segment.key_min <= r.key_max;
-        if !runs.iter().any(meets) || runs.iter().any(|r| r.id == old.id) {
-            continue;
-        }
-        runs.push(Run {
+        let meets = |r: &Run| r.key_min <= segment.key_max && segment.key_min <= r.key_max;
+        let runs = tablets.get(&segment.tablet).map(Vec::as_slice).unwrap_or_default();
+        runs.iter().any(meets) && runs.iter().all(|r| r.id != old.id)
+    });
+    // Many at once: each may be a request to a store that is far away.
+    let met: Vec<_> = met.collect();
+    let mut opened = Vec::with_capacity(met.len());
+    for old in met {
+        let place = path(old.id.object);
+        opened.push(async move { Ok::<_, SegmentError>((old, readers.get(&place, old.object).await?)) });
+    }
+    let opened: Vec<_> = stream::iter(opened).buffered(OPENED_AT_ONCE).try_collect().await?;
+    for (old, reader) in opened {
+        let segment = old.segment;
+        tablets.entry(segment.tablet).or_default().push(Run {
             id: old.id,
-            reader: readers.get(&path(old.id.object), old.object).await?,
+            reader,
             rows: segment.rows,
             key_min: segment.key_min.clone(),
             key_max: segment.key_max.clone(),
@@ -210,11 +222,12 @@ async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: 
     for (i, run) in runs.iter().enumerate().filter(|(_, r)| meets(r)) {
         let blocks = blocks(run);
         if run.new || new_rows as usize * BLOCKS_PER_PROBE >= blocks.len() {
-            merged.push((i, run.reader.keys(run.ordinal(), blocks).await?));
+            merged.push(async move { Ok::<_, SegmentError>((i, run.reader.keys(run.ordinal(), blocks).await?)) });
         } else {
             probed.push(i);
         }
     }
+    let merged: Vec<_> = stream::iter(merged).buffered(OPENED_AT_ONCE).try_collect().await?;
     let shared = runs.clone();
     let all = !probed.is_empty();
     let work = move || merge(&shared, merged, &from, to.as_deref(), all);
