@@ -2,29 +2,29 @@
 """Measures the Star Schema Benchmark over object storage: cold and cached, serial and parallel, and on local disk.
 
 A real S3 server (versitygw) stands behind `lake-proxy`, which lets each answer wait for its first byte and limits each
-connection and the link. Cold runs are a new server process with an empty cache directory each. Requests and bytes are the
-proxy's counts. Beside them stands the least that a query can fetch: the chunks of its columns in row groups whose
-`lo_orderdate` its filter on dates leaves. Answers of all columns, and of the peer, are compared."""
+connection and the link. Cold runs are a new server process with an empty cache directory each, which gets `--ready` seconds
+to read its tables' chains, as servers do when they start. Requests and bytes are the proxy's counts. Beside them stands the
+least that a query can fetch: the chunks of its columns in row groups whose `lo_orderdate` its filter on dates leaves. Answers
+of all columns are compared. What was measured is kept in the directory: columns can be measured one by one."""
 
 import argparse
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
-import pymysql
+import steps
+from rig import BUCKET, KEYS, Rig, Server, pinned
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from queries import COLUMNS  # noqa: E402
 SSB = HERE.parent / "ssb"
 TABLES = ["dates", "customer", "supplier", "part", "lineorder"]
-KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": "lakelake", "AWS_REGION": "us-east-1"}
-BUCKET = "lake"
 # Of each query: columns by table, and the order dates that its filters leave.
 ALL_YEARS = (0, 99999999)
 NEEDS = {
@@ -41,6 +41,9 @@ for name, place in [("Q3.1", "nation region"), ("Q3.2", "city nation"), ("Q3.3",
 for name, customer, supplier, part in [("Q4.1", "region nation", "region", "mfgr"), ("Q4.2", "region", "region nation", "mfgr category"), ("Q4.3", "", "nation city", "category brand")]:
     years = ALL_YEARS if name == "Q4.1" else (19970101, 19981231)
     NEEDS[name] = ({"lineorder": "orderdate custkey suppkey partkey revenue supplycost", "customer": "custkey " + customer, "supplier": "suppkey " + supplier, "part": "partkey " + part, "dates": "datekey year"}, years)  # fmt: skip
+WAYS = [f"{where} {how}" for where in ("cold", "cached", "local") for how in ("serial", "parallel")]
+PEER = "ClickHouse s3()"
+MORE = ["requests", "text", "upsert", "loads"]
 PREFIX = {"lineorder": "lo_", "customer": "c_", "supplier": "s_", "part": "p_", "dates": "d_"}
 
 
@@ -53,75 +56,6 @@ def queries():
     return found
 
 
-def wait_for(port, seconds=60):
-    end = time.time() + seconds
-    while time.time() < end:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.02)
-    raise SystemExit(f"nothing listens on port {port} after {seconds} s")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Rig:
-    def __init__(self, args):
-        self.args = args
-        self.dir = Path(args.dir).resolve()
-        self.s3_dir = self.dir / "s3"
-        (self.s3_dir / BUCKET).mkdir(parents=True, exist_ok=True)
-        self.environment = dict(os.environ, **KEYS)
-        self.gateway_port, self.port, self.control = free_port(), free_port(), free_port()
-        gateway = [args.versitygw, "--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret", KEYS["AWS_SECRET_ACCESS_KEY"],
-                   "--port", f"127.0.0.1:{self.gateway_port}", "--quiet", "posix", str(self.s3_dir)]  # fmt: skip
-        self.processes = [subprocess.Popen(gateway, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
-        wait_for(self.gateway_port)
-        proxy = [args.proxy, "--listen", f"127.0.0.1:{self.port}", "--control", f"127.0.0.1:{self.control}",
-                 "--to", f"127.0.0.1:{self.gateway_port}"]  # fmt: skip
-        self.processes.append(subprocess.Popen(proxy, stdout=subprocess.DEVNULL))
-        wait_for(self.port)
-
-    def ask(self, path, method="POST"):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.control}/{path}", method=method)
-        return json.load(urllib.request.urlopen(request))
-
-    def stop(self):
-        for process in self.processes:
-            process.terminate()
-            process.wait()
-
-
-class Server:
-    """A dipper server of its own."""
-
-    def __init__(self, rig, data, cache_dir):
-        self.mysql, self.http = free_port(), free_port()
-        command = [rig.args.dipper, "server", "--data", data, "--mysql-port", str(self.mysql), "--http-port", str(self.http)]
-        if data.startswith("s3://"):
-            command += ["--s3-endpoint", f"http://127.0.0.1:{rig.port}", "--cache-dir", str(cache_dir)]
-        self.log = open(rig.dir / "dipper.log", "ab")
-        self.process = subprocess.Popen(command, env=rig.environment, stdout=self.log, stderr=self.log)
-        wait_for(self.mysql)
-        self.connection = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", autocommit=True)
-
-    def rows(self, sql):
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql)
-            return cursor.fetchall()
-
-    def stop(self):
-        self.connection.close()
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-
 def load(rig, data):
     """Creates and fills the tables, unless they are there."""
     server = Server(rig, data, rig.dir / "cache-load")
@@ -131,18 +65,16 @@ def load(rig, data):
         server.rows("CREATE DATABASE ssb")
         server.rows("USE ssb")
         ddl = (SSB / "create.sql").read_text().replace("BUCKETS 5", f"BUCKETS {rig.args.buckets}")
+        # The session switches the cache off where a column wants that.
+        ddl = ddl.replace('"datacache.enable" = "false"', '"datacache.enable" = "true"')
         for statement in ddl.split(";"):
             if statement.strip():
                 server.rows(statement)
         for table in TABLES:
             # dbgen's lines end with a separator: the last field is nobody's column.
             names = [row[0] for row in server.rows(f"DESC {table}")]
-            command = ["curl", "-sS", "--location-trusted", "-u", "root:", "-H", "column_separator:|", "-H", "Expect:",
-                       "-H", "columns:" + ",".join(names + ["nothing"]), "-T", str(rig.dir / "raw" / f"{table}.tbl"),
-                       f"http://127.0.0.1:{server.http}/api/ssb/{table}/_stream_load"]  # fmt: skip
-            answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-            if answer["Status"] != "Success":
-                raise SystemExit(f"{table}: {answer}")
+            columns = "columns:" + ",".join(names + ["nothing"])
+            answer = server.load(f"ssb.{table}", rig.dir / "raw" / f"{table}.tbl", "column_separator:|", columns)
             print(f"{data}: {table}: {answer['NumberLoadedRows']} rows", file=sys.stderr)
         # Merging goes on behind loads; measured is what it leaves.
         time.sleep(rig.args.settle)
@@ -150,11 +82,15 @@ def load(rig, data):
         server.stop()
 
 
-def least(rig):
-    """Bytes that each query must fetch at least, by footers of the objects."""
+def least(rig, data):
+    """Bytes that each query must fetch at least, by footers of the objects. Merged objects lie beside what they replace for
+    an hour: then it is their bytes in proportion to the rows that count."""
     import pyarrow.parquet as pq
 
-    chunks = {}
+    server = Server(rig, data, rig.dir / "cache-load")
+    live = {table: server.rows(f"SELECT COUNT(*) FROM ssb.{table}")[0][0] for table in TABLES}
+    server.stop()
+    chunks, rows = {}, dict.fromkeys(TABLES, 0)
     for path in (rig.s3_dir / BUCKET / "ssb" / "t").glob("*/d/*.parquet"):
         meta = pq.ParquetFile(path).metadata
         for g in range(meta.num_row_groups):
@@ -166,6 +102,7 @@ def least(rig):
             bounds = (dates.statistics.min, dates.statistics.max) if dates else None
             sizes = {name: c.total_compressed_size for name, c in columns.items()}
             chunks.setdefault(table, []).append((bounds, sizes, path))
+            rows[table] += group.num_rows
     found = {}
     for name, (needs, years) in NEEDS.items():
         total, files = 0, set()
@@ -174,7 +111,7 @@ def least(rig):
                 if bounds and (bounds[1] < years[0] or bounds[0] > years[1]):
                     continue
                 files.add(path)
-                total += sum(sizes[PREFIX[table] + c] for c in columns.split())
+                total += sum(sizes[PREFIX[table] + c] for c in columns.split()) * live[table] / rows[table]
         found[name] = (total, len(files))
     return found
 
@@ -201,6 +138,7 @@ def column(rig, data, settings, cold, runs):
                 server.rows("USE ssb")
                 for setting in settings:
                     server.rows(f"SET {setting}")
+                time.sleep(rig.args.ready)
             if not cold and run == 0:
                 timed(server, text)
                 time.sleep(1)  # Filling the cache goes on behind the query.
@@ -262,7 +200,7 @@ def peer(rig):
                 "print(json.dumps([t, r.decode()]))\n"
             )
             rig.ask("reset")
-            arguments = [sys.executable, "-c", script, json.dumps([[views[t] for t in TABLES], text])]
+            arguments = [*pinned(rig.args.cpus, [sys.executable]), "-c", script, json.dumps([[views[t] for t in TABLES], text])]
             done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if done.returncode:
                 print(f"  {name}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
@@ -289,7 +227,14 @@ def main():
     parser.add_argument("--settle", type=float, default=60)
     parser.add_argument("--only", nargs="*", default=[name for name, _ in queries()])
     parser.add_argument("--quick", action="store_true", help="one cold run")
-    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--ready", type=float, default=2, help="seconds between a server's start and its first query")
+    parser.add_argument("--more", nargs="*", default=MORE, help="of these, what is measured now")
+    parser.add_argument("--text-bytes", type=int, default=1 << 30)
+    parser.add_argument("--upsert-rows", type=int, default=10_000_000)
+    parser.add_argument("--readme", action="store_true", help="put the tables into benchmarks/README.md")
+    parser.add_argument("--ways", nargs="*", default=[*WAYS, PEER], help="of these columns, what is measured now")
+    parser.add_argument("--cpus", default="2,3", help="of dipper and the peer; '' for any")
+    parser.add_argument("--rig-cpus", default="0,1", help="of the S3 server and the proxy")
     args = parser.parse_args()
     raw = Path(args.dir) / "raw"
     if not raw.exists():
@@ -313,47 +258,85 @@ def main():
             "local serial": (local, serial, False, args.runs),
             "local parallel": (local, parallel, False, args.runs),
         }
-        measured = {}
-        for title, settings in columns.items():
+        # Kept, so that the columns can be measured one at a time, when the machine is quiet.
+        kept = rig.dir / "measured.json"
+        measured = json.loads(kept.read_text()) if kept.exists() else {}
+        for title in args.ways:
             print(title, file=sys.stderr)
-            measured[title] = column(rig, *settings)
-        theirs = {}
-        if not args.no_peer:
-            print("ClickHouse s3() over Parquet", file=sys.stderr)
-            theirs = peer(rig)
-        report(args, measured, theirs, least(rig), rig.ask("stats", "GET")["cpu_seconds"])
+            found = peer(rig) if title == PEER else column(rig, *columns[title])
+            measured.setdefault(title, {}).update(found)
+            measured[title]["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
+            measured[title]["load"] = os.getloadavg()[0]
+            kept.write_text(json.dumps(measured))
+        for name in args.more:
+            print(name, file=sys.stderr)
+            measured[name] = more(rig, name, remote, local)
+            kept.write_text(json.dumps(measured))
+        lines = report(args, measured, least(rig, remote))
+        print("\n".join(lines))
+        if args.readme:
+            write(lines)
     finally:
         rig.stop()
 
 
-def report(args, measured, theirs, floor, proxy_cpu):
-    titles = list(measured)
-    for name in args.only:
-        answers = {title: measured[title][name][3] for title in titles}
-        if len({json.dumps(a) for a in answers.values()}) > 1:
-            raise SystemExit(f"{name}: answers differ: {answers}")
-    print("| query | " + " | ".join(titles) + " | ClickHouse | GETs | MB | least MB | bytes / least |")
-    print("|---" * (len(titles) + 6) + "|")
-    sums = dict.fromkeys(titles, 0.0)
-    bound, peer_sum = 0.0, 0.0
-    for name in args.only:
-        _, gets, down, _ = measured["cold parallel"][name]
-        least_bytes, files = floor[name]
-        bound += measured["local parallel"][name][0] + least_bytes / 300e6 + 4 * 0.065
-        cells = [f"{measured[t][name][0] * 1e3:.0f}" for t in titles]
-        for t in titles:
-            sums[t] += measured[t][name][0]
-        other = theirs.get(name)
-        peer_sum += other[0] if other else float("nan")
-        share = max(down - (files * 64 << 10), 0) / max(least_bytes, 1)
-        print(f"| {name} | {' | '.join(cells)} | {other[0] * 1e3 if other else float('nan'):.0f} | {gets} | {down / 1e6:.1f} | {least_bytes / 1e6:.1f} | {share:.2f} |")
-    print(f"| sum | {' | '.join(f'{sums[t] * 1e3:.0f}' for t in titles)} | {peer_sum * 1e3:.0f} | | | | |")
-    print(f"cold parallel / (local + least bytes / link + 4 first bytes): {sums['cold parallel'] / bound:.2f} (bar 1.25)")
-    print(f"cold serial / cold parallel: {sums['cold serial'] / sums['cold parallel']:.1f} (bar 5)")
-    print(f"cached parallel / local parallel: {sums['cached parallel'] / sums['local parallel']:.2f} (bar 1.10)")
-    if theirs:
-        print(f"cold parallel / ClickHouse: {sums['cold parallel'] / peer_sum:.2f} (bar 1)")
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; the proxy took {proxy_cpu:.1f} CPU s in all; times in ms")
+def more(rig, name, remote, local):
+    """What is not SSB's thirteen queries."""
+    columns = ", ".join(f"{name} {kind}" for name, kind, *_ in COLUMNS)
+    return {
+        "requests": lambda: steps.requests(rig, remote, dict(queries())["Q2.1"]),
+        "text": lambda: steps.text(rig, local, columns, rig.args.text_bytes),
+        "upsert": lambda: steps.upsert(rig, rig.args.upsert_rows),
+        "loads": lambda: steps.loads(rig),
+    }[name]()
+
+
+def write(lines):
+    """Puts the tables into README.md."""
+    readme = HERE.parent / "README.md"
+    head, rest = readme.read_text().split("<!-- lake: begin -->")
+    tail = rest.split("<!-- lake: end -->")[1]
+    text = "\n".join(lines)
+    readme.write_text(f"{head}<!-- lake: begin -->\n{text}\n<!-- lake: end -->{tail}")
+
+
+def report(args, measured, floor):
+    """The tables of what has been measured, in this run or before."""
+    titles = [way for way in WAYS if way in measured]
+    lines = []
+    if "cold parallel" in titles and "local parallel" in titles:
+        for name in args.only:
+            answers = {title: measured[title][name][3] for title in titles}
+            if len({json.dumps(a) for a in answers.values()}) > 1:
+                raise SystemExit(f"{name}: answers differ: {answers}")
+        theirs = measured.get(PEER, {})
+        shown = [*titles, PEER] if theirs else titles
+        lines += ["| query | " + " | ".join(shown) + " | GETs | MB | least MB | bytes / least |", "|---" * (len(shown) + 5) + "|"]
+        bound = 0.0
+        for name in args.only:
+            _, gets, down, _ = measured["cold parallel"][name]
+            least_bytes, files = floor[name]
+            bound += measured["local parallel"][name][0] + least_bytes / 300e6 + 4 * 0.065
+            cells = " | ".join(f"{measured[t][name][0] * 1e3:.0f}" if name in measured[t] else "-" for t in shown)
+            share = max(down - (files * 64 << 10), 0) / max(least_bytes, 1)
+            lines.append(f"| {name} | {cells} | {gets} | {down / 1e6:.1f} | {least_bytes / 1e6:.1f} | {share:.2f} |")
+        sums = {t: sum(measured[t][name][0] for name in args.only if name in measured[t]) for t in shown}
+        lines.append(f"| sum | {' | '.join(f'{sums[t] * 1e3:.0f}' for t in shown)} | | | | |")
+        lines += ["", f"Times in ms, the least of {args.runs} runs ({args.cold_runs} of cold ones). What these sums say:", ""]
+        cold = sums["cold parallel"]
+        lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {cold / bound:.2f} (bar 1.25)")
+        if "cold serial" in sums:
+            lines.append(f"- cold serial / cold parallel: {sums['cold serial'] / cold:.1f} (bar 5)")
+        if "cached parallel" in sums:
+            lines.append(f"- cached parallel / local parallel: {sums['cached parallel'] / sums['local parallel']:.2f} (bar 1.10)")
+        if theirs:
+            lines.append(f"- cold parallel / {PEER}: {cold / sums[PEER]:.2f} (bar 1)")
+        loads = ", ".join(f"{measured[t]['load']:.1f}" for t in shown)
+        taken = sum(measured[t]["proxy_cpu"] for t in shown)
+        lines.append(f"- load averages on {os.cpu_count()} cores, by column: {loads}; the proxy took {taken:.1f} CPU s in all")
+    for name in MORE:
+        lines += ["", *measured[name]] if name in measured else []
+    return lines
 
 
 if __name__ == "__main__":

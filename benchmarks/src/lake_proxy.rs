@@ -78,6 +78,8 @@ struct Proxy {
     slow: AtomicBool,
     random: AtomicU64,
     gets: AtomicU64,
+    /// Listings, which are GETs too, but of no object.
+    lists: AtomicU64,
     puts: AtomicU64,
     others: AtomicU64,
     bytes_down: AtomicU64,
@@ -96,15 +98,16 @@ impl Proxy {
     }
 
     fn reset(&self) {
-        for counter in [&self.gets, &self.puts, &self.others, &self.bytes_down, &self.bytes_up] {
+        for counter in [&self.gets, &self.lists, &self.puts, &self.others, &self.bytes_down, &self.bytes_up] {
             counter.store(0, Relaxed);
         }
     }
 
     fn stats(&self) -> String {
         format!(
-            "{{\"gets\": {}, \"puts\": {}, \"others\": {}, \"bytes_down\": {}, \"bytes_up\": {}, \"cpu_seconds\": {:.3}}}",
+            "{{\"gets\": {}, \"lists\": {}, \"puts\": {}, \"others\": {}, \"bytes_down\": {}, \"bytes_up\": {}, \"cpu_seconds\": {:.3}}}",
             self.gets.load(Relaxed),
+            self.lists.load(Relaxed),
             self.puts.load(Relaxed),
             self.others.load(Relaxed),
             self.bytes_down.load(Relaxed),
@@ -248,6 +251,7 @@ async fn connection(proxy: Arc<Proxy>, client: TcpStream) -> io::Result<()> {
         let began = Instant::now();
         let method = request.first_line.split(' ').next().unwrap_or_default().to_string();
         let counter = match method.as_str() {
+            "GET" if request.first_line.contains("list-type=") => &proxy.lists,
             "GET" => &proxy.gets,
             "PUT" | "POST" => &proxy.puts,
             _ => &proxy.others,
@@ -313,6 +317,7 @@ async fn main() -> io::Result<()> {
         slow: AtomicBool::new(true),
         random: AtomicU64::new(1),
         gets: AtomicU64::new(0),
+        lists: AtomicU64::new(0),
         puts: AtomicU64::new(0),
         others: AtomicU64::new(0),
         bytes_down: AtomicU64::new(0),

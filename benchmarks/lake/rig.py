@@ -1,0 +1,102 @@
+"""The rig: a real S3 server behind `lake-proxy`, and dipper servers on it."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pymysql
+
+KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": "lakelake", "AWS_REGION": "us-east-1"}
+BUCKET = "lake"
+
+
+def wait_for(port, seconds=60):
+    end = time.time() + seconds
+    while time.time() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise SystemExit(f"nothing listens on port {port} after {seconds} s")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def pinned(cpus, command):
+    return ["taskset", "-c", cpus, *command] if cpus else command
+
+
+class Rig:
+    def __init__(self, args):
+        self.args = args
+        self.dir = Path(args.dir).resolve()
+        self.s3_dir = self.dir / "s3"
+        (self.s3_dir / BUCKET).mkdir(parents=True, exist_ok=True)
+        self.environment = dict(os.environ, **KEYS)
+        self.gateway_port, self.port, self.control = free_port(), free_port(), free_port()
+        gateway = [args.versitygw, "--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret", KEYS["AWS_SECRET_ACCESS_KEY"],
+                   "--port", f"127.0.0.1:{self.gateway_port}", "--quiet", "posix", str(self.s3_dir)]  # fmt: skip
+        proxy = [args.proxy, "--listen", f"127.0.0.1:{self.port}", "--control", f"127.0.0.1:{self.control}",
+                 "--to", f"127.0.0.1:{self.gateway_port}"]  # fmt: skip
+        gateway, proxy = (pinned(args.rig_cpus, command) for command in (gateway, proxy))
+        self.processes = [subprocess.Popen(gateway, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+        wait_for(self.gateway_port)
+        self.processes.append(subprocess.Popen(proxy, stdout=subprocess.DEVNULL))
+        wait_for(self.port)
+
+    def ask(self, path, method="POST"):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.control}/{path}", method=method)
+        return json.load(urllib.request.urlopen(request))
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+            process.wait()
+
+
+class Server:
+    """A dipper server of its own."""
+
+    def __init__(self, rig, data, cache_dir, *more):
+        self.mysql, self.http = free_port(), free_port()
+        command = [rig.args.dipper, "server", "--data", data, "--mysql-port", str(self.mysql), "--http-port", str(self.http)]
+        if data.startswith("s3://"):
+            command += ["--s3-endpoint", f"http://127.0.0.1:{rig.port}", "--cache-dir", str(cache_dir)]
+        command += more
+        self.log = open(rig.dir / "dipper.log", "ab")
+        self.process = subprocess.Popen(pinned(rig.args.cpus, command), env=rig.environment, stdout=self.log, stderr=self.log)
+        wait_for(self.mysql)
+        self.connection = pymysql.connect(host="127.0.0.1", port=self.mysql, user="root", autocommit=True)
+
+    def rows(self, sql):
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+    def load(self, table, source, *headers):
+        """Stream Load by curl: a file, or bytes. Gives the answer's JSON."""
+        command = ["curl", "-sS", "--location-trusted", "-u", "root:", "-H", "Expect:"]
+        for header in headers:
+            command += ["-H", header]
+        command += ["-T", "-" if isinstance(source, bytes) else str(source)]
+        command.append(f"http://127.0.0.1:{self.http}/api/{table.replace('.', '/')}/_stream_load")
+        given = source if isinstance(source, bytes) else None
+        answer = json.loads(subprocess.run(command, input=given, check=True, stdout=subprocess.PIPE).stdout)
+        if answer["Status"] != "Success":
+            raise SystemExit(f"{table}: {answer}")
+        return answer
+
+    def stop(self):
+        self.connection.close()
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
