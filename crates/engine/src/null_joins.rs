@@ -1,23 +1,26 @@
 //! Joins by `<=>` beside joins by `=`.
 //!
 //! A DataFusion join says once for all its keys whether NULL equals NULL. Its rule against cross joins takes a tree of
-//! inner joins and the filter above apart and builds it anew with what the topmost join says: rows with NULL would then
-//! meet in joins by `=`, or be lost in joins by `<=>`.
+//! inner joins and the filter above apart and builds it anew with what the topmost join says, and its rule that finds keys
+//! adds `=` to the keys of `<=>`: rows with NULL would meet in joins by `=`, or be lost in joins by `<=>`.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::logical_plan::Projection;
-use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan, Operator, binary_expr};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rules, with [`KeepApart`] ahead of the one against cross joins.
+/// DataFusion's rules, with [`KeepApart`] ahead of the one against cross joins and [`TakeBack`] of the one for keys.
 pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let before = rules.iter().position(|r| r.name() == "eliminate_cross_join").unwrap_or(rules.len());
     rules.insert(before, Arc::new(KeepApart));
+    let before = rules.iter().position(|r| r.name() == "extract_equijoin_predicate").unwrap_or(0);
+    rules.insert(before, Arc::new(TakeBack));
     rules
 }
 
@@ -54,6 +57,36 @@ impl OptimizerRule for KeepApart {
                 }
                 None => Ok(Transformed::no(LogicalPlan::Filter(filter))),
             },
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// Makes conditions of the keys of a join by `<=>` that has got further conditions: the next rule sorts them anew.
+#[derive(Debug)]
+struct TakeBack;
+
+impl OptimizerRule for TakeBack {
+    fn name(&self) -> &str {
+        "take_back_null_equal_keys"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Join(join) if nulls_meet(&join) && join.filter.is_some() => {
+                let keys = join.on.into_iter().map(|(l, r)| binary_expr(l, Operator::IsNotDistinctFrom, r));
+                let filter = conjunction(keys.chain(join.filter));
+                let null_equality = NullEquality::NullEqualsNothing;
+                Ok(Transformed::yes(LogicalPlan::Join(Join { on: Vec::new(), filter, null_equality, ..join })))
+            }
             other => Ok(Transformed::no(other)),
         }
     }

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, cast_to};
-use super::{compare, mixed, text};
+use super::{compare, mixed, subqueries, text};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -244,6 +244,14 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPl
     if let (Stage::BeforeCoercion, LogicalPlan::Union(union)) = (stage, &plan) {
         return mixed::union(union.clone());
     }
+    let plan = match stage {
+        Stage::BeforeCoercion => subqueries::rewrite(plan)?,
+        Stage::AfterCoercion => Transformed::no(plan),
+    };
+    plan.transform_data(|plan| rewrite_expressions(plan, stage))
+}
+
+fn rewrite_expressions(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         let table = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;

@@ -25,6 +25,7 @@ mod names;
 pub mod operators;
 mod rewrite;
 pub mod session;
+mod subqueries;
 mod tables;
 pub mod text;
 mod typed;

@@ -1,0 +1,201 @@
+//! `IN (SELECT ...)` with SQL's three values, wherever it stands.
+//!
+//! DataFusion makes a semi join of `IN` and a null-aware anti join of `NOT IN` where they are conditions of their own and
+//! nothing of the subquery depends on the row outside. Under OR, NOT, CASE and IS NULL, and where it does, NULL would be
+//! FALSE: there `x IN (S)` is said by EXISTS, which is never NULL. In select lists EXISTS is said by a count.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, when,
+};
+
+use super::compare;
+use super::operators::Class;
+
+/// The column of a subquery that has been put below EXISTS: a name that no column outside has.
+const ELEMENT: &str = "__in_element";
+
+/// What is asked of a condition: of NULL and the other value nothing depends on which it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    True,
+    False,
+    Exact,
+}
+
+impl Wanted {
+    fn of_opposite(self) -> Self {
+        match self {
+            Wanted::True => Wanted::False,
+            Wanted::False => Wanted::True,
+            Wanted::Exact => Wanted::Exact,
+        }
+    }
+}
+
+/// Rewrites the subqueries among a node's expressions.
+pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(filter) if has(&filter.predicate, |e| matches!(e, Expr::InSubquery(_))) => {
+            let schema = Arc::clone(filter.input.schema());
+            let conditions = split_conjunction_owned(filter.predicate).into_iter().map(|c| condition(c, &schema));
+            let predicate = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
+            Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+        }
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
+            let schema: DFSchemaRef = Arc::new(merge_schema(&plan.inputs()));
+            let names = NamePreserver::new(&plan);
+            let rewritten = plan.map_expressions(|e| {
+                if !has(&e, |e| matches!(e, Expr::InSubquery(_) | Expr::Exists(_))) {
+                    return Ok(Transformed::no(e));
+                }
+                let name = names.save(&e);
+                let counted = value(e, Wanted::Exact, &schema)?.transform_up(exists_as_count)?.data;
+                Ok(Transformed::yes(name.restore(counted)))
+            })?;
+            match rewritten.transformed {
+                true => Ok(Transformed::yes(rewritten.data.recompute_schema()?)),
+                false => Ok(rewritten),
+            }
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
+    expr.exists(|e| Ok(wanted(e))).unwrap_or(false)
+}
+
+/// One of the conditions that a filter joins by AND.
+fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    match expr {
+        Expr::InSubquery(is_in) if !is_in.negated || is_in.subquery.outer_ref_columns.is_empty() => {
+            Ok(Expr::InSubquery(alike(is_in, schema)?))
+        }
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(is_in) => {
+                condition(Expr::InSubquery(InSubquery { negated: !is_in.negated, ..is_in }), schema)
+            }
+            other => value(Expr::Not(Box::new(other)), Wanted::True, schema),
+        },
+        other => value(other, Wanted::True, schema),
+    }
+}
+
+/// An expression without IN (SELECT ...), right for what is wanted of it.
+fn value(expr: Expr, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let (left, right) = (value(*left, wanted, schema)?, value(*right, wanted, schema)?);
+            Ok(Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) }))
+        }
+        Expr::Not(inner) => Ok(Expr::Not(Box::new(value(*inner, wanted.of_opposite(), schema)?))),
+        Expr::InSubquery(is_in) if is_in.negated => {
+            Ok(Expr::Not(Box::new(membership(is_in, wanted.of_opposite(), schema)?)))
+        }
+        Expr::InSubquery(is_in) => membership(is_in, wanted, schema),
+        other => other.map_children(|e| Ok(Transformed::yes(value(e, Wanted::Exact, schema)?))).map(|t| t.data),
+    }
+}
+
+/// `x IN (S)`, whether or not it is negated: TRUE where S has x; else NULL where S has NULL, or x is NULL and S has rows.
+fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
+    let Subquery { subquery, outer_ref_columns, spans } = is_in.subquery;
+    let (qualifier, field) = subquery.schema().qualified_field(0);
+    let (nullable, element) = (field.is_nullable(), Expr::from((qualifier, field)).alias(ELEMENT));
+    let inner = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery)).project([element])?.build()?;
+    let exists = |plan: LogicalPlan, outer: Vec<Expr>| {
+        let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: outer, spans: spans.clone() };
+        Expr::Exists(Exists { subquery, negated: false })
+    };
+    let within = |predicate: Expr| LogicalPlanBuilder::from(inner.clone()).filter(predicate)?.build();
+
+    let element = Expr::Column(Column::new_unqualified(ELEMENT));
+    let mut outer = outer_ref_columns.clone();
+    let x = is_in.expr.as_ref().clone().transform(|e| match e {
+        Expr::Column(column) => {
+            let field = Arc::clone(schema.field_from_column(&column)?);
+            let reference = Expr::OuterReferenceColumn(field, column);
+            outer.push(reference.clone());
+            Ok(Transformed::yes(reference))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    let (x, element_like_x) = sides(x.data, element.clone(), inner.schema())?;
+    let found = exists(within(x.eq(element_like_x))?, outer);
+    if wanted == Wanted::True {
+        return Ok(found);
+    }
+    let mut unknown = Vec::new();
+    if nullable {
+        unknown.push(exists(within(element.is_null())?, outer_ref_columns.clone()));
+    }
+    if is_in.expr.nullable(schema)? {
+        unknown.push(is_in.expr.is_null().and(exists(inner.clone(), outer_ref_columns)));
+    }
+    Ok(match (disjunction(unknown), wanted) {
+        (None, _) => found,
+        (Some(unknown), Wanted::Exact) => {
+            when(found, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?
+        }
+        (Some(unknown), _) => found.or(unknown),
+    })
+}
+
+/// The same membership with both sides of types that compare as `=` compares them.
+fn alike(is_in: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
+    let InSubquery { expr, subquery, negated } = is_in;
+    let inner = subquery.subquery.schema();
+    let (qualifier, field) = inner.qualified_field(0);
+    let element = Expr::from((qualifier, field));
+    let t = expr.get_type(schema)?;
+    let (x, like_x) = {
+        let (lt, rt) = (&t, field.data_type());
+        compare::sides((*expr).clone(), lt, Class::of(lt), element.clone(), rt, Class::of(rt), &both(schema, inner)?)
+    };
+    let subquery = match like_x == element {
+        true => subquery,
+        false => Subquery {
+            subquery: Arc::new(
+                LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+                    .project([like_x.alias("value")])?
+                    .build()?,
+            ),
+            ..subquery
+        },
+    };
+    Ok(InSubquery { expr: Box::new(x), subquery, negated })
+}
+
+fn sides(x: Expr, element: Expr, schema: &DFSchema) -> Result<(Expr, Expr)> {
+    let (lt, rt) = (x.get_type(schema)?, element.get_type(schema)?);
+    Ok(compare::sides(x, &lt, Class::of(&lt), element, &rt, Class::of(&rt), schema))
+}
+
+fn both(outer: &DFSchema, inner: &DFSchema) -> Result<DFSchema> {
+    let mut schema = inner.clone();
+    schema.merge(outer);
+    Ok(schema)
+}
+
+/// `EXISTS (S)` as `(SELECT count(1) FROM S) > 0`, which may stand in a select list.
+fn exists_as_count(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::Exists(Exists { subquery, negated }) = expr else { return Ok(Transformed::no(expr)) };
+    let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery.subquery))
+        .aggregate(Vec::<Expr>::new(), [count(lit(1i64)).alias("rows")])?
+        .build()?;
+    let rows = Expr::ScalarSubquery(Subquery {
+        subquery: Arc::new(rows),
+        outer_ref_columns: subquery.outer_ref_columns,
+        spans: Spans::new(),
+    });
+    let zero = lit(0i64);
+    Ok(Transformed::yes(if negated { rows.eq(zero) } else { rows.gt(zero) }))
+}
