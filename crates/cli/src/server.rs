@@ -109,7 +109,12 @@ fn parse_share(text: &str) -> Result<Share, String> {
 pub(crate) fn main(arguments: ServerArguments) -> ExitCode {
     crate::start_log("info");
     // HTTP and what is accepted; MySQL connections have threads of their own.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("net").enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(16 << 20)
+        .thread_name("net")
+        .enable_all()
+        .build();
     let served = match runtime {
         Ok(runtime) => runtime.block_on(serve(arguments)),
         Err(e) => Err(format!("cannot start the network threads: {e}")),

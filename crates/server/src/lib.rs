@@ -194,11 +194,14 @@ impl Threads {
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
             let work = move || runtime.block_on(async move { while stopped.changed().await.is_ok() {} });
-            std::thread::Builder::new().name(format!("mysql-{n}")).spawn(work)?;
+            std::thread::Builder::new().name(format!("mysql-{n}")).stack_size(STACK_BYTES).spawn(work)?;
         }
         Ok(Threads { runtimes, _stop: stop })
     }
 }
+
+/// Statements are parsed where they arrive: the deepest allowed ones need more than a thread has by itself.
+const STACK_BYTES: usize = 16 << 20;
 
 /// Descriptors that are needed beside one for each connection: files of queries, listeners, logs.
 const DESCRIPTORS_BESIDE: u64 = 500;

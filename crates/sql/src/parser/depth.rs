@@ -16,6 +16,9 @@ pub const DEPTH_MAX: usize = 3_000;
 /// planning takes time with the square of that. (`sqlparser` by itself allows 50.)
 pub const OPERATOR_DEPTH_MAX: usize = 400;
 
+/// What a query inside a statement counts: walking one takes the stack of so many operators.
+const QUERY_DEPTH: usize = 6;
+
 /// Words that put one more level on the tree, and do not end at a comma.
 const OPERATOR_WORDS: &[&str] =
     &["NOT", "DIV", "MOD", "LIKE", "RLIKE", "REGEXP", "IN", "IS", "BETWEEN", "COLLATE", "INTERVAL", "BINARY"];
@@ -46,6 +49,8 @@ struct Level {
     operand_max: usize,
     /// Chained queries and joins, for the whole level.
     chained: usize,
+    /// It is a query.
+    query: bool,
 }
 
 impl Level {
@@ -54,7 +59,7 @@ impl Level {
     }
 
     fn operator_depth(&self) -> usize {
-        1 + self.operand_max + self.chained
+        1 + self.operand_max + self.chained + if self.query { QUERY_DEPTH } else { 0 }
     }
 }
 
@@ -67,7 +72,8 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
         let Some(level) = open.last_mut() else { break };
         let mut opens = false;
         let mut closes = false;
-        let next_item = |level: &mut Level| *level = Level { chained: level.chained, ..Level::default() };
+        let next_item =
+            |level: &mut Level| *level = Level { chained: level.chained, query: level.query, ..Level::default() };
         match &token.token {
             Token::LParen | Token::LBracket | Token::LBrace => opens = true,
             Token::RParen | Token::RBracket | Token::RBrace => closes = true,
@@ -78,7 +84,10 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                     opens = true;
                 } else if is(&["END"]) {
                     closes = true;
-                } else if is(&["WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE"]) {
+                } else if is(&["SELECT"]) {
+                    next_item(level);
+                    level.query = true;
+                } else if is(&["WHEN", "THEN", "ELSE", "FROM", "WHERE"]) {
                     next_item(level);
                 } else if is(&["AND", "OR", "XOR"]) {
                     level.logic += 1;
@@ -143,6 +152,8 @@ mod tests {
         assert!(refused(&format!("select {}1", "- ".repeat(many))));
         assert!(refused(&format!("select {} 1 {}", "case when 1 then ".repeat(many), "end ".repeat(many))));
         assert!(refused(&format!("select 1{}", " union all select 1".repeat(many))));
+        assert!(refused(&format!("{}t{}", "select * from (".repeat(60), ")".repeat(60))));
+        assert!(!refused(&format!("{}t{}", "select * from (".repeat(50), ") x".repeat(50))));
         assert!(refused(&format!("select cast(1 as {}int{})", "array<".repeat(many), ">".repeat(many))));
         assert!(!refused(&format!("select 1 in (1{})", ",1".repeat(many))));
         assert!(!refused(&format!("select 1{}", ", 1+1".repeat(many))));
