@@ -27,6 +27,7 @@ test: gateway
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	python3 tests/http/run.py $(BIN)/dipper
 	python3 tests/limits/run.py $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).

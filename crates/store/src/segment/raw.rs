@@ -1,9 +1,9 @@
 //! Tests of single columns on pages as they are stored, before anything is decoded.
 //!
 //! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages
-//! the values are tested where they lie; "contains" is one search over the whole page, dictionaries too, and lengths are walked
-//! only where something was found. Columns that are stored in another way are decoded alone, so that what fails one test costs the next
-//! nothing.
+//! the values are tested where they lie; "contains" is one search over the whole page, dictionaries too, and lengths are
+//! walked only where something was found. Columns that are stored in another way are decoded alone, so that what fails one
+//! test costs the next nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -295,8 +295,8 @@ pub(super) fn yes(answers: BooleanArray) -> BooleanBuffer {
 
 impl ObjectReader {
     /// The rows that pass a test, one bit each, of those on pages with rows of `wanted`. `None` if the column is not stored
-    /// in a way that can be tested. What was fetched is in `have` then, for decoding. `is_output`: its values are wanted too, and pages are kept
-    /// from the first on that has something.
+    /// in a way that can be tested. What was fetched is in `have` then, for decoding. `is_output`: its values
+    /// are wanted too, and pages are kept from the first on that has something.
     #[expect(clippy::too_many_arguments, reason = "a step of a scan, which has all of them")]
     pub(super) async fn test_column(
         &self,

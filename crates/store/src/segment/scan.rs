@@ -410,7 +410,9 @@ impl ObjectReader {
             self.narrow(group, scan, scan.filter_columns, &mut wanted, &have, &mut kept, passing).await?;
         }
         let mut kept = kept.into_iter().map(|k| k.of(&wanted)).collect::<Result<Vec<_>>>()?;
+        // In a bucket all that is left is asked for at once.
         if let Some(mask) = wanted.mask()
+            && !self.is_remote()
             && (1..=total / FEW_OF).contains(&wanted.rows())
         {
             for i in scan.columns {
