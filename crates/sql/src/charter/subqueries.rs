@@ -76,7 +76,8 @@ fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
 /// One of the conditions that a filter joins by AND.
 fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     match expr {
-        Expr::InSubquery(is_in) if !is_in.negated || is_in.subquery.outer_ref_columns.is_empty() => {
+        // With columns from outside DataFusion would name the cast and the column that it casts alike.
+        Expr::InSubquery(is_in) if is_in.subquery.outer_ref_columns.is_empty() => {
             Ok(Expr::InSubquery(alike(is_in, schema)?))
         }
         Expr::Not(inner) => match *inner {
