@@ -393,6 +393,8 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     // Filters run inside the Parquet decoder, which then skips the other columns of rows that fail.
     options.execution.parquet.pushdown_filters = true;
     options.execution.parquet.reorder_filters = true;
+    // The filter that MIN(a) and MAX(a) give the scan would also drop rows that MAX(b + 1) beside them needs.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
