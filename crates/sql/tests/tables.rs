@@ -789,7 +789,10 @@ fn shows_of_native_tables() {
         kind("show load warnings on 'http://x/y'"),
         ShowKind::LoadWarnings { from: None, url: Some("http://x/y".into()) }
     );
-    assert_eq!(kind("show transaction from d where id = 5"), ShowKind::Transaction { from: Some(name("d")) });
+    assert_eq!(
+        kind("show transaction from d where id = 5"),
+        ShowKind::Transaction { from: Some(name("d")), id: Some(5) }
+    );
     assert_eq!(
         kind("show alter table column from d where TableName = 't' order by CreateTime desc limit 1"),
         ShowKind::AlterTable { job: "COLUMN".into(), from: Some(name("d")) }
