@@ -328,6 +328,9 @@ fn redefine(database: &str, table: &Table, def: TableDef) -> CatalogChange {
     }
 }
 
+/// `ER_BAD_TABLE_ERROR`.
+const UNKNOWN_TABLE: u16 = 1051;
+
 pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name], if_exists: bool) -> Result<Outcome> {
     if kind == ObjectKind::Database {
         for name in names {
@@ -347,13 +350,19 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         return Ok(Outcome::ok());
     }
     let kind = if kind == ObjectKind::View { TableKind::View } else { TableKind::Table };
+    let before = session.engine.catalog.refresh().await?;
     let mut changes = Vec::new();
     for name in names {
         let (db, name) = qualified(session, name)?;
         refuse_virtual(&db)?;
+        // As in MySQL, whose dumps rely on it: there is no table of a view's name.
+        let is_view = before.table(&db, &name).is_some_and(|t| t.as_view().is_some());
+        if is_view && if_exists && kind == TableKind::Table {
+            session.warn(UNKNOWN_TABLE, format!("Unknown table '{db}.{name}'"));
+            continue;
+        }
         changes.push(CatalogChange::Drop { db, name, kind, if_exists });
     }
-    let before = session.engine.catalog.refresh().await?;
     let after = session.engine.catalog.commit(changes).await?;
     super::native::discard_missing(session, &before, &after).await?;
     Ok(Outcome::ok())
