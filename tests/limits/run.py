@@ -128,6 +128,10 @@ class Server:
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) // 1024
 
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self):
         self.process.terminate()
         try:
@@ -226,6 +230,31 @@ def full_disk_when_spilling(server):
         time.sleep(0.1)
 
 
+def joins_without_a_match(server):
+    """Conditions that no pair of rows meets: the time limit ends them, and their threads."""
+    file = server.directory / "numbers.csv"
+    file.write_text("v\n" + "".join(f"{i}\n" for i in range(300_000)), encoding="ascii")
+    client = server.client()
+    client.query("create database d")
+    client.query("use d")
+    client.query(f"create view numbers as select v from '{file}'")
+    client.query("create table copy (v int) duplicate key (v) distributed by hash (v) buckets 2")
+    client.query("set query_timeout = 1")
+    for sql in [
+        "select count(*) from numbers a cross join numbers b where a.v + b.v = -3",
+        "select count(*) from numbers a join numbers b on a.v % 1 = b.v % 1 and a.v + b.v = -3",
+        "select count(*) from numbers a where exists (select 1 from numbers b where a.v + b.v < -3)",
+        "insert into copy select a.v from numbers a cross join numbers b where a.v + b.v = -3",
+        "select a.v from numbers a left join numbers b on a.v + b.v = -3 order by 1 limit 1",
+    ]:
+        error = client.refused(sql, "query_timeout")
+        assert error.code == 3024, error
+        before = server.cpu_seconds()
+        time.sleep(0.5)
+        spent = server.cpu_seconds() - before
+        assert spent < 0.25, f"{spent:.2f} s of CPU in half a second after it has ended: {sql}"
+
+
 # Name of each case and the arguments of its server.
 CASES = {
     one_plus_one: [],
@@ -233,6 +262,7 @@ CASES = {
     a_bomb_of_zeros: [],
     a_line_of_600_mb: [],
     nul_bytes: [],
+    joins_without_a_match: [],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }
 

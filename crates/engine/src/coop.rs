@@ -1,27 +1,50 @@
-//! Joins that make many rows of few give way to whoever wants to stop them.
+//! Joins that make many rows of few, or none of many, give way to whoever wants to stop them.
 //!
 //! A task is stopped where it yields. DataFusion lets leaves yield; a join reads few batches of them and can make millions
 //! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
-//! as a leaf would.
+//! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
+//! whether the statement still [runs](Run), and fails if it does not.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::exec_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+};
 use datafusion::physical_plan::unnest::UnnestExec;
+use futures::future::BoxFuture;
 
-/// Puts [`CooperativeExec`] above joins and UNNEST.
+/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins.
 #[derive(Debug)]
 pub(crate) struct GiveWay;
 
 impl PhysicalOptimizerRule for GiveWay {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
+            let node: Arc<dyn ExecutionPlan> =
+                match (node.downcast_ref::<NestedLoopJoinExec>(), node.downcast_ref::<HashJoinExec>()) {
+                    (Some(join), _) if let Some(filter) = join.filter() => {
+                        Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(Some(watched(filter))).build()?)
+                    }
+                    (_, Some(join)) if let Some(filter) = join.filter() => {
+                        Arc::new(join.builder().with_filter(Some(watched(filter))).build()?)
+                    }
+                    _ => node,
+                };
             let multiplies = node.is::<CrossJoinExec>()
                 || node.is::<NestedLoopJoinExec>()
                 || node.is::<HashJoinExec>()
@@ -41,5 +64,97 @@ impl PhysicalOptimizerRule for GiveWay {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+fn watched(filter: &JoinFilter) -> JoinFilter {
+    let condition = Arc::new(WhileItRuns(Arc::clone(filter.expression())));
+    JoinFilter::new(condition, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+}
+
+/// A condition that is an error once nobody waits for its statement.
+#[derive(Debug, Eq, Hash)]
+struct WhileItRuns(Arc<dyn PhysicalExpr>);
+
+// Derived, it would move what it compares.
+impl PartialEq for WhileItRuns {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq(&other.0)
+    }
+}
+
+impl fmt::Display for WhileItRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PhysicalExpr for WhileItRuns {
+    fn data_type(&self, input: &Schema) -> Result<DataType> {
+        self.0.data_type(input)
+    }
+
+    fn nullable(&self, input: &Schema) -> Result<bool> {
+        self.0.nullable(input)
+    }
+
+    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
+        self.0.return_field(input)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false) {
+            return exec_err!("nobody waits for the rows of this join");
+        }
+        self.0.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.0]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(condition), true) => Ok(Arc::new(WhileItRuns(condition))),
+            _ => exec_err!("WhileItRuns has one child"),
+        }
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_sql(f)
+    }
+}
+
+tokio::task_local! {
+    static ENDED: Arc<AtomicBool>;
+}
+
+/// Work that somebody waits for, until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Run(Arc<AtomicBool>);
+
+impl Run {
+    /// `work` and the tasks that it spawns through DataFusion see when the run ends.
+    pub(crate) fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        ENDED.scope(Arc::clone(&self.0), work)
+    }
+
+    /// [`scope`](Self::scope) of a function: one that starts a plan, say, which may spawn tasks.
+    pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
+        ENDED.sync_scope(Arc::clone(&self.0), f)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The task that DataFusion is about to spawn, as part of the run of the task that spawns it.
+pub(crate) fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
+    match ENDED.try_with(Arc::clone) {
+        Ok(ended) => Box::pin(ENDED.scope(ended, task)),
+        Err(_) => task,
     }
 }

@@ -7,6 +7,7 @@ use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use dipper_cache::{IoContext, Populate};
 use futures::future::BoxFuture;
 
+use crate::coop;
 use crate::variables::Variables;
 
 /// The context of a statement with these variables.
@@ -27,11 +28,12 @@ pub(crate) fn context(variables: &Variables) -> Arc<IoContext> {
     })
 }
 
-/// Tasks that DataFusion spawns run in the context of the task that spawned them.
+/// Tasks that DataFusion spawns run in the context of the task that spawned them, and end with it.
 struct Follow;
 
 impl JoinSetTracer for Follow {
     fn trace_future(&self, future: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
+        let future = coop::follow(future);
         match IoContext::current() {
             Some(context) => Box::pin(context.scope(future)),
             None => future,
@@ -49,7 +51,7 @@ impl JoinSetTracer for Follow {
     }
 }
 
-/// Makes tasks that DataFusion spawns inherit [`IoContext::current`], in this process.
+/// Makes tasks that DataFusion spawns inherit [`IoContext::current`] and their [run](coop::Run), in this process.
 pub(crate) fn follow_spawned_tasks() {
     // Fails if it was done before, for another engine.
     let _ = set_join_set_tracer(&Follow);

@@ -24,6 +24,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use crate::coop::Run;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::http_stream::BodyTable;
@@ -257,7 +258,8 @@ pub(crate) async fn on_cpu<T: Send + 'static>(
             self.0.abort();
         }
     }
-    let mut task = AbortOnDrop(cpu.spawn(work));
+    let run = Run::default();
+    let mut task = AbortOnDrop(cpu.spawn(run.scope(work)));
     match (&mut task.0).await {
         Ok(result) => result,
         Err(e) if e.is_panic() => Err(panicked(&*e.into_panic())),
@@ -283,10 +285,11 @@ pub(crate) async fn start(
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
     let permit = context.engine.admission.admit(&physical).await?;
-    let mut stream = context.io.enter(|| execute_stream(physical, state.task_ctx()))?;
+    let run = Run::default();
+    let mut stream = context.io.enter(|| run.enter(|| execute_stream(physical, state.task_ctx())))?;
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
     let cpu = context.engine.cpu().clone();
-    let forward = cpu.spawn(context.io.scope(async move {
+    let forward = cpu.spawn(run.scope(context.io.scope(async move {
         let _permit = permit;
         loop {
             // Ends when the client is gone, also in the middle of a long wait for the first batch.
@@ -301,15 +304,15 @@ pub(crate) async fn start(
                 return;
             }
         }
-    }));
+    })));
     // The channel ends when the task does; a panic in it would look like the end of the rows.
-    let state = (receiver, Some(forward));
-    Ok(futures::stream::unfold(state, |(mut receiver, mut forward)| async move {
+    let state = (receiver, Some(forward), run);
+    Ok(futures::stream::unfold(state, |(mut receiver, mut forward, run)| async move {
         if let Some(next) = receiver.recv().await {
-            return Some((next, (receiver, forward)));
+            return Some((next, (receiver, forward, run)));
         }
         match forward.take()?.await {
-            Err(e) if e.is_panic() => Some((Err(panicked(&*e.into_panic())), (receiver, None))),
+            Err(e) if e.is_panic() => Some((Err(panicked(&*e.into_panic())), (receiver, None, run))),
             _ => None,
         }
     })

@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::Insert;
@@ -202,7 +203,7 @@ async fn write(
     check_width(target.wanted, planned.logical.schema().fields().len())?;
     let physical = planned.physical().await?;
     let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for mut stream in streams {
         let target = Arc::clone(&target);
         tasks.spawn(async move {

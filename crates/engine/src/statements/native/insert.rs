@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use chrono::Offset;
 use datafusion::common::ScalarValue;
+use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_sql::charter::session::VarValue;
@@ -667,7 +668,7 @@ async fn write(
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
     let rejects = Arc::new(Mutex::new(Rejects::default()));
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
         let (rejects, select, partial) = (Arc::clone(&rejects), select.clone(), partial.clone());
