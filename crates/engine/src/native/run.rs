@@ -9,7 +9,6 @@ use arrow::datatypes::{SchemaRef, UInt64Type};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use dipper_store::segment::{GroupScan, Scan, ScanIo};
-use futures::future::{BoxFuture, FutureExt};
 use parking_lot::Mutex;
 
 use super::morsels::{Morsel, Morsels};
@@ -42,6 +41,16 @@ impl Run {
         let groups: u64 = self.spec.segments.iter().map(|s| u64::from(s.described().groups)).sum();
         let columns = self.spec.state.schema().columns.len().max(1) as u64;
         bytes * self.sources.len() as u64 / columns / groups.max(1)
+    }
+}
+
+impl ScanRun for Run {
+    type Morsel = Morsel;
+    /// The place of the segment by age.
+    type Tag = u32;
+
+    fn take(&self) -> Option<VecDeque<Morsel>> {
+        self.morsels.take()
     }
 
     async fn open(&self, morsel: Morsel, metrics: &ScanMetrics) -> Result<Option<(u32, GroupScan)>> {
@@ -91,24 +100,6 @@ impl Run {
             }
         };
         Ok((rows.rows_left() > 0).then_some((segment.age, rows)))
-    }
-}
-
-impl ScanRun for Run {
-    type Morsel = Morsel;
-    /// The place of the segment by age.
-    type Tag = u32;
-
-    fn take(&self) -> Option<VecDeque<Morsel>> {
-        self.morsels.take()
-    }
-
-    fn open(
-        self: Arc<Self>,
-        morsel: Morsel,
-        metrics: ScanMetrics,
-    ) -> BoxFuture<'static, Result<Option<(u32, GroupScan)>>> {
-        async move { Run::open(&self, morsel, &metrics).await }.boxed()
     }
 
     /// Addresses are added, fields are the provider's.

@@ -6,13 +6,12 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, internal_err};
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -35,7 +34,7 @@ use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::scan::prune::GroupPruner;
 use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
-use crate::scan::{GroupFilter, narrowed, over_table, profile, take_filters};
+use crate::scan::{GroupFilter, leaf, narrowed, over_table, profile, take_filters};
 
 /// A segment of the scan's snapshot.
 #[derive(Debug, Clone)]
@@ -212,19 +211,14 @@ impl NativeScanExec {
     pub(crate) fn new(spec: Arc<NativeScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
         let schema = Arc::new(spec.schema.project(&projection).expect("projection is within the table"));
         let (morsels, io) = queue(&spec, &[], fetch, workers);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, workers.max(1))),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties =
+            leaf::properties(schema, Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, workers.max(1))));
         NativeScanExec {
             spec,
             projection,
             predicates: Vec::new(),
             fetch,
-            properties: Arc::new(properties),
+            properties,
             metrics: ExecutionPlanMetricsSet::new(),
             morsels,
             io,
@@ -288,15 +282,9 @@ impl NativeScanExec {
     /// The same with other columns of the provider.
     fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
         let schema = Arc::new(self.spec.schema.project(&projection)?);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            self.properties.partitioning.clone(),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties = leaf::properties(schema, self.properties.partitioning.clone());
         let same = self.with(self.predicates.clone(), self.fetch);
-        Ok(NativeScanExec { projection, properties: Arc::new(properties), ..same })
+        Ok(NativeScanExec { projection, properties, ..same })
     }
 }
 
@@ -318,14 +306,7 @@ impl DisplayAs for NativeScanExec {
             spec.segments_total,
             names.join(", ")
         )?;
-        if !self.predicates.is_empty() {
-            let all: Vec<_> = self.predicates.iter().map(|p| p.to_string()).collect();
-            write!(f, ", predicate={}", all.join(" AND "))?;
-        }
-        if let Some(fetch) = self.fetch {
-            write!(f, ", limit={fetch}")?;
-        }
-        Ok(())
+        leaf::show(f, &self.predicates, self.fetch)
     }
 }
 
@@ -346,19 +327,11 @@ impl ExecutionPlan for NativeScanExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
     ) -> DfResult<TreeNodeRecursion> {
-        for predicate in &self.predicates {
-            if f(predicate)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        leaf::visit(&self.predicates, f)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        if !children.is_empty() {
-            return internal_err!("NativeScanExec has no inputs");
-        }
-        Ok(self)
+        leaf::without_inputs(self, &children)
     }
 
     fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {

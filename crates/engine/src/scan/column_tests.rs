@@ -2,8 +2,9 @@
 //!
 //! Questions are asked column by column ([`ColumnTests`]), so that what fails the first costs the next nothing, first those that
 //! turn away most rows for their time; those that may fail on a row are asked in the order of the statement. Filters that
-//! joins and TopKs learn while the query runs are optional: while they let nearly everything pass they are not asked at all. A question about whole numbers from a range that is smaller than what is to be
-//! asked is answered once for each number of it ([`ValueTable`]), whatever it is: a join's hash table becomes a bitmap.
+//! joins and TopKs learn while the query runs are optional: while they let nearly everything pass they are not asked at all.
+//! A question about whole numbers from a range that is smaller than what is to be asked is answered once for each number of
+//! it ([`ValueTable`]), whatever it is: a join's hash table becomes a bitmap.
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,10 +11,9 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, ScalarValue, Statistics, internal_err};
+use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricValue, MetricsSet,
@@ -27,6 +26,7 @@ use dipper_text::source::Compression;
 use futures::Stream;
 
 use super::filter::{ScanFilter, take_filters};
+use super::leaf;
 use crate::error::EngineError;
 use crate::files::FileEntry;
 
@@ -88,19 +88,13 @@ impl TextScanExec {
         let bytes: u64 = spec.files.iter().map(|f| f.entry.len).sum();
         let useful = usize::try_from(bytes.div_ceil(BYTES_PER_WORKER)).unwrap_or(usize::MAX);
         let workers = useful.max(spec.files.len().min(8)).clamp(1, workers.max(1));
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(workers),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties = leaf::properties(schema, Partitioning::UnknownPartitioning(workers));
         TextScanExec {
             spec,
             projection,
             predicates: Vec::new(),
             fetch,
-            properties: Arc::new(properties),
+            properties,
             metrics: ExecutionPlanMetricsSet::new(),
             queue: OnceLock::new(),
         }
@@ -167,13 +161,7 @@ impl DisplayAs for TextScanExec {
                     self.spec.files.len(),
                     names.join(", ")
                 )?;
-                if !self.predicates.is_empty() {
-                    let all: Vec<_> = self.predicates.iter().map(|p| p.to_string()).collect();
-                    write!(f, ", predicate={}", all.join(" AND "))?;
-                }
-                if let Some(fetch) = self.fetch {
-                    write!(f, ", limit={fetch}")?;
-                }
+                leaf::show(f, &self.predicates, self.fetch)?;
                 if matches!(t, DisplayFormatType::Verbose) {
                     let all: Vec<_> = self.spec.files.iter().map(|x| x.entry.name()).collect();
                     write!(f, ", paths=[{}]", all.join(", "))?;
@@ -201,19 +189,11 @@ impl ExecutionPlan for TextScanExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for predicate in &self.predicates {
-            if f(predicate)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        leaf::visit(&self.predicates, f)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        if !children.is_empty() {
-            return internal_err!("TextScanExec has no inputs");
-        }
-        Ok(self)
+        leaf::without_inputs(self, &children)
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {

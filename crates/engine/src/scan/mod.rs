@@ -3,11 +3,12 @@
 //! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
 //! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
 //!   `column_tests.rs`: those of row groups, a column at a time
-//! - `profile.rs`: what scans say of themselves
+//! - `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
 
 mod column_tests;
 mod exec;
 mod filter;
+pub(crate) mod leaf;
 mod parquet;
 pub(crate) mod profile;
 pub(crate) mod prune;

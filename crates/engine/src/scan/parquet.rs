@@ -12,12 +12,11 @@ use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ScalarValue, Statistics, internal_err};
+use datafusion::common::{ScalarValue, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -25,11 +24,11 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use dipper_store::segment::{ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, ZoneStats};
-use futures::future::{BoxFuture, FutureExt};
 use object_store::Extensions;
 use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
 
+use super::leaf;
 use super::prune::{GroupPruner, Kept, Zones, keeps};
 use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
 use super::{GroupFilter, ScanFilter, narrowed, over_table, profile, take_filters};
@@ -147,19 +146,14 @@ impl ParquetScanExec {
     ) -> DfResult<Self> {
         let schema = Arc::new(spec.table_schema.project(&projection)?);
         let (queue, io) = queue(&spec, &[], fetch);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(queue.tasks.len().clamp(1, workers.max(1))),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties =
+            leaf::properties(schema, Partitioning::UnknownPartitioning(queue.tasks.len().clamp(1, workers.max(1))));
         Ok(ParquetScanExec {
             spec,
             projection,
             predicates: Vec::new(),
             fetch,
-            properties: Arc::new(properties),
+            properties,
             metrics: ExecutionPlanMetricsSet::new(),
             queue,
             io,
@@ -185,15 +179,9 @@ impl ParquetScanExec {
     /// The same with other columns of the table.
     fn returning(&self, projection: Vec<usize>) -> DfResult<Self> {
         let schema = Arc::new(self.spec.table_schema.project(&projection)?);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            self.properties.partitioning.clone(),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
+        let properties = leaf::properties(schema, self.properties.partitioning.clone());
         let same = self.with(self.predicates.clone(), self.fetch);
-        Ok(ParquetScanExec { projection, properties: Arc::new(properties), ..same })
+        Ok(ParquetScanExec { projection, properties, ..same })
     }
 
     /// For each output column its place among the files' columns, `None` for partition columns.
@@ -229,13 +217,7 @@ impl DisplayAs for ParquetScanExec {
             spec.files.len(),
             names.join(", ")
         )?;
-        if !self.predicates.is_empty() {
-            let all: Vec<_> = self.predicates.iter().map(|p| p.to_string()).collect();
-            write!(f, ", predicate={}", all.join(" AND "))?;
-        }
-        if let Some(fetch) = self.fetch {
-            write!(f, ", limit={fetch}")?;
-        }
+        leaf::show(f, &self.predicates, self.fetch)?;
         if matches!(t, DisplayFormatType::Verbose) {
             let all: Vec<_> = spec.files.iter().map(|x| x.reader.name()).collect();
             write!(f, ", paths=[{}]", all.join(", "))?;
@@ -261,19 +243,11 @@ impl ExecutionPlan for ParquetScanExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
     ) -> DfResult<TreeNodeRecursion> {
-        for predicate in &self.predicates {
-            if f(predicate)? == TreeNodeRecursion::Stop {
-                return Ok(TreeNodeRecursion::Stop);
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
+        leaf::visit(&self.predicates, f)
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        if !children.is_empty() {
-            return internal_err!("ParquetScanExec has no inputs");
-        }
-        Ok(self)
+        leaf::without_inputs(self, &children)
     }
 
     fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
@@ -394,6 +368,26 @@ impl Run {
         }
         bytes / self.queue.tasks.len().max(1) as u64
     }
+}
+
+/// One bit a row, those from `start` to `end` set.
+fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
+    let mut rows = BooleanBufferBuilder::new(total);
+    rows.append_n(start, false);
+    rows.append_n(end - start, true);
+    rows.append_n(total - end, false);
+    rows.finish()
+}
+
+impl ScanRun for Run {
+    type Morsel = FileMorsel;
+    /// The place of the file.
+    type Tag = u32;
+
+    fn take(&self) -> Option<VecDeque<FileMorsel>> {
+        let task = self.queue.tasks.get(self.queue.next.fetch_add(1, Ordering::Relaxed))?;
+        Some(task.iter().copied().collect())
+    }
 
     async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(u32, GroupScan)>> {
         let (spec, io) = (&self.spec, &self.io);
@@ -433,34 +427,6 @@ impl Run {
             }
         };
         Ok((rows.rows_left() > 0).then_some((morsel.file, rows)))
-    }
-}
-
-/// One bit a row, those from `start` to `end` set.
-fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
-    let mut rows = BooleanBufferBuilder::new(total);
-    rows.append_n(start, false);
-    rows.append_n(end - start, true);
-    rows.append_n(total - end, false);
-    rows.finish()
-}
-
-impl ScanRun for Run {
-    type Morsel = FileMorsel;
-    /// The place of the file.
-    type Tag = u32;
-
-    fn take(&self) -> Option<VecDeque<FileMorsel>> {
-        let task = self.queue.tasks.get(self.queue.next.fetch_add(1, Ordering::Relaxed))?;
-        Some(task.iter().copied().collect())
-    }
-
-    fn open(
-        self: Arc<Self>,
-        morsel: FileMorsel,
-        metrics: ScanMetrics,
-    ) -> BoxFuture<'static, Result<Option<(u32, GroupScan)>>> {
-        async move { Run::open(&self, morsel, &metrics).await }.boxed()
     }
 
     /// Values of partition columns are added.

@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::error::Result as DfResult;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use dipper_store::segment::{GroupScan, ScanIo};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, Stream, StreamExt};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -61,10 +61,10 @@ pub(crate) trait ScanRun: Send + Sync + 'static {
 
     /// Fetches a morsel, filters it, and leaves the rest to be decoded. `None` if no row can pass.
     fn open(
-        self: Arc<Self>,
+        &self,
         morsel: Self::Morsel,
-        metrics: ScanMetrics,
-    ) -> BoxFuture<'static, Result<Option<(Self::Tag, GroupScan)>>>;
+        metrics: &ScanMetrics,
+    ) -> impl Future<Output = Result<Option<(Self::Tag, GroupScan)>>> + Send;
 
     /// A decoded batch as the plan wants it.
     fn output(&self, tag: &Self::Tag, batch: RecordBatch) -> Result<RecordBatch>;
@@ -152,8 +152,8 @@ impl<R: ScanRun> Worker<R> {
                 }
                 continue;
             };
-            let opening = Arc::clone(&self.run).open(morsel, self.metrics.clone());
-            self.pending.push(begin(opening));
+            let (run, metrics) = (Arc::clone(&self.run), self.metrics.clone());
+            self.pending.push(begin(async move { run.open(morsel, &metrics).await }.boxed()));
         }
     }
 
