@@ -14,23 +14,29 @@ use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan, Operator, bi
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rules, with [`KeepApart`] ahead of the one against cross joins and [`TakeBack`] of the one for keys.
+/// DataFusion's rules, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys.
 pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
-    let before = rules.iter().position(|r| r.name() == "eliminate_cross_join").unwrap_or(rules.len());
-    rules.insert(before, Arc::new(KeepApart));
-    let before = rules.iter().position(|r| r.name() == "extract_equijoin_predicate").unwrap_or(0);
-    rules.insert(before, Arc::new(TakeBack));
+    for (before, rule) in [
+        ("eliminate_cross_join", Rule { name: "keep_null_equal_joins_apart", rewrite: keep_apart }),
+        ("extract_equijoin_predicate", Rule { name: "take_back_null_equal_keys", rewrite: take_back }),
+    ] {
+        let at = rules.iter().position(|r| r.name() == before).expect("the rule is one of DataFusion's");
+        rules.insert(at, Arc::new(rule));
+    }
     rules
 }
 
-/// Puts a projection, which a later rule drops, between a join by `<=>` and the joins and filters around it.
+/// A rule that looks at one node at a time, inputs first.
 #[derive(Debug)]
-struct KeepApart;
+struct Rule {
+    name: &'static str,
+    rewrite: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+}
 
-impl OptimizerRule for KeepApart {
+impl OptimizerRule for Rule {
     fn name(&self) -> &str {
-        "keep_null_equal_joins_apart"
+        self.name
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
@@ -42,53 +48,39 @@ impl OptimizerRule for KeepApart {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-                let (left, right) = (apart(&join.left, nulls_meet(&join)), apart(&join.right, nulls_meet(&join)));
-                if left.is_none() && right.is_none() {
-                    return Ok(Transformed::no(LogicalPlan::Join(join)));
-                }
-                let (left, right) = (left.unwrap_or(join.left), right.unwrap_or(join.right));
-                Ok(Transformed::yes(LogicalPlan::Join(Join { left, right, ..join })))
+        (self.rewrite)(plan)
+    }
+}
+
+/// Puts a projection, which a later rule drops, between a join by `<=>` and the joins and filters around it.
+fn keep_apart(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            let (left, right) = (apart(&join.left, nulls_meet(&join)), apart(&join.right, nulls_meet(&join)));
+            if left.is_none() && right.is_none() {
+                return Ok(Transformed::no(LogicalPlan::Join(join)));
             }
-            LogicalPlan::Filter(filter) => match apart(&filter.input, false) {
-                Some(input) => {
-                    Filter::try_new(filter.predicate, input).map(|f| Transformed::yes(LogicalPlan::Filter(f)))
-                }
-                None => Ok(Transformed::no(LogicalPlan::Filter(filter))),
-            },
-            other => Ok(Transformed::no(other)),
+            let (left, right) = (left.unwrap_or(join.left), right.unwrap_or(join.right));
+            Ok(Transformed::yes(LogicalPlan::Join(Join { left, right, ..join })))
         }
+        LogicalPlan::Filter(filter) => match apart(&filter.input, false) {
+            Some(input) => Filter::try_new(filter.predicate, input).map(|f| Transformed::yes(LogicalPlan::Filter(f))),
+            None => Ok(Transformed::no(LogicalPlan::Filter(filter))),
+        },
+        other => Ok(Transformed::no(other)),
     }
 }
 
 /// Makes conditions of the keys of a join by `<=>` that has got further conditions: the next rule sorts them anew.
-#[derive(Debug)]
-struct TakeBack;
-
-impl OptimizerRule for TakeBack {
-    fn name(&self) -> &str {
-        "take_back_null_equal_keys"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Join(join) if nulls_meet(&join) && join.filter.is_some() => {
-                let keys = join.on.into_iter().map(|(l, r)| binary_expr(l, Operator::IsNotDistinctFrom, r));
-                let filter = conjunction(keys.chain(join.filter));
-                let null_equality = NullEquality::NullEqualsNothing;
-                Ok(Transformed::yes(LogicalPlan::Join(Join { on: Vec::new(), filter, null_equality, ..join })))
-            }
-            other => Ok(Transformed::no(other)),
+fn take_back(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Join(join) if nulls_meet(&join) && join.filter.is_some() => {
+            let keys = join.on.into_iter().map(|(l, r)| binary_expr(l, Operator::IsNotDistinctFrom, r));
+            let filter = conjunction(keys.chain(join.filter));
+            let null_equality = NullEquality::NullEqualsNothing;
+            Ok(Transformed::yes(LogicalPlan::Join(Join { on: Vec::new(), filter, null_equality, ..join })))
         }
+        other => Ok(Transformed::no(other)),
     }
 }
 

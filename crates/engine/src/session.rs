@@ -454,17 +454,20 @@ impl Session {
     pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
         let known = Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()));
         let is_remote = self.engine.native.readers().fetcher().is_remote();
-        let Some(staleness) = native::assume(&known, query).filter(|_| is_remote) else {
+        let Some(staleness) = is_remote.then(|| native::assume(&known, query)).flatten() else {
             return query::run(self.newest(&known, query).await?, query.clone(), params).await;
         };
+        // What the query finds besides, as the tables of views, is read anew.
+        let assumed = known.snapshots.lock().clone();
         let begun = query::run(Arc::clone(&known), query.clone(), params.clone());
         if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
             return begun.await;
         }
         let (begun, newest) = futures::join!(begun, self.newest(&known, query));
         let newest = newest?;
-        let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_none_or(|s| Arc::ptr_eq(s, state));
-        if Arc::ptr_eq(&known.catalog, &newest.catalog) && known.snapshots.lock().iter().all(|(id, s)| is_same(id, s)) {
+        // One that could not be read is not there: the query is run again, and says why.
+        let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));
+        if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(|(id, s)| is_same(id, s)) {
             return begun;
         }
         drop(begun);

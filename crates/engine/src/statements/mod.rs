@@ -18,6 +18,8 @@ mod volumes;
 pub(crate) use export::unescape;
 pub(crate) use native::{Now, default_value, range_text};
 
+use std::borrow::Cow;
+
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use futures::future::BoxFuture;
@@ -265,17 +267,14 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
 }
 
 /// The query under `sql_select_limit`, where it has no LIMIT of its own.
-fn limited(session: &Session, query: &QueryText) -> QueryText {
+fn limited<'q>(session: &Session, query: &'q QueryText) -> Cow<'q, QueryText> {
+    let open = query.ast.limit_clause.is_none() && query.ast.fetch.is_none();
+    let Some(limit) = session.variables.quick().select_limit.filter(|_| open) else { return Cow::Borrowed(query) };
     let mut query = query.clone();
-    if let Some(limit) = session.variables.quick().select_limit
-        && query.ast.limit_clause.is_none()
-        && query.ast.fetch.is_none()
-    {
-        let limit = ast::Expr::value(ast::Value::Number(limit.to_string(), false));
-        query.ast.limit_clause =
-            Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
-    }
-    query
+    let limit = ast::Expr::value(ast::Value::Number(limit.to_string(), false));
+    query.ast.limit_clause =
+        Some(ast::LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
+    Cow::Owned(query)
 }
 
 fn kind_of(statement: &Statement) -> String {
