@@ -142,7 +142,7 @@ impl CachedStore {
             meter.each(|s| s.add(|s| &s.memory_hit_bytes, bytes.len() as u64));
             return Ok((bytes.clone(), facts));
         }
-        let (mut out, gaps) = self.from_disk(range.clone(), pieces, meter).await?;
+        let (mut out, gaps) = self.read_local(range.clone(), pieces, meter).await?;
         if !gaps.is_empty() {
             meter.each(|s| s.add(|s| &s.misses, 1));
             let missed = gaps.iter().map(|g| g.end - g.start).sum();
@@ -176,7 +176,7 @@ impl CachedStore {
     }
 
     /// Puts pieces of memory and disk into one buffer (`None` if there are none), and says what is missing.
-    async fn from_disk(
+    async fn read_local(
         &self,
         range: Range<u64>,
         pieces: Vec<Piece>,

@@ -224,7 +224,7 @@ async fn write(
                 None => return Err(LoadError::Ended("aborted".into())),
             };
             loop {
-                let part = match waiting.next() {
+                let part = match waiting.next_part() {
                     Some(part) => part,
                     None if ended && upload.is_none() => {
                         store.put(&path, waiting.rest()).await.map_err(failed)?;

@@ -27,7 +27,7 @@ impl Parts {
     }
 
     /// The next part, if there is a whole one.
-    pub fn next(&mut self) -> Option<PutPayload> {
+    pub fn next_part(&mut self) -> Option<PutPayload> {
         (self.bytes >= PART_BYTES).then(|| self.take(PART_BYTES))
     }
 
@@ -74,7 +74,7 @@ impl Upload {
     /// The store's; the upload is then only good for [`abort`](Self::abort).
     pub async fn write(&mut self, data: impl IntoIterator<Item = Bytes>) -> object_store::Result<()> {
         self.waiting.push(data);
-        while let Some(part) = self.waiting.next() {
+        while let Some(part) = self.waiting.next_part() {
             let parts = match &mut self.parts {
                 Some(parts) => parts,
                 none => none.insert(self.store.put_multipart(&self.path).await?),
@@ -122,7 +122,7 @@ mod tests {
             let mut got = Vec::new();
             for chunk in all.chunks(piece) {
                 parts.push([Bytes::copy_from_slice(chunk)]);
-                while let Some(part) = parts.next() {
+                while let Some(part) = parts.next_part() {
                     assert_eq!(part.content_length(), PART_BYTES);
                     got.extend(Bytes::from(part));
                 }

@@ -84,6 +84,11 @@ impl<'a> Args<'a> {
         self.cols.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.cols.is_empty()
+    }
+
     /// Argument `k` exists.
     pub fn has(&self, k: usize) -> bool {
         k < self.cols.len()
@@ -105,7 +110,7 @@ impl<'a> Args<'a> {
         if !one || self.rows == 1 {
             return Ok(Arc::clone(array));
         }
-        Ok(datafusion::common::ScalarValue::try_from_array(array, 0)?.to_array_of_size(self.rows)?)
+        datafusion::common::ScalarValue::try_from_array(array, 0)?.to_array_of_size(self.rows)
     }
 
     /// Argument `k` as text.
@@ -339,7 +344,7 @@ pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
 fn round_to_int(v: f64) -> Option<i64> {
     let r = v.round();
     // 2^63 itself is representable as a double but not as i64.
-    (r >= -9_223_372_036_854_775_808.0 && r < 9_223_372_036_854_775_808.0).then_some(r as i64)
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&r).then_some(r as i64)
 }
 
 /// Double of every value of a column.

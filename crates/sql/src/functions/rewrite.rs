@@ -220,16 +220,14 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 push(list, unit);
             }
         }
-        "round" | "truncate" | "floor" | "ceil" | "ceiling" if list.args.len() == 2 => {
-            // With digits that are no constant in the text the scale of a decimal stays as it is.
-            if !is_literal(arg_mut(list, 1)?) {
-                rename(function, &format!("{}_by", name.trim_end_matches("ing")));
-            }
+        // With digits that are no constant in the text the scale of a decimal stays as it is.
+        "round" | "truncate" | "floor" | "ceil" | "ceiling"
+            if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>
+        {
+            rename(function, &format!("{}_by", name.trim_end_matches("ing")));
         }
-        "str_to_date" if list.args.len() == 2 => {
-            if !is_literal(arg_mut(list, 1)?) {
-                rename(function, "str_to_datetime");
-            }
+        "str_to_date" if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) => {
+            rename(function, "str_to_datetime");
         }
         name if list.args.len() == 2
             && (name.ends_with("s_add") || name.ends_with("s_sub") || name == "add_months") =>

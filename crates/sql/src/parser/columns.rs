@@ -79,8 +79,9 @@ fn entry(c: &mut Cursor<'_>, body: &mut Body) -> Result<(), SqlError> {
     let unique = c.peek_words(&["UNIQUE"]) && !is_type_after(c);
     if unique {
         c.advance();
+        c.accept_any(&["KEY", "INDEX"]);
     }
-    if unique && c.accept_any(&["KEY", "INDEX"]).is_some() || unique || opens_index(c) {
+    if unique || opens_index(c) {
         if !unique {
             c.advance();
         }

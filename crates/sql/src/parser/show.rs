@@ -126,7 +126,7 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("LIKE") {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
-        show.filter = Some(ShowFilter::Where(c.expr()?));
+        show.filter = Some(ShowFilter::Where(Box::new(c.expr()?)));
     }
     if c.accept(&["ORDER", "BY"]) {
         loop {

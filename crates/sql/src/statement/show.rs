@@ -10,7 +10,7 @@ pub enum ShowFilter {
     /// LIKE 'pattern'.
     Like(String),
     /// WHERE over the result's own columns.
-    Where(ast::Expr),
+    Where(Box<ast::Expr>),
 }
 
 /// SHOW.

@@ -168,7 +168,7 @@ pub fn format_time(out: &mut String, micros: i64) {
     let micros = micros.unsigned_abs();
     let seconds = micros / 1_000_000;
     let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if micros % 1_000_000 != 0 {
+    if !micros.is_multiple_of(1_000_000) {
         let _ = write!(out, ".{:06}", micros % 1_000_000);
     }
 }

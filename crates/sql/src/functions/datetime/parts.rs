@@ -66,7 +66,7 @@ pub fn day_of_year(p: &Parts) -> i32 {
 pub fn week(days: i64, mode: i64) -> (i64, i64) {
     let monday_first = mode & 1 != 0;
     let mut of_year = mode & 2 != 0;
-    let begins_in_year = (mode & 4 != 0) != !monday_first;
+    let begins_in_year = (mode & 4 != 0) == monday_first;
     let (mut year, month, day) = civil(days);
     let mut first = days + 1 - i64::from(day_of_year(&Parts { year, month, day, ..Parts::default() }));
     let mut start = if monday_first { weekday(first) } else { (weekday(first) + 1) % 7 };

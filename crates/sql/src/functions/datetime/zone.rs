@@ -209,7 +209,7 @@ fn unix_now(args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResul
 }
 
 fn unix_timestamp(a: &Args) -> Result<ArrayRef> {
-    if a.len() == 0 {
+    if a.is_empty() {
         return not_planned(a);
     }
     let zone = Zone::of_session(a.config)?;
