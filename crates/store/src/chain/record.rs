@@ -20,6 +20,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::Read;
 
 use bytes::Bytes;
 use rand::Rng;
@@ -35,6 +36,8 @@ const HEADER_BYTES: usize = 24;
 const CRC_BYTES: usize = 4;
 /// A part of a checkpoint takes half a millisecond at this level.
 const PACK_LEVEL: i32 = 3;
+/// Bytes of an unpacked body at most: a part of a checkpoint has tens of kilobytes.
+const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
 macro_rules! hex_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -352,9 +355,7 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
     let unpacked;
     let body = match T::PACKED_FROM {
         Some(from) if u16_at(8) >= from => {
-            // The checksum holds: it is what a writer of ours packed.
-            let packed = zstd::stream::decode_all(body);
-            unpacked = packed.map_err(|e| damaged(format!("body at byte {HEADER_BYTES}: {e}")))?;
+            unpacked = unpack(body).map_err(|e| damaged(format!("body at byte {HEADER_BYTES}: {e}")))?;
             &unpacked
         }
         _ => body,
@@ -364,4 +365,14 @@ pub(crate) fn decode_as<T: Stored>(format: u16, path: &str, number: u64, bytes: 
         return Err(damaged(format!("expected number {number} as in its name, found {}", value.number())));
     }
     Ok(value)
+}
+
+/// A packed body.
+fn unpack(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    zstd::stream::Decoder::new(body)?.take(UNPACKED_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > UNPACKED_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it unpacks to more than {UNPACKED_BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
 }

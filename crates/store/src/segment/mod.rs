@@ -38,6 +38,7 @@ mod pages;
 mod raw;
 mod read;
 mod readers;
+mod reseal;
 pub mod row;
 mod scan;
 mod scan_io;
@@ -59,6 +60,8 @@ pub use self::pages::PageCache;
 pub use self::raw::{ColumnTest, ColumnTests};
 pub use self::read::ObjectReader;
 pub use self::readers::Readers;
+#[doc(hidden)]
+pub use self::reseal::reseal;
 pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, ScanSchema, added_default, row_addresses};
 pub use self::scan_io::{IoCounts, ScanIo};
 pub use self::stats::ZoneStats;

@@ -25,8 +25,8 @@ use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
 use crate::table::data::DataObject;
 use crate::table::schema::{ColumnId, TableColumn};
 
-/// Unpacked bytes of a block or page at most, against claims of damaged objects that their checksum does not cover.
-const UNPACKED_BYTES_MAX: u32 = 1 << 31;
+/// What LZ4 can make of one byte at most, against claims of damaged objects that their checksum does not cover.
+const LZ4_MOST_OF_ONE: usize = 256;
 
 /// Blocks that are fetched together.
 const BLOCKS_AHEAD: usize = 32;
@@ -167,22 +167,13 @@ impl ObjectReader {
             reader.try_parse_sized(&tail, object.bytes).and_then(|()| reader.finish())
         }
         .map_err(|e| damaged("the footer", &e))?;
-        let pair = |key: &str| {
-            let pairs = metadata.file_metadata().key_value_metadata()?;
-            pairs.iter().find(|p| p.key == key)?.value.as_deref()
-        };
-        let format: u32 = pair(FORMAT_KEY)
+        let format: u32 = pair(&metadata, FORMAT_KEY)
             .and_then(|f| f.parse().ok())
             .ok_or_else(|| damaged("the footer", &"it names no format of dipper"))?;
         if format > FORMAT {
             return Err(SegmentError::Newer { object: path.to_string(), found: format });
         }
-        let range = pair(DIRECTORY_KEY).and_then(|text| {
-            let (offset, len) = text.split_once(' ')?;
-            let from = offset.parse::<u64>().ok()?.checked_sub(start)?;
-            let to = from.checked_add(len.parse().ok()?)?;
-            (to <= tail.len() as u64).then_some(from as usize..to as usize)
-        });
+        let range = directory_range(&metadata, start, tail.len() as u64);
         let range = range.ok_or_else(|| damaged("the footer", &"its directory is not in the tail"))?;
         let bloom_end = start + range.start as u64;
         let segments = directory::decode(&tail[range]).map_err(|e| match e {
@@ -589,7 +580,7 @@ impl ObjectReader {
         }
         let bytes = if raw_len == place.len {
             bytes
-        } else if raw_len > UNPACKED_BYTES_MAX {
+        } else if raw_len as usize > bytes.len().saturating_mul(LZ4_MOST_OF_ONE) {
             return Err(self.damaged(at(), "it claims too many bytes"));
         } else {
             lz4_flex::block::decompress(&bytes, raw_len as usize).map_err(|e| self.damaged(at(), e))?.into()
@@ -711,6 +702,20 @@ impl ObjectReader {
 
 fn damage(path: &Path, place: &str, what: &dyn std::fmt::Display) -> SegmentError {
     SegmentError::Damaged { object: path.to_string(), place: place.into(), what: what.to_string() }
+}
+
+/// A value that the writer left in the footer.
+fn pair<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    pairs.iter().find(|p| p.key == key)?.value.as_deref()
+}
+
+/// Where the directory is in a tail of that many bytes that starts at `start`.
+pub(super) fn directory_range(metadata: &ParquetMetaData, start: u64, tail: u64) -> Option<Range<usize>> {
+    let (offset, len) = pair(metadata, DIRECTORY_KEY)?.split_once(' ')?;
+    let from = offset.parse::<u64>().ok()?.checked_sub(start)?;
+    let to = from.checked_add(len.parse().ok()?)?;
+    (to <= tail).then_some(from as usize..to as usize)
 }
 
 /// Where the tail of an object is.

@@ -277,7 +277,7 @@ impl GroupScan {
             }
         };
         let (rows, decoded) = match &mut self.reader {
-            Some(reader) => match next_of(reader, self.name.1) {
+            Some(reader) => match next_of(reader) {
                 Some(Ok(batch)) if batch.num_rows() > 0 && batch.num_rows() <= self.left => {
                     (batch.num_rows(), Some(batch))
                 }
@@ -322,13 +322,10 @@ fn dense(array: ArrayRef) -> ArrayRef {
     copied.unwrap_or(array)
 }
 
-/// The reader's next batch. The decoder panics on some damage; pages of our own are checked before it sees them.
-fn next_of(reader: &mut ParquetRecordBatchReader, foreign: bool) -> Option<Result<RecordBatch, ArrowError>> {
-    match foreign {
-        false => reader.next(),
-        true => catch_unwind(AssertUnwindSafe(|| reader.next()))
-            .unwrap_or_else(|_| Some(Err(ArrowError::ParquetError("values that no writer makes".into())))),
-    }
+/// The reader's next batch. The decoder panics on some damage.
+fn next_of(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, ArrowError>> {
+    catch_unwind(AssertUnwindSafe(|| reader.next()))
+        .unwrap_or_else(|_| Some(Err(ArrowError::ParquetError("values that no writer makes".into()))))
 }
 
 /// The array as today's type.

@@ -1,0 +1,54 @@
+//! Broken objects: what a fuzzer does with coverage, this does with luck and in seconds; `fuzz/` has the targets for the
+//! real thing.
+
+#[path = "support/broken.rs"]
+mod broken;
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Memory that the tests may take beside what they have: a claim of two gigabytes that is believed ends the process.
+const MEMORY: u64 = 1 << 30;
+
+/// Xorshift: small, and the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn bound_memory() {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
+    let now = getrlimit(Resource::As);
+    setrlimit(Resource::As, Rlimit { current: Some(pages * 4096 + MEMORY), maximum: now.maximum }).unwrap();
+}
+
+fn try_all(inputs: u64, seed: u64, one: fn(&[u8])) {
+    one(&[]); // as it was written, and everything else that depends on nothing
+    bound_memory();
+    let mut random = Random(seed);
+    for n in 0..inputs {
+        let input: Vec<u8> = (0..12).flat_map(|_| random.next().to_le_bytes()).collect();
+        let began = Instant::now();
+        let panicked = std::panic::catch_unwind(|| one(&input)).is_err();
+        assert!(!panicked, "input {n}: {input:?}");
+        assert!(began.elapsed() < Duration::from_secs(5), "input {n} took {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn broken_segments_are_errors_or_what_was_written() {
+    try_all(4_000, 0x5eed, broken::segment);
+}
+
+#[test]
+fn broken_chains_are_errors_or_what_was_written() {
+    try_all(1_500, 0xc4a1, broken::chain);
+}
