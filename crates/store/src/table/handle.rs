@@ -285,7 +285,7 @@ impl Table {
         Fut: Future<Output = Result<Deletes, E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let scope = Scope { own: TxnId::default(), cleared: Replace::None };
+        let scope = Scope::of_delete();
         let build = |replaced| TableChange::Delete { partitions: partitions.clone(), replaced, at_ms: now_ms() };
         let mut deleted = 0;
         let note = |state: &TableState, deletes: &Deletes| {
@@ -305,9 +305,9 @@ impl Table {
     pub async fn compact<F, Fut, E>(
         &self,
         txn: TxnId,
-        mut inputs: Vec<(SegmentId, Option<Arc<RoaringBitmap>>)>,
+        inputs: Vec<(SegmentId, Option<Arc<RoaringBitmap>>)>,
         outputs: Vec<Arc<DataObject>>,
-        mut deletes: Deletes,
+        deletes: Deletes,
         mut carry: F,
     ) -> Result<Arc<TableState>, TableError>
     where
@@ -317,30 +317,13 @@ impl Table {
     {
         let _one = self.inner.settling.lock().await;
         let mut state = self.snapshot();
+        let mut carrying = Carrying { inputs, deletes };
         for _ in 0..ATTEMPTS_MAX {
-            let mut added = Deletes::new();
-            for (id, known) in &mut inputs {
-                let now = state.segment(*id).ok_or(Refused::SegmentGone { segment: *id })?.deleted;
-                if let Some(now) = now {
-                    let new = known.as_ref().map_or_else(|| (**now).clone(), |k| &**now - &**k);
-                    if !new.is_empty() {
-                        added.insert(*id, Rows(new));
-                        *known = Some(Arc::clone(now));
-                    }
-                }
-            }
+            let added = carrying.added(&state)?;
             if !added.is_empty() {
-                union(&mut deletes, carry(added).await.map_err(|e| TableError::Resolve(e.into()))?);
+                union(&mut carrying.deletes, carry(added).await.map_err(|e| TableError::Resolve(e.into()))?);
             }
-            let change = TableChange::Compact {
-                inputs: inputs
-                    .iter()
-                    .map(|(segment, d)| Input { segment: *segment, deleted_rows: d.as_ref().map_or(0, |d| d.len()) })
-                    .collect(),
-                outputs: outputs.clone(),
-                deletes: deletes.clone(),
-                at_ms: now_ms(),
-            };
+            let change = carrying.change(outputs.clone(), now_ms());
             match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
                 Err(TableError::Refused(Refused::DeletesMoved { .. })) => state = self.snapshot(),
                 other => return other,
@@ -413,8 +396,7 @@ impl Table {
         Fut: Future<Output = Result<Deletes, E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let mut deletes = Deletes::new();
-        let mut base = 0;
+        let mut settling = Settling::default();
         let mut last = Refused::NotCreated;
         for _ in 0..ATTEMPTS_MAX {
             // Without it, a load with much to compute would lose against small ones for ever.
@@ -424,11 +406,10 @@ impl Table {
                 Some(ahead) if ahead.state.seq() > now.seq() => (Arc::clone(&ahead.state), Some(ahead.load)),
                 _ => (now, None),
             };
-            let new = resolve(Arc::clone(&state), base).await.map_err(|e| TableError::Resolve(e.into()))?;
-            union(&mut deletes, new);
-            deletes.retain(|id, _| scope.has(&state, *id));
-            note(&state, &deletes);
-            let change = build(Replaced { base: state.seq(), deletes: deletes.clone(), after });
+            let new = resolve(Arc::clone(&state), settling.base).await.map_err(|e| TableError::Resolve(e.into()))?;
+            let replaced = settling.on(&state, &scope, new, after);
+            note(&state, &replaced.deletes);
+            let change = build(replaced);
             let next = segment.and_then(|load| {
                 let mut next = state.as_ref().clone();
                 next.apply(&change).ok().map(|_| Ahead { state: Arc::new(next), load })
@@ -456,22 +437,82 @@ impl Table {
                 TableError::Refused(e @ (Refused::Moved { .. } | Refused::SegmentGone { .. })) => last = e,
                 other => return Err(other),
             }
-            match after {
-                None => base = state.seq(),
-                // That state may never come to be.
-                Some(_) => {
-                    base = 0;
-                    deletes.clear();
-                }
-            }
+            settling.refused(&state, after);
         }
         let path = table_path(self.inner.id).to_string();
         Err(TableError::Contended { path, attempts: ATTEMPTS_MAX, last })
     }
 }
 
+/// What a change deletes, found on one state after the other until no commit comes between.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settling {
+    /// Only segments that were added later are still to be looked into.
+    pub base: u64,
+    pub deletes: Deletes,
+}
+
+impl Settling {
+    /// What is deleted on that state; `new` is what was found in segments added after [`base`](Self::base). `after` as
+    /// [`Replaced::after`].
+    pub fn on(&mut self, state: &TableState, scope: &Scope, new: Deletes, after: Option<SegmentId>) -> Replaced {
+        union(&mut self.deletes, new);
+        self.deletes.retain(|id, _| scope.has(state, *id));
+        Replaced { base: state.seq(), deletes: self.deletes.clone(), after }
+    }
+
+    /// The commit of what was found on that state was refused.
+    pub fn refused(&mut self, state: &TableState, after: Option<SegmentId>) {
+        match after {
+            None => self.base = state.seq(),
+            // That state may never come to be.
+            Some(_) => *self = Self::default(),
+        }
+    }
+}
+
+/// What a compaction has read, and which of its output's rows are deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct Carrying {
+    /// The inputs, with the deleted rows that the output leaves out or that were carried over.
+    pub inputs: Vec<(SegmentId, Option<Arc<RoaringBitmap>>)>,
+    /// Deleted rows of outputs.
+    pub deletes: Deletes,
+}
+
+impl Carrying {
+    /// Rows of inputs that were deleted since; from now on they count as known.
+    pub fn added(&mut self, state: &TableState) -> Result<Deletes, Refused> {
+        let mut added = Deletes::new();
+        for (id, known) in &mut self.inputs {
+            let now = state.segment(*id).ok_or(Refused::SegmentGone { segment: *id })?.deleted;
+            if let Some(now) = now {
+                let new = known.as_ref().map_or_else(|| (**now).clone(), |k| &**now - &**k);
+                if !new.is_empty() {
+                    added.insert(*id, Rows(new));
+                    *known = Some(Arc::clone(now));
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// The change that puts the outputs in the place of the inputs.
+    pub fn change(&self, outputs: Vec<Arc<DataObject>>, at_ms: i64) -> TableChange {
+        let rows = |d: &Option<Arc<RoaringBitmap>>| d.as_ref().map_or(0, |d| d.len());
+        let input = |(segment, d): &(SegmentId, _)| Input { segment: *segment, deleted_rows: rows(d) };
+        TableChange::Compact {
+            inputs: self.inputs.iter().map(input).collect(),
+            outputs,
+            deletes: self.deletes.clone(),
+            at_ms,
+        }
+    }
+}
+
 /// Which deletions a commit may name.
-struct Scope {
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
     /// Segments of this transaction come with the commit.
     own: TxnId,
     /// Rows that the commit removes anyway.
@@ -479,7 +520,12 @@ struct Scope {
 }
 
 impl Scope {
-    fn of(rowset: &Rowset) -> Self {
+    /// Of a change that brings no rows.
+    pub fn of_delete() -> Self {
+        Self { own: TxnId::default(), cleared: Replace::None }
+    }
+
+    pub fn of(rowset: &Rowset) -> Self {
         Self { own: rowset.txn, cleared: rowset.replaces.clone() }
     }
 
@@ -503,7 +549,7 @@ fn segment_of(rowset: &Rowset) -> Option<SegmentId> {
     Some(SegmentId { object: object.id, ordinal: 0 })
 }
 
-fn union(into: &mut Deletes, more: Deletes) {
+pub(crate) fn union(into: &mut Deletes, more: Deletes) {
     for (id, rows) in more {
         into.entry(id).or_default().0 |= rows.0;
     }
