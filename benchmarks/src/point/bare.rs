@@ -74,6 +74,8 @@ impl Bare {
                 .map(|_| {
                     let (server, listener) = (server.clone(), listener.try_clone());
                     scope.spawn(move || {
+                        // As dipper's threads do; refused without the right to.
+                        let _ = rustix::process::setpriority_process(None, -8);
                         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                         runtime.block_on(async { server.serve(tokio::net::TcpListener::from_std(listener?)?).await })
                     })

@@ -51,7 +51,7 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// Where sorts and aggregations spill; `None`: the system's temporary directory.
     pub spill_dir: Option<PathBuf>,
-    /// Niceness of the query threads: above 0 they give way to the threads that talk to clients.
+    /// How much nicer query threads are than this process: above 0 they give way to the threads that talk to clients.
     pub nice: i32,
     /// Whether rows of look-ups are kept (`disable_storage_row_cache`).
     pub row_cache: bool,
@@ -131,7 +131,8 @@ impl Engine {
 
     async fn opened(options: EngineOptions) -> Result<Arc<Engine>> {
         crate::io::follow_spawned_tasks();
-        let io = Pool::io()?;
+        let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+        let io = Pool::io(nice)?;
         let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
         let stores = Arc::new(Stores::new(io.handle().clone(), cache, options.remote.properties.clone()));
         let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
@@ -142,7 +143,7 @@ impl Engine {
             .threads
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
             .max(1);
-        let cpu = Pool::cpu(threads, options.nice)?;
+        let cpu = Pool::cpu(threads, nice + options.nice)?;
         let runtime = runtime_env(&options)?;
         let template = template(runtime)?;
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
@@ -351,16 +352,21 @@ impl Pool {
             .worker_threads(threads)
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
-            .on_thread_start(move || lower_priority(nice))
+            .on_thread_start(move || set_nice(nice))
             .enable_all()
             .build();
         Self::of(built, "query")
     }
 
     /// The threads that wait for the store.
-    fn io() -> Result<Self> {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        Self::of(builder.worker_threads(IO_THREADS).thread_name("store").enable_all().build(), "store's")
+    fn io(nice: i32) -> Result<Self> {
+        let built = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(IO_THREADS)
+            .thread_name("store")
+            .on_thread_start(move || set_nice(nice))
+            .enable_all()
+            .build();
+        Self::of(built, "store's")
     }
 
     fn of(built: std::io::Result<tokio::runtime::Runtime>, whose: &str) -> Result<Self> {
@@ -451,17 +457,11 @@ fn machine_memory_bytes() -> u64 {
     total.map_or(2 << 30, |kib| kib * 1024).min(cgroup.unwrap_or(u64::MAX))
 }
 
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn lower_priority(nice: i32) {
-    if nice != 0 {
-        // SAFETY: setpriority takes three integers; PRIO_PROCESS with 0 is the calling thread on Linux. A refusal
-        // leaves the priority as it is, which is not an error.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, 0, nice);
-        }
+/// Sets the niceness of the calling thread, which otherwise has that of the thread that happened to make it. A refusal
+/// leaves it as it is, which is not an error.
+fn set_nice(nice: i32) {
+    // Elsewhere than on Linux the niceness is the whole process's.
+    if cfg!(target_os = "linux") {
+        let _ = rustix::process::setpriority_process(None, nice);
     }
 }
-
-#[cfg(not(target_os = "linux"))]
-fn lower_priority(_nice: i32) {}
