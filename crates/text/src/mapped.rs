@@ -12,10 +12,16 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence, fence};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::simd::Simd;
+use crate::simd::{Carry, Shape, Side, Simd};
+
+/// Bytes of a region. A scan holds at most two, and one more for each worker that is far behind.
+const REGION: u64 = 64 << 20;
+/// One part in so many of a region is mapped behind it as well, for windows that begin in it. What is not looked at costs
+/// nothing.
+const BEHIND: u64 = 4;
 
 /// Pages of a window of which it is asked whether they are in memory.
 const SAMPLES: usize = 8;
@@ -25,14 +31,17 @@ struct Window {
     /// First address and the one behind the last; 0 and 0: there is none.
     start: AtomicUsize,
     end: AtomicUsize,
-    /// The handler has put zeros over it.
-    broken: AtomicBool,
+    /// [`Mapping::broken`] of its mapping, which lives longer.
+    broken: AtomicPtr<AtomicBool>,
 }
 
 impl Window {
-    fn set(&self, start: usize, end: usize) {
-        self.broken.store(false, Ordering::Relaxed);
+    fn set(&self, start: usize, end: usize, broken: *const AtomicBool) {
+        self.start.store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        self.broken.store(broken.cast_mut(), Ordering::Relaxed);
         self.end.store(end, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
         self.start.store(start, Ordering::Relaxed);
         // Between this and what follows the handler may run.
         compiler_fence(Ordering::SeqCst);
@@ -41,8 +50,9 @@ impl Window {
 
 thread_local! {
     // Constant and without a destructor, so that the handler may touch it: this is a load relative to the thread's register.
-    static WINDOW: Window =
-        const { Window { start: AtomicUsize::new(0), end: AtomicUsize::new(0), broken: AtomicBool::new(false) } };
+    static WINDOW: Window = const {
+        Window { start: AtomicUsize::new(0), end: AtomicUsize::new(0), broken: AtomicPtr::new(std::ptr::null_mut()) }
+    };
 }
 
 /// Bytes of a file in the page cache, which may change under whoever looks.
@@ -71,34 +81,93 @@ impl Seen {
         // SAFETY: as above; the kernel only loads.
         unsafe { simd.line_ends_at(self.start, len, line_end, returns) }
     }
+
+    /// [`Simd::sides`] of the bytes from `from` on.
+    ///
+    /// # Panics
+    /// `from` is behind the end.
+    pub(crate) fn sides(&self, simd: Simd, from: usize, shape: &Shape, carry: &Carry) -> [Side; 2] {
+        assert!(from <= self.len, "within the window");
+        // SAFETY: as above.
+        unsafe { simd.sides_at(self.start.add(from), self.len - from, shape, carry) }
+    }
 }
 
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Calls `look` with `len` bytes of `file` from `offset` on. `None`: they cannot be mapped, are not all in memory (then
-/// reading them is faster), or could not be read while `look` ran, and what it returned is lost.
-///
-/// `look` is not called for no bytes, nor from inside of another `look`.
-pub(crate) fn look<R>(file: &File, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> Option<R> {
-    if len == 0 || WINDOW.with(|w| w.start.load(Ordering::Relaxed)) != 0 || !handles_sigbus() {
-        return None;
+/// The region of a file that was mapped last.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    /// Bytes of a region, whole pages.
+    bytes: u64,
+    last: Mutex<Option<(u64, Arc<Mapping>)>>,
+}
+
+impl Default for Regions {
+    fn default() -> Self {
+        Regions { bytes: REGION, last: Mutex::default() }
     }
-    let page = page_bytes();
-    let before = (offset % page as u64) as usize;
-    let mapped = Mapping::new(file, offset - before as u64, before + len)?;
-    if !mapped.is_resident(page) {
-        return None;
+}
+
+impl Regions {
+    /// A mapping of the bytes, and where it begins in the file.
+    fn mapping(&self, file: &File, offset: u64, len: usize) -> Option<(u64, Arc<Mapping>)> {
+        let number = offset / self.bytes;
+        let begin = number * self.bytes;
+        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((at, mapping)) = &*last {
+            if *at == number && (offset - begin) as usize + len <= mapping.len {
+                return Some((begin, Arc::clone(mapping)));
+            }
+            if *at >= number {
+                // A worker that is behind, or a window longer than any.
+                drop(last);
+                return own(file, offset, len);
+            }
+        }
+        let shared = (self.bytes + self.bytes / BEHIND) as usize;
+        if (offset - begin) as usize + len > shared {
+            drop(last);
+            return own(file, offset, len);
+        }
+        let mapping = Arc::new(Mapping::new(file, begin, shared)?);
+        *last = Some((number, Arc::clone(&mapping)));
+        Some((begin, mapping))
     }
-    let start = mapped.start as usize;
-    WINDOW.with(|w| w.set(start, start + mapped.len.next_multiple_of(page)));
-    // Dropped before `mapped`: unmapped addresses may be someone else's.
-    let _cleared = Cleared;
-    // SAFETY: `before` is within the mapping.
-    let found = look(&Seen { start: unsafe { mapped.start.cast::<u8>().add(before) }, len });
-    compiler_fence(Ordering::SeqCst);
-    let intact = !WINDOW.with(|w| w.broken.load(Ordering::Relaxed));
-    intact.then_some(found)
+
+    /// Calls `look` with `len` bytes of `file` from `offset` on. `None`: they cannot be mapped, are not all in memory (then
+    /// reading them is faster), or could not be read while `look` ran, and what it returned is lost.
+    ///
+    /// `look` is not called for no bytes, nor from inside of another `look`.
+    pub(crate) fn look<R>(&self, file: &File, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> Option<R> {
+        if len == 0 || WINDOW.with(|w| w.start.load(Ordering::Relaxed)) != 0 || !handles_sigbus() {
+            return None;
+        }
+        let (begin, mapping) = self.mapping(file, offset, len)?;
+        let from = (offset - begin) as usize;
+        let page = page_bytes();
+        let first = from / page * page;
+        let end = (from + len).next_multiple_of(page);
+        if mapping.broken.load(Ordering::Acquire) || !mapping.is_resident(first, end, page) {
+            return None;
+        }
+        let start = mapping.start as usize;
+        WINDOW.with(|w| w.set(start + first, start + end, &raw const mapping.broken));
+        // Dropped before `mapping`: unmapped addresses may be someone else's.
+        let _cleared = Cleared;
+        // SAFETY: `from..from + len` is within the mapping.
+        let found = look(&Seen { start: unsafe { mapping.start.cast::<u8>().add(from) }, len });
+        // By this thread, or by one whose window has a page of ours. That one says so before it puts the zeros there.
+        fence(Ordering::SeqCst);
+        (!mapping.broken.load(Ordering::Acquire)).then_some(found)
+    }
+}
+
+/// A mapping for one window.
+fn own(file: &File, offset: u64, len: usize) -> Option<(u64, Arc<Mapping>)> {
+    let begin = offset / page_bytes() as u64 * page_bytes() as u64;
+    Some((begin, Arc::new(Mapping::new(file, begin, (offset - begin) as usize + len)?)))
 }
 
 /// Forgets the window of this thread, also when `look` panics.
@@ -106,14 +175,22 @@ struct Cleared;
 
 impl Drop for Cleared {
     fn drop(&mut self) {
-        WINDOW.with(|w| w.set(0, 0));
+        WINDOW.with(|w| w.set(0, 0, std::ptr::null()));
     }
 }
 
+#[derive(Debug)]
 struct Mapping {
     start: *mut libc::c_void,
     len: usize,
+    /// The handler has put zeros over a part of it.
+    broken: AtomicBool,
 }
+
+// SAFETY: an address range that belongs to the value until it is dropped; what is there is only loaded, through raw pointers.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new(file: &File, offset: u64, len: usize) -> Option<Self> {
@@ -122,15 +199,15 @@ impl Mapping {
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), offset)
         };
-        (start != libc::MAP_FAILED).then_some(Mapping { start, len })
+        (start != libc::MAP_FAILED).then_some(Mapping { start, len, broken: AtomicBool::new(false) })
     }
 
-    /// Whether some pages all over it are in the page cache. Page faults bring what is not there in small pieces and in
-    /// the order of the loads; reads do it ahead.
-    fn is_resident(&self, page: usize) -> bool {
-        let pages = self.len.div_ceil(page);
+    /// Whether some pages all over `first..end` are in the page cache. Page faults bring what is not there in small
+    /// pieces and in the order of the loads; reads do it ahead.
+    fn is_resident(&self, first: usize, end: usize, page: usize) -> bool {
+        let pages = (end - first) / page;
         (0..SAMPLES).all(|i| {
-            let at = pages * i / SAMPLES * page;
+            let at = first + pages * i / SAMPLES * page;
             let mut state = 0u8;
             // SAFETY: one page of the mapping, for which one byte is written.
             let asked = unsafe { libc::mincore(self.start.cast::<u8>().add(at).cast(), 1, &raw mut state) };
@@ -175,7 +252,10 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     // SAFETY: the kernel passes a valid `siginfo_t`, which for SIGBUS holds an address.
     let at = unsafe { (*info).si_addr() } as usize;
     let (start, end) = WINDOW.with(|w| (w.start.load(Ordering::Relaxed), w.end.load(Ordering::Relaxed)));
-    if (start..end).contains(&at) {
+    if start != 0 && (start..end).contains(&at) {
+        let broken = WINDOW.with(|w| w.broken.load(Ordering::Relaxed));
+        // SAFETY: of the mapping in which the window is, which lives as long as the window.
+        unsafe { (*broken).store(true, Ordering::SeqCst) };
         // SAFETY: the addresses are this thread's window, which it alone uses, and stay mapped; the thread's errno is kept.
         let covered = unsafe {
             let errno = libc::__errno_location();
@@ -186,7 +266,6 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
             zeros != libc::MAP_FAILED
         };
         if covered {
-            WINDOW.with(|w| w.broken.store(true, Ordering::Relaxed));
             return;
         }
     }
@@ -224,6 +303,10 @@ mod tests {
         std::fs::write(file.path(), vec![b'x'; bytes]).expect("written");
         let open = File::open(file.path()).expect("opened");
         (file, open)
+    }
+
+    fn look<R>(file: &File, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> Option<R> {
+        Regions::default().look(file, offset, len, look)
     }
 
     fn sum(seen: &Seen, len: usize) -> u64 {
@@ -270,6 +353,53 @@ mod tests {
                 kept.as_file().set_len(if i % 2 == 0 { 12_288 } else { 4 << 20 }).expect("cut");
             }
         });
+    }
+
+    /// Windows of one region, of neighbours that share a page, and behind one that broke.
+    #[test]
+    fn windows_share_a_region_until_it_breaks() {
+        let (kept, file) = filled(1 << 20);
+        let regions = Regions::default();
+        let half = (1 << 19) + 100;
+        assert_eq!(regions.look(&file, 0, half, |at| sum(at, half)), Some(half as u64 * b'x' as u64));
+        let first = regions.last.lock().unwrap().as_ref().unwrap().1.start;
+        let rest = (1 << 20) - half;
+        assert_eq!(regions.look(&file, half as u64, rest, |at| sum(at, rest)), Some(rest as u64 * b'x' as u64));
+        assert_eq!(regions.last.lock().unwrap().as_ref().unwrap().1.start, first);
+        let seen = regions.look(&file, 0, half, |at| {
+            let whole = sum(at, half);
+            // Another thread meets the end in a page that is ours, too.
+            std::thread::scope(|s| {
+                let other = s.spawn(|| {
+                    regions.look(&file, half as u64, rest, |at| {
+                        kept.as_file().set_len(10).expect("cut");
+                        sum(at, rest)
+                    })
+                });
+                assert_eq!(other.join().expect("no panic"), None);
+            });
+            whole
+        });
+        assert_eq!(seen, None);
+        assert_eq!(regions.look(&file, 0, 10, |at| sum(at, 10)), None);
+    }
+
+    /// Forwards, back, across regions, longer than one, at the end of the file.
+    #[test]
+    fn windows_anywhere_in_small_regions() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let bytes: Vec<u8> = (0..300_001u32).map(|i| (i * 7 % 251) as u8).collect();
+        std::fs::write(file.path(), &bytes).expect("written");
+        let open = File::open(file.path()).expect("opened");
+        let regions = Regions { bytes: 4 * page_bytes() as u64, last: Mutex::default() };
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let offset = (state >> 33) as usize % bytes.len();
+            let len = (1 + (state >> 7) as usize % 40_000).min(bytes.len() - offset);
+            let expected = bytes[offset..offset + len].iter().map(|b| *b as u64).sum();
+            assert_eq!(regions.look(&open, offset as u64, len, |at| sum(at, len)), Some(expected), "{offset} {len}");
+        }
     }
 
     /// A SIGBUS outside of a window kills, as without the handler.

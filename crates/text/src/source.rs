@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::mapped::{self, Seen};
+use crate::mapped::{Regions, Seen};
 
 /// Positioned, blocking reads of bytes that do not change while they are read.
 pub trait Source: Send + Sync + fmt::Debug {
@@ -76,6 +76,7 @@ pub struct FileSource {
     file: File,
     path: PathBuf,
     seen: State,
+    regions: Regions,
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -108,7 +109,7 @@ impl FileSource {
                 format!("{} is not a regular file", path.display()),
             ));
         }
-        Ok(FileSource { file, path, seen })
+        Ok(FileSource { file, path, seen, regions: Regions::default() })
     }
 
     /// Calls `look` with `len` bytes from `offset` on, where they are in the page cache. `None`: they have to be read; where
@@ -120,7 +121,7 @@ impl FileSource {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.seen.len) {
             return Ok(None);
         }
-        let found = mapped::look(&self.file, offset, len, look);
+        let found = self.regions.look(&self.file, offset, len, look);
         if found.is_some() {
             self.check_unchanged()?;
         }

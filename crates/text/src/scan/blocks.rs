@@ -20,7 +20,7 @@ use super::worker::Part;
 use super::{BLOCK_BYTES_MAX, count};
 use crate::block::{PAD, TextBlock};
 use crate::error::{ErrorKind, TextError};
-use crate::simd::{Carry, Found, Index};
+use crate::simd::{Carry, Found, Index, Shape};
 use crate::source::read_full;
 
 /// Bytes read before a block, for what must be known about them.
@@ -182,6 +182,16 @@ pub(super) fn read(
     if scan.counts {
         return Ok(Part::Count(file, Counted { rows: count::records(queue, file, start, from, to)? }));
     }
+    let mut known = None;
+    if scan.counts_quoted {
+        match count::quoted(queue, file, block, start, (from, to))? {
+            count::Quoted::Rows(rows) => {
+                promise.kept = true;
+                return Ok(Part::Count(file, Counted { rows }));
+            }
+            count::Quoted::Begins(state) => known = Some(state),
+        }
+    }
     let look = (from - start).min(LOOK);
     let base = from - look;
     let counting = scan.counts_only();
@@ -194,7 +204,9 @@ pub(super) fn read(
     let at_to = PAD + (to - base) as usize;
 
     // In which state does the block begin?
-    let state = if block == 0 {
+    let state = if let Some(state) = known {
+        state
+    } else if block == 0 {
         State::RECORD
     } else if !quoting {
         let bytes = &reader.buffer[PAD..at_from];
@@ -385,22 +397,21 @@ pub(super) fn keep_lines(index: &mut Index, lines: usize) {
 /// What the block's quotes mean in both cases. `bytes[at..]` is the block.
 fn summary(scan: &Scan, bytes: &[u8], at: usize, escaped: bool) -> Summary {
     let Some(shape) = &scan.shape else { return Summary { outside: None, inside: None } };
-    let grammar = &scan.grammar;
-    let before = bytes[at - 1];
+    let carry = Carry { escaped: escaped as u64, ..outside_behind(&scan.grammar, shape, bytes[at - 1]) };
+    Summary::of(&scan.simd.sides(&bytes[at..], shape, &carry))
+}
+
+/// What is known behind a byte that is outside of quotes and not escaped.
+pub(super) fn outside_behind(grammar: &Grammar, shape: &Shape, before: u8) -> Carry {
     let cr = grammar.ends == Ends::Any && before == b'\r';
     let line = cr || before == shape.line_end;
-    let carry = Carry {
+    Carry {
         inside: 0,
-        escaped: escaped as u64,
+        escaped: 0,
         cr: cr as u64,
         open: (line || before == shape.delimiter) as u64,
         closed: 0,
         line: line as u64,
-    };
-    let (outside, inside) = scan.simd.quotes(bytes, at, bytes.len(), shape, &carry);
-    Summary {
-        outside: outside.map(|c| State::from_carry(&c, true)),
-        inside: inside.map(|c| State::from_carry(&c, true)),
     }
 }
 

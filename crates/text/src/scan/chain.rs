@@ -9,12 +9,21 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::machine::{Place, State};
+use crate::simd::Side;
 
 /// Where a block's bytes lead, by the state it begins in. `None`: the masks cannot tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub outside: Option<State>,
     pub inside: Option<State>,
+}
+
+impl Summary {
+    /// What both sides of a block say.
+    pub(crate) fn of([outside, inside]: &[Side; 2]) -> Self {
+        let state = |side: &Side| side.end.map(|c| State::from_carry(&c, true));
+        Summary { outside: state(outside), inside: state(inside) }
+    }
 }
 
 #[derive(Debug)]

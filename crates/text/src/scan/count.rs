@@ -1,23 +1,26 @@
-//! Counting records where nothing but line ends separates them: no byte is kept, and no state goes from block to block.
+//! Counting records: no byte is kept.
 //!
-//! A record belongs to the block in which it starts, and it starts behind a line end, or at the start of the records. So
-//! the records of the block `from..to` are the line ends in `from - 1..to - 1`, one more for the first block. Where `\r\n`
-//! ends a line too, one that is cut by the end of this range is counted by the next block.
+//! A record belongs to the block in which it starts, and it starts behind a line end, or at the start of the records. Where
+//! every line end ends a record, no state goes from block to block: the records of the block `from..to` are the line ends in
+//! `from - 1..to - 1`, one more for the first block. Where `\r\n` ends a line too, one that is cut by the end of this range
+//! is counted by the next block. In files with quotes a block is counted for both cases, beginning outside and inside of
+//! quotes, and the [`Chain`](super::chain) says which one it is.
 //!
-//! Local files are looked at where they are in the page cache. Seen on two cores of a busy Xeon, 1.07 GB, best of 9: in large
-//! folios read(2) of 256 KiB 0.091 s, mapped windows 0.080 s, the same with eight places of a window looked at in turns
-//! 0.064 s; in small folios 0.105, 0.099 and 0.081 s.
+//! Local files are looked at where they are in the page cache.
 
 use std::sync::atomic::Ordering;
 
+use super::blocks::outside_behind;
+use super::chain::Summary;
 use super::grammar::{Ends, Grammar};
+use super::machine::{Place, State};
 use super::queue::ScanQueue;
-use crate::error::TextError;
-use crate::simd::Simd;
-use crate::source::read_full;
+use crate::error::{ErrorKind, TextError};
+use crate::simd::{Carry, Simd};
+use crate::source::{Source, read_full};
 
-/// Blocks that are counted at once: a mapping costs as much as reading some 100 KiB.
-pub(super) const COUNTED_BLOCKS: u64 = 8;
+/// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
+pub(super) const COUNTED_BLOCKS: u64 = 4;
 /// Bytes of a local file that are read at a time where they cannot be mapped: half of a small L2 cache.
 const PIECE: usize = 256 << 10;
 /// Fewer bytes are read, not mapped.
@@ -28,6 +31,11 @@ pub(super) fn is_plain(grammar: &Grammar) -> bool {
     let hidden = grammar.escape.is_some() && grammar.escape_hides_line_end;
     let bytes = matches!(grammar.ends, Ends::Bytes(_));
     grammar.quote.is_none() && !hidden && grammar.comment.is_none() && !grammar.skip_empty && !bytes
+}
+
+/// Whether quotes, but nothing else, can hide a line end.
+pub(super) fn is_quoted(grammar: &Grammar) -> bool {
+    grammar.quote.is_some() && grammar.escape.is_none() && grammar.comment.is_none() && grammar.shape().is_some()
 }
 
 /// The line ends of bytes that come piece by piece.
@@ -101,8 +109,7 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
         let piece = piece_max.min((to - at) as usize);
         let n = read_full(&*input.source, at, &mut buffer[..piece]).map_err(io)?;
         if n < piece {
-            let message = format!("the file ended at byte {}, expected {} bytes", at + n as u64, input.source.len());
-            return Err(io(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message)));
+            return Err(io(ended(&*input.source, at + n as u64)));
         }
         at += piece as u64;
         if at == to {
@@ -115,14 +122,90 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     Ok(first + ends)
 }
 
+/// What masks say of a block of a file with quotes.
+pub(super) enum Quoted {
+    /// Number of the records that start in it; the chain knows.
+    Rows(u64),
+    /// They cannot tell; it begins in this state, and the chain still asks where it ends.
+    Begins(State),
+}
+
+/// As [`records`], for a file with quotes. Looks at the bytes once.
+pub(super) fn quoted(
+    queue: &ScanQueue,
+    file: usize,
+    block: u64,
+    start: u64,
+    (from, to): (u64, u64),
+) -> Result<Quoted, TextError> {
+    let scan = &*queue.scan;
+    let Some(shape) = &scan.shape else { return Err(TextError::new(ErrorKind::Options, "quotes without a shape")) };
+    let input = &queue.files[file].input;
+    let chain = &queue.files[file].chain;
+    // One byte before tells whether a line or a field begins.
+    let before = (from > start) as usize;
+    let at = from - before as u64;
+    let len = (to - at) as usize;
+    let carry = |first: u8| match before {
+        0 => Carry::RECORD,
+        _ => outside_behind(&scan.grammar, shape, first),
+    };
+    let io = |e| TextError::io(&input.name, e);
+    let local = input.source.local_file().filter(|_| scan.maps && to - at >= MAPPED_MIN);
+    let seen = match local {
+        Some(source) => {
+            source.look(at, len, |bytes| bytes.sides(scan.simd, before, shape, &carry(bytes.byte(0)))).map_err(io)?
+        }
+        None => None,
+    };
+    let [outside, inside] = match seen {
+        Some(sides) => sides,
+        None => {
+            let mut buffer = queue.pool.take(len);
+            let n = read_full(&*input.source, at, &mut buffer[..len]).map_err(io)?;
+            if n < len {
+                return Err(io(ended(&*input.source, at + n as u64)));
+            }
+            let sides = scan.simd.sides(&buffer[before..len], shape, &carry(buffer[0]));
+            queue.pool.give_back(buffer);
+            sides
+        }
+    };
+    let begins = match chain.start_of(block) {
+        Some(state) => state,
+        None => chain
+            .wait(block, Summary::of(&[outside, inside]))
+            .ok_or_else(|| TextError::new(ErrorKind::Cancelled, "another worker of the scan failed"))?,
+    };
+    let side = match begins.place {
+        Place::Quoted => inside,
+        _ => outside,
+    };
+    let Some(end) = side.end.filter(|_| !(side.odd && scan.grammar.skip_empty)) else {
+        return Ok(Quoted::Begins(begins));
+    };
+    let end = State::from_carry(&end, true);
+    chain.end_of(block, end);
+    queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
+    queue.counters.bytes_read.fetch_add(len as u64, Ordering::Relaxed);
+    let starts = |state: State| (state.place == Place::Record) as u64;
+    // The record behind the last byte is the next block's.
+    Ok(Quoted::Rows(starts(begins) + side.lines - starts(end)))
+}
+
+fn ended(source: &dyn Source, at: u64) -> std::io::Error {
+    let message = format!("the file ended at byte {at}, expected {} bytes", source.len());
+    std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_schema::Schema;
+    use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
-    use crate::dialect::{Dialect, HiveDialect, LineEnd};
+    use crate::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd};
     use crate::scan::{FileInput, Scan, ScanOptions};
     use crate::source::{Compression, FileSource};
 
@@ -183,6 +266,40 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// What masks can tell is looked at once, whatever lies between the quotes.
+    #[test]
+    fn quoted_records_are_looked_at_once() {
+        let record = "1,\"a line\nend\",\"\"\"doubled\"\"\",\n";
+        let text = record.repeat((6 << 20) / record.len());
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), &text).expect("written");
+        let dialect = CsvDialect { header: false, ..CsvDialect::default() };
+        let columns: Vec<_> = ["a", "b", "c", "d"].map(|n| Field::new(n, DataType::Utf8View, true)).into();
+        let mut options = ScanOptions::new(Dialect::Csv(dialect), Arc::new(Schema::new(columns)));
+        options.projection.clear();
+        for scan in [Scan::try_new(options.clone()), Scan::try_new_portable(options)] {
+            let source = Arc::new(FileSource::open(file.path()).expect("opened"));
+            let input = FileInput { name: "t".into(), source, compression: Compression::None };
+            let queue = ScanQueue::new(scan.expect("valid"), vec![input]);
+            let rows: u64 = std::thread::scope(|s| {
+                let work = || {
+                    let mut worker = queue.worker();
+                    let mut rows = 0;
+                    while let Some(batch) = worker.next_batch().expect("no error") {
+                        rows += batch.rows.num_rows() as u64;
+                    }
+                    rows
+                };
+                let workers = [s.spawn(work), s.spawn(work)];
+                workers.into_iter().map(|w| w.join().expect("no panic")).sum::<u64>()
+            });
+            assert_eq!(rows, (text.len() / record.len()) as u64);
+            let metrics = queue.metrics();
+            // A few bytes more for the start of the file and before each block.
+            assert!(metrics.bytes_read <= text.len() as u64 + 100, "{metrics:?}");
         }
     }
 

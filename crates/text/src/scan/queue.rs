@@ -40,6 +40,8 @@ pub struct Scan {
     pub(super) text: bool,
     /// Whether only records are counted, and [`count`](super::count) can.
     pub(super) counts: bool,
+    /// Whether only records are counted, and they have quotes that masks can tell.
+    pub(super) counts_quoted: bool,
     /// Whether local files may be mapped for that.
     pub(super) maps: bool,
 }
@@ -103,6 +105,7 @@ impl Scan {
             output: Arc::new(output),
             text,
             counts: counts_only(&options) && count::is_plain(&grammar),
+            counts_quoted: counts_only(&options) && count::is_quoted(&grammar),
             maps: simd != Simd::portable(),
             grammar,
             options,
@@ -400,7 +403,8 @@ impl ScanQueue {
     /// which blocks are asked for, so all workers should be close together.
     fn block_bytes(&self, file: &File) -> u64 {
         let plain = file.input.compression == Compression::None;
-        let many = self.scan.counts && plain && file.input.source.local_file().is_some();
+        let counts = self.scan.counts || self.scan.counts_quoted;
+        let many = counts && plain && file.input.source.local_file().is_some();
         self.scan.options.block_bytes as u64 * if many { count::COUNTED_BLOCKS } else { 1 }
     }
 

@@ -1,15 +1,17 @@
 //! The arithmetic on masks, the same for all instruction sets.
 
-use super::{Found, Index, Shape};
+use super::{Found, Index, Shape, Side};
 
 /// What an instruction set supplies: work on 64 bytes.
 ///
 /// # Safety
-/// All functions may only be called where the instruction set's features are enabled. `load` reads 64 bytes from its
+/// All functions may only be called where the instruction set's features are enabled. `prefetch` takes any address. `load` reads 64 bytes from its
 /// pointer. `positions` may write 64 values to its pointer.
 pub(super) trait Isa {
     type Block: Copy;
     unsafe fn load(bytes: *const u8) -> Self::Block;
+    /// Has the processor bring the bytes there nearer, if they are mapped.
+    unsafe fn prefetch(at: *const u8);
     /// Bit `i` is set where byte `i` equals `byte`.
     unsafe fn eq(block: Self::Block, byte: u8) -> u64;
     /// Bit `i` is the XOR of the bits `0..=i`.
@@ -322,53 +324,127 @@ pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>
     (lines, if irregular != 0 { Found::Irregular } else { Found::Regular })
 }
 
-/// See [`Simd::quotes`](super::Simd::quotes).
+/// See [`Simd::sides_at`](super::Simd::sides_at).
 ///
 /// # Safety
-/// As for [`index`].
+/// `len` bytes are readable from `bytes` on, and the features of `I` are enabled.
 #[inline(always)]
-pub(super) unsafe fn quotes<I: Isa, const E: bool, const CR: bool>(
-    block: &[u8],
-    from: usize,
-    to: usize,
+pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
+    bytes: *const u8,
+    len: usize,
     shape: &Shape,
     carry: &Carry,
-) -> (Option<Carry>, Option<Carry>) {
-    // Two runs of the same masks, from outside and from inside; they share loads and comparisons once inlined.
-    let mut outside = Carry { inside: 0, ..*carry };
-    let mut inside = Carry { inside: u64::MAX, open: 0, closed: 0, line: 0, cr: 0, ..*carry };
-    let (mut bad_outside, mut bad_inside) = (0u64, 0u64);
-    let mut at = from;
-    while at < to {
-        let n = to - at;
-        // SAFETY: 64 or `n` bytes are readable from `at`; features by the caller.
-        let (a, b) = unsafe {
-            if n >= 64 {
-                let bytes = I::load(block.as_ptr().add(at));
-                (
-                    masks::<I, true, E, CR>(bytes, u64::MAX, shape, &mut outside),
-                    masks::<I, true, E, CR>(bytes, u64::MAX, shape, &mut inside),
-                )
+) -> [Side; 2] {
+    let outside = Carry { inside: 0, ..*carry };
+    let inside = Carry { inside: u64::MAX, open: 0, closed: 0, line: 0, cr: 0, ..*carry };
+    let new = |carry| Side { lines: 0, end: Some(carry), odd: false };
+    let mut sides = [new(outside), new(inside)];
+    let (mut a, mut b) = (outside, inside);
+    let mut at = 0;
+    while at < len {
+        let n = len - at;
+        let found = if n >= 64 {
+            // SAFETY: 64 bytes are readable from `at`; features by the caller.
+            let block = unsafe {
+                I::prefetch(bytes.wrapping_add(at + AHEAD));
+                I::load(bytes.add(at))
+            };
+            // SAFETY: features by the caller.
+            let quotes = unsafe { I::eq(block, shape.quote.unwrap_or(0)) };
+            if !E && quotes == 0 && b.inside != 0 {
+                // Only text for the second case, as everywhere in a file that could have quotes but has none.
+                b = inside;
+                // SAFETY: features by the caller.
+                [Some(unsafe { masks::<I, true, E, CR>(block, u64::MAX, shape, &mut a) }), None]
             } else {
-                let bytes = block.as_ptr().add(at);
-                (
-                    last_word::<I, true, E, CR>(bytes, n, shape, &mut outside),
-                    last_word::<I, true, E, CR>(bytes, n, shape, &mut inside),
-                )
+                // SAFETY: as above; the two share comparisons once inlined.
+                unsafe {
+                    [
+                        Some(masks::<I, true, E, CR>(block, u64::MAX, shape, &mut a)),
+                        Some(masks::<I, true, E, CR>(block, u64::MAX, shape, &mut b)),
+                    ]
+                }
+            }
+        } else {
+            // SAFETY: `n` bytes are readable from `at`; features by the caller.
+            unsafe {
+                [
+                    Some(last_word::<I, true, E, CR>(bytes.add(at), n, shape, &mut a)),
+                    Some(last_word::<I, true, E, CR>(bytes.add(at), n, shape, &mut b)),
+                ]
             }
         };
-        bad_outside |= a.irregular;
-        bad_inside |= b.irregular;
         at += 64;
+        let mut irregular = [false; 2];
+        for (i, found) in found.iter().enumerate() {
+            let Some(found) = found else { continue };
+            sides[i].lines += found.lines.count_ones() as u64;
+            sides[i].odd |= found.odd_starts != 0;
+            irregular[i] = found.irregular != 0;
+        }
+        // With quotes around, the wrong case soon has one where none may be.
+        if irregular[0] {
+            sides[0].end = None;
+            sides[1].end = (!irregular[1]).then_some(b);
+            // SAFETY: as for this function.
+            unsafe { one::<I, E, CR>(bytes, at.min(len), len, shape, &mut sides[1]) };
+            return sides;
+        }
+        if irregular[1] {
+            sides[0].end = Some(a);
+            sides[1].end = None;
+            // SAFETY: as for this function.
+            unsafe { one::<I, E, CR>(bytes, at.min(len), len, shape, &mut sides[0]) };
+            return sides;
+        }
     }
-    ((bad_outside == 0).then_some(outside), (bad_inside == 0).then_some(inside))
+    sides[0].end = Some(a);
+    sides[1].end = Some(b);
+    sides
 }
 
-/// Places of some bytes that are looked at in turns. From memory, one place after the other waits for each line of the
-/// cache; the processor fetches for several places at once.
-const PLACES: usize = 8;
+/// Goes on with one of the cases, from `at` on.
+///
+/// # Safety
+/// As for [`sides`]; `at <= len`.
+#[inline(always)]
+unsafe fn one<I: Isa, const E: bool, const CR: bool>(
+    bytes: *const u8,
+    mut at: usize,
+    len: usize,
+    shape: &Shape,
+    side: &mut Side,
+) {
+    let Some(mut carry) = side.end else { return };
+    let (mut irregular, mut odd) = (0u64, 0u64);
+    while at < len {
+        let n = len - at;
+        // SAFETY: 64 or `n` bytes are readable from `at`; features by the caller.
+        let found = unsafe {
+            if n >= 64 {
+                I::prefetch(bytes.wrapping_add(at + AHEAD));
+                masks::<I, true, E, CR>(I::load(bytes.add(at)), u64::MAX, shape, &mut carry)
+            } else {
+                last_word::<I, true, E, CR>(bytes.add(at), n, shape, &mut carry)
+            }
+        };
+        side.lines += found.lines.count_ones() as u64;
+        irregular |= found.irregular;
+        odd |= found.odd_starts;
+        at += 64;
+    }
+    side.odd |= odd != 0;
+    side.end = (irregular == 0).then_some(carry);
+}
+
+/// Places of some bytes that are looked at in turns. The processor fetches ahead of each within a page only; of two, one
+/// is in the middle of its page while the other begins a new one.
+const PLACES: usize = 2;
 /// Fewer bytes than this for a place are looked at in order: they come from a cache.
 const PLACE_MIN: usize = 16 << 10;
+/// Bytes ahead that are asked for, into the second level's cache, which can wait for three times as many lines as the
+/// first.
+const AHEAD: usize = 2048;
 
 /// See [`Simd::line_ends`](super::Simd::line_ends).
 ///
@@ -404,6 +480,8 @@ pub(super) unsafe fn line_ends<I: Isa, const CR: bool>(bytes: *const u8, len: us
     let mut at = 0;
     while at < part {
         for (place, returned) in returned.iter_mut().enumerate() {
+            // SAFETY: features by the caller.
+            unsafe { I::prefetch(bytes.wrapping_add(place * part + at + AHEAD)) };
             look!(bytes.add(place * part + at), u64::MAX, *returned);
         }
         at += 64;
@@ -423,7 +501,7 @@ pub(super) unsafe fn line_ends<I: Isa, const CR: bool>(bytes: *const u8, len: us
     ends
 }
 
-/// Functions of the names `index`, `count`, `quotes`, `line_ends` for one instruction set, with the variants chosen by the shape.
+/// Functions of the names `index`, `count`, `sides`, `line_ends` for one instruction set, with the variants chosen by the shape.
 macro_rules! bind {
     ($isa:ty, [$($attr:tt)*] $($unsafe:ident)?) => {
         $($attr)*
@@ -476,16 +554,14 @@ macro_rules! bind {
         }
 
         $($attr)*
-        pub(in crate::simd) $($unsafe)? fn quotes(
-            block: &[u8], from: usize, to: usize, shape: &Shape, carry: &Carry,
-        ) -> (Option<Carry>, Option<Carry>) {
+        pub(in crate::simd) unsafe fn sides(bytes: *const u8, len: usize, shape: &Shape, carry: &Carry) -> [Side; 2] {
             // SAFETY: as above.
             unsafe {
                 match (shape.escape.is_some(), shape.any_newline) {
-                    (false, false) => kernel::quotes::<$isa, false, false>(block, from, to, shape, carry),
-                    (false, true) => kernel::quotes::<$isa, false, true>(block, from, to, shape, carry),
-                    (true, false) => kernel::quotes::<$isa, true, false>(block, from, to, shape, carry),
-                    (true, true) => kernel::quotes::<$isa, true, true>(block, from, to, shape, carry),
+                    (false, false) => kernel::sides::<$isa, false, false>(bytes, len, shape, carry),
+                    (false, true) => kernel::sides::<$isa, false, true>(bytes, len, shape, carry),
+                    (true, false) => kernel::sides::<$isa, true, false>(bytes, len, shape, carry),
+                    (true, true) => kernel::sides::<$isa, true, true>(bytes, len, shape, carry),
                 }
             }
         }

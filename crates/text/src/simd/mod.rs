@@ -75,6 +75,17 @@ pub(crate) enum Found {
     Irregular,
 }
 
+/// What some bytes hold, if they begin outside of quotes, or if inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    /// Line ends.
+    pub lines: u64,
+    /// What is known behind them. `None`: they are irregular, and nothing else means anything.
+    pub end: Option<Carry>,
+    /// A line might be empty or a comment.
+    pub odd: bool,
+}
+
 /// An instruction set that this machine has. The only way to get one is to ask for it, so holding it proves that its
 /// instructions may be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,21 +201,30 @@ impl Simd {
         dispatch!(self.0, count(block, from, to, shape, carry))
     }
 
-    /// What is known at `to` if `from` is outside of quotes, and if it is inside; `None` where the block then is irregular.
-    /// `carry` as for [`index`](Self::index), for the first case.
+    /// What `bytes` hold if they begin outside of quotes, and if inside of them. `carry` as for [`index`](Self::index), for
+    /// the first case.
+    pub(crate) fn sides(self, bytes: &[u8], shape: &Shape, carry: &Carry) -> [Side; 2] {
+        // SAFETY: all of the slice is readable.
+        unsafe { self.sides_at(bytes.as_ptr(), bytes.len(), shape, carry) }
+    }
+
+    /// As [`sides`](Self::sides), of bytes of which there must be no reference because others may write to them.
     ///
-    /// # Panics
-    /// When `from..to` is no range of `block`.
-    pub(crate) fn quotes(
-        self,
-        block: &[u8],
-        from: usize,
-        to: usize,
-        shape: &Shape,
-        carry: &Carry,
-    ) -> (Option<Carry>, Option<Carry>) {
-        assert!(from <= to && to <= block.len(), "a range of the block");
-        dispatch!(self.0, quotes(block, from, to, shape, carry))
+    /// # Safety
+    /// `len` bytes are readable from `bytes` on.
+    pub(crate) unsafe fn sides_at(self, bytes: *const u8, len: usize, shape: &Shape, carry: &Carry) -> [Side; 2] {
+        // SAFETY: a `Simd` with a path is only made after its features were detected; the bytes are the caller's duty.
+        unsafe {
+            match self.0 {
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx512 => x86::avx512::sides(bytes, len, shape, carry),
+                #[cfg(target_arch = "x86_64")]
+                Path::Avx2 => x86::avx2::sides(bytes, len, shape, carry),
+                #[cfg(target_arch = "x86_64")]
+                Path::Sse42 => x86::sse42::sides(bytes, len, shape, carry),
+                Path::Portable => portable::sides(bytes, len, shape, carry),
+            }
+        }
     }
 
     /// Number of line ends in `bytes`. `returns`: a `\r` ends a line too, and a `\n` behind it in `bytes` belongs to it.

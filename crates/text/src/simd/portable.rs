@@ -1,7 +1,7 @@
 //! The primitives in 64-bit words, for machines without any of the instruction sets, and as the others' twin in tests.
 
 use super::kernel::{self, Carry, Isa, bind};
-use super::{Found, Index, Shape};
+use super::{Found, Index, Shape, Side};
 
 struct Words;
 
@@ -21,6 +21,9 @@ impl Isa for Words {
         }
         words
     }
+
+    #[inline(always)]
+    unsafe fn prefetch(_at: *const u8) {}
 
     #[inline(always)]
     unsafe fn eq(block: [u64; 8], byte: u8) -> u64 {

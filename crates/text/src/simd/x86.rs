@@ -1,7 +1,7 @@
 //! The primitives for x86-64: AVX-512 (BW, VL, VBMI2), AVX2, SSE4.2.
 
 use super::kernel::{self, Carry, Isa, bind};
-use super::{Found, Index, Shape};
+use super::{Found, Index, Shape, Side};
 
 /// Positions of set bits, eight at a time: usually there are fewer than eight or sixteen in a word, and the branches
 /// then go one way.
@@ -22,6 +22,14 @@ unsafe fn unrolled_positions(mut bits: u64, base: u32, mut out: *mut u32) {
         // SAFETY: as above.
         out = unsafe { out.add(8) };
     }
+}
+
+/// Into the cache of the second level.
+#[inline(always)]
+unsafe fn prefetch(at: *const u8) {
+    use std::arch::x86_64::*;
+    // SAFETY: no address makes it fail; all of these instruction sets include it.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
 }
 
 /// Prefix XOR by carry-less multiplication with all ones.
@@ -48,6 +56,12 @@ pub(super) mod avx512 {
         unsafe fn load(bytes: *const u8) -> __m512i {
             // SAFETY: 64 readable bytes and the features, by the caller; so below.
             unsafe { _mm512_loadu_si512(bytes.cast()) }
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(at: *const u8) {
+            // SAFETY: takes any address.
+            unsafe { prefetch(at) }
         }
 
         #[inline(always)]
@@ -115,6 +129,12 @@ pub(super) mod avx2 {
         }
 
         #[inline(always)]
+        unsafe fn prefetch(at: *const u8) {
+            // SAFETY: takes any address.
+            unsafe { prefetch(at) }
+        }
+
+        #[inline(always)]
         unsafe fn eq(block: [__m256i; 2], byte: u8) -> u64 {
             // SAFETY: features by the caller.
             unsafe {
@@ -161,6 +181,12 @@ pub(super) mod sse42 {
                     _mm_loadu_si128(bytes.add(48).cast()),
                 ]
             }
+        }
+
+        #[inline(always)]
+        unsafe fn prefetch(at: *const u8) {
+            // SAFETY: takes any address.
+            unsafe { prefetch(at) }
         }
 
         #[inline(always)]

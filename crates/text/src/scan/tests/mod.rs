@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::{FileInput, ScanOptions, ScanQueue};
 use crate::dialect::{CsvDialect, Dialect};
 use crate::scan::queue::Scan;
-use crate::source::{Compression, MemorySource, Source};
+use crate::source::{Compression, FileSource, MemorySource, Source};
 
 /// A row of strings.
 type Row = Vec<Option<String>>;

@@ -103,12 +103,7 @@ fn check(
         let mut counting = options.clone();
         counting.projection.clear();
         let scan = Scan::with_simd(counting, simd).expect("valid options");
-        let queue = ScanQueue::new(scan, vec![memory(bytes)]);
-        let mut worker = queue.worker();
-        let mut count = 0;
-        while let Some(batch) = worker.next_batch().expect("no error") {
-            count += batch.rows.num_rows();
-        }
+        let count = scan_all(&scan, vec![memory(bytes)], workers).expect("no error").len();
         assert_eq!(count, expected.len(), "count, {} block {block}", simd.name());
     }
 }
@@ -156,6 +151,27 @@ fn large_blocks() {
                 rows.sort();
             }
             same(&rows, if workers > 1 { &sorted } else { &expected }, simd.name());
+        }
+    }
+    // Counted where it lies in the page cache: as it is, with lines that are no rows, and with all quotes the other way.
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let mut blank = text.clone();
+    blank.splice(3 << 20..3 << 20, *b"\"\n\n\n\"\n\r\n\n");
+    let begun = [b"a,b,c\n\"", &text[..]].concat();
+    for text in [text, blank, begun] {
+        std::fs::write(file.path(), &text).expect("written");
+        let expected = naive::rows(&text, &CsvDialect::default(), 3).len();
+        for (block, workers) in [(1 << 19, 3), (1 << 20, 2), (300_001, 2), (1 << 23, 1)] {
+            for simd in [simds[0], simds[simds.len() - 1]] {
+                let mut options = csv(CsvDialect::default(), strings(3));
+                options.block_bytes = block;
+                options.projection.clear();
+                let scan = Scan::with_simd(options, simd).expect("valid options");
+                let source = Arc::new(FileSource::open(file.path()).expect("opened"));
+                let input = FileInput { name: "t".into(), source, compression: Compression::None };
+                let rows = scan_all(&scan, vec![input], workers).expect("no error").len();
+                assert_eq!(rows, expected, "{block} {workers} {}", simd.name());
+            }
         }
     }
 }
