@@ -51,7 +51,7 @@ pub(crate) struct SqlArguments {
 
 /// Threads for calls of the file system, as those that read the catalog's versions: each costs a start some 0.2 ms, and
 /// what they do is too short to be done by more.
-const BLOCKING_THREADS: usize = 4;
+const BLOCKING_THREADS: usize = 2;
 
 pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
     crate::start_log("warn");
@@ -94,11 +94,7 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
         Ok(None) => prompt::run(&mut runner),
         Err(message) => return fail(&message),
     };
-    runner.end();
-    match ran {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    runner.end(ran)
 }
 
 /// The statements to run; `None` for a prompt.

@@ -131,7 +131,15 @@ impl Engine {
 
     async fn opened(options: EngineOptions) -> Result<Arc<Engine>> {
         crate::io::follow_spawned_tasks();
+        let threads = options
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+            .max(1);
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
+        let cpu = Pool::cpu(threads, nice + options.nice)?;
+        // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
+        let making = options.clone();
+        let template = cpu.handle().spawn(async move { runtime_env(&making).and_then(template) });
         let io = Pool::io(nice)?;
         let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
         let stores = Arc::new(Stores::new(io.handle().clone(), cache, options.remote.properties.clone()));
@@ -139,13 +147,6 @@ impl Engine {
         let catalog = Catalog::open(Arc::clone(&root)).await?;
         let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
         let loads = Loads::new(volumes.store());
-        let threads = options
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
-            .max(1);
-        let cpu = Pool::cpu(threads, nice + options.nice)?;
-        let runtime = runtime_env(&options)?;
-        let template = template(runtime)?;
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
@@ -154,6 +155,9 @@ impl Engine {
         points.lookups.cache().set_on(options.row_cache);
         let globals = Arc::new(Globals::default());
         let admission = Admission::new(Arc::clone(&globals), threads);
+        let template = template
+            .await
+            .map_err(|e| EngineError::new(ErrorKind::Internal, format!("cannot register the functions: {e}")))??;
         Ok(Arc::new(Engine {
             native,
             points,
