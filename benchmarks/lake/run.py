@@ -122,14 +122,14 @@ def timed(server, text):
     return time.perf_counter() - began, sorted(map(str, rows))
 
 
-def column(rig, data, settings, cold, runs):
+def column(rig, keep, data, settings, cold, runs):
     """Each query's time, with requests and bytes of its first run."""
-    found, server = {}, None
+    server = None
     for name, text in queries():
         if name not in rig.args.only:
             continue
         times, answer, counts = [], None, None
-        for run in range(1 if cold and rig.args.quick else runs):
+        for run in range(runs):
             if cold or server is None:
                 if server:
                     server.stop()
@@ -154,14 +154,13 @@ def column(rig, data, settings, cold, runs):
                 server.stop()
                 server = None
                 shutil.rmtree(cache, ignore_errors=True)
-        found[name] = (min(times), *counts, answer)
+        keep(name, (min(times), *counts, answer))
         print(f"  {name}: {min(times) * 1e3:.0f} ms, {counts[0]} GETs, {counts[1] / 1e6:.1f} MB", file=sys.stderr)
     if server:
         server.stop()
-    return found
 
 
-def peer(rig):
+def peer(rig, keep):
     """The same queries by ClickHouse's s3() over Parquet files of the same rows, a new process each."""
     parquet = rig.s3_dir / BUCKET / "parquet"
     if not parquet.exists():
@@ -178,12 +177,11 @@ def peer(rig):
                 f"COPY (SELECT * EXCLUDE nothing FROM read_csv('{rig.dir}/raw/{table}.tbl', delim='|', header=false, "
                 f"columns={dict(types, nothing='VARCHAR')})) TO '{parquet}/{table}.parquet' (FORMAT parquet, COMPRESSION zstd)"
             )
-    found = {}
     for name, text in queries():
         if name not in rig.args.only:
             continue
         times = []
-        for _ in range(1 if rig.args.quick else 3):
+        for _ in range(rig.args.cold_runs):
             views = {
                 t: f"CREATE VIEW {t} AS SELECT * FROM s3('http://127.0.0.1:{rig.port}/{BUCKET}/parquet/{t}.parquet', "
                 f"'{KEYS['AWS_ACCESS_KEY_ID']}', '{KEYS['AWS_SECRET_ACCESS_KEY']}', 'Parquet')"
@@ -208,9 +206,8 @@ def peer(rig):
             times.append(json.loads(done.stdout.strip().splitlines()[-1])[0])
         if times:
             counts = rig.ask("stats", "GET")
-            found[name] = (min(times), counts["gets"], counts["bytes_down"])
+            keep(name, (min(times), counts["gets"], counts["bytes_down"]))
             print(f"  {name}: {min(times) * 1e3:.0f} ms, {counts['gets']} GETs", file=sys.stderr)
-    return found
 
 
 def main():
@@ -226,7 +223,6 @@ def main():
     parser.add_argument("--cold-runs", type=int, default=3)
     parser.add_argument("--settle", type=float, default=60)
     parser.add_argument("--only", nargs="*", default=[name for name, _ in queries()])
-    parser.add_argument("--quick", action="store_true", help="one cold run")
     parser.add_argument("--ready", type=float, default=2, help="seconds between a server's start and its first query")
     parser.add_argument("--more", nargs="*", default=MORE, help="of these, what is measured now")
     parser.add_argument("--text-bytes", type=int, default=1 << 30)
@@ -251,7 +247,7 @@ def main():
         serial = ["enable_lake_tablet_internal_parallel = false", "enable_tablet_internal_parallel = false"]
         parallel = ["tablet_internal_parallel_mode = 'force_split'"]
         columns = {
-            "cold serial": (remote, off + serial, True, args.cold_runs),
+            "cold serial": (remote, off + serial, True, 1),
             "cold parallel": (remote, off + parallel, True, args.cold_runs),
             "cached serial": (remote, serial, False, args.runs),
             "cached parallel": (remote, parallel, False, args.runs),
@@ -263,11 +259,15 @@ def main():
         measured = json.loads(kept.read_text()) if kept.exists() else {}
         for title in args.ways:
             print(title, file=sys.stderr)
-            found = peer(rig) if title == PEER else column(rig, *columns[title])
-            measured.setdefault(title, {}).update(found)
-            measured[title]["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
-            measured[title]["load"] = os.getloadavg()[0]
-            kept.write_text(json.dumps(measured))
+            now = measured.setdefault(title, {})
+
+            def keep(name, found, now=now):
+                now[name] = found
+                now["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
+                now["load"] = os.getloadavg()[0]
+                kept.write_text(json.dumps(measured))
+
+            peer(rig, keep) if title == PEER else column(rig, keep, *columns[title])
         for name in args.more:
             print(name, file=sys.stderr)
             measured[name] = more(rig, name, remote, local)
@@ -306,7 +306,7 @@ def report(args, measured, floor):
     lines = []
     if "cold parallel" in titles and "local parallel" in titles:
         for name in args.only:
-            answers = {title: measured[title][name][3] for title in titles}
+            answers = {title: measured[title][name][3] for title in titles if name in measured[title]}
             if len({json.dumps(a) for a in answers.values()}) > 1:
                 raise SystemExit(f"{name}: answers differ: {answers}")
         theirs = measured.get(PEER, {})
@@ -314,15 +314,20 @@ def report(args, measured, floor):
         lines += ["| query | " + " | ".join(shown) + " | GETs | MB | least MB | bytes / least |", "|---" * (len(shown) + 5) + "|"]
         bound = 0.0
         for name in args.only:
+            if any(name not in measured[title] for title in shown):
+                lines.append(f"| {name} | not measured in all ways |")
+                continue
             _, gets, down, _ = measured["cold parallel"][name]
             least_bytes, files = floor[name]
             bound += measured["local parallel"][name][0] + least_bytes / 300e6 + 4 * 0.065
-            cells = " | ".join(f"{measured[t][name][0] * 1e3:.0f}" if name in measured[t] else "-" for t in shown)
+            cells = " | ".join(f"{measured[t][name][0] * 1e3:.0f}" for t in shown)
             share = max(down - (files * 64 << 10), 0) / max(least_bytes, 1)
             lines.append(f"| {name} | {cells} | {gets} | {down / 1e6:.1f} | {least_bytes / 1e6:.1f} | {share:.2f} |")
-        sums = {t: sum(measured[t][name][0] for name in args.only if name in measured[t]) for t in shown}
+        whole = [name for name in args.only if all(name in measured[t] for t in shown)]
+        sums = {t: sum(measured[t][name][0] for name in whole) for t in shown}
         lines.append(f"| sum | {' | '.join(f'{sums[t] * 1e3:.0f}' for t in shown)} | | | | |")
-        lines += ["", f"Times in ms, the least of {args.runs} runs ({args.cold_runs} of cold ones). What these sums say:", ""]
+        runs = f"the least of {args.runs} runs ({args.cold_runs} of cold ones and of the peer, 1 of cold serial)"
+        lines += ["", f"Times in ms, {runs}. What these sums say:", ""]
         cold = sums["cold parallel"]
         lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {cold / bound:.2f} (bar 1.25)")
         if "cold serial" in sums:

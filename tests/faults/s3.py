@@ -236,6 +236,8 @@ def the_switches_act():
         make(a, "t", rows=50_000)
         make(a, "u", rows=50_000, properties="PROPERTIES ('datacache.enable' = 'false')")
         a.stop()
+        # What is loaded is kept.
+        shutil.rmtree(a.cache)
         a = stage.node("a")
         used = lambda: (time.sleep(0.3), a.io()["fill_bytes"])[1]
         zero = used()
@@ -288,6 +290,26 @@ def files_in_a_bucket_are_tables():
         after = a.io()
         expect(after["request_bytes"] - before["request_bytes"] < 10_000, "external files are cached")
         a.sql("SELECT * FROM 's3://faults/in/a.csv' LIMIT 1")
+        # Queries begin on the listing that is known, and answer by the one that is.
+        partition, count = stage.gateway.directory / bucket.BUCKET / "hive" / "dt=2024-01-03", {}
+        for i in range(24):
+            name = f"part-{i % 4}"
+            if i % 5 == 4 and name in count:
+                (partition / name).unlink()
+                del count[name]
+            else:
+                count[name] = 1 + i
+                bucket.put(port, f"hive/dt=2024-01-03/{name}", "".join(f"{j}\x01y\n" for j in range(1 + i)).encode())
+            found = a.sql("SELECT count(*), max(id) FROM d.h WHERE dt = '2024-01-03'")
+            expect(found == [(sum(count.values()), max(count.values()) - 1)], f"{found} of {count}")
+            if i % 3 == 0:
+                expect(a.one("SELECT count(*) FROM d.h") == 8 + sum(count.values()), f"{i}")
+        a.sql("SET GLOBAL query_freshness_tolerance_ms = 60000")
+        before = a.io()["lists"]
+        for _ in range(5):
+            expect(a.one("SELECT count(*) FROM d.h") == 8 + sum(count.values()), "as listed")
+        expect(a.io()["lists"] - before <= 2, "who allows it does not list")
+        a.sql("SET GLOBAL query_freshness_tolerance_ms = -1")
         for statement, words in [
             ("SELECT * FROM 's3://faults/none/x.csv'", "s3://faults/none/x.csv"),
             ("SELECT * FROM 's3://no-such-bucket/x.csv'", "no-such-bucket"),

@@ -154,7 +154,7 @@ impl DataCache {
         store: Arc<dyn ObjectStore>,
         identity: &str,
         immutable: Immutable,
-    ) -> Arc<dyn ObjectStore> {
+    ) -> Arc<CachedStore> {
         self.start_filling();
         Arc::new(CachedStore::new(store, Arc::clone(self), identity, immutable))
     }

@@ -30,6 +30,16 @@ pub(crate) struct Facts {
     pub modified_ms: i64,
 }
 
+impl Facts {
+    /// The time of change of an object that was put and not read: the answer to a put does not tell it.
+    pub(crate) const UNKNOWN: i64 = 0;
+
+    /// Whether an answer that says `found` is about the object that this is known of.
+    pub(crate) fn fits(&self, found: &Facts) -> bool {
+        self.size == found.size && (self.modified_ms == found.modified_ms || self.modified_ms == Facts::UNKNOWN)
+    }
+}
+
 #[derive(Debug)]
 struct Object {
     facts: Facts,

@@ -2,7 +2,8 @@
 //!
 //! [`DataCache::wrap`] puts it above an [`ObjectStore`](object_store::ObjectStore). What it keeps are *extents*: ranges of
 //! objects as they were asked for, cut at multiples of a block. So a miss fetches what was asked for and nothing else, and
-//! what is kept costs no request of its own. Extents reach the disk behind the reader, on a thread of the cache.
+//! what is kept costs no request of its own. Extents reach the disk behind the reader, on a thread of the cache. Small objects
+//! are kept when they are put.
 //!
 //! An object is known by its store, its path and, if it can change, its tag: a read with
 //! `if_match` ([`TaggedStore`] makes it from a path) is of one version, and fails if there is another. Only what cannot change under its name is kept, so the cache is never stale.
@@ -23,4 +24,4 @@ mod tests;
 
 pub use cache::{CacheOptions, CacheStats, DataCache};
 pub use context::{IoContext, IoCounts, IoStats, Populate};
-pub use store::{Immutable, TaggedStore};
+pub use store::{CachedStore, Immutable, TaggedStore};

@@ -29,9 +29,12 @@ pub type Immutable = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 const GAP_BYTES: u64 = 64 << 10;
 /// Requests of one call that run at the same time.
 const PARALLEL: usize = 16;
+/// An object that never changes and is put in one piece of at most so many bytes is kept as if it had been read: small loads
+/// are read again soon, by queries of new rows and by the merge of many into one.
+const WRITTEN_MAX: usize = 1 << 20;
 
 /// An object store below the cache.
-pub(crate) struct CachedStore {
+pub struct CachedStore {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DataCache>,
     identity: String,
@@ -57,6 +60,16 @@ impl Meter<'_> {
             f(&context.stats);
         }
     }
+
+    /// A read of which the cache had so many bytes in memory and on disk.
+    fn hits(&self, memory: u64, disk: u64) {
+        self.each(|s| {
+            s.add(|s| &s.memory_hits, u64::from(memory > 0));
+            s.add(|s| &s.memory_hit_bytes, memory);
+            s.add(|s| &s.disk_hits, u64::from(disk > 0));
+            s.add(|s| &s.disk_hit_bytes, disk);
+        });
+    }
 }
 
 impl CachedStore {
@@ -81,6 +94,57 @@ impl CachedStore {
         let text = format!("{}\0{location}\0{}", self.identity, tag.unwrap_or_default());
         let digest = Sha256::digest(text.as_bytes());
         Some(digest.iter().take(16).fold(0, |key, byte| key << 8 | Key::from(*byte)))
+    }
+
+    /// Reads into `out` what the cache has of an object from `offset` on, up to the first byte that it has not, and returns how
+    /// many bytes that is. Never asks the store, but reads the local disk. `tag` is the object's; without it only objects
+    /// that never change are looked for. `out` must not reach beyond the object's end.
+    ///
+    /// This is the way for who has a buffer and a thread that may wait for a disk: bytes go from the disk where they are
+    /// wanted. What a request would give is copied at least once more.
+    pub fn read_cached(
+        &self,
+        location: &Path,
+        tag: Option<&str>,
+        offset: u64,
+        out: &mut [u8],
+        context: Option<&Arc<IoContext>>,
+    ) -> usize {
+        let Some(key) = self.key(location, tag).filter(|_| context.is_none_or(|c| !c.bypass)) else { return 0 };
+        let inner = self.cache.inner();
+        let (mut done, mut memory, mut disk) = (0, 0, 0);
+        for piece in inner.pieces(key, offset..offset + out.len() as u64) {
+            match piece {
+                Piece::Memory(bytes) => {
+                    out[done..done + bytes.len()].copy_from_slice(&bytes);
+                    memory += bytes.len();
+                    done += bytes.len();
+                }
+                Piece::Disk(name, part) => {
+                    let len = (part.end - part.start) as usize;
+                    if !inner.read_disk(&name, part, &mut out[done..done + len]) {
+                        break;
+                    }
+                    disk += len;
+                    done += len;
+                }
+                Piece::Gap(_) => break,
+            }
+        }
+        self.meter(context.cloned()).hits(memory as u64, disk as u64);
+        done
+    }
+
+    /// Whether the cache seems to have an object's byte at `offset`; as [`read_cached`](Self::read_cached).
+    pub fn has_cached(
+        &self,
+        location: &Path,
+        tag: Option<&str>,
+        offset: u64,
+        context: Option<&Arc<IoContext>>,
+    ) -> bool {
+        let key = self.key(location, tag).filter(|_| context.is_none_or(|c| !c.bypass));
+        key.is_some_and(|key| !matches!(self.cache.inner().pieces(key, offset..offset + 1)[..], [Piece::Gap(_)]))
     }
 
     /// One request; its bytes, and what the answer says of the object.
@@ -138,8 +202,7 @@ impl CachedStore {
         }
         let pieces = inner.pieces(key, range.clone());
         if let [Piece::Memory(bytes)] = &pieces[..] {
-            meter.each(|s| s.add(|s| &s.memory_hits, 1));
-            meter.each(|s| s.add(|s| &s.memory_hit_bytes, bytes.len() as u64));
+            meter.hits(bytes.len() as u64, 0);
             return Ok((bytes.clone(), facts));
         }
         let (mut out, gaps) = self.read_local(range.clone(), pieces, meter).await?;
@@ -158,13 +221,13 @@ impl CachedStore {
             && let [(gap, bytes, result)] = &fetched[..]
             && *gap == range
         {
-            self.cache.admit(context, key, facts_of(&result.meta), gap.start, bytes);
+            let found = facts_of(&result.meta);
+            self.cache.admit(context, key, if facts.fits(&found) { facts } else { found }, gap.start, bytes);
             return Ok((bytes.clone(), facts));
         }
         let all = out.get_or_insert_with(|| BytesMut::zeroed((range.end - range.start) as usize));
         for (gap, bytes, result) in fetched {
-            let found = facts_of(&result.meta);
-            if found != facts || result.range != gap {
+            if !facts.fits(&facts_of(&result.meta)) || result.range != gap {
                 let source = format!("'{location}' changed while it was read; run the statement again");
                 return Err(Error::Generic { store: "data cache", source: source.into() });
             }
@@ -221,10 +284,7 @@ impl CachedStore {
             true => tokio::task::spawn_blocking(assemble).await?,
             false => assemble(),
         };
-        meter.each(|s| s.add(|s| &s.memory_hits, u64::from(memory > 0)));
-        meter.each(|s| s.add(|s| &s.memory_hit_bytes, memory));
-        meter.each(|s| s.add(|s| &s.disk_hits, u64::from(disk > 0)));
-        meter.each(|s| s.add(|s| &s.disk_hit_bytes, disk));
+        meter.hits(memory, disk);
         Ok((Some(out), gaps))
     }
 
@@ -293,8 +353,17 @@ impl ObjectStore for CachedStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let meter = self.meter(None);
         meter.each(|s| s.add(|s| &s.puts, 1));
-        meter.each(|s| s.add(|s| &s.put_bytes, payload.content_length() as u64));
-        self.store.put_opts(location, payload, options).await
+        let size = payload.content_length();
+        meter.each(|s| s.add(|s| &s.put_bytes, size as u64));
+        let key = self.key(location, None).filter(|_| (1..=WRITTEN_MAX).contains(&size));
+        let kept = key.map(|key| (key, payload.clone()));
+        let put = self.store.put_opts(location, payload, options).await?;
+        if let Some((key, payload)) = kept {
+            let bytes = Bytes::from(payload);
+            let facts = Facts { size: size as u64, modified_ms: Facts::UNKNOWN };
+            self.cache.admit(meter.context.as_deref(), key, facts, 0, &bytes);
+        }
+        Ok(put)
     }
 
     async fn put_multipart_opts(

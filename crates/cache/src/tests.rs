@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use rand::{Rng, SeedableRng};
 
-use super::{CacheOptions, CacheStats, DataCache, IoContext, IoCounts, Populate, TaggedStore};
+use super::{CacheOptions, CacheStats, CachedStore, DataCache, IoContext, IoCounts, Populate, TaggedStore};
 
 const BLOCK: u64 = 1 << 16;
 
@@ -20,7 +20,7 @@ struct Rig {
 
 struct Opened {
     cache: Arc<DataCache>,
-    store: Arc<dyn ObjectStore>,
+    store: Arc<CachedStore>,
 }
 
 fn content(n: usize, seed: u64) -> Vec<u8> {
@@ -86,6 +86,68 @@ async fn a_miss_fetches_what_was_asked_and_the_next_read_nothing() {
         let third = o.read(&path, 0..400_000, &bytes, Populate::Auto).await;
         assert_eq!((third.requests, third.request_bytes), (2, 100_100), "the gaps alone");
         assert_eq!(o.cache.stats().disk_capacity, 1 << 30);
+        drop(o);
+        tokio::task::spawn_blocking(|| std::thread::sleep(std::time::Duration::from_millis(50))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn small_objects_are_kept_when_they_are_put() {
+    let rig = Rig::new();
+    let o = rig.open(0, 1 << 30);
+    let (small, large) = (content(200_000, 11), content((1 << 20) + 1, 12));
+    for (name, bytes, requests) in [("d/small", &small, 0), ("d/large", &large, 1), ("v/small", &small, 1)] {
+        let path = Path::from(name);
+        o.store.put(&path, bytes.clone().into()).await.unwrap();
+        o.cache.settle().await;
+        let read = o.read(&path, 10..150_000, bytes, Populate::Auto).await;
+        assert_eq!(read.requests, requests, "{name}");
+    }
+    // When a piece of it is lost, the store's time of change is no contradiction.
+    let path = Path::from("d/small");
+    std::fs::remove_file(rig.files().into_iter().find(|f| f.to_string_lossy().contains("-10000-")).unwrap()).unwrap();
+    assert_eq!(o.read(&path, 0..200_000, &small, Populate::Auto).await.requests, 1);
+    assert_eq!(o.read(&path, 0..200_000, &small, Populate::Auto).await.requests, 0);
+    // A put that fails keeps nothing.
+    let taken = PutOptions::from(PutMode::Create);
+    o.store.put_opts(&path, vec![1; 10].into(), taken).await.unwrap_err();
+    assert_eq!(o.read(&path, 0..200_000, &small, Populate::Auto).await.requests, 0);
+}
+
+#[tokio::test]
+async fn what_is_cached_is_read_in_place() {
+    let rig = Rig::new();
+    let bytes = content(400_000, 13);
+    let path = rig.put("d/x", &bytes).await;
+    for memory in [0, 100_000, 1 << 20] {
+        let o = rig.open(memory, 1 << 30);
+        o.cache.clear().await;
+        o.read(&path, 1_000..300_000, &bytes, Populate::Auto).await;
+        o.cache.settle().await;
+        let context = Arc::new(IoContext::default());
+        let read = |from: u64, len: usize, context| {
+            let mut out = vec![0; len];
+            let n = o.store.read_cached(&path, None, from, &mut out, Some(context));
+            assert_eq!(out[..n], bytes[from as usize..from as usize + n], "{n} bytes at {from}");
+            n
+        };
+        assert_eq!(read(0, 5_000, &context), 0, "its first byte is not there");
+        assert_eq!(read(5_000, 100_000, &context), 100_000);
+        assert_eq!(read(299_000, 50_000, &context), 1_000, "up to the first that is not there");
+        let counts = context.stats.counts();
+        assert_eq!((counts.requests, counts.memory_hit_bytes + counts.disk_hit_bytes), (0, 101_000));
+        let bypass = Arc::new(IoContext { bypass: true, ..IoContext::default() });
+        assert_eq!(read(5_000, 1_000, &bypass), 0);
+        let mut out = [0; 10];
+        assert_eq!(o.store.read_cached(&path, Some("tag"), 5_000, &mut out, None), 0, "another object");
+        // What is damaged on disk is not there.
+        for file in rig.files() {
+            let mut all = std::fs::read(&file).unwrap();
+            all.iter_mut().for_each(|b| *b ^= 1);
+            std::fs::write(&file, all).unwrap();
+        }
+        let n = read(5_000, 200_000, &context);
+        assert!(if memory < 200_000 { n < 200_000 } else { n == 200_000 }, "{n} with {memory} bytes of memory");
         drop(o);
         tokio::task::spawn_blocking(|| std::thread::sleep(std::time::Duration::from_millis(50))).await.unwrap();
     }

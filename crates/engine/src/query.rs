@@ -27,6 +27,7 @@ use futures::stream::BoxStream;
 use crate::coop::Run;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::listings::Listings;
 use crate::load::http_stream::BodyTable;
 use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};
@@ -66,6 +67,8 @@ pub(crate) struct QueryContext {
     pub(crate) hidden_columns: bool,
     /// What the statement reads from remote stores.
     pub(crate) io: Arc<IoContext>,
+    /// How it lists what is there.
+    pub(crate) listings: Arc<Listings>,
     /// The statement, and the one before it in the session.
     pub(crate) query: QueryId,
     pub(crate) last_query: Option<QueryId>,
@@ -109,6 +112,7 @@ impl QueryContext {
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
             io: crate::io::context(&session.variables),
+            listings: Arc::default(),
             query: session.query,
             last_query: session.last_query,
             counts: (session.row_count, session.found_rows.load(Ordering::Relaxed)),
@@ -137,6 +141,7 @@ impl QueryContext {
             changed: None,
             hidden_columns: false,
             io: Arc::clone(&self.io),
+            listings: Arc::clone(&self.listings),
             query: self.query,
             last_query: self.last_query,
             counts: self.counts,
@@ -218,7 +223,7 @@ fn rerun(
         let catalog = context.engine.catalog.refresh().await?;
         context.engine.external.forget();
         let context = context.as_ref().clone();
-        let context = QueryContext { catalog, snapshots: Arc::default(), ..context };
+        let context = QueryContext { catalog, snapshots: Arc::default(), listings: Arc::default(), ..context };
         run_once(Arc::new(context), query, params).await
     })
 }

@@ -19,6 +19,7 @@ use crate::access::{self, Object};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::listings::Listings;
 use crate::load::http_stream::BodyTable;
 use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
@@ -443,27 +444,46 @@ impl Session {
         let io = Arc::clone(&known.io);
         let catalog = io.scope(native::refresh(&before, query)).await?;
         let after = QueryContext::new(self, catalog);
-        Ok(Arc::new(QueryContext { snapshots: before.snapshots, io, ..after }))
+        let (snapshots, listings) = (before.snapshots, before.listings);
+        Ok(Arc::new(QueryContext { snapshots, listings, io, ..after }))
     }
 
     /// Runs a query on the newest state of the catalog and its tables.
     ///
-    /// On an object store the query begins on the state that this process knows while the store is asked for a newer one.
-    /// Nobody gets its rows before the answer is there, and if there is a newer state the query is run again on that. Within
-    /// `query_freshness_tolerance_ms` the store is not asked.
+    /// On an object store the query begins on the state that this process knows while the store is asked for a newer one; so do
+    /// queries of files in buckets, on the listings that it knows. Nobody gets rows before the answer is there, and if there is a
+    /// newer state the query is run again on that. Within `query_freshness_tolerance_ms` the store is not asked.
     pub(crate) async fn run_query(&self, query: &QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
-        let known = Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()));
+        let known = QueryContext::new(self, self.engine.catalog.snapshot());
+        let listings = Arc::new(Listings::known(self.variables.freshness_tolerance()));
+        let known = Arc::new(QueryContext { listings: Arc::clone(&listings), ..known });
+        let begun = self.run_on_known(&known, query, params.clone()).await;
+        if listings.hold().await {
+            return begun;
+        }
+        drop(begun);
+        let again = QueryContext { listings: Arc::default(), ..known.as_ref().clone() };
+        query::run(self.newest(&Arc::new(again), query).await?, query.clone(), params).await
+    }
+
+    /// The same, but for listings of objects.
+    async fn run_on_known(
+        &self,
+        known: &Arc<QueryContext>,
+        query: &QueryText,
+        params: Vec<VarValue>,
+    ) -> Result<(Rows, Vec<String>)> {
         let is_remote = self.engine.native.readers().fetcher().is_remote();
-        let Some(staleness) = is_remote.then(|| native::assume(&known, query)).flatten() else {
-            return query::run(self.newest(&known, query).await?, query.clone(), params).await;
+        let Some(staleness) = is_remote.then(|| native::assume(known, query)).flatten() else {
+            return query::run(self.newest(known, query).await?, query.clone(), params).await;
         };
         // What the query finds besides, as the tables of views, is read anew.
         let assumed = known.snapshots.lock().clone();
-        let begun = query::run(Arc::clone(&known), query.clone(), params.clone());
+        let begun = query::run(Arc::clone(known), query.clone(), params.clone());
         if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
             return begun.await;
         }
-        let (begun, newest) = futures::join!(begun, self.newest(&known, query));
+        let (begun, newest) = futures::join!(begun, self.newest(known, query));
         let newest = newest?;
         // One that could not be read is not there: the query is run again, and says why.
         let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));

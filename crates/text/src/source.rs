@@ -33,6 +33,9 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// were there when the source was opened.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
 
+    /// It will be read from its beginning on, soon: what is far asks for its first bytes now.
+    fn soon(&self) {}
+
     /// The local file that these bytes are, if they are one: it can be looked at without being read.
     fn local_file(&self) -> Option<&FileSource> {
         None

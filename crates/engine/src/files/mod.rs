@@ -5,6 +5,7 @@
 //! (`remote.rs`, `stores.rs`).
 
 pub(crate) mod hdfs;
+pub(crate) mod listings;
 pub mod partitions;
 pub mod remote;
 mod source;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 use dipper_text::source::{FileSource, Source};
 
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::listings::Listings;
 use crate::files::remote::RemoteFile;
 use crate::files::source::ObjectSource;
 use crate::files::stores::{StoreProperties, Stores, is_remote};
@@ -113,11 +115,11 @@ impl FileEntry {
         })
     }
 
-    /// Its bytes.
+    /// Its bytes. `all`: they will be read to their end.
     ///
     /// # Errors
     /// It is gone, or may not be read.
-    pub fn source(&self) -> Result<Arc<dyn Source>> {
+    pub fn source(&self, all: bool) -> Result<Arc<dyn Source>> {
         Ok(match &self.remote {
             None => {
                 let open = FileSource::open(&self.path);
@@ -126,7 +128,7 @@ impl FileEntry {
                     _ => cannot(&self.path, "read", &e),
                 })?)
             }
-            Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name())),
+            Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name(), all)),
         })
     }
 
@@ -196,8 +198,8 @@ pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
 ///
 /// # Errors
 /// As of [`list`] and [`remote::list`].
-pub async fn list_any(
-    stores: &Stores,
+pub(crate) async fn list_any(
+    (stores, listings): (&Arc<Stores>, &Listings),
     location: &str,
     properties: &StoreProperties,
     access: &FileAccess,
@@ -205,10 +207,10 @@ pub async fn list_any(
     if !is_remote(location) {
         return list(location, access);
     }
-    let found = remote::list(stores, location, properties).await?;
+    let found = listings.list(stores, location, properties).await?;
     match found.is_empty() {
         true => Err(EngineError::new(ErrorKind::File, format!("no files match '{location}'"))),
-        false => Ok(found),
+        false => Ok(found.to_vec()),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Files in object stores: which a location means, and their bytes.
 
+use dipper_cache::CachedStore;
 use futures::TryStreamExt;
 use object_store::path::Path as ObjectPath;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::listings::Listings;
 use super::stores::{Remote, StoreProperties, Stores};
 use super::{FileEntry, braces, partitions};
 use crate::error::{EngineError, ErrorKind, Result};
@@ -14,7 +16,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 #[derive(Debug, Clone)]
 pub struct RemoteFile {
     /// Where it is.
-    pub store: Arc<dyn ObjectStore>,
+    pub store: Arc<CachedStore>,
     /// Which store that is, among those of this process.
     pub store_number: u64,
     /// Path, size, time and tag.
@@ -142,8 +144,8 @@ fn entry(stores: &Stores, remote: &Remote, meta: ObjectMeta) -> FileEntry {
 ///
 /// # Errors
 /// As of [`list`]; an object lies where a directory `column=value` is expected.
-pub async fn partitioned(
-    stores: &Stores,
+pub(crate) async fn partitioned(
+    (stores, listings): (&Arc<Stores>, &Listings),
     location: &str,
     properties: &StoreProperties,
     columns: &[String],
@@ -151,7 +153,7 @@ pub async fn partitioned(
     let root = stores.open(location, properties)?.path;
     let directory = format!("{}/", location.trim_end_matches('/'));
     let mut all: std::collections::BTreeMap<Vec<Option<String>>, Vec<FileEntry>> = std::collections::BTreeMap::new();
-    for file in list(stores, &directory, properties).await? {
+    for file in listings.list(stores, &directory, properties).await?.iter() {
         let Some(remote) = &file.remote else { continue };
         let parts: Vec<&str> = relative(&root, &remote.meta.location).split('/').collect();
         // An empty object of a directory's name stands for the directory itself.
@@ -162,7 +164,7 @@ pub async fn partitioned(
             columns.iter().zip(&parts[..parts.len() - 1]).map(|(column, part)| partitions::value(column, part));
         let values: Option<Vec<_>> = values.collect();
         match values.filter(|v| v.len() == columns.len()) {
-            Some(values) => all.entry(values).or_default().push(file),
+            Some(values) => all.entry(values).or_default().push(file.clone()),
             None => {
                 let expected: Vec<_> = columns.iter().map(|c| format!("{c}=...")).collect();
                 return Err(EngineError::new(

@@ -5,8 +5,10 @@
 //!                   reader     in flight   in flight
 //! ```
 //!
-//! Chunks and their number in flight double while the reader goes on, so that who wants a few rows asks for little, and who
-//! wants all of them soon has [`DEPTH_MAX`] requests of [`CHUNK_MAX`] under way.
+//! Who will read all of it has [`DEPTH_MAX`] requests of up to [`CHUNK_MAX`] under way from the beginning. Else chunks and
+//! their number in flight double while the reader goes on, so that who wants a few rows asks for little.
+//!
+//! What the data cache has is read from there straight into the reader's buffer, and never asked for.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +29,7 @@ const CHUNK_MIN: u64 = 128 << 10;
 const CHUNK_MAX: u64 = 4 << 20;
 /// Requests in flight at most.
 const DEPTH_MAX: usize = 16;
-/// A file of so many bytes is read by one request.
+/// A file of so many bytes is read by one request; the cache cuts at its multiples.
 const WHOLE: u64 = 1 << 20;
 /// Chunks behind the reader that stay: other workers may still be on them.
 const KEPT: usize = 8;
@@ -37,6 +39,8 @@ pub struct ObjectSource {
     file: RemoteFile,
     name: String,
     context: Option<Arc<IoContext>>,
+    /// All of it will be read.
+    all: bool,
     window: Mutex<Window>,
 }
 
@@ -75,6 +79,14 @@ impl Drop for Chunk {
     }
 }
 
+impl Window {
+    /// The chunk that holds `offset`, and where it starts.
+    fn there(&self, offset: u64) -> Option<(u64, Arc<Chunk>)> {
+        let (start, chunk) = self.chunks.range(..=offset).next_back()?;
+        (offset < chunk.end).then(|| (*start, Arc::clone(chunk)))
+    }
+}
+
 impl fmt::Debug for ObjectSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ObjectSource").field("name", &self.name).finish_non_exhaustive()
@@ -82,9 +94,15 @@ impl fmt::Debug for ObjectSource {
 }
 
 impl ObjectSource {
-    /// Nothing is asked for yet. Requests count in the context in which this is called.
-    pub fn new(file: RemoteFile, name: String) -> Self {
-        ObjectSource { file, name, context: IoContext::current(), window: Mutex::default() }
+    /// Nothing is asked for yet. `all`: it will be read to its end. Requests count in the context in which this is called.
+    pub fn new(file: RemoteFile, name: String, all: bool) -> Self {
+        ObjectSource { file, name, context: IoContext::current(), all, window: Mutex::default() }
+    }
+
+    /// What the cache has from `offset` on.
+    fn cached(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let meta = &self.file.meta;
+        self.file.store.read_cached(&meta.location, meta.e_tag.as_deref(), offset, buf, self.context.as_ref())
     }
 
     /// The chunk that holds `offset`, with more under way behind it.
@@ -92,25 +110,25 @@ impl ObjectSource {
         let size = self.file.meta.size;
         let mut window = self.window.lock();
         let window = &mut *window;
-        let there = |w: &Window| {
-            let (start, chunk) = w.chunks.range(..=offset).next_back()?;
-            (offset < chunk.end).then(|| (*start, Arc::clone(chunk)))
-        };
-        let mut found = there(window);
+        let mut found = window.there(offset);
         if found.is_none() {
             let goes_on = window.next == offset && offset > 0;
             if !goes_on {
                 window.next = offset;
-                window.depth = 1;
-                window.step = if size <= WHOLE { WHOLE } else { wanted.max(CHUNK_MIN) };
+                (window.depth, window.step) = match (self.all, size <= WHOLE) {
+                    (_, true) => (1, WHOLE),
+                    // As many as may be in flight, of a file that is not long.
+                    (true, _) => (DEPTH_MAX, (size / DEPTH_MAX as u64).next_multiple_of(WHOLE).min(CHUNK_MAX)),
+                    (false, _) => (1, wanted.max(CHUNK_MIN)),
+                };
             }
             self.ask(window);
-            found = there(window);
+            found = window.there(offset);
         }
         let (start, chunk) = found.expect("the window was moved to the offset");
         if offset >= window.reached {
             // The reader got on: as much again ahead of it.
-            if offset > 0 {
+            if offset > 0 && !self.all {
                 window.depth = (window.depth * 2).min(DEPTH_MAX);
                 window.step = (window.step * 2).clamp(CHUNK_MIN, CHUNK_MAX);
             }
@@ -206,10 +224,36 @@ impl Source for ObjectSource {
         self.file.meta.size
     }
 
+    fn soon(&self) {
+        let size = self.file.meta.size;
+        let meta = &self.file.meta;
+        if size == 0 || self.file.store.has_cached(&meta.location, meta.e_tag.as_deref(), 0, self.context.as_ref()) {
+            return;
+        }
+        let mut window = self.window.lock();
+        if window.chunks.is_empty() {
+            (window.next, window.depth) = (0, 1);
+            window.step = match (self.all, size <= WHOLE) {
+                (_, true) => WHOLE,
+                (true, _) => CHUNK_MAX,
+                (false, _) => CHUNK_MIN,
+            };
+            self.ask(&mut window);
+            // When it is read, it goes on from here as if it began.
+            window.depth = if self.all { DEPTH_MAX } else { 1 };
+        }
+    }
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let wanted = self.len().saturating_sub(offset).min(buf.len() as u64);
         if wanted == 0 {
             return Ok(0);
+        }
+        if self.window.lock().there(offset).is_none() {
+            let n = self.cached(offset, &mut buf[..wanted as usize]);
+            if n > 0 {
+                return Ok(n);
+            }
         }
         let (start, chunk) = self.chunk(offset, wanted);
         let got = if chunk.is_ready() { chunk.wait() } else { blocking(|| chunk.wait()) };
@@ -238,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    fn rig(size: usize) -> (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>) {
+    fn rig(size: usize, all: bool) -> (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let bytes: Vec<u8> = (0..size).map(|i| (i / 7 % 251) as u8).collect();
         let memory = Arc::new(InMemory::new());
@@ -248,13 +292,13 @@ mod tests {
         let store = cache.wrap(Arc::clone(&memory) as _, "m", Arc::new(|_| false));
         let meta = runtime.block_on(store.head(&path)).unwrap();
         let file = RemoteFile { store, store_number: 0, meta, io: runtime.handle().clone() };
-        let source = ObjectSource::new(file, "m://x.csv".into());
+        let source = ObjectSource::new(file, "m://x.csv".into(), all);
         (runtime, cache, memory, source, bytes)
     }
 
     #[test]
     fn any_order_of_reads_gives_the_bytes() {
-        let (_runtime, _, _, source, bytes) = rig(9_000_000);
+        let (_runtime, _, _, source, bytes) = rig(9_000_000, false);
         let mut at = 7_u64;
         for i in 0..400_u64 {
             at = at.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -269,7 +313,7 @@ mod tests {
 
     #[test]
     fn little_is_asked_for_at_first_and_much_ahead_later() {
-        let (_runtime, cache, _, source, _) = rig(60_000_000);
+        let (_runtime, cache, _, source, _) = rig(60_000_000, false);
         let requests = || cache.io().counts().requests - 1;
         let mut buf = vec![0; 64 << 10];
         source.read_at(0, &mut buf).unwrap();
@@ -284,8 +328,49 @@ mod tests {
     }
 
     #[test]
+    fn all_of_a_file_is_asked_for_at_once_and_the_second_time_not_at_all() {
+        let (runtime, cache, _, source, bytes) = rig(30_000_000, true);
+        let requests = || cache.io().counts().requests - 1;
+        let read = |source: &ObjectSource, at: usize| {
+            let mut buf = vec![0; 300_000];
+            let n = source.read_at(at as u64, &mut buf).unwrap();
+            assert_eq!(buf[..n], bytes[at..at + n], "{n} bytes at {at}");
+            at + n
+        };
+        read(&source, 0);
+        assert_eq!(source.window.lock().chunks.len(), 15, "of 2 MiB");
+        let mut at = 0;
+        while at < bytes.len() {
+            at = read(&source, at);
+        }
+        assert_eq!(requests(), 15);
+        runtime.block_on(cache.settle());
+        let again = ObjectSource::new(source.file.clone(), "m://x.csv".into(), true);
+        again.soon();
+        let mut at = 5;
+        while at < bytes.len() {
+            at = read(&again, at);
+        }
+        assert_eq!((requests(), again.window.lock().chunks.len()), (15, 0), "read from the cache");
+    }
+
+    #[test]
+    fn the_beginning_can_be_asked_for_ahead() {
+        let (_runtime, cache, _, source, bytes) = rig(9_000_000, true);
+        source.soon();
+        source.soon();
+        assert_eq!(source.window.lock().chunks.len(), 1);
+        let mut buf = vec![0; 1000];
+        assert_eq!(source.read_at(0, &mut buf).unwrap(), 1000);
+        assert_eq!(buf, bytes[..1000]);
+        assert_eq!(source.window.lock().chunks.len(), 3, "and the rest behind it");
+        source.read_at(8_999_000, &mut buf).unwrap();
+        assert_eq!(cache.io().counts().requests - 1, 3);
+    }
+
+    #[test]
     fn a_change_is_noticed() {
-        let (runtime, _, memory, source, _) = rig(5_000_000);
+        let (runtime, _, memory, source, _) = rig(5_000_000, false);
         let mut buf = vec![0; 1000];
         source.read_at(0, &mut buf).unwrap();
         runtime.block_on(memory.put(&Path::from("x.csv"), vec![1; 5_000_000].into())).unwrap();

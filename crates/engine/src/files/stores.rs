@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dipper_cache::DataCache;
+use dipper_cache::{CachedStore, DataCache};
 use dipper_store::secret::Secret;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::SpawnedReqwestConnector;
@@ -19,6 +19,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use parking_lot::Mutex;
 
 use super::hdfs::Hdfs;
+use super::listings::KnownListings;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::Uncached;
 
@@ -29,7 +30,7 @@ pub type StoreProperties = BTreeMap<String, Secret>;
 #[derive(Debug, Clone)]
 pub struct Remote {
     /// The store, with the data cache above it.
-    pub store: Arc<dyn ObjectStore>,
+    pub store: Arc<CachedStore>,
     /// The path there.
     pub path: ObjectPath,
     /// What comes before a path in a URL: `s3://bucket`.
@@ -60,8 +61,9 @@ const S3_SCHEMES: [&str; 10] = ["s3", "s3a", "s3n", "oss", "cos", "cosn", "obs",
 pub struct Stores {
     io: tokio::runtime::Handle,
     cache: Arc<DataCache>,
-    open: Mutex<HashMap<(String, StoreProperties), (u64, Arc<dyn ObjectStore>)>>,
+    open: Mutex<HashMap<(String, StoreProperties), (u64, Arc<CachedStore>)>>,
     uncached: Uncached,
+    known: KnownListings,
     /// Of stores whose own properties name no endpoint.
     defaults: StoreProperties,
 }
@@ -76,7 +78,14 @@ impl Stores {
     /// Requests run on `io`; what is read goes through `cache`.
     /// `defaults` say where a store is whose own properties do not.
     pub fn new(io: tokio::runtime::Handle, cache: Arc<DataCache>, defaults: StoreProperties) -> Self {
-        Stores { io, cache, open: Mutex::default(), uncached: Uncached::default(), defaults }
+        Stores {
+            io,
+            cache,
+            open: Mutex::default(),
+            uncached: Uncached::default(),
+            known: KnownListings::default(),
+            defaults,
+        }
     }
 
     /// The data cache.
@@ -87,6 +96,11 @@ impl Stores {
     /// Tables whose data is not cached.
     pub(crate) fn uncached(&self) -> &Uncached {
         &self.uncached
+    }
+
+    /// Listings made before.
+    pub(crate) fn known(&self) -> &KnownListings {
+        &self.known
     }
 
     /// Where requests run.

@@ -128,8 +128,8 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
     client.connection_id = engine.next_connection_id();
     let kind = if load.local { LoadKind::LocalInfile } else { LoadKind::File };
     let mut spec = LoadSpec { kind, client, database, table, request: StreamLoadRequest::default() };
-    let (_, found) = job::table(&engine, &spec).await?;
-    let state = engine.native.get(found.id).await?.refresh().await?;
+    let (_, found) = job::table(&*engine.catalog.refresh().await?, &spec)?;
+    let state = engine.native.newest(found.id).await?;
     spec.request = request(load, state.schema())?;
     if spec.request.timezone.is_none() {
         spec.request.timezone = session.variables.get("time_zone");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use dipper_load::body::BodySource;
 use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
-use dipper_store::catalog::{Table as CatalogTable, TableDef, TableId};
+use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
@@ -26,6 +26,7 @@ use super::work::Work;
 use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::native;
 use crate::session::{ClientInfo, Session};
 
 /// What a load is, before its body comes.
@@ -253,19 +254,29 @@ pub(super) fn new_label(grouped: bool) -> String {
 }
 
 async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadRequest>) -> Result<Planned> {
-    let state = engine.catalog.refresh().await?;
-    let rights = engine.rights(&state, engine.account_of(&state, &spec.client), &spec.client)?;
+    let asked = Instant::now();
+    let known = engine.catalog.snapshot().table(&spec.database, &spec.table).filter(|t| t.is_native()).map(|t| t.id);
+    // At the same time: each is a request of its own. What fails here fails again, with its message, below.
+    let early = async {
+        if let Some(id) = known {
+            let _ = engine.native.newest(id).await;
+        }
+    };
+    let (catalog, ()) = futures::join!(engine.catalog.refresh(), early);
+    let catalog = catalog?;
+    let rights = engine.rights(&catalog, engine.account_of(&catalog, &spec.client), &spec.client)?;
     let mut needed = Privileges::INSERT;
     if request.merge_type != MergeType::Append {
         needed |= Privileges::DELETE;
     }
     let object = Object::Table(spec.database.clone(), spec.table.clone());
-    access::check(&rights, &state, needed, &object)?;
-    let (database, found) = table(engine, spec).await?;
+    access::check(&rights, &catalog, needed, &object)?;
+    let (database, found) = table(&catalog, spec)?;
+    let state = engine.native.newest_since(asked, found.id).await?;
     let table = engine.native.get(found.id).await?;
-    let state = table.refresh().await?;
+    native::heed_cache_property(engine, found.id, &state);
     let mut session = engine.session(spec.client.clone());
-    session.use_database(&spec.database).await?;
+    session.select(None, Some(spec.database.clone()));
     if let Some(zone) = &request.timezone {
         session.variables.set("time_zone", zone)?;
     }
@@ -321,8 +332,7 @@ fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer
 }
 
 /// The native table that the load names, and its database's id.
-pub(super) async fn table(engine: &Arc<Engine>, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
-    let state = engine.catalog.refresh().await?;
+pub(super) fn table(state: &CatalogState, spec: &LoadSpec) -> Result<(TableId, Arc<CatalogTable>)> {
     let found = state.database(&spec.database).ok_or_else(|| state.no_database(&spec.database))?;
     let table = found.tables.get(&spec.table).ok_or_else(|| state.no_table(&spec.database, &spec.table))?;
     match &table.def {

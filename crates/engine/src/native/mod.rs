@@ -39,6 +39,7 @@ use dipper_store::table::{SegmentRef, TableState};
 use dipper_store::types::SqlType;
 use dipper_text::hive::TYPE_KEY;
 
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;
 
@@ -74,9 +75,14 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
 
 /// Makes a state the one that the statement sees, unless it has seen one.
 fn keep(context: &QueryContext, id: TableId, state: Arc<TableState>) -> Arc<TableState> {
-    let property = state.schema().properties.get("datacache.enable");
-    context.engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
+    heed_cache_property(&context.engine, id, &state);
     Arc::clone(context.snapshots.lock().entry(id).or_insert(state))
+}
+
+/// Sees to it that a table's data is cached, or not, as its definition wants.
+pub(crate) fn heed_cache_property(engine: &Engine, id: TableId, state: &TableState) {
+    let property = state.schema().properties.get("datacache.enable");
+    engine.stores.uncached().set(id, property.is_some_and(|v| v.eq_ignore_ascii_case("false")));
 }
 
 /// Native tables that a query seems to name, as this process knows the catalog.

@@ -82,11 +82,17 @@ impl NativeTables {
     /// # Errors
     /// The chain cannot be read.
     pub async fn newest(&self, id: TableId) -> Result<Arc<TableState>> {
-        let called = Instant::now();
+        self.newest_since(Instant::now(), id).await
+    }
+
+    /// The state of a table that was read at that time, or later.
+    ///
+    /// # Errors
+    /// The chain cannot be read.
+    pub async fn newest_since(&self, since: Instant, id: TableId) -> Result<Arc<TableState>> {
         let table = self.get(id).await?;
         // A handle that was made meanwhile has just read its chain.
-        let since = called.elapsed();
-        Ok(if table.staleness() <= since { table.snapshot() } else { table.refresh().await? })
+        Ok(if table.staleness() <= since.elapsed() { table.snapshot() } else { table.refresh().await? })
     }
 
     /// The table's handle, if it is open.

@@ -183,6 +183,8 @@ fn queue(
     (Arc::new(morsels), io(false, false))
 }
 
+/// Tablets a core that are read at the same time where each is read serially.
+const SERIAL_TABLETS_A_WORKER: usize = 16;
 /// Tablets a worker from which on they need not be split.
 const TABLETS_A_WORKER: usize = 8;
 
@@ -211,8 +213,9 @@ impl NativeScanExec {
     pub(crate) fn new(spec: Arc<NativeScanSpec>, projection: Vec<usize>, fetch: Option<usize>, workers: usize) -> Self {
         let schema = Arc::new(spec.schema.project(&projection).expect("projection is within the table"));
         let (morsels, io) = queue(&spec, &[], fetch, workers);
-        let properties =
-            leaf::properties(schema, Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, workers.max(1))));
+        // A tablet that is read serially has one request under way, but no tablet waits for another.
+        let most = workers.max(1) * if io.is_serial() { SERIAL_TABLETS_A_WORKER } else { 1 };
+        let properties = leaf::properties(schema, Partitioning::UnknownPartitioning(morsels.tasks().clamp(1, most)));
         NativeScanExec {
             spec,
             projection,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use futures::TryStreamExt;
 use object_store::path::Path as ObjectPath;
-use object_store::{Error, ObjectStoreExt};
+use object_store::{Error, ObjectStore, ObjectStoreExt};
 use tokio::runtime::Handle;
 
 use crate::error::{EngineError, ErrorKind, Result};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use object_store::{Error, MultipartUpload, ObjectStoreExt, PutMode};
+use object_store::{Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;

@@ -11,12 +11,16 @@ use dipper_store::catalog::{Column, ExternalTable};
 use dipper_text::dialect::{Dialect, HiveDialect};
 use dipper_text::hive::{HiveError, parse_type};
 use dipper_text::scan::{BadValue, InvalidUtf8, Strings};
+use futures::{StreamExt, TryStreamExt};
 
 use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
+use crate::engine::Engine;
 use crate::error::{EngineError, Result};
-use crate::files::stores::{Stores, is_remote, store_properties};
+use crate::files::listings::Listings;
+use crate::files::remote::PartitionFiles;
+use crate::files::stores::{StoreProperties, is_remote, store_properties};
 use crate::files::{self, local_path, remote};
 use crate::query::{QueryContext, session_state};
 use crate::sink::Place;
@@ -102,25 +106,63 @@ pub(crate) fn partition_fields(table: &ExternalTable) -> Result<Vec<FieldRef>> {
 ///
 /// # Errors
 /// As of [`file_set`]; the store cannot be asked.
-pub(crate) async fn listed_file_set(stores: &Stores, table: &ExternalTable) -> Result<FileSet> {
+pub(crate) async fn listed_file_set(context: &QueryContext, table: &ExternalTable) -> Result<FileSet> {
     if !is_remote(&table.location) {
         return file_set(table);
     }
     let properties = store_properties(&table.properties);
+    let listing = (&context.engine.stores, &*context.listings);
     if table.partition_columns.is_empty() {
-        return Ok(FileSet::Listed(remote::list(stores, &table.location, &properties).await?.into()));
+        let (stores, listings) = listing;
+        return Ok(FileSet::Listed(listings.list(stores, &table.location, &properties).await?));
     }
     let columns = partition_fields(table)?;
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
-    let mut partitions = remote::partitioned(stores, &table.location, &properties, &names).await?;
-    for (values, added) in &table.partitions {
-        if let Some(location) = &added.location {
-            partitions.retain(|(found, _)| found != values);
-            let directory = format!("{}/", location.trim_end_matches('/'));
-            partitions.push((values.clone(), remote::list(stores, &directory, &properties).await?));
-        }
-    }
+    let mut partitions = remote::partitioned(listing, &table.location, &properties, &names).await?;
+    let added: Vec<_> = (table.partitions.iter())
+        .filter_map(|(values, partition)| Some((values, partition.location.as_deref()?)))
+        .collect();
+    partitions.retain(|(found, _)| added.iter().all(|(values, _)| *values != found));
+    partitions.extend(files_of(context, &properties, added).await?);
     Ok(FileSet::Known { columns, partitions: partitions.into() })
+}
+
+/// Partitions that are listed at the same time.
+const LISTED_AT_ONCE: usize = 16;
+
+/// The files of partitions at locations of their own.
+async fn files_of(
+    context: &QueryContext,
+    properties: &StoreProperties,
+    partitions: Vec<(&Vec<Option<String>>, &str)>,
+) -> Result<Vec<PartitionFiles>> {
+    let listed: Vec<_> = (partitions.into_iter())
+        .map(|(values, location)| {
+            let directory = format!("{}/", location.trim_end_matches('/'));
+            one_partition(
+                Arc::clone(&context.engine),
+                Arc::clone(&context.listings),
+                properties.clone(),
+                values.clone(),
+                directory,
+            )
+        })
+        .collect();
+    futures::stream::iter(listed).buffered(LISTED_AT_ONCE).try_collect().await
+}
+
+async fn one_partition(
+    engine: Arc<Engine>,
+    listings: Arc<Listings>,
+    properties: StoreProperties,
+    values: Vec<Option<String>>,
+    directory: String,
+) -> Result<PartitionFiles> {
+    let files = match is_remote(&directory) {
+        true => listings.list(&engine.stores, &directory, &properties).await?.to_vec(),
+        false => files::list(&directory, &engine.options.access)?,
+    };
+    Ok((values, files))
 }
 
 /// Partition values are strings in directory names: `Utf8View` buys nothing for one value repeated, and DataFusion's
@@ -161,7 +203,7 @@ pub(crate) async fn provider(
     if !is_remote(&table.location) {
         context.engine.options.access.check(&local_path(&table.location)?)?;
     }
-    over(context, name, table, listed_file_set(&context.engine.stores, table).await?).await
+    over(context, name, table, listed_file_set(context, table).await?).await
 }
 
 /// The table over the partitions that its definition names, and no others that may be below its location.
@@ -178,17 +220,10 @@ pub(crate) async fn provider_of_partitions(
     let files = match locations.iter().any(|l| is_remote(l)) {
         false => FileSet::Partitioned { root: None, columns, registered: registered(table) },
         true => {
-            let (stores, properties) = (&context.engine.stores, store_properties(&table.properties));
-            let mut partitions = Vec::with_capacity(table.partitions.len());
-            for (values, partition) in &table.partitions {
-                let location = partition.location.as_deref().unwrap_or(&table.location);
-                let directory = format!("{}/", location.trim_end_matches('/'));
-                let files = match is_remote(location) {
-                    true => remote::list(stores, &directory, &properties).await?,
-                    false => files::list(&directory, &context.engine.options.access)?,
-                };
-                partitions.push((values.clone(), files));
-            }
+            let own = &table.location;
+            let all =
+                table.partitions.iter().map(|(values, p)| (values, p.location.as_deref().unwrap_or(own))).collect();
+            let partitions = files_of(context, &store_properties(&table.properties), all).await?;
             FileSet::Known { columns, partitions: partitions.into() }
         }
     };
@@ -250,7 +285,7 @@ pub(crate) fn parquet_schema(table: &ExternalTable, views: bool) -> Result<Schem
 /// # Errors
 /// A directory cannot be read.
 pub(crate) async fn partitions(context: &QueryContext, table: &ExternalTable) -> Result<Vec<Vec<Option<String>>>> {
-    match listed_file_set(&context.engine.stores, table).await? {
+    match listed_file_set(context, table).await? {
         FileSet::Known { partitions, .. } => Ok(partitions.iter().map(|(values, _)| values.clone()).collect()),
         _ => local_partitions(context, table),
     }

@@ -115,7 +115,7 @@ fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc
         return Ok((url, store));
     };
     let url = ObjectStoreUrl::parse(format!("remote://{}", remote.store_number))?;
-    let tagged: Arc<dyn ObjectStore> = Arc::new(TaggedStore::new(Arc::clone(&remote.store), remote.store_number));
+    let tagged: Arc<dyn ObjectStore> = Arc::new(TaggedStore::new(remote.store.clone(), remote.store_number));
     state.runtime_env().register_object_store(url.as_ref(), Arc::clone(&tagged));
     Ok((url, tagged))
 }
@@ -132,7 +132,7 @@ pub(crate) fn format(state: &dyn Session) -> ParquetFormat {
 /// The file as its [`store`] knows it.
 fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     if let Some(remote) = &entry.remote {
-        let tagged = TaggedStore::new(Arc::clone(&remote.store), remote.store_number);
+        let tagged = TaggedStore::new(remote.store.clone(), remote.store_number);
         let location = tagged
             .path(&remote.meta)
             .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", entry.name())))?;

@@ -134,7 +134,7 @@ async fn provider(
         options.take(&["path"]).ok_or_else(|| EngineError::invalid(format!("{function}(...) needs 'path' = '...'")))?;
     let access = context.engine.options.access.clone();
     let store_properties = options.store_properties();
-    let files = list_any(&context.engine.stores, &path, &store_properties, &access).await?;
+    let files = list_any((&context.engine.stores, &context.listings), &path, &store_properties, &access).await?;
     let format = match options.take(&["format"]) {
         Some(format) => format.to_lowercase(),
         None => guess_format(&files[0])?.to_string(),
@@ -169,7 +169,7 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
         Some("json" | "jsonl" | "ndjson") => "json",
         _ => {
             let mut magic = [0; 4];
-            let n = file.source()?.read_at(0, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
+            let n = file.source(false)?.read_at(0, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
             if magic[..n] == *b"PAR1" { "parquet" } else { "csv" }
         }
     })
@@ -344,7 +344,7 @@ fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<C
         .iter()
         .step_by(step)
         .map(|file| {
-            let source = file.source()?;
+            let source = file.source(false)?;
             let name = file.name();
             let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
             Ok(infer(&FileInput { name, source, compression }, hints)?)
@@ -453,7 +453,8 @@ async fn hive_text(
             let columns = names.iter().map(|k| Arc::new(Field::new(k, DataType::Utf8, true))).collect();
             match is_remote(path) {
                 true => {
-                    let found = remote::partitioned(&context.engine.stores, path, store_properties, &names).await?;
+                    let listing = (&context.engine.stores, &*context.listings);
+                    let found = remote::partitioned(listing, path, store_properties, &names).await?;
                     FileSet::Known { columns, partitions: found.into() }
                 }
                 false => FileSet::Partitioned { root: Some(local_path(path)?), columns, registered: BTreeMap::new() },

@@ -1,6 +1,6 @@
 //! Does on an object store what the machines of `protocol.rs` ask for.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,6 +23,8 @@ const READS_MAX: usize = 16;
 const LIST_ATTEMPTS_MAX: u32 = 50;
 /// How often a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
+/// Records that were put last and need not be read: the one that is being committed, and the one before it.
+const OWN_MAX: usize = 2;
 
 /// A chain's objects.
 #[derive(Debug)]
@@ -41,6 +43,15 @@ pub(super) struct Io<S: State> {
     kept: Mutex<HashMap<PartName, Weak<Shared<S::Part>>>>,
     /// How many there were when those that are gone were taken out last.
     kept_live: AtomicUsize,
+    /// What this view put last: refreshes that run beside a commit list its record before the commit is over.
+    own: Mutex<VecDeque<Own<S>>>,
+}
+
+/// A record that was put, and the tag of its object.
+#[derive(Debug)]
+struct Own<S: State> {
+    tag: String,
+    record: Arc<Record<S::Change>>,
 }
 
 /// A put that failed.
@@ -69,6 +80,7 @@ impl<S: State> Io<S> {
             part_bytes: zero(),
             kept: Mutex::default(),
             kept_live: AtomicUsize::new(0),
+            own: Mutex::default(),
         }
     }
 
@@ -167,16 +179,21 @@ impl<S: State> Io<S> {
     }
 
     /// Puts a record if its number is free. False: there is something.
-    pub async fn put_record(&self, record: &Record<S::Change>) -> Result<bool, PutFailed> {
+    pub async fn put_record(&self, record: &Arc<Record<S::Change>>) -> Result<bool, PutFailed> {
         let path = self.path("v", record.number);
-        let bytes = encode::<S, _>(record).map_err(|e| PutFailed {
+        let bytes = encode::<S, _>(&**record).map_err(|e| PutFailed {
             certain: true,
             error: ChainError::Damaged { path: path.to_string(), reason: format!("cannot be written as JSON: {e}") },
         })?;
         let size = bytes.len() as u64;
         match self.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
-            Ok(_) => {
+            Ok(put) => {
                 self.bytes.fetch_add(size, Ordering::Relaxed);
+                if let Some(tag) = put.e_tag {
+                    let mut own = self.own.lock();
+                    own.truncate(OWN_MAX - 1);
+                    own.push_front(Own { tag, record: Arc::clone(record) });
+                }
                 Ok(true)
             }
             Err(Error::AlreadyExists { .. }) => Ok(false),
@@ -295,6 +312,9 @@ impl<S: State> Io<S> {
         for attempt in 0..LIST_ATTEMPTS_MAX {
             let listed = self.listed("v", after).await?;
             let reads = listed.into_iter().map(|(number, meta)| async move {
+                if let Some(record) = self.own(number, meta.e_tag.as_deref()) {
+                    return Ok(Some(record));
+                }
                 let found = self.fetch::<Record<S::Change>>(number, &meta.location).await?;
                 Ok::<_, ChainError>(found.filter(|(_, tag)| *tag == meta.e_tag).map(|(record, _)| Arc::new(record)))
             });
@@ -306,6 +326,13 @@ impl<S: State> Io<S> {
             pause(attempt).await;
         }
         Err(self.contended("listing versions", LIST_ATTEMPTS_MAX, "each time some vanished before they were read"))
+    }
+
+    /// The record of that number and tag, if this view put it lately.
+    fn own(&self, number: u64, tag: Option<&str>) -> Option<Arc<Record<S::Change>>> {
+        let own = self.own.lock();
+        let found = own.iter().find(|o| o.record.number == number && Some(&*o.tag) == tag)?;
+        Some(Arc::clone(&found.record))
     }
 
     async fn done(&self) -> Result<BTreeSet<super::record::TxnId>, ChainError> {

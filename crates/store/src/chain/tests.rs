@@ -189,6 +189,26 @@ async fn versions_are_there_after_opening_again() {
 }
 
 #[tokio::test]
+async fn a_listing_does_not_read_back_what_was_just_put() {
+    let store = memory();
+    let io: Io<Counts> = Io::new(Arc::clone(&store), prefix());
+    let (id, prev, horizon) = (RecordId::fresh(), RecordId::ROOT, TxnId::default());
+    let record = Arc::new(Record { number: 1, id, prev, writer: 7, at_ms: 0, horizon, entries: Vec::new() });
+    assert!(io.put_record(&record).await.is_ok_and(|made| made));
+    let listed = async || match io.read(&Ask::List { after: 0 }).await.unwrap() {
+        Answer::List(mut records) => records.pop().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert!(Arc::ptr_eq(&listed().await, &record));
+    // Another's under that number, after it was freed, is read: its tag is another.
+    let other: Io<Counts> = Io::new(Arc::clone(&store), prefix());
+    store.delete(&Path::from("t/v/00000000000000000001")).await.unwrap();
+    let theirs = Arc::new(Record { id: RecordId::fresh(), ..(*record).clone() });
+    assert!(other.put_record(&theirs).await.is_ok_and(|made| made));
+    assert_eq!(listed().await, theirs);
+}
+
+#[tokio::test]
 async fn a_change_is_refused_only_on_the_newest_state() {
     let store = memory();
     let (a, b) = (open(&store).await, open(&store).await);

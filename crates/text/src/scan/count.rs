@@ -21,7 +21,7 @@ use crate::source::{Source, read_full};
 
 /// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
 pub(super) const COUNTED_BLOCKS: u64 = 4;
-/// Bytes of a local file that are read at a time where they cannot be mapped: half of a small L2 cache.
+/// Bytes that are read at a time where they cannot be mapped: half of a small L2 cache.
 const PIECE: usize = 256 << 10;
 /// Fewer bytes are read, not mapped.
 const MAPPED_MIN: u64 = 1 << 20;
@@ -102,11 +102,11 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     }
 
     let mut counter = counter();
-    let piece_max = if local.is_some() { PIECE } else { usize::MAX }.min((to - at) as usize);
-    let mut buffer = queue.pool.take(piece_max);
+    let mut buffer = queue.pool.take(PIECE.min((to - at) as usize));
     let mut at = at;
     let ends = loop {
-        let piece = piece_max.min((to - at) as usize);
+        // Up to round places in the file, where caches have their checksums.
+        let piece = (PIECE - at as usize % PIECE).min((to - at) as usize);
         let n = read_full(&*input.source, at, &mut buffer[..piece]).map_err(io)?;
         if n < piece {
             return Err(io(ended(&*input.source, at + n as u64)));

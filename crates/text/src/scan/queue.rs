@@ -23,6 +23,8 @@ use crate::span::Span;
 
 /// Bytes of the first block of a scan with a limit.
 const FIRST_BLOCK: u64 = 64 << 10;
+/// Files behind the one that is being read that are told so.
+const FILES_AHEAD: usize = 16;
 /// Rejected records that are kept with their text.
 const REJECTED_KEPT: usize = 1000;
 
@@ -192,6 +194,8 @@ pub(super) enum Claim {
 struct Cursor {
     file: usize,
     block: u64,
+    /// Files up to this one know that they are next.
+    told: usize,
     /// Whether the first split was handed out, and whether its worker came back with rows or without.
     begun: bool,
     first_done: bool,
@@ -342,6 +346,12 @@ impl ScanQueue {
         loop {
             let at = cursor.file;
             let Some(file) = self.files.get(at) else { return Ok(Claim::Nothing) };
+            // With a limit, few files may be enough: ask for more as it goes on.
+            let ahead = if limited { at.min(FILES_AHEAD) } else { FILES_AHEAD };
+            while cursor.told < (at + ahead).min(self.files.len() - 1) {
+                cursor.told += 1;
+                self.files[cursor.told].input.source.soon();
+            }
             match self.plan(file)? {
                 Plan::Blocks { blocks, .. } if cursor.block < blocks => {
                     let block = cursor.block;
