@@ -188,7 +188,7 @@ async fn objects_that_may_change_are_kept_by_their_tag_only() {
         let plain = o.read(&path, 0..5_000, &one, Populate::Always).await;
         assert_eq!((plain.requests, plain.fill_bytes), (1, 0), "no tag, not kept");
     }
-    let tagged = TaggedStore::new(Arc::clone(&o.store), 7);
+    let tagged = TaggedStore::new(o.store.clone(), 7);
     let at = tagged.path(&o.store.head(&path).await.unwrap()).unwrap();
     assert!(at.as_ref().starts_with("7."), "{at}");
     let context = Arc::new(IoContext::default());
