@@ -205,7 +205,7 @@ async fn a_listing_does_not_read_back_what_was_just_put() {
     store.delete(&Path::from("t/v/00000000000000000001")).await.unwrap();
     let theirs = Arc::new(Record { id: RecordId::fresh(), ..(*record).clone() });
     assert!(other.put_record(&theirs).await.is_ok_and(|made| made));
-    assert_eq!(listed().await, theirs);
+    assert_eq!(listed().await.id, theirs.id);
 }
 
 #[tokio::test]
