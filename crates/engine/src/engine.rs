@@ -356,7 +356,7 @@ impl Pool {
             .worker_threads(threads)
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
-            .on_thread_start(move || set_nice(nice))
+            .on_thread_start(move || drop(set_nice(nice)))
             .enable_all()
             .build();
         Self::of(built, "query")
@@ -367,7 +367,7 @@ impl Pool {
         let built = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(IO_THREADS)
             .thread_name("store")
-            .on_thread_start(move || set_nice(nice))
+            .on_thread_start(move || drop(set_nice(nice)))
             .enable_all()
             .build();
         Self::of(built, "store's")
@@ -461,11 +461,14 @@ fn machine_memory_bytes() -> u64 {
     total.map_or(2 << 30, |kib| kib * 1024).min(cgroup.unwrap_or(u64::MAX))
 }
 
-/// Sets the niceness of the calling thread, which otherwise has that of the thread that happened to make it. A refusal
-/// leaves it as it is, which is not an error.
-fn set_nice(nice: i32) {
-    // Elsewhere than on Linux the niceness is the whole process's.
+/// Sets the niceness of the calling thread, which otherwise has that of the thread that happened to make it. Elsewhere than on
+/// Linux, where it would be the whole process's, it stays.
+///
+/// # Errors
+/// This process may not go before others.
+pub fn set_nice(nice: i32) -> std::io::Result<()> {
     if cfg!(target_os = "linux") {
-        let _ = rustix::process::setpriority_process(None, nice);
+        rustix::process::setpriority_process(None, nice)?;
     }
+    Ok(())
 }

@@ -157,33 +157,14 @@ fn columns() -> Vec<(&'static str, SqlType)> {
 }
 
 fn schema(args: &Args) -> TableSchema {
-    let column = |(id, (name, data_type)): (usize, (&str, SqlType))| TableColumn {
-        id: id as u32,
-        name: name.into(),
-        data_type,
-        nullable: id > 0,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    };
+    let column =
+        |(id, (name, data_type)): (usize, (&str, SqlType))| TableColumn::new(id as u32, name, data_type, id > 0);
     let columns: Vec<_> = columns().into_iter().enumerate().map(column).collect();
     TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model: args.model,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
         distribution: Distribution::Hash(vec![0]),
         buckets: Some(args.buckets),
-        indexes: Vec::new(),
         properties: BTreeMap::from([("compression".into(), args.codec.clone())]),
-        comment: None,
+        ..TableSchema::new(args.model, columns, 1)
     }
 }
 

@@ -27,19 +27,7 @@ use crate::{Load, LoadError, LoadOptions, LoadTarget};
 type Row = (i64, Option<String>, Option<i64>, Option<String>);
 
 fn column(id: ColumnId, name: &str, data_type: SqlType) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable: id != 0,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
+    TableColumn::new(id, name, data_type, id != 0)
 }
 
 fn schema(model: Model, keys: usize) -> TableSchema {
@@ -54,20 +42,7 @@ fn schema(model: Model, keys: usize) -> TableSchema {
         columns[2].aggregate = Some(Aggregate::Sum);
         columns[3].aggregate = Some(Aggregate::Replace);
     }
-    TableSchema {
-        version: 1,
-        next_column: 4,
-        columns,
-        model,
-        keys,
-        sequence: None,
-        partition_by: None,
-        distribution: Distribution::Hash(vec![0]),
-        buckets: Some(1),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-    }
+    TableSchema { distribution: Distribution::Hash(vec![0]), ..TableSchema::new(model, columns, keys) }
 }
 
 fn partition(bounds: Bounds, buckets: u32) -> Partition {

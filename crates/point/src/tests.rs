@@ -26,19 +26,7 @@ use proptest::prelude::*;
 use crate::{PointTable, Points, Shape, arrays};
 
 fn column(id: ColumnId, name: &str, data_type: SqlType) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable: id != 0,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: name == DELETE_SIGN,
-        added_default: None,
-    }
+    TableColumn { hidden: name == DELETE_SIGN, ..TableColumn::new(id, name, data_type, id != 0) }
 }
 
 fn schema(row_store: bool) -> TableSchema {
@@ -49,18 +37,10 @@ fn schema(row_store: bool) -> TableSchema {
         column(3, DELETE_SIGN, SqlType::TinyInt),
     ];
     TableSchema {
-        version: 1,
-        next_column: 4,
-        columns,
-        model: Model::Unique,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
         distribution: Distribution::Hash(vec![0]),
         buckets: Some(3),
-        indexes: Vec::new(),
         properties: [("store_row_column".to_string(), row_store.to_string())].into(),
-        comment: None,
+        ..TableSchema::new(Model::Unique, columns, 1)
     }
 }
 

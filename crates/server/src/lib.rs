@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dipper_engine::Engine;
+use dipper_engine::{Engine, set_nice};
 use dipper_mysql::{Registry, Settings, Tls, TlsIdentity};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -193,9 +193,7 @@ impl Threads {
         for n in 0..count {
             // Those that a connection hands longer work to are as others.
             let runtime = tokio::runtime::Builder::new_current_thread()
-                .on_thread_start(move || {
-                    let _ = set_nice(nice);
-                })
+                .on_thread_start(move || drop(set_nice(nice)))
                 .enable_all()
                 .build()?;
             runtimes.push(runtime.handle().clone());
@@ -216,11 +214,6 @@ impl Threads {
 /// CAP_SYS_NICE, systemd's `LimitNICE=`): an answer is a matter of microseconds, and should not wait behind loads, queries,
 /// or its own clients on the same machine.
 const GO_FIRST: i32 = 8;
-
-/// Sets the niceness of the calling thread; elsewhere than on Linux it would be the whole process's.
-fn set_nice(nice: i32) -> rustix::io::Result<()> {
-    if cfg!(target_os = "linux") { rustix::process::setpriority_process(None, nice) } else { Ok(()) }
-}
 
 /// Statements are parsed where they arrive: the deepest allowed ones need more than a thread has by itself.
 const STACK_BYTES: usize = 16 << 20;

@@ -35,33 +35,11 @@ fn table(columns: &[(String, SqlType)], model: Model, properties: &[(&str, &str)
     let columns: Vec<_> = columns
         .iter()
         .enumerate()
-        .map(|(i, (name, t))| TableColumn {
-            id: i as u32,
-            name: name.clone(),
-            data_type: t.clone(),
-            nullable: i > 0,
-            aggregate: None,
-            default: None,
-            auto_increment: None,
-            on_update: None,
-            comment: None,
-            hidden: false,
-            added_default: None,
-        })
+        .map(|(i, (name, t))| TableColumn::new(i as u32, name.clone(), t.clone(), i > 0))
         .collect();
     Arc::new(TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
-        distribution: Distribution::Random,
-        buckets: Some(1),
-        indexes: Vec::new(),
         properties: properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-        comment: None,
+        ..TableSchema::new(model, columns, 1)
     })
 }
 

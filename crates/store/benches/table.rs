@@ -65,32 +65,11 @@ impl ObjectStore for Counting {
 }
 
 fn schema(model: Model) -> TableSchema {
-    let column = |id, name: &str| TableColumn {
-        id,
-        name: name.into(),
-        data_type: SqlType::BigInt,
-        nullable: false,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    };
+    let column = |id, name: &str| TableColumn::new(id, name, SqlType::BigInt, false);
     TableSchema {
-        version: 1,
-        columns: vec![column(0, "k"), column(1, "v")],
-        model,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
         distribution: Distribution::Hash(vec![0]),
         buckets: Some(10),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-        next_column: 2,
+        ..TableSchema::new(model, vec![column(0, "k"), column(1, "v")], 1)
     }
 }
 

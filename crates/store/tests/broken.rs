@@ -3,25 +3,16 @@
 
 #[path = "support/broken.rs"]
 mod broken;
+#[path = "../../../tests/support/input.rs"]
+mod input;
 
 use std::time::{Duration, Instant};
 
+use input::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Memory that the tests may take beside what they have: a claim of two gigabytes that is believed ends the process.
 const MEMORY: u64 = 1 << 30;
-
-/// Xorshift: small, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
 
 fn bound_memory() {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -35,7 +26,7 @@ fn try_all(inputs: u64, seed: u64, one: fn(&[u8])) {
     bound_memory();
     let mut random = Random(seed);
     for n in 0..inputs {
-        let input: Vec<u8> = (0..12).flat_map(|_| random.next().to_le_bytes()).collect();
+        let input: Vec<u8> = (0..12).flat_map(|_| random.draw().to_le_bytes()).collect();
         let began = Instant::now();
         let panicked = std::panic::catch_unwind(|| one(&input)).is_err();
         assert!(!panicked, "input {n}: {input:?}");

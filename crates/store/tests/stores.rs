@@ -18,33 +18,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
 fn schema(model: Model) -> TableSchema {
-    let column = TableColumn {
-        id: 0,
-        name: "k".into(),
-        data_type: SqlType::BigInt,
-        nullable: false,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    };
-    TableSchema {
-        version: 1,
-        columns: vec![column],
-        model,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
-        distribution: Distribution::Random,
-        buckets: Some(1),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-        next_column: 1,
-    }
+    let column = TableColumn::new(0, "k", SqlType::BigInt, false);
+    TableSchema::new(model, vec![column], 1)
 }
 
 async fn create(store: &Arc<dyn ObjectStore>, id: TableId, model: Model) -> Table {

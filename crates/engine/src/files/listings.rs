@@ -43,6 +43,10 @@ impl KnownListings {
 
     fn put(&self, place: Place, asked: Instant, files: &Arc<[FileEntry]>) {
         let mut inner = self.inner.lock();
+        // Answers may come in another order than they were asked for.
+        if inner.by_place.get(&place).is_some_and(|(known, _)| *known > asked) {
+            return;
+        }
         let before = inner.by_place.remove(&place).map_or(0, |(_, files)| files.len());
         inner.files -= before;
         if inner.files + files.len() > FILES_MAX {

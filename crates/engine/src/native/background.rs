@@ -184,32 +184,10 @@ mod tests {
 
     #[tokio::test]
     async fn prepared_loads_end_in_time() {
-        let column = TableColumn {
-            id: 0,
-            name: "k".into(),
-            data_type: SqlType::Int,
-            nullable: true,
-            aggregate: None,
-            default: None,
-            auto_increment: None,
-            on_update: None,
-            comment: None,
-            hidden: false,
-            added_default: None,
-        };
+        let column = TableColumn::new(0, "k", SqlType::Int, true);
         let schema = TableSchema {
-            version: 1,
-            columns: vec![column],
-            model: Model::Duplicate,
-            keys: 1,
-            sequence: None,
-            partition_by: None,
-            distribution: Distribution::Random,
-            buckets: Some(1),
-            indexes: Vec::new(),
             properties: [("prepared_timeout".to_string(), "60".to_string())].into(),
-            comment: None,
-            next_column: 1,
+            ..TableSchema::new(Model::Duplicate, vec![column], 1)
         };
         let store = Arc::new(object_store::memory::InMemory::new());
         let table = Table::create(store, TableId(1), schema, Vec::new()).await.expect("created");

@@ -263,20 +263,7 @@ mod tests {
     const LIMITS: Limits = Limits { runs: 256, memory: 64 << 20 };
 
     fn schema(model: Model, sequence: Option<u32>) -> TableSchema {
-        TableSchema {
-            version: 1,
-            columns: Vec::new(),
-            model,
-            keys: 0,
-            sequence,
-            partition_by: None,
-            distribution: Distribution::Random,
-            buckets: None,
-            indexes: Vec::new(),
-            properties: BTreeMap::new(),
-            comment: None,
-            next_column: 0,
-        }
+        TableSchema { sequence, buckets: None, ..TableSchema::new(model, Vec::new(), 0) }
     }
 
     fn id(n: u64) -> SegmentId {

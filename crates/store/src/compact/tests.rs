@@ -41,17 +41,8 @@ enum Kind {
 
 fn schema(kind: Kind) -> TableSchema {
     let column = |id, name: &str, data_type, nullable, aggregate: Option<Aggregate>| TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable,
         aggregate: aggregate.filter(|_| kind == Kind::Aggregate),
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
+        ..TableColumn::new(id, name, data_type, nullable)
     };
     let mut columns = vec![
         column(0, "k", SqlType::Int, false, None),
@@ -63,22 +54,18 @@ fn schema(kind: Kind) -> TableSchema {
         columns.push(TableColumn { hidden: true, ..column(4, DELETE_SIGN, SqlType::TinyInt, false, None) });
     }
     TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model: match kind {
-            Kind::Duplicate => Model::Duplicate,
-            Kind::Aggregate => Model::Aggregate,
-            _ => Model::Unique,
-        },
-        keys: 1,
         sequence: (kind == Kind::Sequenced).then_some(3),
-        partition_by: None,
         distribution: Distribution::Hash(vec![0]),
         buckets: Some(BUCKETS as u32),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
+        ..TableSchema::new(
+            match kind {
+                Kind::Duplicate => Model::Duplicate,
+                Kind::Aggregate => Model::Aggregate,
+                _ => Model::Unique,
+            },
+            columns,
+            1,
+        )
     }
 }
 

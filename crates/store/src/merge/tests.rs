@@ -26,36 +26,11 @@ enum Value {
 type Row = Vec<Option<Value>>;
 
 fn column(id: u32, data_type: SqlType, nullable: bool, aggregate: Option<Aggregate>) -> TableColumn {
-    TableColumn {
-        id,
-        name: format!("c{id}"),
-        data_type,
-        nullable,
-        aggregate,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
+    TableColumn { aggregate, ..TableColumn::new(id, format!("c{id}"), data_type, nullable) }
 }
 
 fn schema(model: Model, keys: usize, columns: Vec<TableColumn>, sequence: Option<u32>) -> TableSchema {
-    TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model,
-        keys,
-        sequence,
-        partition_by: None,
-        distribution: Distribution::Random,
-        buckets: Some(1),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-    }
+    TableSchema { sequence, ..TableSchema::new(model, columns, keys) }
 }
 
 fn array(column: &TableColumn, values: Vec<Option<Value>>) -> ArrayRef {

@@ -13,35 +13,14 @@ use super::*;
 use crate::table::schema::{AutoPartition, Model, PartitionBy, TableColumn, Values};
 
 fn column(id: ColumnId, name: &str, data_type: SqlType) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable: true,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
+    TableColumn::new(id, name, data_type, true)
 }
 
 fn schema(columns: Vec<TableColumn>, by: Option<(PartitionKind, Vec<ColumnId>)>, hash: Vec<ColumnId>) -> TableSchema {
     TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model: Model::Duplicate,
-        keys: 1,
-        sequence: None,
         partition_by: by.map(|(kind, columns)| PartitionBy { kind, columns, auto: None }),
         distribution: if hash.is_empty() { Distribution::Random } else { Distribution::Hash(hash) },
-        buckets: Some(1),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
+        ..TableSchema::new(Model::Duplicate, columns, 1)
     }
 }
 

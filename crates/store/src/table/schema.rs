@@ -236,6 +236,24 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
+    /// The first version of a table whose first `keys` columns are its key: not partitioned, of one bucket, without properties.
+    pub fn new(model: Model, columns: Vec<TableColumn>, keys: usize) -> Self {
+        TableSchema {
+            version: 1,
+            next_column: columns.iter().map(|c| c.id + 1).max().unwrap_or(0),
+            columns,
+            model,
+            keys,
+            sequence: None,
+            partition_by: None,
+            distribution: Distribution::Random,
+            buckets: Some(1),
+            indexes: Vec::new(),
+            properties: BTreeMap::new(),
+            comment: None,
+        }
+    }
+
     /// The column with that name, compared without regard to case.
     pub fn column(&self, name: &str) -> Option<&TableColumn> {
         self.columns.iter().find(|c| c.name.eq_ignore_ascii_case(name))
@@ -263,6 +281,23 @@ impl TableSchema {
 }
 
 impl TableColumn {
+    /// A column that is shown, without a merge rule or a default.
+    pub fn new(id: ColumnId, name: impl Into<String>, data_type: SqlType, nullable: bool) -> Self {
+        TableColumn {
+            id,
+            name: name.into(),
+            data_type,
+            nullable,
+            aggregate: None,
+            default: None,
+            auto_increment: None,
+            on_update: None,
+            comment: None,
+            hidden: false,
+            added_default: None,
+        }
+    }
+
     /// The column as Arrow sees it.
     pub fn field(&self) -> Field {
         Field::new(&self.name, self.data_type.to_arrow(), self.nullable)

@@ -109,20 +109,7 @@ impl TableState {
     /// shows.
     pub fn schema(&self) -> &Arc<TableSchema> {
         static NONE: std::sync::LazyLock<Arc<TableSchema>> = std::sync::LazyLock::new(|| {
-            Arc::new(TableSchema {
-                version: 0,
-                columns: Vec::new(),
-                model: Model::Duplicate,
-                keys: 0,
-                sequence: None,
-                partition_by: None,
-                distribution: Distribution::Random,
-                buckets: None,
-                indexes: Vec::new(),
-                properties: BTreeMap::new(),
-                comment: None,
-                next_column: 0,
-            })
+            Arc::new(TableSchema { version: 0, buckets: None, ..TableSchema::new(Model::Duplicate, Vec::new(), 0) })
         });
         self.schema.as_ref().unwrap_or(&NONE)
     }

@@ -16,35 +16,15 @@ use crate::chain::TxnId;
 use crate::types::SqlType;
 
 pub(crate) fn column(id: u32, name: &str, data_type: SqlType) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable: true,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
+    TableColumn::new(id, name, data_type, true)
 }
 
 pub(crate) fn schema(model: Model, partitioned: bool) -> TableSchema {
     TableSchema {
-        version: 1,
-        columns: vec![column(0, "k", SqlType::BigInt), column(1, "v", SqlType::String)],
-        model,
-        keys: 1,
-        sequence: None,
         partition_by: partitioned.then(|| PartitionBy { kind: PartitionKind::Range, columns: vec![0], auto: None }),
         distribution: Distribution::Hash(vec![0]),
         buckets: Some(2),
-        indexes: Vec::new(),
-        properties: BTreeMap::new(),
-        comment: None,
-        next_column: 2,
+        ..TableSchema::new(model, vec![column(0, "k", SqlType::BigInt), column(1, "v", SqlType::String)], 1)
     }
 }
 

@@ -4,11 +4,15 @@
 //!
 //! The fuzz targets include this file too, so it needs nothing of the other helpers.
 
+#[path = "../../../../tests/support/input.rs"]
+mod input;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use self::input::Choices;
 use arrow_array::builder::{
     Decimal128Builder, Float64Builder, Int32Builder, Int64Builder, ListBuilder, StringViewBuilder,
     TimestampMicrosecondBuilder,
@@ -36,34 +40,6 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use roaring::RoaringBitmap;
-
-/// Decisions drawn from the front of the fuzzer's bytes; zeros when they are used up.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
-        match self.0 {
-            [first, rest @ ..] => {
-                self.0 = rest;
-                *first
-            }
-            [] => 0,
-        }
-    }
-
-    fn number(&mut self) -> u32 {
-        u32::from_le_bytes(std::array::from_fn(|_| self.byte()))
-    }
-
-    /// One of so many, or 0.
-    fn below(&mut self, count: usize) -> usize {
-        self.number() as usize % count.max(1)
-    }
-
-    fn one_of<T: Clone>(&mut self, list: &[T]) -> T {
-        list[usize::from(self.byte()) % list.len()].clone()
-    }
-}
 
 /// Changes bytes in some ways, nearly always behind `often`; `other` is where spliced bytes come from.
 fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, other: &[u8]) {
@@ -116,36 +92,11 @@ fn run<T>(f: impl Future<Output = T>) -> T {
     RUNTIME.with(|r| r.block_on(f))
 }
 
-fn column(id: u32, name: &str, data_type: SqlType, nullable: bool) -> TableColumn {
-    TableColumn {
-        id,
-        name: name.into(),
-        data_type,
-        nullable,
-        aggregate: None,
-        default: None,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: false,
-        added_default: None,
-    }
-}
-
 fn schema(model: Model, columns: Vec<TableColumn>, properties: &[(&str, &str)]) -> Arc<TableSchema> {
     Arc::new(TableSchema {
-        version: 1,
-        next_column: columns.len() as u32,
-        columns,
-        model,
-        keys: 1,
-        sequence: None,
-        partition_by: None,
         distribution: Distribution::Hash(vec![0]),
-        buckets: Some(1),
-        indexes: Vec::new(),
         properties: properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-        comment: None,
+        ..TableSchema::new(model, columns, 1)
     })
 }
 
@@ -229,18 +180,18 @@ fn samples() -> &'static [Sample] {
     SAMPLES.get_or_init(|| {
         let columns = |first: SqlType| {
             vec![
-                column(0, "k", first, false),
-                column(1, "long", SqlType::String, true),
-                column(2, "few", SqlType::String, true),
-                column(3, "n", SqlType::Int, true),
-                column(4, "d", SqlType::Decimal(18, 4), true),
-                column(5, "at", SqlType::DateTime(6), true),
-                column(6, "f", SqlType::Double, true),
+                TableColumn::new(0, "k", first, false),
+                TableColumn::new(1, "long", SqlType::String, true),
+                TableColumn::new(2, "few", SqlType::String, true),
+                TableColumn::new(3, "n", SqlType::Int, true),
+                TableColumn::new(4, "d", SqlType::Decimal(18, 4), true),
+                TableColumn::new(5, "at", SqlType::DateTime(6), true),
+                TableColumn::new(6, "f", SqlType::Double, true),
             ]
         };
         let whole = [("store_row_column", "true"), ("bloom_filter_columns", "few,n")];
         let mut nested = columns(SqlType::BigInt);
-        nested.push(column(7, "items", SqlType::Array(Box::new(SqlType::String)), true));
+        nested.push(TableColumn::new(7, "items", SqlType::Array(Box::new(SqlType::String)), true));
         vec![
             sample(schema(Model::Unique, columns(SqlType::Varchar(Some(40))), &whole), 1, 700, 1 << 17),
             sample(schema(Model::Unique, columns(SqlType::BigInt), &whole), 3, 120, 50),
@@ -448,7 +399,8 @@ fn rowset(table: &Table, rows: u32) -> Rowset {
 /// Versions, checkpoints with several parts, done markers, deleted rows, prepared loads.
 async fn write_chain() -> ChainSample {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let columns = vec![column(0, "k", SqlType::BigInt, false), column(1, "v", SqlType::String, true)];
+    let columns =
+        vec![TableColumn::new(0, "k", SqlType::BigInt, false), TableColumn::new(1, "v", SqlType::String, true)];
     let definition = TableSchema::clone(&schema(Model::Unique, columns, &[]));
     let properties = BTreeMap::new();
     let partition =

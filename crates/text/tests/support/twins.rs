@@ -2,8 +2,12 @@
 //!
 //! The fuzz targets include this file too, so it needs nothing of the other helpers.
 
+#[path = "../../../../tests/support/input.rs"]
+mod input;
+
 use std::sync::Arc;
 
+use self::input::Choices;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use dipper_text::hive::parse_type;
@@ -11,25 +15,6 @@ use dipper_text::{
     BadValue, Compression, CsvDialect, Dialect, FileInput, HiveDialect, InvalidUtf8, LineEnd, MemorySource, Ragged,
     Scan, ScanOptions, ScanQueue, Strings,
 };
-
-/// Decisions drawn from the front of the fuzzer's bytes; zeros when they are used up.
-struct Choices<'a>(&'a [u8]);
-
-impl Choices<'_> {
-    fn byte(&mut self) -> u8 {
-        match self.0 {
-            [first, rest @ ..] => {
-                self.0 = rest;
-                *first
-            }
-            [] => 0,
-        }
-    }
-
-    fn one_of<T: Clone>(&mut self, list: &[T]) -> T {
-        list[usize::from(self.byte()) % list.len()].clone()
-    }
-}
 
 /// A CSV dialect and the file that follows it in `bytes`.
 pub fn csv(bytes: &[u8]) {

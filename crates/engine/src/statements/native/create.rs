@@ -226,17 +226,9 @@ pub(super) fn definition(
             let id = next_column;
             next_column += 1;
             columns.push(TableColumn {
-                id,
-                name: name.into(),
-                data_type,
-                nullable,
-                aggregate: None,
                 default: default.map(|d| DefaultValue::Literal(Some(d.into()))),
-                auto_increment: None,
-                on_update: None,
-                comment: None,
                 hidden: true,
-                added_default: None,
+                ..TableColumn::new(id, name, data_type, nullable)
             });
             id
         };

@@ -39,32 +39,14 @@ pub(crate) fn table(
         .iter()
         .enumerate()
         .map(|(i, (name, data_type, nullable))| TableColumn {
-            id: 10 + i as u32,
-            name: name.to_string(),
-            data_type: data_type.clone(),
-            nullable: *nullable,
-            aggregate: None,
-            default: None,
-            auto_increment: None,
-            on_update: None,
-            comment: None,
             hidden: name.starts_with("__DORIS"),
-            added_default: None,
+            ..TableColumn::new(10 + i as u32, *name, data_type.clone(), *nullable)
         })
         .collect::<Vec<_>>();
     Arc::new(TableSchema {
         version: 3,
-        next_column: 10 + columns.len() as u32,
-        columns,
-        model,
-        keys,
-        sequence: None,
-        partition_by: None,
-        distribution: Distribution::Random,
-        buckets: Some(1),
-        indexes: Vec::new(),
-        properties: properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect::<BTreeMap<_, _>>(),
-        comment: None,
+        properties: properties.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        ..TableSchema::new(model, columns, keys)
     })
 }
 

@@ -268,19 +268,7 @@ pub(super) fn add_sequence(schema: &mut TableSchema, data_type: SqlType) -> Resu
     }
     let id = schema.next_column;
     schema.next_column += 1;
-    schema.columns.push(TableColumn {
-        id,
-        name: SEQUENCE.into(),
-        data_type,
-        nullable: true,
-        aggregate: None,
-        default: None::<DefaultValue>,
-        auto_increment: None,
-        on_update: None,
-        comment: None,
-        hidden: true,
-        added_default: None,
-    });
+    schema.columns.push(TableColumn { hidden: true, ..TableColumn::new(id, SEQUENCE, data_type, true) });
     schema.sequence = Some(id);
     Ok(())
 }
