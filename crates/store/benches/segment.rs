@@ -18,7 +18,7 @@ use dipper_store::segment::{
 };
 use dipper_store::table::SegmentRef;
 use dipper_store::table::data::{DataObject, ObjectId, SegmentId, Tablet};
-use dipper_store::table::schema::{Distribution, Model, TableColumn, TableSchema};
+use dipper_store::table::schema::{Model, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
 use object_store::memory::InMemory;
 use object_store::path::Path;

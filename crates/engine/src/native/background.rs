@@ -176,7 +176,7 @@ fn wall_clock(zone: Option<&str>) -> NaiveDateTime {
 #[cfg(test)]
 mod tests {
     use dipper_store::catalog::TableId;
-    use dipper_store::table::schema::{Distribution, Model, TableColumn, TableSchema};
+    use dipper_store::table::schema::{Model, TableColumn, TableSchema};
     use dipper_store::table::{Replace, Rowset};
     use dipper_store::types::SqlType;
 

@@ -257,7 +257,6 @@ mod tests {
     use super::*;
     use crate::chain::TxnId;
     use crate::table::data::ObjectId;
-    use crate::table::schema::Distribution;
 
     const TABLET: Tablet = Tablet { partition: 0, bucket: 0 };
     const LIMITS: Limits = Limits { runs: 256, memory: 64 << 20 };

@@ -13,7 +13,7 @@ use roaring::{RoaringBitmap, RoaringTreemap};
 
 use super::*;
 use crate::sketch::{HLL_PRECISION, HyperLogLog, bitmap_from_bytes, bitmap_to_bytes, hash_integer};
-use crate::table::schema::{Aggregate, Distribution, TableColumn};
+use crate::table::schema::{Aggregate, TableColumn};
 use crate::types::SqlType;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

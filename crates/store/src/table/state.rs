@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Rowset;
 use super::data::{ColumnStats, ObjectId, SegmentId, Tablet, arc_list};
-use super::schema::{ColumnId, Distribution, Model, Partition, PartitionId, TableSchema};
+use super::schema::{ColumnId, Model, Partition, PartitionId, TableSchema};
 use super::segments::{Item, SegmentRef, Segments};
 use super::stats::Stats;
 use crate::chain::TxnId;

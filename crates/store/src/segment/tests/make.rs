@@ -1,6 +1,5 @@
 //! Tables, rows and objects for tests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -23,7 +22,7 @@ use rand::{Rng, SeedableRng};
 use crate::chain::TxnId;
 use crate::segment::*;
 use crate::table::data::{DataObject, ObjectId, Tablet};
-use crate::table::schema::{Distribution, Model, TableColumn, TableSchema};
+use crate::table::schema::{Model, TableColumn, TableSchema};
 use crate::types::SqlType;
 
 pub(crate) const TABLET: Tablet = Tablet { partition: 1, bucket: 0 };

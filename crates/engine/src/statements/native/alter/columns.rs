@@ -2,7 +2,7 @@
 
 use dipper_sql::statement::{ColumnDef, ColumnPosition};
 use dipper_store::route::text_of;
-use dipper_store::table::schema::{DefaultValue, Distribution, Model, SEQUENCE, TableColumn, TableSchema};
+use dipper_store::table::schema::{Distribution, Model, SEQUENCE, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
 
 use super::super::create::{self, named};
