@@ -124,7 +124,6 @@ fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
         (select.top.is_some(), "TOP"),
         (select.into.is_some(), "INTO"),
         (select.exclude.is_some(), "EXCLUDE"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
         (select.prewhere.is_some() || !select.connect_by.is_empty(), "PREWHERE or CONNECT BY"),
         (grouped, "GROUP BY"),
         (!select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(), "SORT BY"),

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, cast_to};
-use super::{compare, mixed, subqueries, text};
+use super::{compare, lateral, mixed, subqueries, text};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -248,7 +248,11 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPl
         Stage::BeforeCoercion => subqueries::rewrite(plan)?,
         Stage::AfterCoercion => Transformed::no(plan),
     };
-    plan.transform_data(|plan| rewrite_expressions(plan, stage))
+    let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage))?;
+    plan.transform_data(|plan| match plan {
+        LogicalPlan::Join(join) if stage == Stage::BeforeCoercion => lateral::join(join),
+        plan => Ok(Transformed::no(plan)),
+    })
 }
 
 fn rewrite_expressions(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {

@@ -20,6 +20,7 @@ mod checked_sum;
 mod compare;
 pub mod datetime;
 pub mod interval;
+pub(crate) mod lateral;
 pub(crate) mod mixed;
 mod names;
 pub mod operators;

@@ -387,16 +387,8 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
 
         fn after_table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
             if let Some(Some(wrap)) = self.wraps.pop() {
-                let inner = std::mem::replace(
-                    factor,
-                    TableFactor::Derived {
-                        lateral: false,
-                        subquery: Box::new(empty_query()),
-                        alias: None,
-                        sample: None,
-                    },
-                );
-                *factor = renamed(inner, wrap.visible, &wrap.columns);
+                let unnamed = tables::derived(tables::select(Vec::new(), Vec::new()), tables::alias(Ident::new("")));
+                *factor = renamed(std::mem::replace(factor, unnamed), wrap.visible, &wrap.columns);
             }
             Ok(())
         }
@@ -434,21 +426,6 @@ fn fix_using(operator: &mut JoinOperator, names: &Names) {
     }
 }
 
-fn empty_query() -> Query {
-    Query {
-        with: None,
-        body: Box::new(SetExpr::Values(ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() })),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    }
-}
-
 /// `(SELECT "ID" AS "id", ... FROM factor) AS visible`.
 fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> TableFactor {
     let projection = columns
@@ -462,37 +439,6 @@ fn renamed(inner: TableFactor, visible: Ident, columns: &[(String, String)]) -> 
             }
         })
         .collect();
-    let select = Select {
-        select_token: ast::helpers::attached_token::AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection,
-        exclude: None,
-        into: None,
-        from: vec![ast::TableWithJoins { relation: inner, joins: Vec::new() }],
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: ast::SelectFlavor::Standard,
-    };
-    let query = Query { body: Box::new(SetExpr::Select(Box::new(select))), ..empty_query() };
-    TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(query),
-        alias: Some(tables::alias(visible)),
-        sample: None,
-    }
+    let from = vec![ast::TableWithJoins { relation: inner, joins: Vec::new() }];
+    tables::derived(tables::select(projection, from), tables::alias(visible))
 }

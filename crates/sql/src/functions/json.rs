@@ -9,6 +9,7 @@ use super::args::{Args, Col};
 use super::func::{Def, MANY, Ret, def};
 use super::json_path::{Kind, Leg, compact, document, is_many, kind, members, parse_path, select, unquote};
 use super::search::{text_list, text_lists};
+use crate::charter::lateral::JSON_ELEMENTS;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -21,6 +22,7 @@ pub const DEFS: &[Def] = &[
     def("json_length", &[], (1, 2), Ret::Int, json_length),
     def("json_type", &["jsonb_type"], (1, 2), Ret::Text, json_type),
     def("json_keys", &[], (1, 2), Ret::By(text_list), json_keys),
+    def(JSON_ELEMENTS, &[], (2, 2), Ret::By(text_list), json_elements),
     def("json_contains", &[], (2, 3), Ret::Bool, json_contains),
     def("json_contains_path", &[], (3, MANY), Ret::Bool, json_contains_path),
     def("json_exists_path", &["jsonb_exists_path"], (2, 2), Ret::Bool, |a| at_path(a).bools(|v| Some(v.is_some()))),
@@ -302,6 +304,25 @@ fn json_keys(a: &Args) -> Result<ArrayRef> {
     })?;
     text_lists(a, |i, out| {
         values[i].as_ref()?.iter().for_each(|key| out.append_value(key));
+        Some(())
+    })
+}
+
+/// The elements of an array: texts without their quotes unless the second argument is true, JSON's null as NULL.
+fn json_elements(a: &Args) -> Result<ArrayRef> {
+    let (docs, raw) = (a.text(0)?, a.bool(1)?);
+    text_lists(a, |i, out| {
+        let array = document(docs.at(i)?)?;
+        if kind(array) != Kind::Array {
+            return None;
+        }
+        for (_, element) in members(array) {
+            match kind(element) {
+                Kind::Null => out.append_null(),
+                Kind::Text if raw.at(i) != Some(true) => out.append_option(unquote(element)),
+                _ => out.append_value(element),
+            }
+        }
         Some(())
     })
 }

@@ -14,6 +14,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
 use super::dialect::DipperDialect;
 use super::types::parse_type;
 use super::{items, unescape};
+use crate::charter::lateral;
 use crate::error::{Position, SqlError};
 use crate::statement::{Literal, Name, Properties, QueryText};
 use crate::types::SqlType;
@@ -421,7 +422,8 @@ impl<'a> Cursor<'a> {
     pub(super) fn query(&mut self) -> Result<QueryText, SqlError> {
         let start = self.index();
         let ast = self.parser.parse_query();
-        let ast = self.lift(ast)?;
+        let mut ast = self.lift(ast)?;
+        lateral::expand(&mut ast)?;
         Ok(QueryText {
             ast,
             items: self.items.clone(),

@@ -1,0 +1,383 @@
+//! Rows made of the elements of arrays and maps, in FROM.
+//!
+//! Two spellings become one tree, `LATERAL (SELECT unnest(array) AS column) AS name`:
+//!
+//! - Doris' and Hive's `LATERAL VIEW explode(array) name AS column`, with the functions of Doris' family
+//!   ("Table functions" in Doris' SQL manual): [`TABLE_FUNCTIONS`];
+//! - StarRocks' and the standard's `unnest(array, ...) AS name(column, ...)`.
+//!
+//! DataFusion plans it as a join whose right side refers to the left one, and can run those only where they are
+//! subqueries over tables. [`join`] makes such a join a projection, an UNNEST and a projection over the left side.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, NullHandling, RecursionUnnestOption, Result, UnnestOptions};
+use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
+use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
+use sqlparser::ast::{
+    self, Expr as AstExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
+    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, TableFunctionArgs, Value,
+};
+
+use super::rewrite::{call, function_name};
+use super::tables;
+use super::walk::{self, Change};
+use crate::error::SqlError;
+
+/// What stands behind LATERAL VIEW, each also with `_outer` at its end: a row with NULLs where there are no elements.
+pub(crate) const TABLE_FUNCTIONS: &[&str] = &[
+    "explode",
+    "explode_bitmap",
+    "explode_json_array_double",
+    "explode_json_array_int",
+    "explode_json_array_json",
+    "explode_json_array_string",
+    "explode_map",
+    "explode_numbers",
+    "explode_split",
+    "posexplode",
+];
+
+/// The elements of a JSON array as an array of text, or of JSON where the second argument is true. (Not a name of SQL.)
+pub(crate) const JSON_ELEMENTS: &str = "dipper_json_elements";
+
+/// Replaces both spellings everywhere in a query.
+///
+/// # Errors
+/// A table function that is not known (1305), one with the wrong number of arguments or columns (1235).
+pub(crate) fn expand(query: &mut Query) -> Result<(), SqlError> {
+    struct Expand;
+    impl Change for Expand {
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+            views(select)
+        }
+
+        fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
+            plain_call(factor);
+            if let Some(derived) = unnested(factor)? {
+                *factor = derived;
+            }
+            Ok(())
+        }
+    }
+    walk::change(query, &mut Expand)
+}
+
+/// The views become joins behind everything else in FROM: each sees what stands before it.
+fn views(select: &mut Select) -> Result<(), SqlError> {
+    if select.lateral_views.is_empty() {
+        return Ok(());
+    }
+    let mut sources = std::mem::take(&mut select.from).into_iter();
+    let Some(mut from) = sources.next() else {
+        return Err(SqlError::unsupported("LATERAL VIEW without FROM", None));
+    };
+    from.joins.extend(sources.map(|table| ast::Join {
+        relation: TableFactor::NestedJoin { table_with_joins: Box::new(table), alias: None },
+        global: false,
+        join_operator: JoinOperator::CrossJoin(JoinConstraint::None),
+    }));
+    for view in std::mem::take(&mut select.lateral_views) {
+        let AstExpr::Function(function) = &view.lateral_view else {
+            return Err(SqlError::unsupported(format!("LATERAL VIEW {}: not a function", view.lateral_view), None));
+        };
+        let written = function_name(function).unwrap_or_else(|| function.name.to_string());
+        let (base, outer) = match written.strip_suffix("_outer") {
+            Some(base) => (base, true),
+            None => (written.as_str(), view.outer),
+        };
+        let arguments = match &function.args {
+            FunctionArguments::List(list) => list.args.as_slice(),
+            _ => &[],
+        };
+        let columns = columns(base, expressions(&written, arguments)?, view.lateral_col_alias.len())?;
+        let [ast::ObjectNamePart::Identifier(name)] = view.lateral_view_name.0.as_slice() else {
+            return Err(SqlError::unsupported(format!("LATERAL VIEW named {}", view.lateral_view_name), None));
+        };
+        let relation = elements(&written, columns, view.lateral_col_alias, name.clone())?;
+        let join_operator = match outer {
+            true => JoinOperator::Left(JoinConstraint::On(AstExpr::value(Value::Boolean(true)))),
+            false => JoinOperator::CrossJoin(JoinConstraint::None),
+        };
+        from.joins.push(ast::Join { relation, global: false, join_operator });
+    }
+    select.from = vec![from];
+    Ok(())
+}
+
+/// `TABLE(f(x))` and `LATERAL f(x)` are `f(x)`.
+fn plain_call(factor: &mut TableFactor) {
+    let (name, args, alias) = match factor {
+        TableFactor::TableFunction { expr: AstExpr::Function(function), alias } => match &mut function.args {
+            FunctionArguments::List(list) => (&mut function.name, &mut list.args, alias),
+            _ => return,
+        },
+        TableFactor::Function { name, args, alias, with_ordinality: false, .. } => (name, args, alias),
+        _ => return,
+    };
+    *factor = TableFactor::Table {
+        name: std::mem::replace(name, ObjectName(Vec::new())),
+        alias: alias.take(),
+        args: Some(TableFunctionArgs { args: std::mem::take(args), settings: None }),
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+}
+
+/// What `unnest(...)` and `unnest_bitmap(...)` in FROM become.
+fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
+    let TableFactor::Table { name, args: Some(args), alias, .. } = factor else { return Ok(None) };
+    let [ast::ObjectNamePart::Identifier(function)] = name.0.as_slice() else { return Ok(None) };
+    let base = match function.value.to_ascii_lowercase().as_str() {
+        "unnest" => "unnest",
+        "unnest_bitmap" => "explode_bitmap",
+        _ => return Ok(None),
+    };
+    let function = function.value.clone();
+    let TableAlias { name, columns: names, .. } =
+        alias.take().unwrap_or_else(|| tables::alias(Ident::new(function.clone())));
+    let names: Vec<Ident> = names.into_iter().map(|column| column.name).collect();
+    let columns = columns(base, expressions(&function, &args.args)?, names.len())?;
+    elements(&function, columns, names, name).map(Some)
+}
+
+fn expressions(function: &str, args: &[FunctionArg]) -> Result<Vec<AstExpr>, SqlError> {
+    args.iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
+            other => Err(SqlError::unsupported(format!("{function}({other}): an expression is expected"), None)),
+        })
+        .collect()
+}
+
+/// The columns that a table function yields: names by default, and the elements of an array as a select item.
+///
+/// An array and a map are told apart by how many columns are `named`: nothing is known of types here.
+fn columns(function: &str, mut args: Vec<AstExpr>, named: usize) -> Result<Vec<(&'static str, AstExpr)>, SqlError> {
+    let wanted = match function {
+        "explode_split" => 2..=2,
+        "unnest" => 1..=usize::MAX,
+        _ => 1..=1,
+    };
+    if !TABLE_FUNCTIONS.contains(&function) && function != "unnest" {
+        let message = format!("table function '{function}' does not exist; there are {}", TABLE_FUNCTIONS.join(", "));
+        return Err(SqlError { code: 1305, sqlstate: "42000", message, position: None });
+    }
+    if !wanted.contains(&args.len()) {
+        let message = format!("{function} takes {} argument(s), not {}", wanted.start(), args.len());
+        return Err(SqlError::unsupported(message, None));
+    }
+    let rows = |array: AstExpr| call("unnest", vec![array]);
+    let json = |args: Vec<AstExpr>, raw: bool| {
+        let raw = AstExpr::value(Value::Boolean(raw));
+        rows(call(JSON_ELEMENTS, args.into_iter().chain([raw]).collect()))
+    };
+    let cast = |expr: AstExpr, data_type: ast::DataType| AstExpr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    };
+    let is_map = function == "explode_map" || (function == "explode" && named == 2);
+    Ok(match function {
+        _ if is_map => vec![("key", rows(call("map_keys", args.clone()))), ("value", rows(call("map_values", args)))],
+        "posexplode" => {
+            let positions = call("array_range", vec![call("array_size", args.clone())]);
+            vec![("pos", rows(positions)), ("col", rows(args.swap_remove(0)))]
+        }
+        "explode_split" => vec![("col", rows(call("split_by_string", args)))],
+        "explode_numbers" => vec![("col", rows(call("array_range", args)))],
+        "explode_bitmap" => vec![("col", rows(call("bitmap_to_array", args)))],
+        "explode_json_array_string" => vec![("col", json(args, false))],
+        "explode_json_array_json" => vec![("col", json(args, true))],
+        "explode_json_array_int" => vec![("col", cast(json(args, false), ast::DataType::BigInt(None)))],
+        "explode_json_array_double" => {
+            vec![("col", cast(json(args, false), ast::DataType::Double(ast::ExactNumberInfo::None)))]
+        }
+        "unnest" => args.into_iter().map(|arg| ("unnest", rows(arg))).collect(),
+        _ => args.into_iter().map(|arg| ("col", rows(arg))).collect(),
+    })
+}
+
+/// `LATERAL (SELECT unnest(array) AS column, ...) AS name`.
+fn elements(
+    function: &str,
+    columns: Vec<(&'static str, AstExpr)>,
+    names: Vec<Ident>,
+    name: Ident,
+) -> Result<TableFactor, SqlError> {
+    if names.len() > columns.len() {
+        let message = format!("{function} yields {} column(s), {} are named", columns.len(), names.len());
+        return Err(SqlError::unsupported(message, None));
+    }
+    let mut names = names.into_iter();
+    let projection = columns
+        .into_iter()
+        .map(|(default, expr)| SelectItem::ExprWithAlias {
+            expr,
+            alias: names.next().unwrap_or_else(|| Ident::new(default)),
+        })
+        .collect();
+    Ok(TableFactor::Derived {
+        lateral: true,
+        subquery: Box::new(tables::select(projection, Vec::new())),
+        alias: Some(tables::alias(name)),
+        sample: None,
+    })
+}
+
+/// A join with elements of its left side, as one chain of nodes over that side; other joins as they are.
+pub(super) fn join(join: Join) -> Result<Transformed<LogicalPlan>> {
+    let outer = match join.join_type {
+        JoinType::Inner => false,
+        JoinType::Left => true,
+        _ => return Ok(Transformed::no(LogicalPlan::Join(join))),
+    };
+    // Rows that a condition drops would have to come back with NULLs.
+    let always = join.on.is_empty() && join.filter.as_ref().is_none_or(|f| !outer || is_true(f));
+    if !always || !is_chain(&join.right, outer) || !has_subquery(&join.right) {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let left = Columns::of(&join.left);
+    let mut lowering = Lowering { left: &join.left, columns: left.clone(), outer, named: 0 };
+    let (plan, outputs) = lowering.lower(&join.right)?;
+    let right = Columns::of(&join.right).0;
+    let named = outputs
+        .into_iter()
+        .zip(right)
+        .map(|(output, Column { relation, name, .. })| Expr::Column(output).alias_qualified(relation, name));
+    let mut plan = LogicalPlanBuilder::from(plan).project(left.exprs().chain(named))?;
+    if let Some(filter) = join.filter.filter(|f| !is_true(f)) {
+        plan = plan.filter(filter)?;
+    }
+    Ok(Transformed::yes(plan.build()?))
+}
+
+fn is_true(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(datafusion::common::ScalarValue::Boolean(Some(true)), _))
+}
+
+fn has_subquery(plan: &LogicalPlan) -> bool {
+    plan.exists(|plan| Ok(matches!(plan, LogicalPlan::Subquery(_)))).unwrap_or(false)
+}
+
+/// Whether a plan makes its rows of nothing but the row outside: projections and UNNESTs over the empty relation.
+fn is_chain(plan: &LogicalPlan, outer: bool) -> bool {
+    match plan {
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(|input| is_chain(input, outer))
+        }
+        LogicalPlan::Unnest(unnest) => unnest.struct_type_columns.is_empty() && is_chain(&unnest.input, outer),
+        LogicalPlan::Subquery(subquery) => is_chain(&subquery.subquery, outer),
+        LogicalPlan::Filter(filter) => !outer && is_chain(&filter.input, outer),
+        _ => false,
+    }
+}
+
+/// The columns of a plan, in order.
+#[derive(Clone)]
+struct Columns(Vec<Column>);
+
+impl Columns {
+    fn of(plan: &LogicalPlan) -> Columns {
+        Columns(plan.schema().columns())
+    }
+
+    fn exprs(&self) -> impl Iterator<Item = Expr> + use<> {
+        self.0.clone().into_iter().map(Expr::Column)
+    }
+}
+
+/// Puts the left side below a chain in place of its empty relation.
+struct Lowering<'a> {
+    left: &'a LogicalPlan,
+    columns: Columns,
+    outer: bool,
+    /// Columns named so far: two sides may have columns of one name.
+    named: usize,
+}
+
+impl Lowering<'_> {
+    fn name(&mut self) -> String {
+        self.named += 1;
+        format!("__lateral_{}", self.named)
+    }
+
+    /// The node over the left side, which keeps the left side's columns, and where the node's own columns are in it.
+    fn lower(&mut self, plan: &LogicalPlan) -> Result<(LogicalPlan, Vec<Column>)> {
+        match plan {
+            LogicalPlan::Projection(projection) => {
+                let (input, inputs) = self.lower(&projection.input)?;
+                let mut exprs: Vec<Expr> = self.columns.exprs().collect();
+                let mut outputs = Vec::with_capacity(projection.expr.len());
+                for expr in &projection.expr {
+                    let name = self.name();
+                    exprs.push(self.moved(expr, &projection.input, &inputs)?.unalias_nested().data.alias(&name));
+                    outputs.push(Column::new_unqualified(name));
+                }
+                Ok((LogicalPlanBuilder::from(input).project(exprs)?.build()?, outputs))
+            }
+            LogicalPlan::Unnest(unnest) => {
+                let (input, inputs) = self.lower(&unnest.input)?;
+                let schema = unnest.input.schema();
+                let place = |column: &Column| {
+                    Ok::<_, datafusion::error::DataFusionError>(inputs[schema.index_of_column(column)?].clone())
+                };
+                let null_handling = match self.outer {
+                    true => NullHandling::PreserveAndExpandEmpty,
+                    false => unnest.options.null_handling,
+                };
+                let mut options = UnnestOptions::new().with_null_handling(null_handling);
+                let mut outputs = Vec::with_capacity(unnest.schema.fields().len());
+                for (output, dependency) in unnest.dependency_indices.iter().enumerate() {
+                    let (_, field) = unnest.schema.qualified_field(output);
+                    let recursion = unnest.options.recursions.iter().find(|r| r.output_column.name == *field.name());
+                    let Some(recursion) = recursion else {
+                        // A column that is carried along, or a list of one level, which keeps its name.
+                        outputs.push(inputs[*dependency].clone());
+                        continue;
+                    };
+                    let output = Column::new_unqualified(self.name());
+                    options = options.with_recursions(RecursionUnnestOption {
+                        input_column: place(&recursion.input_column)?,
+                        output_column: output.clone(),
+                        depth: recursion.depth,
+                    });
+                    outputs.push(output);
+                }
+                let columns = unnest.exec_columns.iter().map(place).collect::<Result<Vec<_>>>()?;
+                let plan = LogicalPlanBuilder::from(input).unnest_columns_with_options(columns, options)?.build()?;
+                Ok((plan, outputs))
+            }
+            LogicalPlan::Filter(filter) => {
+                let (input, inputs) = self.lower(&filter.input)?;
+                let predicate = self.moved(&filter.predicate, &filter.input, &inputs)?;
+                Ok((LogicalPlanBuilder::from(input).filter(predicate)?.build()?, inputs))
+            }
+            LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. })
+            | LogicalPlan::Subquery(Subquery { subquery: input, .. }) => self.lower(input),
+            // `is_chain` lets nothing else through than the empty relation.
+            _ => Ok((self.left.clone(), Vec::new())),
+        }
+    }
+
+    /// An expression over `input`, whose columns are now called `inputs`, and over the row outside.
+    fn moved(&self, expr: &Expr, input: &LogicalPlan, inputs: &[Column]) -> Result<Expr> {
+        let moved = expr.clone().transform(|e| match e {
+            Expr::Column(column) => {
+                Ok(Transformed::yes(Expr::Column(inputs[input.schema().index_of_column(&column)?].clone())))
+            }
+            Expr::OuterReferenceColumn(_, column) if self.left.schema().has_column(&column) => {
+                Ok(Transformed::yes(Expr::Column(column)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(moved.data)
+    }
+}
