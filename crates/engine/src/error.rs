@@ -189,6 +189,7 @@ impl From<SqlError> for EngineError {
             1235 => ErrorKind::Unsupported,
             1064 => ErrorKind::Syntax,
             1044 | 1142 | 1227 => ErrorKind::Denied,
+            1690 => ErrorKind::OutOfRange,
             _ => ErrorKind::Invalid,
         };
         let caret = Some(e.caret()).filter(|c| !c.is_empty());

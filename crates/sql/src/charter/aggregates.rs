@@ -8,7 +8,7 @@
 //! | BOOLEAN | BIGINT | DOUBLE |
 //!
 //! (`Sum.java`, `Avg.java` of Doris's planner.) The work is DataFusion's own; only types change, and a sum of integers
-//! that leaves BIGINT is an error.
+//! or decimals that leaves its type is an error ([`super::checked_sum`]).
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, ScalarValue};
@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-use super::checked_sum::{self, CheckedSum};
+use super::checked_sum;
 use super::operators::Class;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,9 +68,9 @@ fn one_cast(expr: &Expr) -> Expr {
 }
 
 impl Typed {
-    /// Whether DataFusion's own sum would wrap. Each value of a DISTINCT counts once: that is its own accumulator.
-    fn is_checked(&self, args: &AccumulatorArgs) -> bool {
-        self.kind == Kind::Sum && !args.is_distinct && checked_sum::is_checked(args.return_field.data_type())
+    /// Whether DataFusion's own sum would wrap.
+    fn is_checked(&self, return_field: &FieldRef) -> bool {
+        self.kind == Kind::Sum && checked_sum::is_checked(return_field.data_type())
     }
 }
 
@@ -118,13 +118,20 @@ impl AggregateUDFImpl for Typed {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if self.is_checked(&args) {
-            return Ok(Box::new(CheckedSum::new(args.return_field.data_type().clone())));
+        if self.is_checked(&args.return_field) {
+            let data_type = args.return_field.data_type().clone();
+            return match args.is_distinct {
+                true => Ok(checked_sum::distinct(self.inner.accumulator(args)?, &data_type)),
+                false => checked_sum::one(&data_type),
+            };
         }
         self.inner.accumulator(args)
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        if self.is_checked(&args.return_field) && !args.is_distinct {
+            return Ok(checked_sum::state_fields(args.name, args.return_field.data_type()));
+        }
         self.inner.state_fields(args)
     }
 
@@ -133,15 +140,19 @@ impl AggregateUDFImpl for Typed {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        if self.is_checked(&args) {
+        if self.is_checked(&args.return_field) {
             return checked_sum::groups(args.return_field.data_type());
         }
         self.inner.create_groups_accumulator(args)
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if self.is_checked(&args) {
-            return self.accumulator(args);
+        if self.is_checked(&args.return_field) {
+            let data_type = args.return_field.data_type().clone();
+            return match args.is_distinct {
+                true => Ok(checked_sum::distinct(self.inner.create_sliding_accumulator(args)?, &data_type)),
+                false => checked_sum::one(&data_type),
+            };
         }
         self.inner.create_sliding_accumulator(args)
     }

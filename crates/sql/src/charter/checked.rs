@@ -8,6 +8,8 @@ use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
+use crate::error::SqlError;
+
 /// Which operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CheckedOp {
@@ -52,8 +54,10 @@ impl Checked {
     }
 }
 
-/// The marker by which the engine knows an out-of-range error (1690, 22003).
-pub const OUT_OF_RANGE: &str = "BIGINT value is out of range";
+/// MySQL's error for a result that leaves its type: 1690, 22003.
+pub(crate) fn out_of_range(message: String) -> DataFusionError {
+    DataFusionError::External(Box::new(SqlError { code: 1690, sqlstate: "22003", message, position: None }))
+}
 
 impl ScalarUDFImpl for Checked {
     fn name(&self) -> &str {
@@ -87,8 +91,8 @@ impl ScalarUDFImpl for Checked {
                 continue;
             };
             let value = self.apply(datum(&left)?.as_ref(), datum(argument)?.as_ref()).map_err(|e| match e {
-                ArrowError::ArithmeticOverflow(detail) => DataFusionError::Execution(format!(
-                    "{OUT_OF_RANGE} in '{}' ({detail}); cast an operand to LARGEINT, DECIMAL or DOUBLE",
+                ArrowError::ArithmeticOverflow(detail) => out_of_range(format!(
+                    "BIGINT value is out of range in '{}' ({detail}); cast an operand to LARGEINT, DECIMAL or DOUBLE",
                     self.symbol()
                 )),
                 other => other.into(),

@@ -11,6 +11,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 
 use super::args::{Args, Col, lenient_cast, to_double};
 use super::func::{Def, Ret, common_type, def};
+use crate::charter::checked::out_of_range;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -211,7 +212,7 @@ fn folded(a: &Args, fold: Fold) -> Result<ArrayRef> {
             sum
         })?;
         if overflow {
-            return exec_err!("{}: BIGINT value is out of range", a.name);
+            return Err(out_of_range(format!("{}: BIGINT value is out of range", a.name)));
         }
         return Ok(out);
     }

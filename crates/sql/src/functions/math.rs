@@ -9,6 +9,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, def};
+use crate::charter::checked::out_of_range;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -253,7 +254,7 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
                 v
             })?;
             if overflow {
-                return exec_err!("{}: BIGINT value is out of range", a.name);
+                return Err(out_of_range(format!("{}: BIGINT value is out of range", a.name)));
             }
             Ok(out)
         }
@@ -282,7 +283,7 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
                 })
                 .collect();
             if overflow {
-                return exec_err!("{}: DECIMAL value is out of range", a.name);
+                return Err(out_of_range(format!("{}: DECIMAL value is out of range", a.name)));
             }
             Ok(Arc::new(values.with_precision_and_scale(*precision, *scale)?))
         }
@@ -309,7 +310,7 @@ fn abs(a: &Args) -> Result<ArrayRef> {
         DataType::Int64 => {
             let x = a.int(0)?;
             if (0..x.array.len()).any(|i| x.array.is_valid(i) && x.array.value(i) == i64::MIN) {
-                return exec_err!("abs: BIGINT value is out of range in abs({})", i64::MIN);
+                return Err(out_of_range(format!("abs: BIGINT value is out of range in abs({})", i64::MIN)));
             }
             a.ints(|i| x.at(i).map(i64::abs))
         }
@@ -333,7 +334,7 @@ fn negative(a: &Args) -> Result<ArrayRef> {
         DataType::Int64 => {
             let x = a.int(0)?;
             if (0..x.array.len()).any(|i| x.array.is_valid(i) && x.array.value(i) == i64::MIN) {
-                return exec_err!("negative: BIGINT value is out of range in -({})", i64::MIN);
+                return Err(out_of_range(format!("negative: BIGINT value is out of range in -({})", i64::MIN)));
             }
             a.ints(|i| x.at(i).map(|x| -x))
         }
@@ -371,7 +372,7 @@ fn remainder(a: &Args, whole: impl Fn(i128, i128) -> i128, real: impl Fn(f64, f6
                 let raw = a.raw(k);
                 let values = lenient_cast(&raw.array, &a.ret)?;
                 if values.null_count() > raw.array.null_count() {
-                    return exec_err!("{}: DECIMAL value is out of range for {}", a.name, a.ret);
+                    return Err(out_of_range(format!("{}: DECIMAL value is out of range for {}", a.name, a.ret)));
                 }
                 Ok(Col { array: values.as_primitive::<Decimal128Type>().clone(), one: raw.one })
             };
