@@ -405,12 +405,16 @@ impl Labels {
         if state.prepared().contains_key(&txn) {
             return Ok(LabelStatus::Precommitted);
         }
-        // A prepared load is committed to the chain under its own id; how it ended is in the state.
-        let committed = state.prepared_outcome(txn).or(known);
+        // That a load was prepared is in the chain under its own id, as a commit would be; how it ended is in the state. A
+        // drop ends what is prepared without saying how, and of a load whose end nobody noted no row is left after it.
+        let committed = match state.prepared_outcome(txn) {
+            None if state.is_dropped() => Some(false),
+            None => known,
+            ended => ended,
+        };
         Ok(match committed {
             Some(true) => LabelStatus::Finished,
             Some(false) => LabelStatus::Aborted,
-            None if state.is_dropped() => LabelStatus::Aborted,
             None if self.is_alive(attempt).await? => LabelStatus::Running,
             None => match table.abort(txn).await {
                 Ok(true) => LabelStatus::Aborted,
@@ -603,10 +607,19 @@ mod tests {
         assert_eq!(exists(&other, "m", &t).await, (next, LabelStatus::Precommitted));
         t.abort_prepared(next).await.unwrap();
         assert_eq!(held(&other, "m", &t, t.begin()).await.attempt().attempt, 3);
-        // A dropped table frees what was not committed.
+        // A dropped table frees what was not committed, prepared loads too.
         drop(held(&mine, "o", &t, t.begin()).await);
+        let (waits, done) = (t.begin(), t.begin());
+        for (label, txn) in [("p", waits), ("q", done)] {
+            drop(held(&mine, label, &t, txn).await);
+            t.prepare(rowset(vec![object(txn, 0, &[(0, 0, 1)])])).await.unwrap();
+        }
+        t.commit_prepared(done).await.unwrap();
         t.tombstone().await.unwrap();
-        assert_eq!(other.lookup(DB, "o").await.unwrap().unwrap().1, LabelStatus::Aborted);
+        for (label, status) in [("o", LabelStatus::Aborted), ("p", LabelStatus::Aborted), ("q", LabelStatus::Finished)]
+        {
+            assert_eq!(other.lookup(DB, label).await.unwrap().unwrap().1, status, "{label}");
+        }
         assert_eq!(mine.list(DB).await.unwrap().iter().filter(|a| a.label == "m").count(), 3);
         assert!(mine.forget_before(DB, i64::MAX).await.unwrap() >= 3);
         assert_eq!(mine.list(DB).await.unwrap(), []);
