@@ -31,13 +31,15 @@ pub enum Replace {
     All,
 }
 
-/// Old rows whose values a load was computed from (UPDATE, partial columns). The load is refused if they changed since.
+/// Old rows whose values a load was computed from: by UPDATE or for partial columns, or all that it takes the place of
+/// ([`Rowset::replaces`]), where an overwriting query read the table. The load is refused if they changed since, or if
+/// rows that it has not seen came to those that it takes the place of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reads {
     /// [`TableState::seq`] of the state they were read from.
     pub seq: u64,
-    /// How many there were; each is one that the load replaces.
+    /// How many there were; each is one that the load replaces. A load that takes the place of rows read all of them.
     pub rows: u64,
 }
 
@@ -441,6 +443,10 @@ impl TableState {
 
     fn load(&mut self, rowset: &Rowset, replaced: Option<&Replaced>, at_ms: i64) -> Result<bool, Refused> {
         self.check_load(rowset)?;
+        let merged = rowset.reads.filter(|_| rowset.replaces == Replace::None);
+        if let (None, Some(reads)) = (merged, &rowset.reads) {
+            self.check_overwritten(&rowset.replaces, reads)?;
+        }
         match &rowset.replaces {
             Replace::None => {}
             Replace::Partitions(list) => self.clear(|t| list.contains(&t.partition), at_ms),
@@ -450,10 +456,10 @@ impl TableState {
             let tablets: BTreeSet<Tablet> =
                 rowset.objects.iter().flat_map(|o| o.segments.iter().map(|s| s.tablet)).collect();
             self.check_base(r, |t| tablets.contains(&t))?;
-            if let Some(reads) = rowset.reads {
+            if let Some(reads) = merged {
                 self.check_reads(rowset, &reads, &r.deletes)?;
             }
-        } else if self.schema().model == Model::Unique || rowset.reads.is_some() {
+        } else if self.schema().model == Model::Unique || merged.is_some() {
             return Err(Refused::Invalid("a load that replaces rows by key says which rows it deletes".into()));
         }
         self.seq += 1;
@@ -520,6 +526,29 @@ impl TableState {
             true => Ok(()),
             false => Err(Refused::RowsChanged { expected: reads.rows, found }),
         }
+    }
+
+    /// What an overwriting query read of the rows that it replaces is still what they are.
+    fn check_overwritten(&self, replaces: &Replace, reads: &Reads) -> Result<(), Refused> {
+        let within = |t: Tablet| match replaces {
+            Replace::None => false,
+            Replace::Partitions(list) => list.contains(&t.partition),
+            Replace::All => !self.is_temporary(t.partition),
+        };
+        let mut found = 0;
+        for item in self.all_segments().filter(|s| within(s.segment.tablet)) {
+            // A compaction gives what it wrote the age of the youngest that it read.
+            if item.seq > reads.seq {
+                return Err(Refused::RowsChanged { expected: reads.rows, found: 0 });
+            }
+            found += item.live_rows();
+        }
+        // Only a compaction of an AGGREGATE table makes fewer of the same rows; none is left by TRUNCATE alone.
+        let unchanged = match self.schema().model {
+            Model::Aggregate => found > 0 || reads.rows == 0,
+            _ => found == reads.rows,
+        };
+        if unchanged { Ok(()) } else { Err(Refused::RowsChanged { expected: reads.rows, found }) }
     }
 
     /// Sets bits; the number of rows that were alive before. A segment without living rows stays: its keys still decide

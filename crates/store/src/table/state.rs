@@ -163,7 +163,7 @@ impl TableState {
         self.partitions.get(&id)
     }
 
-    fn is_temporary(&self, id: PartitionId) -> bool {
+    pub(super) fn is_temporary(&self, id: PartitionId) -> bool {
         self.partitions.get(&id).is_some_and(|p| p.temporary)
     }
 

@@ -111,6 +111,33 @@ async fn a_load_computed_from_rows_that_changed_is_refused() {
 }
 
 #[tokio::test]
+async fn what_an_overwrite_has_read_must_be_what_it_replaces() {
+    let t = table(&memory(), Model::Duplicate).await;
+    let first = t.publish(rowset(vec![object(t.begin(), 0, &[(0, 0, 10)])])).await.unwrap();
+    let overwrite = |state: &TableState, replaces| Rowset {
+        reads: Some(Reads { seq: state.seq(), rows: state.rows() }),
+        replaces,
+        ..rowset(vec![object(t.begin(), 0, &[(0, 0, 3)])])
+    };
+    let late = [overwrite(&first, Replace::All), overwrite(&first, Replace::Partitions(vec![0]))];
+    let second = t.publish(rowset(vec![object(t.begin(), 0, &[(0, 1, 5)])])).await.unwrap();
+    for load in late {
+        let refused = t.publish(load).await;
+        assert!(matches!(refused, Err(TableError::Refused(Refused::RowsChanged { .. }))), "{refused:?}");
+    }
+    // What was written without having read takes what is there.
+    let blind = Rowset { reads: None, ..overwrite(&first, Replace::Partitions(vec![0])) };
+    assert_eq!((second.rows(), t.publish(blind).await.unwrap().rows()), (15, 3));
+    let state = t.snapshot();
+    assert_eq!(t.publish(overwrite(&state, Replace::All)).await.unwrap().rows(), 3);
+    let state = t.snapshot();
+    t.commit(TableChange::Truncate { partitions: None, at_ms: 1 }).await.unwrap();
+    let refused = t.publish(overwrite(&state, Replace::All)).await;
+    assert!(matches!(refused, Err(TableError::Refused(Refused::RowsChanged { .. }))), "{refused:?}");
+    assert_eq!(*reopened(&t).await.snapshot(), *t.snapshot());
+}
+
+#[tokio::test]
 async fn a_compaction_carries_deletions_over_or_gives_up() {
     let t = table(&memory(), Model::Unique).await;
     let none = |_: Arc<TableState>, _| async { Found::Ok(Deletes::new()) };

@@ -20,7 +20,7 @@ use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, Model, TableColumn, TableSchema};
-use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
+use dipper_store::table::{Reads, Replace, Rowset, SegmentRef, Table, TableState};
 use dipper_store::types::SqlType;
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ use crate::load::group::{self, Share, Shared};
 use crate::load::http_stream::Inserted;
 use crate::native;
 use crate::profile::{Recorder, Task};
-use crate::query::{self, Planned};
+use crate::query::{self, Planned, QueryContext};
 use crate::result::Done;
 use crate::session::Session;
 use crate::statements::ddl;
@@ -320,6 +320,9 @@ fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
     }
 }
 
+/// How often an INSERT OVERWRITE is computed that reads what it replaces while others change it.
+const OVERWRITES_MAX: u32 = 10;
+
 /// What an INSERT stores.
 enum Given {
     Rows(RecordBatch),
@@ -327,7 +330,44 @@ enum Given {
 }
 
 /// INSERT INTO and INSERT OVERWRITE.
+///
+/// An INSERT OVERWRITE takes the place of all rows that are there when it is committed. One that reads the table itself
+/// is computed anew where rows came or went since it read: they would be lost, or come back.
+///
+/// # Errors
+/// [`ErrorKind::Conflict`] where that happens again and again.
 pub(in crate::statements) async fn insert(
+    session: &mut Session,
+    database: &str,
+    table: &CatalogTable,
+    insert: &Insert,
+    params: Vec<VarValue>,
+    strict: bool,
+) -> Result<Done> {
+    // A body comes once.
+    let attempts = if insert.overwrite && session.body.is_none() { OVERWRITES_MAX } else { 1 };
+    for attempt in 1..attempts {
+        match insert_once(session, database, table, insert, params.clone(), strict).await {
+            Err(e) if e.kind == ErrorKind::Conflict => {
+                let most = 1 << attempt.min(8);
+                tokio::time::sleep(Duration::from_millis(rand::random_range(1..=most))).await;
+            }
+            other => return other,
+        }
+    }
+    insert_once(session, database, table, insert, params, strict).await.map_err(|e| match e.kind {
+        ErrorKind::Conflict if insert.overwrite => EngineError {
+            message: format!(
+                "table '{}': rows came or went {attempts} times while this INSERT OVERWRITE read it; repeat it when fewer loads run ({})",
+                table.name, e.message
+            ),
+            ..e
+        },
+        _ => e,
+    })
+}
+
+async fn insert_once(
     session: &mut Session,
     database: &str,
     table: &CatalogTable,
@@ -361,6 +401,7 @@ pub(in crate::statements) async fn insert(
     // Doris: a list of columns that leaves some out, and all of them are an upsert of whole rows as ever.
     let partial = session.variables.flag("enable_unique_key_partial_update")
         && definition.model == Model::Unique
+        && !insert.overwrite
         && !insert.columns.is_empty()
         && definition
             .columns
@@ -406,12 +447,23 @@ pub(in crate::statements) async fn insert(
     let engine = Arc::clone(&session.engine);
     let cpu = session.engine.cpu().clone();
     let statement = session.process().activity().info.unwrap_or_default();
+    let (overwrite, id) = (insert.overwrite, table.id);
     let written = query::on_cpu(&cpu, async move {
         target.recorder = Recorder::begin(&context, Task::Write, &statement);
+        // States of the query's own: whether it reads the table is seen from them.
+        let context = match overwrite {
+            true => Arc::new(QueryContext { snapshots: Arc::default(), ..context.as_ref().clone() }),
+            false => context,
+        };
         let planned = match given {
             Given::Rows(rows) => query::rows(&context, rows)?,
             Given::Query(source) => query::plan(&context, &source, Some(&params)).await?,
         };
+        let read = context.snapshots.lock().get(&id).cloned();
+        if let Some(read) = read.filter(|_| overwrite) {
+            let reads = Reads { seq: read.seq(), rows: replaced_rows(&read, &target.replaces) };
+            target.reads = Some(Box::new(move || reads));
+        }
         run(&engine, planned, target).await
     })
     .await;
@@ -438,6 +490,18 @@ pub(in crate::statements) async fn insert(
     let info =
         format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
     Ok(Done { affected_rows: rows, info })
+}
+
+/// Rows that a load would take the place of in that state.
+fn replaced_rows(state: &TableState, replaces: &Replace) -> u64 {
+    match replaces {
+        Replace::None => 0,
+        Replace::All => state.rows(),
+        Replace::Partitions(list) => {
+            let within = |s: &SegmentRef<'_>| list.contains(&s.segment.tablet.partition);
+            state.all_segments().filter(within).map(|s| s.live_rows()).sum()
+        }
+    }
 }
 
 /// The label for this INSERT; an error if another load has it.
