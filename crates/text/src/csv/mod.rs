@@ -136,6 +136,12 @@ impl Kind {
         })
     }
 
+    /// Whole numbers of at most 64 bits.
+    fn is_whole(&self) -> bool {
+        use Kind::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+        matches!(self, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64)
+    }
+
     /// Its name in messages.
     fn name(&self) -> String {
         match self {
@@ -181,10 +187,22 @@ fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// A LARGEINT has 128 bits with sign; other wide decimals all their digits.
+/// A LARGEINT is a whole number of 128 bits with sign; other wide decimals have all their digits.
 fn wide(text: &[u8], precision: u8, scale: i8) -> Option<i256> {
-    let value = parse::decimal256(text, precision, scale)?;
-    if precision == 39 && scale == 0 && value.to_i128().is_none() { None } else { Some(value) }
+    if precision == 39 && scale == 0 {
+        return std::str::from_utf8(whole(text).unwrap_or(text)).ok()?.parse::<i128>().ok().map(i256::from_i128);
+    }
+    parse::decimal256(text, precision, scale)
+}
+
+/// `-12` of `-12.9`: what casts of text to whole numbers take, which cut off what is behind the point, as in Doris.
+/// `None` where there is no point, or something else than digits around it.
+fn whole(text: &[u8]) -> Option<&[u8]> {
+    let point = text.iter().position(|b| *b == b'.')?;
+    let (whole, fraction) = (&text[..point], &text[point + 1..]);
+    let digits = whole.strip_prefix(b"-").or_else(|| whole.strip_prefix(b"+")).unwrap_or(whole);
+    let is_number = digits.len() + fraction.len() > 0 && digits.iter().chain(fraction).all(u8::is_ascii_digit);
+    is_number.then_some(if digits.is_empty() { b"0" } else { whole })
 }
 
 fn unsigned(bytes: &[u8], start: usize, end: usize) -> Option<u64> {
@@ -340,6 +358,7 @@ impl Column {
         let value = match self.kind {
             Kind::Date => time::date(trimmed).ok().and_then(|days| V::from_micros(days as i64)),
             Kind::Timestamp => time::timestamp(trimmed).ok().and_then(V::from_micros),
+            _ if self.kind.is_whole() => whole(trimmed).and_then(|text| parse(text, 0, text.len())),
             _ => None,
         };
         value.map_or(Slow::Bad, Slow::Value)

@@ -29,6 +29,33 @@ fn bare() -> CsvDialect {
 }
 
 #[test]
+fn whole_numbers_are_cut_at_the_point() {
+    let columns = schema(&[("i", DataType::Int32), ("large", DataType::Decimal256(39, 0))]);
+    let cases = [
+        ("1.7", Some(1)),
+        (" -12.9 ", Some(-12)),
+        ("+3.", Some(3)),
+        (".5", Some(0)),
+        ("-.5", Some(0)),
+        (".", None),
+        ("-.", None),
+        ("1.7x", None),
+        ("1.2.3", None),
+        ("1e3", None),
+        ("1.-2", None),
+    ];
+    let text: String = cases.iter().map(|(text, _)| format!("{text},{text}\n")).collect();
+    let (batches, _) = all(&csv(bare(), columns), vec![memory(text.as_bytes())]).expect("bad values are NULL");
+    let ints = batches[0].column(0).as_primitive::<Int32Type>();
+    let large = batches[0].column(1).as_primitive::<arrow_array::types::Decimal256Type>();
+    for (row, (text, expected)) in cases.iter().enumerate() {
+        assert_eq!(ints.is_valid(row).then(|| ints.value(row)), *expected, "{text}");
+        let large = large.is_valid(row).then(|| large.value(row).as_i128() as i32);
+        assert_eq!(large, *expected, "{text} as LARGEINT");
+    }
+}
+
+#[test]
 fn every_type() {
     let entries =
         Fields::from(vec![Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Int32, true)]);
