@@ -442,7 +442,8 @@ async fn rows(
         }
         _ => {
             let bytes = plain(body, &request);
-            let received = engine.cpu().spawn_blocking(move || ParquetBody::receive(bytes)).await;
+            let zone = request.timezone.as_ref().map(|_| session.variables.time_zone());
+            let received = engine.cpu().spawn_blocking(move || ParquetBody::receive(bytes, zone.as_deref())).await;
             let received = received.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
             let shape = Arc::new(Shape::try_new(session, state.schema(), &request, Some(received.schema())).await?);
             let wanted = shape.wanted.iter().map(|i| shape.body.field(*i).name().clone());

@@ -1,11 +1,19 @@
 //! Parquet bodies. The footer is at the end, so the body goes to a file first.
+//!
+//! Times that the file says are adjusted to UTC become wall clock of the zone that the request names, as in Doris; without
+//! a zone they are UTC's, as `INSERT ... SELECT` of the file has them.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::timezone::Tz;
+use arrow::array::{ArrayRef, AsArray, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
+use chrono::{DateTime, Offset, TimeZone};
 use parking_lot::Mutex;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -15,6 +23,9 @@ use parquet::arrow::arrow_reader::{
 use super::source::{Numbers, Origin, Piece};
 use crate::error::{EngineError, ErrorKind, Result};
 
+/// Type of times without a zone.
+const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
@@ -22,6 +33,10 @@ const BATCH_ROWS: usize = 8192;
 pub(super) struct ParquetBody {
     file: File,
     metadata: ArrowReaderMetadata,
+    /// Where times that are adjusted to UTC are to be read.
+    zone: Option<Tz>,
+    /// Its columns, as they are given out.
+    schema: SchemaRef,
 }
 
 /// Its rows.
@@ -49,11 +64,12 @@ fn spooling(e: &io::Error) -> EngineError {
 }
 
 impl ParquetBody {
-    /// Reads the body to its end. Blocking.
+    /// Reads the body to its end. Blocking. `zone` is an offset as `+08:00` or an IANA name.
     ///
     /// # Errors
-    /// It breaks off, there is no room for it, or it is no Parquet.
-    pub(super) fn receive(mut body: impl Read) -> Result<Self> {
+    /// It breaks off, there is no room for it, it is no Parquet, or there is no such zone.
+    pub(super) fn receive(mut body: impl Read, zone: Option<&str>) -> Result<Self> {
+        let zone: Option<Tz> = zone.map(str::parse).transpose()?;
         let mut file = tempfile::tempfile().map_err(|e| spooling(&e))?;
         let mut buffer = vec![0; 1 << 18];
         loop {
@@ -64,12 +80,17 @@ impl ParquetBody {
             file.write_all(&buffer[..n]).map_err(|e| spooling(&e))?;
         }
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(failed)?;
-        Ok(ParquetBody { file, metadata })
+        let local = |f: &Arc<Field>| match (zone, f.data_type()) {
+            (Some(_), DataType::Timestamp(_, Some(_))) => Arc::new(f.as_ref().clone().with_data_type(WALL_CLOCK)),
+            _ => Arc::clone(f),
+        };
+        let schema = Arc::new(Schema::new(metadata.schema().fields().iter().map(local).collect::<Vec<_>>()));
+        Ok(ParquetBody { file, metadata, zone, schema })
     }
 
     /// Its columns.
     pub(super) fn schema(&self) -> &SchemaRef {
-        self.metadata.schema()
+        &self.schema
     }
 
     /// Rows with the columns of that names, in that order.
@@ -123,12 +144,32 @@ impl ParquetRows {
     fn in_order(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let schema = batch.schema();
         let places = self.names.iter().map(|n| Ok(schema.index_of(n)?)).collect::<Result<Vec<_>>>()?;
-        Ok(batch.project(&places)?)
+        let batch = batch.project(&places)?;
+        let Some(zone) = self.body.zone else { return Ok(batch) };
+        let wanted = self.names.iter().map(|n| Ok(self.body.schema.field_with_name(n)?.clone()));
+        let wanted = Arc::new(Schema::new(wanted.collect::<Result<Vec<_>>>()?));
+        let columns = batch.columns().iter().map(|c| wall_clock(c, zone)).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(wanted, columns, &options)?)
     }
 
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
+}
+
+/// Times adjusted to UTC as wall clock in a zone; other columns as they are.
+fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
+    if !matches!(column.data_type(), DataType::Timestamp(_, Some(_))) {
+        return Ok(Arc::clone(column));
+    }
+    let utc = cast(column, &WALL_CLOCK)?;
+    let local = |us: i64| {
+        let at = DateTime::from_timestamp_micros(us)?;
+        let offset = zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc();
+        us.checked_add(i64::from(offset) * 1_000_000)
+    };
+    Ok(Arc::new(utc.as_primitive::<TimestampMicrosecondType>().unary_opt::<_, TimestampMicrosecondType>(local)))
 }
 
 /// The body's own spelling of columns that are named without regard to case.

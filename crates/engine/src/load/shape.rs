@@ -4,13 +4,13 @@
 //! column in the table; one that is used is read as text, as Doris does, and one that is used for nothing is not read.
 //! Expressions are compiled by DataFusion and see only the columns that they name.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatchOptions, new_null_array};
+use arrow::compute::filter_record_batch;
 use arrow::compute::kernels::numeric::neg;
-use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -31,8 +31,11 @@ use super::request::{ColumnItem, MergeType, StreamLoadRequest, UpdateMode};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{QueryContext, session_state};
 use crate::session::Session;
-use crate::statements::{Now, default_value};
+use crate::statements::{Now, default_value, stored};
 use crate::tables::TableSet;
+
+/// Characters of a value that are shown where it refuses its row.
+const VALUE_CHARS_SHOWN: usize = 128;
 
 /// Name of the table that expressions see.
 const BODY: &str = "__dipper_body";
@@ -71,6 +74,8 @@ pub(super) struct Shape {
     has_delete: bool,
     /// SUM columns that are subtracted.
     negated: Vec<usize>,
+    /// A value of the body that does not fit its column refuses its row.
+    strict: bool,
     output: SchemaRef,
     /// Of DATETIME columns with fewer than six digits: place and microseconds of the last digit.
     rounded: Vec<(usize, i64)>,
@@ -83,6 +88,8 @@ pub(super) struct Shaped {
     pub(super) rows: Option<Vec<u32>>,
     /// Rows that `where` left out.
     pub(super) unselected: u64,
+    /// Rows of the input with a value that does not fit, and why; they are not in the batch.
+    pub(super) misfits: Vec<(usize, String)>,
 }
 
 fn invalid(message: impl Into<String>) -> EngineError {
@@ -131,7 +138,16 @@ impl Shape {
         let mut names: Vec<String> = Vec::new();
         let mut derived: Vec<(usize, String)> = Vec::new();
         if request.columns.is_empty() {
-            names = visible.chain(request.hidden_columns.iter().cloned()).collect();
+            // A body that says what it has may lack columns, as a JSON object may.
+            let has =
+                |name: &String| inferred.is_none_or(|s| s.fields().iter().any(|f| f.name().eq_ignore_ascii_case(name)));
+            names = visible.filter(has).chain(request.hidden_columns.iter().cloned()).collect();
+            if names.is_empty() && inferred.is_some() {
+                return Err(EngineError::new(
+                    ErrorKind::NoColumn,
+                    "the body has none of the table's columns; name its columns in 'columns'",
+                ));
+            }
             if let Some(hidden) = request.hidden_columns.iter().find(|h| table.column(h).is_none_or(|c| !c.hidden)) {
                 return Err(invalid(format!(
                     "'hidden_columns' names '{hidden}', which is no hidden column of the table"
@@ -274,6 +290,7 @@ impl Shape {
             has_where: request.where_.is_some(),
             has_delete: request.delete.is_some(),
             negated,
+            strict: request.strict_mode,
             output,
             rounded: table.columns.iter().enumerate().filter_map(digits).collect(),
         })
@@ -289,16 +306,31 @@ impl Shape {
     pub(super) fn shape(&self, batch: &RecordBatch) -> Result<Shaped> {
         let rows = batch.num_rows();
         let derived = self.derived.as_ref().map(|d| d.evaluate(batch)).transpose()?.unwrap_or_default();
-        let mut columns = Vec::with_capacity(self.sources.len());
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.sources.len());
+        let mut misfits: BTreeMap<usize, String> = BTreeMap::new();
         for (source, field) in self.sources.iter().zip(self.output.fields()) {
             columns.push(match source {
-                Source::Body(at) => fit(batch.column(*at), field)?,
-                Source::Derived(at) => fit(&derived[*at], field)?,
+                Source::Body(at) => {
+                    let (array, rows) = stored(batch.column(*at), field)?;
+                    for row in rows.into_iter().filter(|_| self.strict) {
+                        misfits.entry(row).or_insert_with(|| wrong(batch.column(*at), row, field));
+                    }
+                    array
+                }
+                Source::Derived(at) => stored(&derived[*at], field)?.0,
                 Source::Constant(value) => value.to_array_of_size(rows)?,
                 Source::Missing => new_null_array(field.data_type(), rows),
                 // Filled in below, when the condition is known.
                 Source::DeleteSign => Arc::new(Int8Array::from(vec![0_i8; rows])),
             });
+        }
+        if !misfits.is_empty() {
+            // As of text, where such rows do not get this far.
+            let good: Vec<u32> = (0..rows).filter(|row| !misfits.contains_key(row)).map(|row| row as u32).collect();
+            let mask: BooleanArray = (0..rows).map(|row| Some(!misfits.contains_key(&row))).collect();
+            let shaped = self.shape(&filter_record_batch(batch, &mask)?)?;
+            let kept = (0..shaped.batch.num_rows()).map(|row| good[shaped.input_row(row)]).collect();
+            return Ok(Shaped { rows: Some(kept), misfits: misfits.into_iter().collect(), ..shaped });
         }
         for at in &self.negated {
             columns[*at] = neg(&columns[*at])?;
@@ -326,12 +358,12 @@ impl Shape {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?;
-        let Some(keep) = keep else { return Ok(Shaped { batch, rows: None, unselected: 0 }) };
+        let Some(keep) = keep else { return Ok(Shaped { batch, rows: None, unselected: 0, misfits: Vec::new() }) };
         let keep = keep.as_boolean();
         let kept: Vec<u32> = (0..rows).filter(|i| keep.is_valid(*i) && keep.value(*i)).map(|i| i as u32).collect();
         let mask: BooleanArray = (0..rows).map(|i| Some(keep.is_valid(i) && keep.value(i))).collect();
         let unselected = (rows - kept.len()) as u64;
-        Ok(Shaped { batch: filter_record_batch(&batch, &mask)?, rows: Some(kept), unselected })
+        Ok(Shaped { batch: filter_record_batch(&batch, &mask)?, rows: Some(kept), unselected, misfits: Vec::new() })
     }
 }
 
@@ -407,19 +439,11 @@ fn typed(expression: &str, to: &SqlType) -> String {
     }
 }
 
-/// The array with the field's type; what does not fit is NULL.
-fn fit(array: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
-    if array.data_type() == field.data_type() {
-        return Ok(Arc::clone(array));
-    }
-    cast(array, field.data_type()).map_err(|_| {
-        invalid(format!(
-            "column {}: a value of type {} cannot be stored as {}; cast it in 'columns'",
-            field.name(),
-            array.data_type(),
-            field.data_type()
-        ))
-    })
+/// Why a strict load refuses a row: the words of loads of text.
+fn wrong(array: &ArrayRef, row: usize, field: &Field) -> String {
+    let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
+    let shown: String = value.chars().take(VALUE_CHARS_SHOWN).collect();
+    format!("column({}) value is incorrect while strict mode is 1, src value is \"{shown}\"", field.name())
 }
 
 /// Times rounded to a number of microseconds, halves up.

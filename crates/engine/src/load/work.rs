@@ -138,6 +138,7 @@ impl Work {
             self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             let rows = shape.shape(batch)?;
             self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
+            self.refuse(&piece, batches.len(), &rows.misfits)?;
             batches.push(self.filled(&rows.batch)?);
             shaped.push(rows);
         }
@@ -155,6 +156,19 @@ impl Work {
             }
         }
         self.enter(ready)
+    }
+
+    /// Notes rows of a batch of the piece that have no place in the table.
+    fn refuse(&self, piece: &Piece, batch: usize, misfits: &[(usize, String)]) -> Result<()> {
+        if misfits.is_empty() {
+            return Ok(());
+        }
+        let before = self.rejected.fetch_add(misfits.len() as u64, Ordering::Relaxed);
+        let mut kept = self.kept.lock();
+        for (row, reason) in misfits.iter().take(REJECTED_KEPT.saturating_sub(kept.len())) {
+            kept.push(piece.origins[batch].rejected(*row, &piece.batches[batch], reason.clone()));
+        }
+        if is_too_bad(&self.request, before + misfits.len() as u64) { Err(too_bad()) } else { Ok(()) }
     }
 
     /// Rows that do not share a commit go into the load.
@@ -198,10 +212,12 @@ impl Work {
         let unread = self.source.get().map_or(0, |source| source.rejected().0);
         let selected = get(&self.rows) + unread - get(&self.unselected);
         let tolerated = (self.request.max_filter_ratio * selected as f64).floor() as u64;
+        // Nothing has entered the load yet: what is counted as rejected did not fit.
+        let refused = unread + get(&self.rejected);
         if rows.iter().all(|batch| batch.num_rows() == 0) {
             return Ok(None);
         }
-        let shared = match tolerated.checked_sub(unread) {
+        let shared = match tolerated.checked_sub(refused) {
             Some(refused_max) => {
                 let share = Share {
                     schema: Arc::clone(schema),

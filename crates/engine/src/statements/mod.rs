@@ -16,6 +16,7 @@ mod transaction;
 mod volumes;
 
 pub(crate) use export::unescape;
+pub(crate) use insert::stored;
 pub(crate) use native::{Now, default_value, range_text};
 
 use std::borrow::Cow;

@@ -2,11 +2,14 @@
 
 mod files;
 
-use arrow::array::{Array, ArrayRef};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
 use dipper_sql::charter::casts::cast_values;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::Insert;
+use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
 use super::ddl::table_named;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -29,27 +32,77 @@ pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<V
 
 /// The array as the column's type. A value that does not fit is an error, or NULL when not `strict`.
 pub(super) fn cast(array: &ArrayRef, field: &Field, strict: bool) -> Result<ArrayRef> {
+    let (stored, misfits) = stored(array, field)?;
+    if strict && let Some(row) = misfits.first() {
+        let value = arrow::util::display::array_value_to_string(array, *row).unwrap_or_default();
+        return Err(misfit(field, &value));
+    }
+    Ok(stored)
+}
+
+/// The array as the column's type, by the charter's casts, with NULL where a value does not fit, and the rows of those
+/// values. The one conversion of everything that is stored and was not read as the column's type already.
+///
+/// # Errors
+/// Types between which there is no conversion.
+pub(crate) fn stored(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
     let (from, to) = (array.data_type(), field.data_type());
+    if from == to {
+        return Ok((Arc::clone(array), Vec::new()));
+    }
     let text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let cast = match text && to.is_nested() {
-        // Arrow would make a list of one NULL of it.
-        true => None,
-        false => cast_values(array, to).ok(),
-    };
-    let Some(cast) = cast else {
+    if text && matches!(to, DataType::List(_) | DataType::Map(..) | DataType::Struct(_)) {
+        return nested_of_text(array, field);
+    }
+    let Ok(cast) = cast_values(array, to) else {
         return Err(EngineError::invalid(format!(
-            "column {}: a value of type {} cannot be stored as {}; write arrays as ARRAY(...), or cast it",
+            "column {}: a value of type {} cannot be stored as {}; cast it",
             field.name(),
             sql_type(&Field::new("", from.clone(), true)),
             sql_type(field)
         )));
     };
-    if strict && cast.null_count() > array.logical_null_count() {
-        let row = (0..array.len()).find(|&i| cast.is_null(i) && array.is_valid(i)).unwrap_or_default();
-        let value = arrow::util::display::array_value_to_string(array, row).unwrap_or_default();
-        return Err(misfit(field, &value));
+    let misfits = match cast.null_count() > array.logical_null_count() {
+        true => {
+            let nulls = array.logical_nulls();
+            let given = |row: usize| nulls.as_ref().is_none_or(|n| n.is_valid(row));
+            (0..array.len()).filter(|row| cast.is_null(*row) && given(*row)).collect()
+        }
+        false => Vec::new(),
+    };
+    Ok((cast, misfits))
+}
+
+/// `[1,2]` and `{"a":1}`, read as loads of text read them. Arrow's cast would make a list of one NULL of it.
+fn nested_of_text(array: &ArrayRef, field: &Field) -> Result<(ArrayRef, Vec<usize>)> {
+    let views = arrow::compute::cast(array, &DataType::Utf8View)?;
+    let mut bytes = Vec::new();
+    let mut cells = Vec::with_capacity(array.len());
+    let place = |at: usize| {
+        u32::try_from(at).map_err(|_| {
+            EngineError::new(ErrorKind::Resources, format!("column {}: 4 GiB of text in one batch", field.name()))
+        })
+    };
+    for value in views.as_string_view() {
+        let start = place(bytes.len())?;
+        cells.push(match value {
+            None => Span::MISSING,
+            Some(value) => {
+                bytes.extend_from_slice(value.as_bytes());
+                Span::new(start, place(bytes.len())?)
+            }
+        });
     }
-    Ok(cast)
+    let block = TextBlock::from_vec(bytes);
+    let mut bad = BadValues::new(true);
+    let mut cx =
+        Cx { strings: Strings::View, invalid_utf8: InvalidUtf8::Replace, batch: 0..block.bytes().len(), bad: &mut bad };
+    let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
+    let array = csv_converter(field, &dialect)?.convert(&block, &cells, &mut cx)?;
+    let mut misfits: Vec<usize> = bad.entries().iter().map(|b| b.row).collect();
+    misfits.sort_unstable();
+    misfits.dedup();
+    Ok((array, misfits))
 }
 
 fn sql_type(field: &Field) -> String {
