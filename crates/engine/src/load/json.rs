@@ -36,6 +36,8 @@ const REJECTED_KEPT: usize = 1000;
 pub(super) struct JsonRows {
     feed: Mutex<Feed>,
     layout: JsonLayout,
+    /// Behind each value where there is one a line.
+    line_end: Vec<u8>,
     /// The columns that are read, and how a text becomes their value.
     schema: SchemaRef,
     converters: Vec<Arc<dyn Convert>>,
@@ -132,6 +134,11 @@ impl JsonRows {
         let by_name = schema.fields().iter().enumerate().map(|(i, f)| (f.name().to_lowercase(), i)).collect();
         Ok(JsonRows {
             feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false }),
+            line_end: match request.csv.line_delimiter.as_slice() {
+                b"\r\n" => b"\n".to_vec(),
+                _ if !layout.read_json_by_line => b"\n".to_vec(),
+                end => end.to_vec(),
+            },
             layout,
             schema,
             converters,
@@ -164,8 +171,9 @@ impl JsonRows {
                 return Err(EngineError::new(ErrorKind::Killed, "the load was stopped"));
             }
             let line = feed.line;
-            let Some(bytes) = feed.piece(self.layout.read_json_by_line)? else { return Ok(None) };
-            feed.line += memchr_count(&bytes);
+            let lines = self.layout.read_json_by_line.then_some(self.line_end.as_slice());
+            let Some(bytes) = feed.piece(lines)? else { return Ok(None) };
+            feed.line += count(&bytes, &self.line_end);
             feed.order += 1;
             (feed.order - 1, line, bytes)
         };
@@ -184,11 +192,11 @@ impl JsonRows {
         let mut start = 0;
         let mut line = first_line;
         while start < bytes.len() {
-            let end = bytes[start..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| start + n);
+            let end = find(&bytes[start..], &self.line_end).map_or(bytes.len(), |n| start + n);
             if !bytes[start..end].iter().all(u8::is_ascii_whitespace) {
                 self.text(bytes, start, end, line, &mut cells)?;
             }
-            start = end + 1;
+            start = end + self.line_end.len();
             line += 1;
         }
         Ok(cells)
@@ -219,7 +227,7 @@ impl JsonRows {
         for item in items(text, root) {
             // The whole text was checked above.
             let Ok(item) = item else { break };
-            at_line = (item.start, at_line.1 + memchr_count(&text[at_line.0..item.start]));
+            at_line = (item.start, at_line.1 + count(&text[at_line.0..item.start], &self.line_end));
             self.row(text, item, at_line.1, cells)?;
         }
         Ok(())
@@ -232,10 +240,12 @@ impl JsonRows {
         }
         // A piece's bytes come first, decoded strings behind them.
         let before = cells.rows.len();
+        let mut any = self.schema.fields().is_empty();
         match &self.paths {
             Some(paths) => {
                 for (column, path) in paths.iter().enumerate() {
                     let cell = lookup(text, row, path).ok().flatten();
+                    any |= cell.is_some();
                     let found = cells.text(text, cell);
                     cells.texts[column].push(found);
                 }
@@ -246,6 +256,7 @@ impl JsonRows {
                     let Ok((key, cell)) = member else { break };
                     let Some(column) = self.column(text, key, expected) else { continue };
                     expected = column + 1;
+                    any = true;
                     let found = cells.text(text, Some(cell));
                     let texts = &mut cells.texts[column];
                     // The last of two equal names counts.
@@ -256,6 +267,12 @@ impl JsonRows {
                     texts.push(Text::Missing);
                 }
             }
+        }
+        if !any {
+            // It is not of this table: Doris takes no row of which it finds nothing, rather than one of NULLs.
+            cells.texts.iter_mut().for_each(|texts| texts.truncate(before));
+            let reason = "All fields is null, this is a invalid row.";
+            return self.reject(line, &text[row.start..row.end], reason.into());
         }
         cells.rows.push((row.start as u32, row.end as u32, line));
         Ok(())
@@ -380,18 +397,43 @@ fn parse_failed(bad: &Bad, start: usize) -> String {
     format!("Parse json data failed: at byte {}: {}", bad.at.saturating_sub(start), bad.what)
 }
 
-fn memchr_count(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|b| **b == b'\n').count() as u64
+/// The first place of a line end, which is not empty.
+fn find(bytes: &[u8], end: &[u8]) -> Option<usize> {
+    match end {
+        [byte] => bytes.iter().position(|b| b == byte),
+        _ => bytes.windows(end.len()).position(|w| w == end),
+    }
+}
+
+/// The last place of a line end.
+fn rfind(bytes: &[u8], end: &[u8]) -> Option<usize> {
+    match end {
+        [byte] => bytes.iter().rposition(|b| b == byte),
+        _ => bytes.windows(end.len()).rposition(|w| w == end),
+    }
+}
+
+/// Number of line ends.
+fn count(mut bytes: &[u8], end: &[u8]) -> u64 {
+    if let [byte] = end {
+        return bytes.iter().filter(|b| *b == byte).count() as u64;
+    }
+    let mut found = 0;
+    while let Some(at) = find(bytes, end) {
+        found += 1;
+        bytes = &bytes[at + end.len()..];
+    }
+    found
 }
 
 impl Feed {
-    /// Whole lines, or the whole body; `None` at its end.
-    fn piece(&mut self, lines: bool) -> Result<Option<Vec<u8>>> {
+    /// Whole lines, which end with that, or the whole body; `None` at its end.
+    fn piece(&mut self, lines: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         if self.ended && self.rest.is_empty() {
             return Ok(None);
         }
         let mut buffer = std::mem::take(&mut self.rest);
-        let mut wanted = if lines { PIECE_BYTES } else { WHOLE_BYTES_MAX + 1 };
+        let mut wanted = if lines.is_some() { PIECE_BYTES } else { WHOLE_BYTES_MAX + 1 };
         loop {
             let before = buffer.len();
             if !self.ended && before < wanted {
@@ -405,13 +447,13 @@ impl Feed {
             if self.ended {
                 return Ok(Some(buffer));
             }
-            if !lines {
+            let Some(line_end) = lines else {
                 return Err(EngineError::unsupported(format!(
                     "the JSON body is one value of more than {WHOLE_BYTES_MAX} bytes; send a value a line, with read_json_by_line:true"
                 )));
-            }
-            if let Some(end) = buffer.iter().rposition(|b| *b == b'\n') {
-                self.rest = buffer.split_off(end + 1);
+            };
+            if let Some(at) = rfind(&buffer, line_end) {
+                self.rest = buffer.split_off(at + line_end.len());
                 return Ok(Some(buffer));
             }
             if buffer.len() >= LINE_BYTES_MAX {

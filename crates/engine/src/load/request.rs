@@ -78,6 +78,33 @@ const HEADERS: &[&str] = &[
     "num_as_string",
 ];
 
+/// Headers of HTTP that are near one of those, or could be.
+const FOREIGN: &[&str] = &[
+    "accept",
+    "authorization",
+    "connection",
+    "cookie",
+    "date",
+    "expect",
+    "forwarded",
+    "from",
+    "host",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "te",
+    "token",
+    "trailer",
+    "upgrade",
+    "via",
+    "warning",
+];
+
+/// Characters from which a part of a header's name is taken for a slip.
+const PART_CHARS_MIN: usize = 5;
+
 /// A header that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("[INVALID_ARGUMENT]{0}")]
@@ -325,6 +352,7 @@ impl StreamLoadRequest {
             given.headers.push((name, value.trim_matches([' ', '\t'])));
         }
         given.misspelt()?;
+        given.check_without_effect()?;
         let mut request = StreamLoadRequest::default();
         request.label = given.text("label").map(label).transpose()?;
         request.comment = given.text("comment").unwrap_or_default().to_string();
@@ -481,13 +509,32 @@ impl<'a> Given<'a> {
     fn misspelt(&self) -> Result<()> {
         for (name, _) in &self.headers {
             let known = HEADERS.contains(&name.as_str()) || WITHOUT_EFFECT.iter().any(|(known, _)| known == name);
-            let near = |known: &&str| name.len() >= 6 && name.replace('-', "_") == **known;
-            let near = HEADERS.iter().copied().find(near).or_else(|| match name.len() {
-                0..8 => None,
-                _ => dipper_sql::parser::near_match(name, HEADERS),
-            });
-            if let (false, Some(near)) = (known, near) {
+            if known || FOREIGN.contains(&name.as_str()) || name.starts_with("x-") {
+                continue;
+            }
+            // As `column-separator`, and the beginning of a header or more than all of it: `strict`, `labels`, `delete_on`.
+            let spelled = |known: &&str| name.len() >= 4 && name.replace('-', "_") == **known;
+            let part = |known: &&str| {
+                let begins = name.len() >= PART_CHARS_MIN && (known.starts_with(name) || name.starts_with(*known));
+                begins || known.split_once('.').is_some_and(|(_, last)| last == name)
+            };
+            let near = (HEADERS.iter().copied().find(spelled))
+                .or_else(|| dipper_sql::parser::near_match(name, HEADERS).filter(|_| name.len() >= 4))
+                .or_else(|| HEADERS.iter().copied().find(part));
+            if let Some(near) = near {
                 return invalid(format!("unknown header '{name}'; did you mean '{near}'?"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Headers without effect have values that could have one.
+    fn check_without_effect(&self) -> Result<()> {
+        for (name, _) in WITHOUT_EFFECT {
+            match *name {
+                "send_batch_parallelism" | "load_stream_per_node" => drop(self.integer(name)?),
+                "cloud_cluster" | "compute_group" => {}
+                flag => drop(self.flag(flag)?),
             }
         }
         Ok(())
@@ -578,7 +625,6 @@ impl<'a> Given<'a> {
 
     fn json(&self) -> Result<JsonLayout> {
         let strip_outer_array = self.flag("strip_outer_array")?;
-        let by_line = self.text("read_json_by_line");
         let jsonpaths = match self.text("jsonpaths") {
             None => None,
             Some(text) => Some(serde_json::from_str::<Vec<String>>(text).map_err(|e| {
@@ -588,8 +634,8 @@ impl<'a> Given<'a> {
         Ok(JsonLayout {
             strip_outer_array,
             // Lines are the default where neither is said.
-            read_json_by_line: match by_line {
-                Some(v) => v.eq_ignore_ascii_case("true"),
+            read_json_by_line: match self.text("read_json_by_line") {
+                Some(_) => self.flag("read_json_by_line")?,
                 None => self.text("strip_outer_array").is_none(),
             },
             jsonpaths,

@@ -32,6 +32,19 @@ fn errors() {
         (&[("two_phase_commit", "yes")], "Invalid 'two_phase_commit': yes; expected true or false"),
         (&[("column_seperator", ";")], "unknown header 'column_seperator'; did you mean 'column_separator'?"),
         (&[("column-separator", ";")], "did you mean 'column_separator'?"),
+        (&[("colums", "a")], "unknown header 'colums'; did you mean 'columns'?"),
+        (&[("column", "a")], "did you mean 'columns'?"),
+        (&[("wher", "a>1")], "did you mean 'where'?"),
+        (&[("lable", "l")], "did you mean 'label'?"),
+        (&[("labels", "l")], "did you mean 'label'?"),
+        (&[("formatt", "json")], "did you mean 'format'?"),
+        (&[("strict", "true")], "did you mean 'strict_mode'?"),
+        (&[("compress", "gz")], "did you mean 'compress_type'?"),
+        (&[("delete_on", "a=1")], "did you mean 'delete'?"),
+        (&[("sequence_col", "ts")], "did you mean 'function_column.sequence_col'?"),
+        (&[("read_json_by_line", "q")], "Invalid 'read_json_by_line': q; expected true or false"),
+        (&[("enable_profile", "zz")], "Invalid 'enable_profile': zz; expected true or false"),
+        (&[("send_batch_parallelism", "abc")], "Invalid format of 'send_batch_parallelism': 'abc', stoi"),
         (&[("merge_condition", "v")], "header 'merge_condition' is not supported"),
         (&[("format", "xml")], "unknown data format, format=xml"),
         (&[("format", "orc")], "data format 'orc' is not supported"),
@@ -131,6 +144,41 @@ fn values() {
     assert!(one("temporary_partitions", "t").temporary_partitions);
     assert_eq!(one("hidden_columns", "a,b").hidden_columns, ["a", "b"]);
     assert_eq!(one("comment", "why").comment, "why");
+}
+
+#[test]
+fn headers_of_others_are_passed_over() {
+    let http = [
+        "host",
+        "accept",
+        "accept-encoding",
+        "user-agent",
+        "content-type",
+        "content-length",
+        "connection",
+        "expect",
+        "date",
+        "range",
+        "from",
+        "via",
+        "te",
+        "cookie",
+        "origin",
+        "referer",
+        "authorization",
+        "x-format",
+        "token",
+        "sql",
+        "transfer-encoding",
+        "traceparent",
+        "cache-control",
+        "upgrade-insecure-requests",
+        "redirect-policy",
+        "db",
+    ];
+    for name in http {
+        assert_eq!(read(&[(name, "1")]).expect(name), StreamLoadRequest::default(), "{name}");
+    }
 }
 
 #[test]
