@@ -204,6 +204,69 @@ def json_and_delete(s):
     status(s.load(u, b"\\N\tx\n"), "Fail", "not nullable")
 
 
+    # A row of which the table has nothing is none of its rows.
+    answer = s.load(u, b'{"zz":1}\n{"id":7,"v":null}\n{}\n', format="json", max_filter_ratio="0.7")
+    status(answer, "Success")
+    assert answer["NumberFilteredRows"] == 2 and "All fields is null" in answer["FirstErrorMsg"], answer
+    status(s.load(u, b'{"id":8}|{"id":9}', format="json", line_delimiter="|"), "Success")
+    assert s.sql("select id from d.u where id > 6 order by id") == [[7], [8], [9]]
+
+
+def parquet(s):
+    """What a file holds is stored as INSERT ... SELECT stores it."""
+    p = fresh(s, "p", "create table d.{} (k int, d date, t datetime, a array<int>, i int, s string, n int default '7', x int) "
+                      "duplicate key(k) distributed by hash(k) buckets 1")
+    with tempfile.TemporaryDirectory() as directory:
+        def file(query):
+            path = pathlib.Path(directory) / "rows.parquet"
+            path.unlink(missing_ok=True)
+            command = [s.binary, "sql", "--data", f"{directory}/data", f"COPY ({query}) TO '{path}'"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done
+            return path.read_bytes()
+
+        body = file("select 1 as k, 20240101 as d, 20240102030405 as t, '[1,2]' as a, cast('2024-01-03' as date) as i, "
+                    "cast('2024-01-04 00:00:00' as datetime) as s")
+        shown = f"select concat_ws('|', cast(d as string), cast(t as string), cast(a as string), i, s, n, ifnull(x, 'none')) from d.{p}"
+        status(s.load(p, body, format="parquet"), "Success")
+        expected = [["2024-01-01|2024-01-02 03:04:05|[1, 2]|20240103|2024-01-04 00:00:00|7|none"]]
+        assert s.sql(shown) == expected, s.sql(shown)
+        # A value that does not fit is NULL, or refuses its row.
+        body = file("select * from (values (1, '5'), (2, 'bad'), (3, '1.7')) as v(k, x)")
+        fresh(s, "p", "create table d.{} (k int, x int) duplicate key(k) distributed by hash(k) buckets 1")
+        status(s.load(p, body, format="parquet"), "Success")
+        assert s.sql("select * from d.p order by k") == [[1, 5], [2, None], [3, 1]]
+        answer = s.load(p, body, format="parquet", strict_mode="true")
+        status(answer, "Fail", "too many filtered rows")
+        assert answer["NumberFilteredRows"] == 1 and answer["RejectedRows"][0]["line"] == 2, answer
+        answer = s.load(p, body, format="parquet", strict_mode="true", max_filter_ratio="0.5", where="k<>1")
+        status(answer, "Success")
+        assert (answer["NumberLoadedRows"], answer["NumberUnselectedRows"]) == (1, 1), answer
+        status(s.load(p, file("select 1 as other"), format="parquet"), "Fail", "none of the table's columns")
+
+
+def overwrites_beside_loads(s):
+    """An INSERT OVERWRITE that reads its table loses no row that was loaded meanwhile."""
+    t = fresh(s, "t")
+    stop = False
+
+    def load():
+        done = 0
+        while not stop:
+            done += s.load(t, b"1\ta\t1\n")["Status"] == "Success"
+            time.sleep(0.03)
+        return done
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        loads = [pool.submit(load) for _ in range(3)]
+        for _ in range(12):
+            body = json.dumps({"stmt": "insert overwrite table d.t select * from d.t"})
+            s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+        stop = True
+        expected = sum(done.result() for done in loads)
+    assert s.count(t) == expected, (s.count(t), expected)
+
+
 def labels(s):
     t = fresh(s, "t")
     label = f"l{time.time_ns()}"
@@ -221,6 +284,13 @@ def labels(s):
     status(s.load(t, b"4\tb\t2\n", label=label), "Label Already Exists")
     _, _, state = s.request("GET", f"/api/d/get_load_state?label={label}")
     assert json.loads(state)["data"] == "VISIBLE"
+    # A load that was prepared into a table that is gone was never seen: its label is free.
+    gone = label + "g"
+    status(s.load(t, b"1\ta\t1\n", label=gone, two_phase_commit="true"), "Success")
+    t = fresh(s, "t")
+    _, _, state = s.request("GET", f"/api/d/get_load_state?label={gone}")
+    assert json.loads(state)["data"] == "ABORTED", state
+    status(s.load(t, b"1\ta\t1\n", label=gone), "Success")
 
 
 def two_phases(s):
@@ -718,7 +788,8 @@ def accounts(s):
     assert json.loads(s.request("GET", "/api/backends", headers=mine)[2])["code"] == 401
 
 
-CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, labels, two_phases,
+CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
+         overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients,
          group_commit, http_stream, profiles, backup_and_restore, neighbours, a_long_line,
          local_infile, accounts]
