@@ -11,7 +11,7 @@ use input::Random;
 
 /// Choices, then a file of pieces that mean something to some dialect.
 fn input(random: &mut Random) -> Vec<u8> {
-    const PIECES: [&[u8]; 48] = [
+    const PIECES: [&[u8]; 50] = [
         b"\n",
         b"\n",
         b"\r",
@@ -34,6 +34,8 @@ fn input(random: &mut Random) -> Vec<u8> {
         b"#",
         b"'",
         b" ",
+        b", \"",
+        b"\t'",
         b"NULL",
         b"\\N",
         b"0",

@@ -47,12 +47,16 @@ pub(super) fn find(
     state: State,
     index: &mut Index,
 ) -> (State, usize) {
-    let quoting = scan.grammar.quote.is_some();
+    if from == to {
+        return (state, to);
+    }
     if let (Some(shape), Some(mut carry)) = (&scan.shape, state.carry()) {
         let before = (index.ends.len(), index.lines.len(), index.specials.len());
-        if scan.simd.index(bytes, from, to, shape, &mut carry, index) == Found::Regular {
+        if scan.simd.index(bytes, from, to, shape, &mut carry, index) == Found::Regular
+            && let Some(state) = State::from_carry(&carry, &scan.grammar, bytes[to - 1])
+        {
             // The masks give positions within each stretch; line counts go on from what was there.
-            return (State::from_carry(&carry, quoting), to);
+            return (state, to);
         }
         index.ends.truncate(before.0);
         index.lines.truncate(before.1);
@@ -282,8 +286,8 @@ pub(super) fn read(
     if counting && let Some(shape) = &scan.shape {
         let mut carry = Carry::RECORD;
         let (lines, found) = scan.simd.count(&reader.buffer, first, at_to, shape, &mut carry);
-        if found == Found::Regular {
-            let end_state = State::from_carry(&carry, quoting);
+        let end_state = State::from_carry(&carry, grammar, reader.buffer[at_to - 1]);
+        if let Some(end_state) = end_state.filter(|_| found == Found::Regular) {
             if quoting {
                 queue.files[file].chain.end_of(block, end_state);
                 promise.kept = true;
@@ -398,7 +402,7 @@ pub(super) fn keep_lines(index: &mut Index, lines: usize) {
 fn summary(scan: &Scan, bytes: &[u8], at: usize, escaped: bool) -> Summary {
     let Some(shape) = &scan.shape else { return Summary { outside: None, inside: None } };
     let carry = Carry { escaped: escaped as u64, ..outside_behind(&scan.grammar, shape, bytes[at - 1]) };
-    Summary::of(&scan.simd.sides(&bytes[at..], shape, &carry))
+    Summary::of(&scan.simd.sides(&bytes[at..], shape, &carry), &scan.grammar, bytes[bytes.len() - 1])
 }
 
 /// What is known behind a byte that is outside of quotes and not escaped.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+use super::grammar::Grammar;
 use super::machine::{Place, State};
 use crate::simd::Side;
 
@@ -19,9 +20,9 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// What both sides of a block say.
-    pub(crate) fn of([outside, inside]: &[Side; 2]) -> Self {
-        let state = |side: &Side| side.end.map(|c| State::from_carry(&c, true));
+    /// What both sides of a block say whose last byte is `last`.
+    pub(crate) fn of([outside, inside]: &[Side; 2], grammar: &Grammar, last: u8) -> Self {
+        let state = |side: &Side| side.end.and_then(|c| State::from_carry(&c, grammar, last));
         Summary { outside: state(outside), inside: state(inside) }
     }
 }

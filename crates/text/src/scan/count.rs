@@ -16,6 +16,7 @@ use super::grammar::{Ends, Grammar};
 use super::machine::{Place, State};
 use super::queue::ScanQueue;
 use crate::error::{ErrorKind, TextError};
+use crate::mapped::Seen;
 use crate::simd::{Carry, Simd};
 use crate::source::{Source, read_full};
 
@@ -154,12 +155,14 @@ pub(super) fn quoted(
     let local = input.source.local_file().filter(|_| scan.maps && to - at >= MAPPED_MIN);
     let seen = match local {
         Some(source) => {
-            source.look(at, len, |bytes| bytes.sides(scan.simd, before, shape, &carry(bytes.byte(0)))).map_err(io)?
+            let look =
+                |bytes: &Seen| (bytes.sides(scan.simd, before, shape, &carry(bytes.byte(0))), bytes.byte(len - 1));
+            source.look(at, len, look).map_err(io)?
         }
         None => None,
     };
-    let [outside, inside] = match seen {
-        Some(sides) => sides,
+    let ([outside, inside], last) = match seen {
+        Some(seen) => seen,
         None => {
             let mut buffer = queue.pool.take(len);
             let n = read_full(&*input.source, at, &mut buffer[..len]).map_err(io)?;
@@ -167,24 +170,25 @@ pub(super) fn quoted(
                 return Err(io(ended(&*input.source, at + n as u64)));
             }
             let sides = scan.simd.sides(&buffer[before..len], shape, &carry(buffer[0]));
+            let last = buffer[len - 1];
             queue.pool.give_back(buffer);
-            sides
+            (sides, last)
         }
     };
     let begins = match chain.start_of(block) {
         Some(state) => state,
         None => chain
-            .wait(block, Summary::of(&[outside, inside]))
+            .wait(block, Summary::of(&[outside, inside], &scan.grammar, last))
             .ok_or_else(|| TextError::new(ErrorKind::Cancelled, "another worker of the scan failed"))?,
     };
     let side = match begins.place {
         Place::Quoted => inside,
         _ => outside,
     };
-    let Some(end) = side.end.filter(|_| !(side.odd && scan.grammar.skip_empty)) else {
+    let end = side.end.filter(|_| !(side.odd && scan.grammar.skip_empty));
+    let Some(end) = end.and_then(|carry| State::from_carry(&carry, &scan.grammar, last)) else {
         return Ok(Quoted::Begins(begins));
     };
-    let end = State::from_carry(&end, true);
     chain.end_of(block, end);
     queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
     queue.counters.bytes_read.fetch_add(len as u64, Ordering::Relaxed);

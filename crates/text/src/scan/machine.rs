@@ -53,8 +53,10 @@ impl State {
         })
     }
 
-    /// The state that masks arrived at.
-    pub(crate) fn from_carry(carry: &Carry, quoting: bool) -> State {
+    /// The state that masks arrived at, behind the byte `last`. `None`: they cannot tell. They know no blanks, which under
+    /// [`Grammar::trim`] may stand between a delimiter and the quote that opens a field.
+    pub(crate) fn from_carry(carry: &Carry, grammar: &Grammar, last: u8) -> Option<State> {
+        let quoting = grammar.quote.is_some();
         let place = match carry {
             Carry { inside: 1.., escaped: 1, .. } => Place::QuotedEscaped,
             Carry { inside: 1.., .. } => Place::Quoted,
@@ -64,9 +66,10 @@ impl State {
             _ if !quoting => Place::Plain,
             Carry { closed: 1, .. } => Place::Closed,
             Carry { open: 1, .. } => Place::Field,
+            _ if grammar.trim && matches!(last, b' ' | b'\t') => return None,
             _ => Place::Plain,
         };
-        State { place, cr: carry.cr != 0 }
+        Some(State { place, cr: carry.cr != 0 })
     }
 }
 

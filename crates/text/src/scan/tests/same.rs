@@ -14,7 +14,7 @@ fn nasty(most: usize) -> impl Strategy<Value = Vec<u8>> {
         4 => Just(b"\n".to_vec()), 2 => Just(b"\r".to_vec()), 2 => Just(b"\r\n".to_vec()), 2 => Just(b"\\".to_vec()),
         2 => Just(b"|".to_vec()), 1 => Just(b"||".to_vec()), 1 => Just(b"#".to_vec()), 1 => Just(b" ".to_vec()),
         1 => Just("\u{e9}\u{1F600}".as_bytes().to_vec()), 1 => Just(b"\0".to_vec()), 1 => Just(b"\xA7".to_vec()),
-        1 => Just(b"\",\"".to_vec()), 1 => Just(b"\n\"".to_vec()), 1 => Just(b"\"\n".to_vec()),
+        1 => Just(b", \"".to_vec()), 1 => Just(b"\n\t\"".to_vec()), 1 => Just(b"\",\"".to_vec()), 1 => Just(b"\n\"".to_vec()), 1 => Just(b"\"\n".to_vec()),
         1 => Just(b"a text that is longer than twelve bytes".to_vec()), 1 => Just(vec![b'\\'; 70]),
         1 => Just(vec![b'x'; 130]),
     ];
@@ -172,6 +172,21 @@ fn large_blocks() {
                 let rows = scan_all(&scan, vec![input], workers).expect("no error").len();
                 assert_eq!(rows, expected, "{block} {workers} {}", simd.name());
             }
+        }
+    }
+}
+
+/// A block may end between a blank and the quote behind it.
+#[test]
+fn blanks_before_quotes_at_every_cut() {
+    let text = b"a, \"x,\ny\"\n \t\"p\nq\" ,b\n\"z\", \t\"\"\"\n\"\n  \nlast, \t\"u,\nv\"";
+    for (line_end, block) in
+        [LineEnd::Newline, LineEnd::AnyNewline].into_iter().flat_map(|e| (1..=text.len()).map(move |n| (e.clone(), n)))
+    {
+        let ragged = Ragged::Fill;
+        let dialect = CsvDialect { line_end, ragged, header: false, trim: true, ..CsvDialect::default() };
+        for workers in 1..3 {
+            check(text, &dialect, 2, block, 5, workers, Strings::View);
         }
     }
 }
