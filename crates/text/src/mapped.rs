@@ -11,13 +11,15 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::simd::{Carry, Shape, Side, Simd};
 
-/// Bytes of a region. A scan holds at most two, and one more for each worker that is far behind.
+/// Bytes of a region. Of each file that is open a scan holds one (while the next one is begun two), and one more for each
+/// worker that is far behind.
 const REGION: u64 = 64 << 20;
 /// One part in so many of a region is mapped behind it as well, for windows that begin in it. What is not looked at costs
 /// nothing.
@@ -149,7 +151,7 @@ impl Regions {
         let page = page_bytes();
         let first = from / page * page;
         let end = (from + len).next_multiple_of(page);
-        if mapping.broken.load(Ordering::Acquire) || !mapping.is_resident(first, end, page) {
+        if mapping.broken.load(Ordering::Acquire) || !mapping.is_resident(file, begin, first..end, page) {
             return None;
         }
         let start = mapping.start as usize;
@@ -202,16 +204,24 @@ impl Mapping {
         (start != libc::MAP_FAILED).then_some(Mapping { start, len, broken: AtomicBool::new(false) })
     }
 
-    /// Whether some pages all over `first..end` are in the page cache. Page faults bring what is not there in small
-    /// pieces and in the order of the loads; reads do it ahead.
-    fn is_resident(&self, first: usize, end: usize, page: usize) -> bool {
-        let pages = (end - first) / page;
+    /// Whether some pages all over the `window` of this mapping, which is that of `file` from `begin` on, are in the page
+    /// cache. Page faults bring what is not there in small pieces and in the order of the loads; reads do it ahead.
+    ///
+    /// A read of a byte that may not wait tells. `mincore(2)` does so only to those who own the file or may write to it, to
+    /// all others it says that everything is there; it is asked where the file system knows no such reads.
+    fn is_resident(&self, file: &File, begin: u64, window: Range<usize>, page: usize) -> bool {
+        let pages = window.len() / page;
         (0..SAMPLES).all(|i| {
-            let at = first + pages * i / SAMPLES * page;
-            let mut state = 0u8;
-            // SAFETY: one page of the mapping, for which one byte is written.
-            let asked = unsafe { libc::mincore(self.start.cast::<u8>().add(at).cast(), 1, &raw mut state) };
-            asked == 0 && state & 1 == 1
+            let at = window.start + pages * i / SAMPLES * page;
+            match reads_at_once(file, begin + at as u64) {
+                Some(there) => there,
+                None => {
+                    let mut state = 0u8;
+                    // SAFETY: one page of the mapping, for which one byte is written.
+                    let asked = unsafe { libc::mincore(self.start.cast::<u8>().add(at).cast(), 1, &raw mut state) };
+                    asked == 0 && state & 1 == 1
+                }
+            }
         })
     }
 }
@@ -220,6 +230,23 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and whoever was given its address has returned.
         unsafe { libc::munmap(self.start, self.len) };
+    }
+}
+
+/// Whether the byte at `at` can be read without waiting. `None`: its file system cannot tell.
+fn reads_at_once(file: &File, at: u64) -> Option<bool> {
+    let Ok(at) = libc::off_t::try_from(at) else { return Some(false) };
+    let mut byte = 0u8;
+    let into = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // SAFETY: one buffer of one byte, which is ours.
+    let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const into, 1, at, libc::RWF_NOWAIT) };
+    match read {
+        1 => Some(true),
+        0.. => Some(false),
+        _ => match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => None,
+            _ => Some(false),
+        },
     }
 }
 
@@ -352,6 +379,30 @@ mod tests {
             for i in 0..200 {
                 kept.as_file().set_len(if i % 2 == 0 { 12_288 } else { 4 << 20 }).expect("cut");
             }
+        });
+    }
+
+    /// What is not in memory is not touched, also by those to whom the kernel does not say so.
+    #[test]
+    fn what_is_not_in_memory_is_not_seen() {
+        const LEN: usize = 16 << 20;
+        let (_kept, file) = filled(LEN);
+        file.sync_all().expect("synced");
+        let evicted = || {
+            // SAFETY: asks the kernel to forget clean pages of a file.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            look(&file, 0, LEN, |_| ()).is_none()
+        };
+        if reads_at_once(&file, 0).is_none() || !evicted() {
+            // A file system that cannot tell, or whose files are in memory and nowhere else.
+            return;
+        }
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // SAFETY: by the system call only this thread becomes another user, where it may.
+                let other = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
+                assert!(other != 0 || evicted(), "pages that are on disk only");
+            });
         });
     }
 
