@@ -83,6 +83,21 @@ impl TextError {
         error
     }
 
+    /// The same error for another worker; of the layer below only kind and text are kept.
+    pub(crate) fn copy(&self) -> Self {
+        TextError {
+            kind: self.kind,
+            file: self.file.clone(),
+            line: self.line,
+            byte: self.byte,
+            column: self.column.clone(),
+            value: self.value.clone(),
+            reason: self.reason.clone(),
+            hint: self.hint.clone(),
+            source: self.source.as_ref().map(|e| io::Error::new(e.kind(), e.to_string())),
+        }
+    }
+
     /// The same error, about `file`.
     pub fn in_file(mut self, file: &str) -> Self {
         self.file = file.to_string();

@@ -5,12 +5,25 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::mapped::{Regions, Seen};
 
 /// Positioned, blocking reads of bytes that do not change while they are read.
 pub trait Source: Send + Sync + fmt::Debug {
-    /// Size in bytes.
+    /// Gets ready to be read. A scan asks each source for this when its turn comes, before anything else but
+    /// [`soon`](Self::soon); what is ready already stays as it is.
+    ///
+    /// # Errors
+    /// It cannot be read; [`FileChanged`] as for [`read_at`](Self::read_at).
+    fn ready(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// It was read, as far as can be known: what is held for that may be let go. It can be read all the same.
+    fn done(&self) {}
+
+    /// Size in bytes, as far as it is known before it is [`ready`](Self::ready).
     fn len(&self) -> u64;
 
     /// Whether there are no bytes at all.
@@ -72,13 +85,19 @@ impl std::error::Error for FileChanged {}
 
 /// A file of the local file system, read with `pread`.
 ///
-/// Size, modification time and inode are remembered when it is opened. A read that meets the remembered end, or fails to
-/// reach it, compares them again and reports [`FileChanged`] where they differ.
+/// Size, modification time and inode are remembered when it is opened first. Reads compare them again and report
+/// [`FileChanged`] where they differ. When it is [`done`](Source::done) it is closed, so that a scan has no more files open
+/// than it reads at a time.
 #[derive(Debug)]
 pub struct FileSource {
-    file: File,
     path: PathBuf,
-    seen: State,
+    seen: OnceLock<State>,
+    open: Mutex<Option<Arc<Open>>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
     regions: Regions,
 }
 
@@ -103,16 +122,37 @@ impl FileSource {
     /// # Errors
     /// Those of `open(2)`; `InvalidInput` for anything that is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        let path = path.as_ref().to_path_buf();
-        let file = File::open(&path)?;
-        let (seen, regular) = State::of(&file)?;
+        let source = Self::later(path);
+        source.ready()?;
+        Ok(source)
+    }
+
+    /// The file at `path`, which is opened when it is asked to be [`ready`](Source::ready), or read.
+    pub fn later(path: impl AsRef<Path>) -> Self {
+        FileSource { path: path.as_ref().to_path_buf(), seen: OnceLock::new(), open: Mutex::default() }
+    }
+
+    fn opened(&self) -> io::Result<Arc<Open>> {
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(open) = &*open {
+            return Ok(Arc::clone(open));
+        }
+        let file = File::open(&self.path)?;
+        let (state, regular) = State::of(&file)?;
         if !regular {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{} is not a regular file", path.display()),
+                format!("{} is not a regular file", self.path.display()),
             ));
         }
-        Ok(FileSource { file, path, seen, regions: Regions::default() })
+        if *self.seen.get_or_init(|| state) != state {
+            return Err(self.changed());
+        }
+        Ok(Arc::clone(open.insert(Arc::new(Open { file, regions: Regions::default() }))))
+    }
+
+    fn changed(&self) -> io::Error {
+        io::Error::other(FileChanged { path: self.path.clone() })
     }
 
     /// Calls `look` with `len` bytes from `offset` on, where they are in the page cache. `None`: they have to be read; where
@@ -121,42 +161,49 @@ impl FileSource {
     /// # Errors
     /// [`FileChanged`].
     pub(crate) fn look<R>(&self, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> io::Result<Option<R>> {
-        if offset.checked_add(len as u64).is_none_or(|end| end > self.seen.len) {
+        let open = self.opened()?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.len()) {
             return Ok(None);
         }
-        let found = self.regions.look(&self.file, offset, len, look);
+        let found = open.regions.look(&open.file, offset, len, look);
         if found.is_some() {
-            self.check_unchanged()?;
+            self.check_unchanged(&open.file)?;
         }
         Ok(found)
     }
 
-    fn check_unchanged(&self) -> io::Result<()> {
+    fn check_unchanged(&self, file: &File) -> io::Result<()> {
         // By path as well: a file that was replaced by rename keeps its old bytes under our descriptor, but the answer
         // would be about a file that no longer exists under this name only from then on, which is fine to finish.
-        if State::of(&self.file)?.0 == self.seen {
-            return Ok(());
-        }
-        Err(io::Error::other(FileChanged { path: self.path.clone() }))
+        if self.seen.get() == Some(&State::of(file)?.0) { Ok(()) } else { Err(self.changed()) }
     }
 }
 
 impl Source for FileSource {
+    fn ready(&self) -> io::Result<()> {
+        self.opened().map(drop)
+    }
+
+    fn done(&self) {
+        *self.open.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    }
+
     fn len(&self) -> u64 {
-        self.seen.len
+        self.seen.get().map_or(0, |seen| seen.len)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let wanted = (self.seen.len.saturating_sub(offset)).min(buf.len() as u64) as usize;
+        let open = self.opened()?;
+        let wanted = (self.len().saturating_sub(offset)).min(buf.len() as u64) as usize;
         if wanted == 0 {
             return Ok(0);
         }
-        let n = self.file.read_at(&mut buf[..wanted], offset)?;
+        let n = open.file.read_at(&mut buf[..wanted], offset)?;
         // One fstat (about 0.2 us) per block of a MiB costs nothing, and a file that is rewritten in place is then
         // noticed before its rows are handed out.
-        self.check_unchanged()?;
+        self.check_unchanged(&open.file)?;
         if n == 0 {
-            return Err(io::Error::other(FileChanged { path: self.path.clone() }));
+            return Err(self.changed());
         }
         Ok(n)
     }

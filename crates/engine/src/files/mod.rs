@@ -115,21 +115,12 @@ impl FileEntry {
         })
     }
 
-    /// Its bytes. `all`: they will be read to their end.
-    ///
-    /// # Errors
-    /// It is gone, or may not be read.
-    pub fn source(&self, all: bool) -> Result<Arc<dyn Source>> {
-        Ok(match &self.remote {
-            None => {
-                let open = FileSource::open(&self.path);
-                Arc::new(open.map_err(|e| match e.kind() {
-                    std::io::ErrorKind::NotFound => cannot(&self.path, "read", &e).vanished(),
-                    _ => cannot(&self.path, "read", &e),
-                })?)
-            }
+    /// Its bytes. `all`: they will be read to their end. A local file is opened when it is read.
+    pub fn source(&self, all: bool) -> Arc<dyn Source> {
+        match &self.remote {
+            None => Arc::new(FileSource::later(&self.path)),
             Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name(), all)),
-        })
+        }
     }
 
     /// The path for messages.

@@ -132,7 +132,7 @@ impl TextScanExec {
         let scan = Scan::try_new(options)?;
         let mut inputs = Vec::with_capacity(spec.files.len());
         for file in spec.files.iter() {
-            let source = file.entry.source(self.fetch.is_none())?;
+            let source = file.entry.source(self.fetch.is_none());
             let name = file.entry.name();
             let compression = spec.compression.unwrap_or_else(|| Compression::from_path(&name));
             inputs.push(FileInput { name, source, compression });

@@ -169,7 +169,10 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
         Some("json" | "jsonl" | "ndjson") => "json",
         _ => {
             let mut magic = [0; 4];
-            let n = file.source(false)?.read_at(0, &mut magic).map_err(|e| cannot(&file.path, "read", &e))?;
+            let n = file.source(false).read_at(0, &mut magic).map_err(|e| match e.kind() {
+                std::io::ErrorKind::NotFound => cannot(&file.path, "read", &e).vanished(),
+                _ => cannot(&file.path, "read", &e),
+            })?;
             if magic[..n] == *b"PAR1" { "parquet" } else { "csv" }
         }
     })
@@ -344,7 +347,7 @@ fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<C
         .iter()
         .step_by(step)
         .map(|file| {
-            let source = file.source(false)?;
+            let source = file.source(false);
             let name = file.name();
             let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
             Ok(infer(&FileInput { name, source, compression }, hints)?)

@@ -202,6 +202,7 @@ const FAR_SAMPLE_BYTES: usize = 64 << 10;
 /// `Io` and `Compression` where it cannot be read; `BadRecord` where it is no text that this crate reads (Parquet,
 /// UTF-16, or compressed under a name that does not say so).
 pub fn infer(file: &FileInput, hints: &Hints) -> Result<Guess, TextError> {
+    file.source.ready().map_err(|error| TextError::io(&file.name, error))?;
     let mut sample = Vec::with_capacity(SAMPLE_BYTES);
     let reader = decoder(file.compression, file.source.clone());
     reader.take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(|error| TextError::io(&file.name, error))?;

@@ -175,13 +175,27 @@ pub(super) fn read(
     file: usize,
     block: u64,
     extent: (u64, u64),
+    index: Index,
+) -> Result<Part, TextError> {
+    let mut promise = Promise { queue, file, kept: queue.scan.grammar.quote.is_none() };
+    let part = records(&mut promise, block, extent, index);
+    match &part {
+        Ok(_) => queue.block_read(file),
+        Err(e) => queue.fail(file, e),
+    }
+    part
+}
+
+fn records(
+    promise: &mut Promise<'_>,
+    block: u64,
+    (start, end): (u64, u64),
     mut index: Index,
 ) -> Result<Part, TextError> {
+    let Promise { queue, file, .. } = *promise;
     let scan = &*queue.scan;
     let grammar = &scan.grammar;
     let quoting = grammar.quote.is_some();
-    let mut promise = Promise { queue, file, kept: !quoting };
-    let (start, end) = extent;
     let (from, to) = queue.block_range(file, start, end, block);
     if scan.counts {
         return Ok(Part::Count(file, Counted { rows: count::records(queue, file, start, from, to)? }));
@@ -231,7 +245,7 @@ pub(super) fn read(
         };
         match known {
             Some(state) => state,
-            None => return Err(TextError::new(ErrorKind::Cancelled, "another worker of the scan failed")),
+            None => return Err(queue.given_up()),
         }
     };
 

@@ -177,9 +177,9 @@ pub(super) fn quoted(
     };
     let begins = match chain.start_of(block) {
         Some(state) => state,
-        None => chain
-            .wait(block, Summary::of(&[outside, inside], &scan.grammar, last))
-            .ok_or_else(|| TextError::new(ErrorKind::Cancelled, "another worker of the scan failed"))?,
+        None => {
+            chain.wait(block, Summary::of(&[outside, inside], &scan.grammar, last)).ok_or_else(|| queue.given_up())?
+        }
     };
     let side = match begins.place {
         Place::Quoted => inside,

@@ -175,6 +175,8 @@ pub(super) enum Plan {
 pub(super) struct File {
     pub input: FileInput,
     pub plan: std::sync::OnceLock<Plan>,
+    /// Blocks that are not read yet.
+    left: AtomicU64,
     pub chain: Chain,
     /// Of a file that is read in order: where it stands.
     pub stream: Mutex<Option<Stream>>,
@@ -214,6 +216,8 @@ pub struct ScanQueue {
     /// Number of the next split.
     next_split: AtomicU64,
     cancelled: AtomicBool,
+    /// What a worker failed with first.
+    failure: Mutex<Option<TextError>>,
     pub(super) counters: Counters,
     rejected: Mutex<Vec<Rejected>>,
     /// Line numbers that were counted for messages, by file and byte.
@@ -238,6 +242,7 @@ impl ScanQueue {
             .map(|input| File {
                 input,
                 plan: std::sync::OnceLock::new(),
+                left: AtomicU64::new(0),
                 chain: Chain::new(),
                 stream: Mutex::default(),
                 stream_done: AtomicBool::new(false),
@@ -252,6 +257,7 @@ impl ScanQueue {
             remaining,
             next_split: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),
+            failure: Mutex::default(),
             counters: Counters::default(),
             rejected: Mutex::default(),
             lines: Mutex::default(),
@@ -292,6 +298,22 @@ impl ScanQueue {
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// A worker fails with `error`: those who wait for it say the same, because any of them may be heard first.
+    pub(super) fn fail(&self, file: usize, error: &TextError) {
+        if error.kind != ErrorKind::Cancelled {
+            self.failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert_with(|| error.copy());
+        }
+        self.files[file].chain.fail();
+    }
+
+    /// Why a worker that waited for another one gives up.
+    pub(super) fn given_up(&self) -> TextError {
+        match &*self.failure.lock().unwrap_or_else(|e| e.into_inner()) {
+            Some(failure) => failure.copy(),
+            None => TextError::new(ErrorKind::Cancelled, "the scan was cancelled, or another worker of it failed"),
+        }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -393,6 +415,7 @@ impl ScanQueue {
         }
         let grammar = &self.scan.grammar;
         let input = &file.input;
+        input.source.ready().map_err(|e| TextError::io(&input.name, e))?;
         let plan = if input.compression != Compression::None || input.source.is_stream() || !grammar.splittable() {
             Plan::Stream
         } else {
@@ -404,9 +427,25 @@ impl ScanQueue {
             let first = self.first_block(file);
             let len = end.saturating_sub(start);
             let blocks = if len == 0 { 0 } else { 1 + len.saturating_sub(first).div_ceil(size) };
+            file.left.store(blocks, Ordering::Release);
+            self.let_go(file);
             Plan::Blocks { start, end, blocks }
         };
         Ok(*file.plan.get_or_init(|| plan))
+    }
+
+    /// A block of it was read.
+    pub(super) fn block_read(&self, file: usize) {
+        let file = &self.files[file];
+        file.left.fetch_sub(1, Ordering::AcqRel);
+        self.let_go(file);
+    }
+
+    /// Lets go of a file that is cut into blocks, if all of them were read.
+    pub(super) fn let_go(&self, file: &File) {
+        if file.left.load(Ordering::Acquire) == 0 {
+            file.input.source.done();
+        }
     }
 
     /// Bytes of a block of a file. Local files are counted in larger ones; remote ones are fetched ahead in the order in

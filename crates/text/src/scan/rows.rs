@@ -379,6 +379,8 @@ fn line_at(queue: &ScanQueue, chunk: &Chunk, at: usize) -> std::io::Result<u64> 
         from += n as u64;
     }
     queue.note_line(chunk.file, byte, lines);
+    // It may have been opened once more for this.
+    queue.let_go(&queue.files[chunk.file]);
     Ok(lines)
 }
 

@@ -183,11 +183,7 @@ impl Worker {
                     let Some(Plan::Blocks { start, end, .. }) = queue.files[file].plan.get().copied() else {
                         return Err(TextError::new(ErrorKind::Options, "a block of a file that has no blocks"));
                     };
-                    let read = blocks::read(queue, file, block, (start, end), spare);
-                    if read.is_err() {
-                        queue.files[file].chain.fail();
-                    }
-                    return read.map(|part| Some((order, part)));
+                    return blocks::read(queue, file, block, (start, end), spare).map(|part| Some((order, part)));
                 }
             }
         }
@@ -207,6 +203,7 @@ impl Worker {
                 // Not to be read again after an error: what follows would be taken for what was asked for.
                 state.stream_done.store(true, Ordering::Release);
                 *stream = None;
+                state.input.source.done();
                 other.map(|_| None)
             }
         }

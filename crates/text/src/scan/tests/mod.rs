@@ -4,6 +4,7 @@ mod cases;
 mod errors;
 mod naive;
 mod same;
+mod sources;
 
 use std::sync::Arc;
 
