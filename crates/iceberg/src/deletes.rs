@@ -9,6 +9,8 @@ use arrow::datatypes::{DataType, FieldRef, Int64Type, Schema as ArrowSchema};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::error::{IcebergError, Result};
@@ -24,6 +26,9 @@ const POSITION_ID: i32 = 2_147_483_545;
 /// First bytes of a deletion vector.
 const VECTOR_MAGIC: [u8; 4] = [0xd1, 0xd3, 0x39, 0x64];
 
+/// Looks at what the pages of a Parquet file claim to unpack to, before its reader makes room for that.
+pub type CheckClaims = fn(&ParquetMetaData, &Bytes) -> std::result::Result<(), ParquetError>;
+
 /// Deleted positions of data files, by path.
 pub type Positions = HashMap<String, RoaringTreemap>;
 
@@ -31,7 +36,7 @@ pub type Positions = HashMap<String, RoaringTreemap>;
 ///
 /// # Errors
 /// It cannot be read, is damaged, or of a format that is not read.
-pub async fn positions(locations: &dyn Locations, file: &FileEntry) -> Result<Positions> {
+pub async fn positions(locations: &dyn Locations, file: &FileEntry, check: CheckClaims) -> Result<Positions> {
     if file.content != Content::Positions {
         return Err(IcebergError::damaged(&file.path, "not a file of deleted positions"));
     }
@@ -48,14 +53,14 @@ pub async fn positions(locations: &dyn Locations, file: &FileEntry) -> Result<Po
             Ok(HashMap::from([(referenced.clone(), bits)]))
         }
         ("puffin", ..) => Err(IcebergError::damaged(&file.path, "a deletion vector without place or data file")),
-        ("parquet", ..) => position_file(&file.path, get(locations, &file.path).await?),
+        ("parquet", ..) => position_file(&file.path, get(locations, &file.path).await?, check),
         (other, ..) => Err(IcebergError::unsupported(format!("'{}': a delete file of format {other}", file.path))),
     }
 }
 
-fn position_file(path: &str, bytes: Bytes) -> Result<Positions> {
+fn position_file(path: &str, bytes: Bytes, check: CheckClaims) -> Result<Positions> {
     let damaged = |what: String| IcebergError::damaged(path, what);
-    let (schema, batches) = parquet(path, bytes, &[PATH_ID, POSITION_ID])?;
+    let (schema, batches) = parquet(path, bytes, &[PATH_ID, POSITION_ID], check)?;
     let column = |id: i32, name: &str| {
         schema
             .fields()
@@ -132,7 +137,12 @@ fn crc32(bytes: &[u8]) -> u32 {
 ///
 /// # Errors
 /// It cannot be read, is damaged, or of a format that is not read.
-pub async fn equality(locations: &dyn Locations, file: &FileEntry, fields: &[FieldRef]) -> Result<Vec<RecordBatch>> {
+pub async fn equality(
+    locations: &dyn Locations,
+    file: &FileEntry,
+    fields: &[FieldRef],
+    check: CheckClaims,
+) -> Result<Vec<RecordBatch>> {
     if file.content != Content::Equality || file.format != "parquet" {
         return Err(IcebergError::unsupported(format!(
             "'{}': an equality delete of format {}",
@@ -141,7 +151,7 @@ pub async fn equality(locations: &dyn Locations, file: &FileEntry, fields: &[Fie
     }
     let damaged = |what: String| IcebergError::damaged(&file.path, what);
     let ids: Vec<i32> = fields.iter().filter_map(|f| crate::reshape::field_id(f)).collect();
-    let (schema, batches) = parquet(&file.path, get(locations, &file.path).await?, &ids)?;
+    let (schema, batches) = parquet(&file.path, get(locations, &file.path).await?, &ids, check)?;
     let wanted = Arc::new(ArrowSchema::new(fields.to_vec()));
     let mut found = Vec::new();
     for batch in batches {
@@ -161,9 +171,10 @@ pub async fn equality(locations: &dyn Locations, file: &FileEntry, fields: &[Fie
 }
 
 /// A Parquet file's columns of these field ids (all of them where the file has no ids), as batches.
-fn parquet(path: &str, bytes: Bytes, ids: &[i32]) -> Result<(Arc<ArrowSchema>, Vec<RecordBatch>)> {
+fn parquet(path: &str, bytes: Bytes, ids: &[i32], check: CheckClaims) -> Result<(Arc<ArrowSchema>, Vec<RecordBatch>)> {
     let damaged = |what: String| IcebergError::damaged(path, what);
-    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|e| damaged(e.to_string()))?;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).map_err(|e| damaged(e.to_string()))?;
+    check(builder.metadata(), &bytes).map_err(|e| damaged(e.to_string()))?;
     let found: Vec<Option<i32>> = builder.schema().fields().iter().map(|f| crate::reshape::field_id(f)).collect();
     let mask = match found.iter().any(Option::is_some) {
         false => ProjectionMask::all(),

@@ -25,6 +25,7 @@
 //! [`ColumnId`]: crate::table::schema::ColumnId
 
 mod binary;
+mod claims;
 mod coded;
 mod directory;
 mod encode;
@@ -50,6 +51,7 @@ mod write;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use self::claims::check_claims;
 pub use self::fetch::Fetcher;
 pub use self::foreign::{ForeignFile, ForeignSchema};
 pub use self::key_index::KeyIter;

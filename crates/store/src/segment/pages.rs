@@ -16,7 +16,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::binary::Reader;
+use super::claims::check_page;
 
 const SHARDS: usize = 16;
 
@@ -160,7 +160,7 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
         })
     };
     let len = bytes.len();
-    check_claim(chunk.compression(), &bytes)?;
+    check_page(chunk.compression(), &bytes)?;
     // The reader takes what lies before the first location for a dictionary.
     let builder = chunk.clone().into_builder();
     let (chunk, first) = if dictionary {
@@ -177,46 +177,6 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
         Some(page) if page.is_dictionary_page() == dictionary => Ok(page),
         _ => Err(ParquetError::General("a page of another kind".into())),
     }
-}
-
-/// Bytes that a page may claim whatever its packed ones are.
-const CLAIM_BYTES: usize = 16 << 20;
-
-/// Looks at the size that a page's header claims, for which the reader would make room: at most what the codec can make of
-/// the bytes that are there.
-fn check_claim(codec: Compression, bytes: &[u8]) -> ParquetResult<()> {
-    let most_of_one = match codec {
-        Compression::SNAPPY => 64,
-        Compression::LZ4 | Compression::LZ4_RAW => 256,
-        Compression::GZIP(_) => 1100,
-        // A block of 128 KiB in four bytes.
-        Compression::ZSTD(_) => 40_000,
-        // Nothing is unpacked, or there is no limit.
-        _ => return Ok(()),
-    };
-    let most = bytes.len().saturating_mul(most_of_one).saturating_add(CLAIM_BYTES);
-    match claimed(bytes) {
-        Some(size) if size > most => {
-            Err(ParquetError::General(format!("{} bytes cannot be the {size} that its header claims", bytes.len())))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The unpacked size in a page's header: the second field of a structure in Thrift's compact form, whose first one is a
-/// number too. `None` for what is no header, which the reader says.
-fn claimed(bytes: &[u8]) -> Option<usize> {
-    /// A field whose number is one above the one before, of type i32.
-    const NEXT_I32: u8 = 0x15;
-    let mut from = Reader(bytes);
-    let mut number = || match from.u8() {
-        Ok(NEXT_I32) => from.var().ok(),
-        _ => None,
-    };
-    number()?;
-    let zigzag = number()?;
-    // A negative one is refused by the reader.
-    (zigzag & 1 == 0).then_some((zigzag >> 1) as usize)
 }
 
 /// Reads what may be damaged: parquet panics on some of it.

@@ -30,6 +30,7 @@ use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
 use dipper_iceberg::{Locations, reshape};
+use dipper_store::segment::check_claims;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
 use roaring::RoaringTreemap;
@@ -113,15 +114,18 @@ impl IcebergTable {
             }
             let (equality, positions): (Vec<_>, Vec<_>) =
                 files.into_values().partition(|f| f.content == dipper_iceberg::manifest::Content::Equality);
-            let positions = futures::stream::iter(positions)
-                .map(|f| async move { Ok::<_, EngineError>((key(&f), deletes::positions(places, &f).await?)) })
-                .buffer_unordered(DELETES_AT_ONCE)
-                .try_collect()
-                .await?;
+            let positions =
+                futures::stream::iter(positions)
+                    .map(|f| async move {
+                        Ok::<_, EngineError>((key(&f), deletes::positions(places, &f, check_claims).await?))
+                    })
+                    .buffer_unordered(DELETES_AT_ONCE)
+                    .try_collect()
+                    .await?;
             let equality = futures::stream::iter(equality)
                 .map(|f| async move {
                     let fields = equality_fields(metadata, schema, &f, views)?;
-                    let batches = deletes::equality(places, &f, &fields).await?;
+                    let batches = deletes::equality(places, &f, &fields, check_claims).await?;
                     let values = Arc::new(Values::new(&fields, &batches)?);
                     Ok::<_, EngineError>((f.path.clone(), EqualityDelete { fields, values }))
                 })
