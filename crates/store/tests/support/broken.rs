@@ -50,7 +50,7 @@ fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, oth
         let from = if choices.byte() % 4 == 0 { 0 } else { often.min(bytes.len() - 1) };
         let at = from + choices.below(bytes.len() - from);
         let len = 1 + choices.below(64).min(bytes.len() - at - 1);
-        match choices.byte() % 10 {
+        match choices.byte() % 11 {
             0 | 1 => bytes[at] ^= 1 << (choices.byte() % 8),
             2 => bytes[at] = choices.byte(),
             3 => bytes.truncate(at),
@@ -73,6 +73,14 @@ fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, oth
                 let end = bytes[at + digit..].iter().position(|b| !b.is_ascii_digit()).unwrap_or(1);
                 let numbers: [&[u8]; 5] = [b"0", b"7", b"4294967295", b"18446744073709551615", b"-1"];
                 bytes.splice(at + digit..at + digit + end, choices.one_of(&numbers).iter().copied());
+            }
+            9 => {
+                // The header of a page: another type for its first field, and a claim for its second.
+                let header = bytes[at..].windows(3).position(|w| w[0] == 0x15 && w[2] == 0x15);
+                let Some(header) = header.map(|header| at + header) else { continue };
+                let Some(end) = bytes[header + 3..].iter().position(|b| b & 0x80 == 0) else { continue };
+                bytes[header] = 0x10 | (choices.byte() & 0xf);
+                bytes.splice(header + 3..=header + 3 + end, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
             }
             _ => {
                 let claims = [0, 1, 0xff, 0x7fff_ffff, 0x8000_0000, u32::MAX, 0x0fff_ffff];
@@ -494,8 +502,10 @@ pub fn chain(input: &[u8]) {
             let content = if p == path { Bytes::from(bytes.clone()) } else { content.clone() };
             store.put(p, content.into()).await.expect("memory takes it");
         }
-        // Versions that do not fit each other are read again and again, with pauses.
-        let open = tokio::time::timeout(Duration::from_millis(30), Table::open(store, TABLE)).await;
+        // Versions that do not fit each other are read again and again, with pauses. Damage is told at once, however
+        // busy the machine is.
+        let patience = if way < 2 { Duration::from_secs(4) } else { Duration::from_millis(30) };
+        let open = tokio::time::timeout(patience, Table::open(store, TABLE)).await;
         open.ok().map(|open| open.map(|table| table.snapshot()).map_err(|e| e.to_string()))
     });
     match found {
