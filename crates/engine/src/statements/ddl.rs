@@ -341,7 +341,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
             let before = session.engine.catalog.refresh().await?;
             let change = CatalogChange::DropDatabase { db: db.clone(), if_exists, cascade: true };
             let after = session.engine.catalog.commit(vec![change]).await?;
-            super::native::discard_missing(session, &before, &after).await?;
+            super::native::discard_missing(session, &before, &after).await;
             if session.database() == Some(db.as_str()) {
                 session.database = None;
                 session.process().set_database(None);
@@ -364,7 +364,7 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         changes.push(CatalogChange::Drop { db, name, kind, if_exists });
     }
     let after = session.engine.catalog.commit(changes).await?;
-    super::native::discard_missing(session, &before, &after).await?;
+    super::native::discard_missing(session, &before, &after).await;
     Ok(Outcome::ok())
 }
 

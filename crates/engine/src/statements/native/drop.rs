@@ -1,30 +1,68 @@
 //! The end of native tables: the name goes first, then the rows.
 
-use dipper_store::catalog::CatalogState;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::error::Result;
+use dipper_store::catalog::{CatalogState, TableId};
+
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 
-/// Gives up the rows of native tables that a change of the catalog left without a name.
+/// How long a statement waits for a store to take note of a table's end. The note is written behind where that takes longer.
+const NOTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Gives up the rows of native tables that a change of the catalog left without a name. Where that cannot be written down
+/// beside the rows the tables are gone all the same; the statement warns, and vacuum, which finds what no name leads to,
+/// does it later.
 pub(in crate::statements) async fn discard_missing(
-    session: &Session,
-    before: &CatalogState,
+    session: &mut Session,
+    before: &Arc<CatalogState>,
     after: &CatalogState,
-) -> Result<()> {
+) {
     let gone = before.tables().filter(|(_, t)| t.is_native() && after.table_by_id(t.id).is_none());
-    let mut ids = Vec::new();
-    for (_, table) in gone {
-        // The catalog no longer says where it is.
-        if let Some(volume) = &table.volume {
-            session.engine.native.volumes().assign(before, table.id, volume)?;
+    let gone: Vec<_> = gone.map(|(_, t)| Arc::clone(t)).collect();
+    let ends: Vec<_> = gone
+        .iter()
+        .map(|table| {
+            let (engine, before) = (Arc::clone(&session.engine), Arc::clone(before));
+            let (id, volume) = (table.id, table.volume.clone());
+            // On a task of its own, which goes on when it is no longer waited for.
+            let end = session.engine.io().spawn(async move { end(&engine, &before, id, volume.as_deref()).await });
+            async {
+                match tokio::time::timeout(NOTED_WITHIN, end).await {
+                    Ok(Ok(done)) => done,
+                    Ok(Err(e)) => Err(EngineError::new(ErrorKind::Internal, e.to_string())),
+                    Err(_) => Err(EngineError::new(ErrorKind::Storage, "the store does not answer")),
+                }
+            }
+        })
+        .collect();
+    let ended = futures::future::join_all(ends).await;
+    for (table, ended) in gone.iter().zip(ended) {
+        if let Err(e) = ended {
+            let place = table.volume.as_deref().unwrap_or(crate::native::BUILTIN_VOLUME);
+            tracing::warn!(table = %table.id, volume = place, error = %e.message, "a dropped table's rows remain");
+            let message = format!(
+                "table '{}' is dropped, but its rows remain in storage volume '{place}' until that can be reached and is vacuumed: {}",
+                table.name, e.message
+            );
+            session.warn(1105, message);
         }
-        ids.push(table.id);
     }
-    for id in ids {
-        // Open loads fail from here on; the objects are freed by vacuum.
-        session.engine.native.get(id).await?.tombstone().await?;
-        session.engine.native.forget(id);
-        session.engine.points().forget(id);
+}
+
+async fn end(engine: &Engine, before: &CatalogState, id: TableId, volume: Option<&str>) -> Result<()> {
+    // The catalog no longer says where it is.
+    if let Some(volume) = volume {
+        engine.native.volumes().assign(before, id, volume)?;
     }
-    Ok(())
+    // Open loads fail once this is written; the objects are freed by vacuum.
+    let noted = match engine.native.get(id).await {
+        Ok(table) => table.tombstone().await.map(drop).map_err(EngineError::from),
+        Err(e) => Err(e),
+    };
+    engine.native.forget(id);
+    engine.points().forget(id);
+    noted
 }

@@ -267,7 +267,7 @@ async fn rename(session: &Session, id: TableId, (db, name): (String, String), to
 }
 
 /// REPLACE WITH TABLE and SWAP WITH: names change hands in one version of the catalog.
-async fn replace_with(session: &Session, (db, name): &(String, String), other: &Name, swap: bool) -> Result<()> {
+async fn replace_with(session: &mut Session, (db, name): &(String, String), other: &Name, swap: bool) -> Result<()> {
     let (other_db, other_table) = ddl::table_named(
         session,
         &match other.database() {
@@ -303,7 +303,7 @@ async fn replace_with(session: &Session, (db, name): &(String, String), other: &
     };
     ddl::commit(session, db, changes).await?;
     let after = session.engine.catalog.snapshot();
-    discard_missing(session, &before, &after).await?;
+    discard_missing(session, &before, &after).await;
     for (table, from, to) in
         [(after.table(db, name), &other_name, name), (after.table(&other_db, &other_name), name, &other_name)]
     {
