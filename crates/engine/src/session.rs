@@ -12,6 +12,7 @@ use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
 use futures::StreamExt;
+use futures::future::{Either, select};
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
@@ -479,18 +480,25 @@ impl Session {
         };
         // What the query finds besides, as the tables of views, is read anew.
         let assumed = known.snapshots.lock().clone();
-        let begun = query::run(Arc::clone(known), query.clone(), params.clone());
+        let mut begun = Box::pin(query::run(Arc::clone(known), query.clone(), params.clone()));
         if self.variables.freshness_tolerance().is_some_and(|most| staleness <= most) {
             return begun.await;
         }
-        let (begun, newest) = futures::join!(begun, self.newest(known, query));
-        let newest = newest?;
+        let newest = std::pin::pin!(self.newest(known, query));
+        let (rows, newest) = match select(&mut begun, newest).await {
+            Either::Left((rows, newest)) => (Some(rows), newest.await?),
+            Either::Right((newest, _)) => (None, newest?),
+        };
         // One that could not be read is not there: the query is run again, and says why.
         let is_same = |id: &TableId, state| newest.snapshots.lock().get(id).is_some_and(|s| Arc::ptr_eq(s, state));
         if Arc::ptr_eq(&known.catalog, &newest.catalog) && assumed.iter().all(|(id, s)| is_same(id, s)) {
-            return begun;
+            return match rows {
+                Some(rows) => rows,
+                None => begun.await,
+            };
         }
-        drop(begun);
+        // Also where it is not done: nobody wants its rows, and what it reads may not be there any more.
+        drop((rows, begun));
         query::run(newest, query.clone(), params).await
     }
 

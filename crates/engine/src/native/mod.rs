@@ -23,8 +23,9 @@ pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
 pub(crate) use settings::{ScanSettings, store_extensions};
-pub(crate) use volumes::{BUILTIN_VOLUME, Uncached, Volumes};
+pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, Uncached, Volumes, is_enabled};
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ use dipper_store::table::schema::{Model, TableColumn};
 use dipper_store::table::{SegmentRef, TableState};
 use dipper_store::types::SqlType;
 use dipper_text::hive::TYPE_KEY;
+use futures::future::{Either, select};
 
 use crate::engine::Engine;
 use crate::error::Result;
@@ -117,14 +119,23 @@ pub(crate) fn assume(context: &QueryContext, query: &QueryText) -> Option<Durati
 
 /// Refreshes the catalog, and at the same time the tables that a query seems to name, as the catalog was before: each is a
 /// request of its own to the store, and none needs the others' answers. A name that means another table now is looked up
-/// again when its table is asked for.
+/// again when its table is asked for. Where a storage volume has changed, what was asked of the old one is not waited for: it may
+/// not be there any more.
 pub(crate) async fn refresh(context: &QueryContext, query: &QueryText) -> Result<Arc<CatalogState>> {
     let ids = named(context, query);
     // What fails here fails again, with its message, for whoever needs it.
     let tables = futures::future::join_all(ids.into_iter().map(|id| async move { snapshot(context, id).await.ok() }));
-    let catalog = context.engine.catalog.refresh();
-    let (catalog, _) = futures::join!(catalog, tables);
-    Ok(catalog?)
+    let catalog = pin!(context.engine.catalog.refresh());
+    match select(catalog, tables).await {
+        Either::Left((catalog, tables)) => {
+            let catalog = catalog?;
+            if catalog.volumes == context.catalog.volumes {
+                tables.await;
+            }
+            Ok(catalog)
+        }
+        Either::Right((_, catalog)) => Ok(catalog.await?),
+    }
 }
 
 /// The segments of a snapshot, oldest first. A row's [`SEGMENT_COLUMN`] is the place of its segment in this list.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use dipper_store::catalog::{Catalog, CatalogState, TableId, Volume};
 use dipper_store::probed::ProbedStore;
@@ -16,6 +17,14 @@ use crate::files::stores::Stores;
 /// The volume that the catalog itself is in, by StarRocks' name.
 pub(crate) const BUILTIN_VOLUME: &str = "builtin_storage_volume";
 
+/// The property that says whether new tables may be made in a volume.
+pub(crate) const ENABLED: &str = "enabled";
+
+/// Whether new tables may be made in a volume: property `enabled`, true by default.
+pub(crate) fn is_enabled(volume: &Volume) -> bool {
+    volume.properties.get(ENABLED).is_none_or(|text| !text.reveal().eq_ignore_ascii_case("false"))
+}
+
 /// The volumes of a process's catalog.
 #[derive(Debug)]
 pub(crate) struct Volumes {
@@ -24,6 +33,8 @@ pub(crate) struct Volumes {
     catalog: Catalog,
     /// What each volume's store was made from.
     connected: Mutex<HashMap<String, Volume>>,
+    /// The version of the catalog whose volumes those are.
+    followed: AtomicU64,
 }
 
 /// Tables whose data the cache leaves alone (`datacache.enable = false`), by the text of their ids.
@@ -52,12 +63,34 @@ impl Uncached {
 
 impl Volumes {
     pub(crate) fn new(store: Arc<VolumeStore>, stores: Arc<Stores>, catalog: Catalog) -> Self {
-        Volumes { store, stores, catalog, connected: Mutex::default() }
+        Volumes { store, stores, catalog, connected: Mutex::default(), followed: AtomicU64::new(0) }
     }
 
     /// All volumes as one store.
     pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.store) as _
+    }
+
+    /// Sees to it that volumes in use are reached as the newest catalog of this process says: by other keys after an ALTER, say.
+    /// Whoever has a table open keeps its handle, whose requests go to the new store from then on.
+    ///
+    /// # Errors
+    /// A volume's store cannot be made.
+    pub(crate) fn follow(&self) -> Result<()> {
+        let version = self.catalog.version();
+        if self.followed.load(Ordering::Acquire) == version {
+            return Ok(());
+        }
+        // Read after the version: what is newer is connected once more.
+        let state = self.catalog.snapshot();
+        let used: Vec<String> = self.connected.lock().keys().cloned().collect();
+        for name in used {
+            if let Some(volume) = state.volumes.get(&name) {
+                self.connect(&name, volume)?;
+            }
+        }
+        self.followed.store(version, Ordering::Release);
+        Ok(())
     }
 
     /// Sees to it that a table is looked for in its volume, as the newest catalog of this process says.
@@ -81,7 +114,7 @@ impl Volumes {
         }
     }
 
-    /// Puts a table that is not in the catalog yet into a volume.
+    /// Puts a table that is not in the catalog, not yet or no longer, into a volume.
     ///
     /// # Errors
     /// No such volume, or its store cannot be made.

@@ -11,7 +11,7 @@ use dipper_store::secret::Secret;
 use crate::error::{EngineError, Result};
 use crate::files::stores::is_store_property;
 use crate::info_schema::sheet::{Cell, Kind, Sheet};
-use crate::native::BUILTIN_VOLUME;
+use crate::native::{BUILTIN_VOLUME, ENABLED, is_enabled};
 use crate::query::{self, QueryContext};
 use crate::result::Outcome;
 use crate::secrets::is_secret;
@@ -45,7 +45,7 @@ pub(super) async fn create(
         id: TableId::fresh(),
         kind: kind.to_string(),
         location: location.trim_end_matches('/').to_string(),
-        properties: checked(session, properties),
+        properties: checked(session, properties)?,
         comment: comment.cloned(),
     };
     // What cannot be made into a store is refused now; whether the bucket answers is seen by the first table.
@@ -61,14 +61,19 @@ pub(super) async fn alter(
     comment: Option<&String>,
     properties: &Properties,
 ) -> Result<Outcome> {
-    let properties = checked(session, properties);
+    let properties = checked(session, properties)?;
     let state = session.engine.catalog.refresh().await?;
-    let before = state.volume(name)?;
-    let mut after = before.properties.clone();
-    after.extend(properties.clone());
-    session.engine.stores.open_data(&before.location, &after)?;
+    let mut after = state.volume(name)?.clone();
+    after.properties.extend(properties.clone());
+    session.engine.stores.open_data(&after.location, &after.properties)?;
+    if !is_enabled(&after) && state.default_volume.as_deref() == Some(name) {
+        return Err(EngineError::invalid(format!(
+            "storage volume '{name}' is the default and cannot be disabled; make another volume the default first"
+        )));
+    }
     let change = CatalogChange::AlterVolume { name: name.to_string(), properties, comment: comment.cloned() };
     session.engine.catalog.commit(vec![change]).await?;
+    session.engine.native.volumes().follow()?;
     Ok(Outcome::ok())
 }
 
@@ -80,15 +85,29 @@ pub(super) async fn drop_volume(session: &Session, name: &str, if_exists: bool) 
 
 pub(super) async fn set_default(session: &Session, name: &str) -> Result<Outcome> {
     let name = (name != BUILTIN_VOLUME).then(|| name.to_string());
+    if let Some(name) = &name {
+        let state = session.engine.catalog.refresh().await?;
+        if !is_enabled(state.volume(name)?) {
+            return Err(EngineError::invalid(format!(
+                "storage volume '{name}' is disabled; ALTER STORAGE VOLUME {name} SET ('enabled' = 'true') first"
+            )));
+        }
+    }
     session.engine.catalog.commit(vec![CatalogChange::DefaultVolume { name }]).await?;
     Ok(Outcome::ok())
 }
 
-fn checked(session: &mut Session, properties: &Properties) -> BTreeMap<String, Secret> {
-    for (key, _) in properties.iter().filter(|(key, _)| !is_store_property(key) && key != "enabled") {
-        session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+fn checked(session: &mut Session, properties: &Properties) -> Result<BTreeMap<String, Secret>> {
+    for (key, value) in properties {
+        let is_flag = key.eq_ignore_ascii_case(ENABLED);
+        if is_flag && !["true", "false"].iter().any(|known| value.eq_ignore_ascii_case(known)) {
+            return Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false")));
+        }
+        if !is_flag && !is_store_property(key) {
+            session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+        }
     }
-    properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect()
+    Ok(properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect())
 }
 
 /// SHOW STORAGE VOLUMES.
@@ -134,7 +153,7 @@ pub(super) async fn describe(session: &Session, name: &str) -> Result<Sheet> {
         is_default(Some(name)).into(),
         (&volume.location).into(),
         params.into(),
-        "true".into(),
+        if is_enabled(volume) { "true" } else { "false" }.into(),
         volume.comment.as_deref().unwrap_or_default().into(),
     ]);
     Ok(sheet)

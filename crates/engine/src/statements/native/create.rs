@@ -16,7 +16,7 @@ use dipper_store::types::SqlType;
 
 use super::{partitions, rules};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::BUILTIN_VOLUME;
+use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -113,7 +113,7 @@ async fn make(
     session: &Session,
     database: &str,
     name: &str,
-    definition: TableSchema,
+    mut definition: TableSchema,
     partitions: Vec<Partition>,
     if_not_exists: bool,
 ) -> Result<()> {
@@ -124,6 +124,8 @@ async fn make(
     let state = session.engine.catalog.snapshot();
     volume.clone_from(&volume_of(&state, database, &definition)?);
     if let Some(volume) = volume {
+        // Also where its database or the default named it: SHOW CREATE TABLE says where the table is.
+        definition.properties.insert("storage_volume".to_string(), volume.clone());
         session.engine.native.volumes().assign(&state, id, volume)?;
     }
     if session.engine.catalog.snapshot().database(database).is_none() && database != crate::session::DEFAULT_DATABASE {
@@ -156,8 +158,12 @@ fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> 
         Some(BUILTIN_VOLUME) => None,
         Some(name) => Some(name.to_string()),
     };
-    if let Some(name) = &named {
-        state.volume(name)?;
+    if let Some(name) = &named
+        && !is_enabled(state.volume(name)?)
+    {
+        return Err(EngineError::invalid(format!(
+            "storage volume '{name}' is disabled; ALTER STORAGE VOLUME {name} SET ('enabled' = 'true'), or name another"
+        )));
     }
     Ok(named)
 }
