@@ -82,6 +82,9 @@ const STACK_BYTES: usize = 16 << 20;
 /// One part in so many of the memory keeps pages of native tables that were read.
 const CACHE_SHARE: usize = 4;
 
+/// One part in so many of all memory may hold what text scans read ahead from buckets, before they want it.
+const READ_AHEAD_SHARE: usize = 8;
+
 /// One part in so many of the memory keeps rows of look-ups.
 const ROW_CACHE_SHARE: u64 = 10;
 
@@ -138,11 +141,13 @@ impl Engine {
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
         let cpu = Pool::cpu(threads, nice + options.nice)?;
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
-        let making = options.clone();
-        let template = cpu.handle().spawn(async move { runtime_env(&making).and_then(template) });
+        let runtime = runtime_env(&options)?;
+        let pool = Arc::clone(&runtime.memory_pool);
+        let template = cpu.handle().spawn(async move { template(runtime) });
         let io = Pool::io(nice)?;
         let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
-        let stores = Arc::new(Stores::new(io.handle().clone(), cache, options.remote.properties.clone()));
+        let stores = Stores::new(io.handle().clone(), cache, options.remote.properties.clone());
+        let stores = Arc::new(stores.with_read_ahead(&pool, memory_bytes(&options) / READ_AHEAD_SHARE));
         let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
         let catalog = Catalog::open(Arc::clone(&root)).await?;
         let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
@@ -158,13 +163,14 @@ impl Engine {
         let template = template
             .await
             .map_err(|e| EngineError::new(ErrorKind::Internal, format!("cannot register the functions: {e}")))??;
+        let places = Places::new(options.access.clone(), Arc::clone(&stores));
         Ok(Arc::new(Engine {
             native,
             points,
             stores,
             proof,
             external: ExternalCatalogs::default(),
-            places: Places::new(options.access.clone(), io.handle().clone()),
+            places,
             options,
             catalog,
             globals,

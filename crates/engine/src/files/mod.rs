@@ -4,10 +4,12 @@
 //! list), or a glob (`*`, `?`, `[a-z]`, `{a,b}`, `**`). `file://` in front is accepted; other schemes are object stores
 //! (`remote.rs`, `stores.rs`).
 
+mod ahead;
 pub(crate) mod hdfs;
 pub(crate) mod listings;
 pub mod partitions;
 pub mod remote;
+mod requests;
 mod source;
 pub mod stores;
 

@@ -7,6 +7,7 @@ use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::ahead::ReadAhead;
 use super::listings::Listings;
 use super::stores::{Remote, StoreProperties, Stores};
 use super::{FileEntry, braces, partitions};
@@ -23,6 +24,8 @@ pub struct RemoteFile {
     pub meta: ObjectMeta,
     /// Where its requests run.
     pub io: tokio::runtime::Handle,
+    /// Memory for what is read of it before a scan wants it.
+    pub ahead: Arc<ReadAhead>,
 }
 
 impl PartialEq for RemoteFile {
@@ -136,6 +139,7 @@ fn entry(stores: &Stores, remote: &Remote, meta: ObjectMeta) -> FileEntry {
             store_number: remote.number,
             meta,
             io: stores.io().clone(),
+            ahead: Arc::clone(stores.ahead()),
         }),
     }
 }

@@ -8,6 +8,9 @@
 //! Who will read all of it has [`DEPTH_MAX`] requests of up to [`CHUNK_MAX`] under way from the beginning. Else chunks and
 //! their number in flight double while the reader goes on, so that who wants a few rows asks for little.
 //!
+//! Both give way to [`ReadAhead`](super::ahead::ReadAhead), which holds all scans within the memory that they may use: where it has nothing to spare, a
+//! scan asks for what it needs next, in smaller chunks, and for no more.
+//!
 //! What the data cache has is read from there straight into the reader's buffer, and never asked for.
 
 use std::collections::BTreeMap;
@@ -21,6 +24,7 @@ use dipper_text::source::Source;
 use object_store::{Error, GetOptions, GetRange, ObjectStore};
 use parking_lot::{Condvar, Mutex};
 
+use super::ahead::Held;
 use super::remote::RemoteFile;
 
 /// Bytes of the first request of a file, unless more is wanted: a scan's first block with what follows it.
@@ -31,6 +35,8 @@ const CHUNK_MAX: u64 = 4 << 20;
 const DEPTH_MAX: usize = 16;
 /// A file of so many bytes is read by one request; the cache cuts at its multiples.
 const WHOLE: u64 = 1 << 20;
+/// Bytes of a request where memory is short.
+const CHUNK_SHORT: u64 = 1 << 20;
 /// Chunks behind the reader that stay: other workers may still be on them.
 const KEPT: usize = 8;
 
@@ -53,6 +59,8 @@ struct Window {
     step: u64,
     /// How many may be in flight.
     depth: usize,
+    /// There was no memory to read further ahead.
+    short: bool,
     /// The highest byte that was asked for.
     reached: u64,
 }
@@ -63,6 +71,7 @@ struct Chunk {
     state: Mutex<Option<Result<Bytes, Failure>>>,
     ready: Condvar,
     task: Mutex<Option<tokio::task::AbortHandle>>,
+    _memory: Held,
 }
 
 #[derive(Clone)]
@@ -122,20 +131,27 @@ impl ObjectSource {
                     (false, _) => (1, wanted.max(CHUNK_MIN)),
                 };
             }
-            self.ask(window);
+            if window.short {
+                window.step = window.step.min(CHUNK_SHORT).max(wanted.min(CHUNK_MAX));
+            }
+            let bytes = self.next_bytes(window);
+            self.ask(window, self.file.ahead.needed(bytes));
             found = window.there(offset);
         }
         let (start, chunk) = found.expect("the window was moved to the offset");
         if offset >= window.reached {
             // The reader got on: as much again ahead of it.
-            if offset > 0 && !self.all {
+            if offset > 0 && !self.all && !window.short {
                 window.depth = (window.depth * 2).min(DEPTH_MAX);
                 window.step = (window.step * 2).clamp(CHUNK_MIN, CHUNK_MAX);
             }
             window.reached = chunk.end;
             let ahead = |w: &Window| w.chunks.range(offset + 1..).count();
             while window.next < size && ahead(window) < window.depth - 1 {
-                self.ask(window);
+                let spare = self.file.ahead.spare(self.next_bytes(window));
+                window.short = spare.is_none();
+                let Some(memory) = spare else { break };
+                self.ask(window, memory);
             }
         }
         let behind = window.chunks.range(..start).count();
@@ -145,11 +161,22 @@ impl ObjectSource {
         (start, chunk)
     }
 
+    /// The size of the next chunk.
+    fn next_bytes(&self, window: &Window) -> usize {
+        window.step.min(self.file.meta.size.saturating_sub(window.next)) as usize
+    }
+
     /// Asks for the next chunk.
-    fn ask(&self, window: &mut Window) {
+    fn ask(&self, window: &mut Window, memory: Held) {
         let start = window.next;
-        let end = (start + window.step).min(self.file.meta.size);
-        let chunk = Arc::new(Chunk { end, state: Mutex::new(None), ready: Condvar::new(), task: Mutex::new(None) });
+        let end = start + self.next_bytes(window) as u64;
+        let chunk = Arc::new(Chunk {
+            end,
+            state: Mutex::new(None),
+            ready: Condvar::new(),
+            task: Mutex::new(None),
+            _memory: memory,
+        });
         let options = GetOptions {
             range: Some(GetRange::Bounded(start..end)),
             if_match: self.file.meta.e_tag.clone(),
@@ -238,7 +265,8 @@ impl Source for ObjectSource {
                 (true, _) => CHUNK_MAX,
                 (false, _) => CHUNK_MIN,
             };
-            self.ask(&mut window);
+            let Some(memory) = self.file.ahead.spare(self.next_bytes(&window)) else { return };
+            self.ask(&mut window, memory);
             // When it is read, it goes on from here as if it began.
             window.depth = if self.all { DEPTH_MAX } else { 1 };
         }
@@ -275,12 +303,14 @@ impl Source for ObjectSource {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
     use dipper_cache::{CacheOptions, DataCache};
     use object_store::ObjectStoreExt;
     use object_store::memory::InMemory;
     use object_store::path::Path;
 
     use super::*;
+    use crate::files::ahead::ReadAhead;
 
     fn rig(size: usize, all: bool) -> (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -291,7 +321,7 @@ mod tests {
         let cache = DataCache::open(&CacheOptions::default());
         let store = cache.wrap(Arc::clone(&memory) as _, "m", Arc::new(|_| false));
         let meta = runtime.block_on(store.head(&path)).unwrap();
-        let file = RemoteFile { store, store_number: 0, meta, io: runtime.handle().clone() };
+        let file = RemoteFile { store, store_number: 0, meta, io: runtime.handle().clone(), ahead: Arc::default() };
         let source = ObjectSource::new(file, "m://x.csv".into(), all);
         (runtime, cache, memory, source, bytes)
     }
@@ -366,6 +396,26 @@ mod tests {
         assert_eq!(source.window.lock().chunks.len(), 3, "and the rest behind it");
         source.read_at(8_999_000, &mut buf).unwrap();
         assert_eq!(cache.io().counts().requests - 1, 3);
+    }
+
+    #[test]
+    fn without_memory_a_file_is_read_one_small_chunk_at_a_time() {
+        let (_runtime, _, _, mut source, bytes) = rig(30_000_000, true);
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));
+        source.file.ahead = Arc::new(ReadAhead::new(&pool, 3 << 20));
+        source.soon();
+        assert_eq!(source.window.lock().chunks.len(), 0, "a chunk of 4 MiB does not fit");
+        let (mut at, mut most) = (0, 0);
+        while at < bytes.len() {
+            let mut buf = vec![0; 300_000];
+            let n = source.read_at(at as u64, &mut buf).unwrap();
+            assert_eq!(buf[..n], bytes[at..at + n], "{n} bytes at {at}");
+            at += n;
+            most = most.max(pool.reserved());
+        }
+        assert!(most <= (KEPT + 4) << 20, "{most}");
+        drop(source);
+        assert_eq!(pool.reserved(), 0);
     }
 
     #[test]

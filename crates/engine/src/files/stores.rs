@@ -9,17 +9,19 @@ use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::execution::memory_pool::MemoryPool;
 use dipper_cache::{CachedStore, DataCache};
 use dipper_store::secret::Secret;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::client::SpawnedReqwestConnector;
 use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
-use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, ObjectStore};
 use parking_lot::Mutex;
 
+use super::ahead::ReadAhead;
 use super::hdfs::Hdfs;
 use super::listings::KnownListings;
+use super::requests;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::Uncached;
 
@@ -46,6 +48,9 @@ impl Remote {
     }
 }
 
+/// URL without a path, properties, and whether names with a UUID are taken for drawn once.
+type StoreKey = (String, StoreProperties, bool);
+
 /// A store, and the endpoint that it is reached at.
 type Connected = (Arc<dyn ObjectStore>, String);
 
@@ -61,11 +66,12 @@ const S3_SCHEMES: [&str; 10] = ["s3", "s3a", "s3n", "oss", "cos", "cosn", "obs",
 pub struct Stores {
     io: tokio::runtime::Handle,
     cache: Arc<DataCache>,
-    open: Mutex<HashMap<(String, StoreProperties), (u64, Arc<CachedStore>)>>,
+    open: Mutex<HashMap<StoreKey, (u64, Arc<CachedStore>)>>,
     uncached: Uncached,
     known: KnownListings,
     /// Of stores whose own properties name no endpoint.
     defaults: StoreProperties,
+    ahead: Arc<ReadAhead>,
 }
 
 impl fmt::Debug for Stores {
@@ -85,7 +91,18 @@ impl Stores {
             uncached: Uncached::default(),
             known: KnownListings::default(),
             defaults,
+            ahead: Arc::default(),
         }
+    }
+
+    /// Lets scans read ahead only so much, all together, and counts it in a pool.
+    pub(crate) fn with_read_ahead(self, pool: &Arc<dyn MemoryPool>, bytes: usize) -> Self {
+        Stores { ahead: Arc::new(ReadAhead::new(pool, bytes)), ..self }
+    }
+
+    /// Memory for what scans read ahead.
+    pub(crate) fn ahead(&self) -> &Arc<ReadAhead> {
+        &self.ahead
     }
 
     /// The data cache.
@@ -113,17 +130,30 @@ impl Stores {
     /// # Errors
     /// A scheme that is not known, properties that contradict each other, or an endpoint that may not be used.
     pub fn open(&self, location: &str, properties: &StoreProperties) -> Result<Remote> {
+        self.opened(location, properties, false)
+    }
+
+    /// As [`open`](Self::open), for tables whose writers put a UUID into the names of files and write none twice (Iceberg):
+    /// those files are cached by name, without asking for their tags first.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub(crate) fn open_drawn(&self, location: &str, properties: &StoreProperties) -> Result<Remote> {
+        self.opened(location, properties, true)
+    }
+
+    fn opened(&self, location: &str, properties: &StoreProperties, drawn: bool) -> Result<Remote> {
         let (scheme, authority, path) = split(location)?;
         let path = ObjectPath::parse(path.trim_end_matches('/'))
             .map_err(|e| EngineError::new(ErrorKind::File, format!("'{location}' is no path of an object: {e}")))?;
         let base = format!("{scheme}://{authority}");
-        let key = (base.clone(), properties.clone());
+        let key = (base.clone(), properties.clone(), drawn);
         if let Some((number, store)) = self.open.lock().get(&key) {
             return Ok(Remote { store: Arc::clone(store), path, base, number: *number });
         }
         let (store, endpoint) = self.connect(&scheme, authority, properties)?;
         let identity = format!("{base} {endpoint}");
-        let store = self.cache.wrap(store, &identity, Arc::new(|_| false));
+        let store = self.cache.wrap(store, &identity, Arc::new(move |path| drawn && has_uuid(path)));
         let mut open = self.open.lock();
         let number = open.len() as u64;
         let (number, store) = open.entry(key).or_insert((number, store));
@@ -213,28 +243,27 @@ impl Stores {
         if s3.anonymous || !s3.instance_profile && !keys.into_iter().any(|k| set(&builder, k)) {
             builder = builder.with_skip_signature(true);
         }
-        let retry = RetryConfig {
-            backoff: BackoffConfig {
-                init_backoff: Duration::from_millis(50),
-                max_backoff: Duration::from_secs(3),
-                base: 2.0,
-            },
-            max_retries: 8,
-            retry_timeout: Duration::from_secs(60),
-        };
-        let client = ClientOptions::new()
-            .with_connect_timeout(Duration::from_secs(5))
-            .with_timeout(Duration::from_secs(60))
-            .with_allow_http(plain_http);
+        let client = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_allow_http(plain_http);
         let store = builder
             .with_bucket_name(bucket)
             .with_client_options(client)
-            .with_retry(retry)
-            .with_http_connector(SpawnedReqwestConnector::new(self.io.clone()))
+            .with_retry(requests::retries())
+            .with_http_connector(requests::Connector(self.io.clone()))
             .build()
             .map_err(bad)?;
         Ok((Arc::new(store), reached))
     }
+}
+
+/// Whether the name of a file holds a UUID.
+fn has_uuid(path: &ObjectPath) -> bool {
+    let is_uuid = |text: &[u8]| {
+        text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+    };
+    path.filename().is_some_and(|name| name.as_bytes().windows(36).any(is_uuid))
 }
 
 /// Of native tables: `t/<table>/d/<object>`, whose names are drawn once.
@@ -268,6 +297,20 @@ pub fn is_store_property(key: &str) -> bool {
     s3_property(key).is_some()
 }
 
+/// Whether a property has a name as those for stores have, known or not.
+pub(crate) fn is_like_store_property(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    is_store_property(&key) || PREFIXES.iter().any(|p| key.starts_with(p))
+}
+
+/// Checks what properties say of a store, without making one.
+///
+/// # Errors
+/// They contradict each other, or one of two keys is missing.
+pub(crate) fn check(properties: &StoreProperties) -> Result<()> {
+    S3Properties::try_new(properties).map(|_| ())
+}
+
 /// What properties say of an S3 store, whichever product's names they use.
 #[derive(Default)]
 struct S3Properties<'a> {
@@ -293,6 +336,11 @@ fn s3_property(key: &str) -> Option<&'static str> {
     Some(match bare.unwrap_or(&key) {
         "access_key" | "access_key_id" | "access.key" | "accesskeyid" | "userinfo.secretid" => "access_key",
         "secret_key" | "secret_access_key" | "secret.key" | "accesskeysecret" | "userinfo.secretkey" => "secret_key",
+        // Iceberg's names.
+        "access-key-id" if bare.is_some() => "access_key",
+        "secret-access-key" if bare.is_some() => "secret_key",
+        "session-token" if bare.is_some() => "token",
+        "path-style-access" if bare.is_some() => "path_style",
         "session_token" | "session.token" | "token" | "securitytoken" => "token",
         "region" | "endpoint.region" if bare.is_some() => "region",
         "endpoint" if bare.is_some() => "endpoint",
@@ -434,6 +482,7 @@ mod tests {
             ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.endpoint"),
             ("oss.access_key", "oss.secret_key", "oss.endpoint"),
             ("fs.oss.accessKeyId", "fs.oss.accessKeySecret", "fs.oss.endpoint"),
+            ("s3.access-key-id", "s3.secret-access-key", "s3.endpoint"),
         ] {
             let given = properties(&[(access, "a"), (secret, "b"), (endpoint, "http://127.0.0.1:9"), ("x", "y")]);
             let s3 = S3Properties::try_new(&given).unwrap();
@@ -474,6 +523,18 @@ mod tests {
         assert_eq!(split("s3://b").unwrap(), ("s3".into(), "b", ""));
         assert!(split("s3:///x").is_err() && split("/x").is_err() && split("s3://k:s@b/x").is_err());
         assert!(is_remote("s3://b/x") && is_remote("hdfs://n/x") && !is_remote("file:///x") && !is_remote("/a"));
+    }
+
+    #[test]
+    fn names_with_a_uuid_are_known() {
+        for (path, drawn) in [
+            ("w/d/t/data/00000-0-12345678-9abc-4def-8123-456789abcdef-00001.parquet", true),
+            ("w/12345678-9abc-4def-8123-456789abcdef/v1.metadata.json", false),
+            ("w/d/t/metadata/12345678-9abc-4def-8123-456789abcdef-m0.avro", true),
+            ("000000_0", false),
+        ] {
+            assert_eq!(has_uuid(&ObjectPath::from(path)), drawn, "{path}");
+        }
     }
 
     #[test]

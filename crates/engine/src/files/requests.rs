@@ -1,0 +1,135 @@
+//! Requests to object storage with time limits of their own, so that one that hangs is sent again while the client's
+//! retries last.
+//!
+//! A limit on a whole request, as HTTP clients have it, is too short for a large part on a slow line or too long for a small
+//! object. Here the answer may take [`Limits::answer`] and what sending takes at [`Limits::bytes_a_second`], and its body may
+//! rest for [`Limits::answer`]. Bodies are read here, where a failure counts as one of the request and is tried again, and
+//! given on in one piece.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    SpawnService,
+};
+use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+
+/// How long requests may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Until the answer begins, and between two parts of its body.
+    pub(crate) answer: Duration,
+    /// What is sent may take as long as at this rate on top of it.
+    pub(crate) bytes_a_second: u64,
+}
+
+impl Limits {
+    /// A part of 8 MiB has 47 seconds, a small object 15.
+    pub(crate) const USUAL: Limits = Limits { answer: Duration::from_secs(15), bytes_a_second: 256 << 10 };
+
+    fn of(&self, sent: usize) -> Duration {
+        self.answer + Duration::from_secs_f64(sent as f64 / self.bytes_a_second as f64)
+    }
+}
+
+/// Tries again for half a minute where the store refuses at once, and for two where it hangs: 20 retries, of which the
+/// first wait tenths of a second and later ones up to three. The factor is above e, since each wait is drawn from all that
+/// are shorter than the last one times it: with 2 they would shrink.
+pub(crate) fn retries() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(3),
+            base: 4.0,
+        },
+        max_retries: 20,
+        retry_timeout: Duration::from_secs(120),
+    }
+}
+
+/// Makes clients whose requests run on a runtime.
+#[derive(Debug)]
+pub(crate) struct Connector(pub(crate) tokio::runtime::Handle);
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
+        Ok(HttpClient::new(SpawnService::new(Limited { client, limits: Limits::USUAL }, self.0.clone())))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Limited {
+    client: HttpClient,
+    limits: Limits,
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, HttpError> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let message = format!("the store did not go on within {limit:?}");
+        Err(HttpError::new(HttpErrorKind::Timeout, std::io::Error::new(std::io::ErrorKind::TimedOut, message)))
+    })
+}
+
+#[async_trait]
+impl HttpService for Limited {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let has_body = request.method().as_str() != "HEAD";
+        let limit = self.limits.of(request.body().content_length());
+        let response = within(limit, self.client.execute(request)).await?;
+        if !has_body {
+            return Ok(response);
+        }
+        let size = response.headers().get("content-length").and_then(|v| v.to_str().ok()?.parse().ok());
+        let (parts, body) = response.into_parts();
+        let mut body = body.bytes_stream();
+        let mut next = async || within(self.limits.answer, body.try_next()).await;
+        let Some(first) = next().await? else { return Ok(HttpResponse::from_parts(parts, Bytes::new().into())) };
+        let Some(second) = next().await? else { return Ok(HttpResponse::from_parts(parts, first.into())) };
+        // A claimed size is not believed where it is huge.
+        let mut all = BytesMut::with_capacity(size.unwrap_or(0usize).min(64 << 20).max(first.len() + second.len()));
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(more) = next().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(HttpResponse::from_parts(parts, all.freeze().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers after a time.
+    #[derive(Debug)]
+    struct Slow(Duration);
+
+    #[async_trait]
+    impl HttpService for Slow {
+        async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+            tokio::time::sleep(self.0).await;
+            Ok(HttpResponse::new(Bytes::from_static(b"done").into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_for_an_answer_grows_with_what_is_sent() {
+        let limits = Limits { answer: Duration::from_millis(20), bytes_a_second: 1000 };
+        let slow = Limited { client: HttpClient::new(Slow(Duration::from_millis(400))), limits };
+        let e = slow.call(HttpRequest::new(Bytes::from_static(b"short").into())).await.unwrap_err();
+        assert_eq!(e.kind(), HttpErrorKind::Timeout);
+        assert!(std::error::Error::source(&e).unwrap().to_string().contains("within 25ms"));
+        let long = slow.call(HttpRequest::new(vec![0; 5000].into())).await.unwrap();
+        assert_eq!(long.into_body().bytes().await.unwrap(), "done");
+    }
+
+    #[test]
+    fn a_part_is_tried_again() {
+        let part = Limits::USUAL.of(dipper_store::upload::PART_BYTES);
+        assert!(part * 2 < retries().retry_timeout && part > Limits::USUAL.answer * 3);
+    }
+}
