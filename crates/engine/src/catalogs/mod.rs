@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::stores::{self, store_properties};
 use crate::info_schema::{self, columns::ColumnInfo};
 use crate::query::{CATALOG, QueryContext, on_cpu};
 use crate::session::Session;
@@ -152,7 +153,10 @@ pub(crate) async fn provider(
         ExternalObject::Hive(_) if version.is_some() => Err(EngineError::unsupported(format!(
             "'{database}.{table}' is a table of Hive, which keeps no older states; FOR VERSION AS OF is for tables of Iceberg"
         ))),
-        ExternalObject::Hive(found) => hive::provider::provider(context, connector, (database, table), found).await,
+        ExternalObject::Hive(found) => {
+            let found = Arc::new(found.reached_by(&catalog.properties));
+            hive::provider::provider(context, connector, (database, table), found).await
+        }
         ExternalObject::Iceberg(metadata) => {
             let places = context.engine.places.of(&catalog.properties);
             iceberg::provider::provider(context, places, metadata, &iceberg::at(context, version)?)
@@ -226,6 +230,7 @@ pub(crate) async fn tables(engine: &Engine, catalog: &ExternalCatalog, database:
 /// # Errors
 /// Properties that are missing, wrong or not supported.
 pub(crate) fn check(properties: &BTreeMap<String, String>) -> Result<()> {
+    stores::check(&store_properties(properties))?;
     connect(properties).map(|_| ())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{EngineError, Result};
+use crate::files::stores::{is_like_store_property, is_store_property};
 
 /// What stands for a secret where it would be shown.
 const MASK: &str = "******";
@@ -14,6 +15,26 @@ pub(crate) fn is_secret(key: &str) -> bool {
     ["secret", "password", "token", "access_key", "access-key", "accesskey", "credential", "keytab"]
         .iter()
         .any(|word| key.contains(word))
+}
+
+/// Properties of catalogs that something here reads, beside those of stores and of Hadoop.
+const KNOWN: [&str; 10] = [
+    "type",
+    "warehouse",
+    "iceberg.catalog.type",
+    "iceberg.catalog.warehouse",
+    "hive.metastore.uris",
+    "hive.metastore.type",
+    "hive.metastore.sasl.enabled",
+    "hive.metastore.authentication.type",
+    "hive.metastore.client.socket.timeout",
+    "partition.cache.ttl-second",
+];
+
+/// Whether a property has any effect.
+pub(crate) fn is_known(key: &str) -> bool {
+    let hadoop = ["dfs.", "fs.", "hadoop."].iter().any(|prefix| key.starts_with(prefix));
+    KNOWN.contains(&key) || is_store_property(key) || hadoop && !is_like_store_property(key)
 }
 
 /// The properties as they may be shown.
@@ -47,6 +68,18 @@ pub(crate) fn duration(properties: &BTreeMap<String, String>, key: &str, default
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_misspelt_is_not_known() {
+        for known in
+            ["type", "s3.endpoint", "aws.s3.access_key", "fs.defaultFS", "dfs.nameservices", "fs.s3a.access.key"]
+        {
+            assert!(is_known(known), "{known}");
+        }
+        for unknown in ["aws.s3.enpoint", "fs.s3a.acess.key", "hive.metastore.uri", "nonsense"] {
+            assert!(!is_known(unknown), "{unknown}");
+        }
+    }
 
     #[test]
     fn secrets_are_masked_and_times_read() {

@@ -20,6 +20,12 @@ fn now_ms() -> i64 {
     chrono::Utc::now().timestamp_millis()
 }
 
+fn warn_of_unknown(session: &mut Session, properties: &BTreeMap<String, String>) {
+    for key in properties.keys().filter(|key| !catalogs::properties::is_known(key)) {
+        session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+    }
+}
+
 pub(super) async fn create(
     session: &mut Session,
     name: &str,
@@ -29,6 +35,7 @@ pub(super) async fn create(
 ) -> Result<Outcome> {
     let properties: BTreeMap<String, String> = properties.iter().cloned().collect();
     catalogs::check(&properties)?;
+    warn_of_unknown(session, &properties);
     let change = ExternalCatalogChange::Create {
         id: TableId::fresh(),
         name: name.to_string(),
@@ -56,6 +63,7 @@ pub(super) async fn alter(session: &mut Session, name: &str, change: &CatalogAlt
                 )));
             }
             catalogs::check(&after)?;
+            warn_of_unknown(session, &properties);
             ExternalCatalogChange::SetProperties { name, properties, at_ms: now_ms() }
         }
         CatalogAlteration::Comment(comment) => {

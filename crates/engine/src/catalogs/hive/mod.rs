@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::{NULL_PARTITION, unescape};
+use crate::files::stores::is_store_property;
 use client::Client;
 
 /// How long the places of partitions are kept.
@@ -56,6 +57,18 @@ pub(crate) struct HivePartition {
 pub(crate) struct HiveTable {
     /// Its definition; partitions are asked for by [`HiveCatalog::partitions`].
     pub(crate) definition: ExternalTable,
+}
+
+impl HiveTable {
+    /// The table as its files are reached by what the properties of its catalog say of the store. What the table's own say of
+    /// one does not count: whoever may write to the metastore would else say where the catalog's keys go.
+    pub(super) fn reached_by(&self, catalog: &BTreeMap<String, String>) -> HiveTable {
+        let mut definition = self.definition.clone();
+        definition.properties.retain(|key, _| !is_store_property(key));
+        let own = catalog.iter().filter(|(key, _)| is_store_property(key));
+        definition.properties.extend(own.map(|(key, value)| (key.clone(), value.clone())));
+        HiveTable { definition }
+    }
 }
 
 impl HiveCatalog {
@@ -194,6 +207,16 @@ fn partition(name: String, columns: usize) -> Result<HivePartition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_catalog_says_how_files_are_reached() {
+        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let properties = map(&[("aws.s3.endpoint", "http://elsewhere"), ("skip.header.line.count", "1")]);
+        let table = HiveTable { definition: ExternalTable { properties, ..ExternalTable::default() } };
+        let catalog = map(&[("type", "hive"), ("s3.access_key", "a")]);
+        let reached = table.reached_by(&catalog).definition.properties;
+        assert_eq!(reached, map(&[("s3.access_key", "a"), ("skip.header.line.count", "1")]));
+    }
 
     #[test]
     fn names_of_partitions_are_read_back() {

@@ -14,15 +14,17 @@ use std::sync::Arc;
 
 use chrono::TimeZone;
 use datafusion::datasource::object_store::ObjectStoreUrl;
+use dipper_cache::TaggedStore;
 use dipper_iceberg::metadata::{At, TableMetadata};
 use dipper_iceberg::{IcebergError, Locations};
 use dipper_sql::charter::session::TableVersion;
-use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
 
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::hdfs::{self, Hdfs};
+use crate::files::stores::{Remote, StoreProperties, Stores, is_remote, store_properties};
 use crate::files::{FileAccess, local_path};
 use crate::info_schema::columns::{ColumnInfo, schema_columns};
 use crate::query::QueryContext;
@@ -38,22 +40,27 @@ impl From<IcebergError> for EngineError {
     }
 }
 
-/// Where Iceberg's metadata and data may be: local directories, and HDFS by a catalog's properties.
+/// Where Iceberg's metadata and data may be: local directories, and object stores and HDFS by a catalog's properties.
 #[derive(Clone)]
 pub(crate) struct Places {
     access: FileAccess,
     local: Arc<dyn ObjectStore>,
+    stores: Arc<Stores>,
+    /// The catalog's properties for object stores.
+    properties: StoreProperties,
     hdfs: Arc<Hdfs>,
     /// Hadoop's own properties of the catalog; over those of HADOOP_CONF_DIR.
     configuration: BTreeMap<String, String>,
 }
 
 impl Places {
-    pub(crate) fn new(access: FileAccess, io: tokio::runtime::Handle) -> Places {
+    pub(crate) fn new(access: FileAccess, stores: Arc<Stores>) -> Places {
         Places {
             access,
             local: Arc::new(object_store::local::LocalFileSystem::new()),
-            hdfs: Arc::new(Hdfs::new(io)),
+            hdfs: Arc::new(Hdfs::new(stores.io().clone())),
+            stores,
+            properties: StoreProperties::new(),
             configuration: BTreeMap::new(),
         }
     }
@@ -62,20 +69,50 @@ impl Places {
     pub(crate) fn of(&self, all: &BTreeMap<String, String>) -> Places {
         let own = |key: &str| ["dfs.", "fs.", "hadoop."].iter().any(|prefix| key.starts_with(prefix));
         let configuration = all.iter().filter(|(key, _)| own(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
-        Places { configuration, ..self.clone() }
+        Places { configuration, properties: store_properties(all), ..self.clone() }
+    }
+
+    /// The object store of a location, if it is in one.
+    fn remote(&self, location: &str) -> Result<Option<Remote>> {
+        match hdfs::authority(location).is_none() && is_remote(location) {
+            true => self.stores.open_drawn(location, &self.properties).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// The name under which DataFusion finds the store of a location.
     pub(crate) fn url(&self, location: &str) -> Result<ObjectStoreUrl> {
+        if let Some(remote) = self.remote(location)? {
+            return Ok(ObjectStoreUrl::parse(format!("remote://{}", remote.number))?);
+        }
         match hdfs::authority(location) {
             None => Ok(ObjectStoreUrl::local_filesystem()),
             Some(authority) => Ok(self.hdfs.store(authority, &self.configuration)?.0),
         }
     }
+
+    /// As [`resolve`](Locations::resolve), for scans: paths tell objects of all stores apart, since DataFusion knows the
+    /// metadata of files by path alone.
+    fn scanned(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String> {
+        let Some(remote) = self.remote(location).map_err(|e| e.message)? else { return self.resolve(location) };
+        let store = TaggedStore::new(remote.store, remote.number);
+        let meta = ObjectMeta {
+            location: remote.path,
+            last_modified: chrono::DateTime::UNIX_EPOCH,
+            size: 0,
+            e_tag: None,
+            version: None,
+        };
+        let path = store.path(&meta).map_err(|e| e.to_string())?;
+        Ok((Arc::new(store), path))
+    }
 }
 
 impl Locations for Places {
     fn resolve(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String> {
+        if let Some(remote) = self.remote(location).map_err(|e| e.message)? {
+            return Ok((remote.store, remote.path));
+        }
         if let Some(authority) = hdfs::authority(location) {
             let (_, store) = self.hdfs.store(authority, &self.configuration).map_err(|e| e.message)?;
             let path = location.splitn(4, '/').nth(3).unwrap_or_default();

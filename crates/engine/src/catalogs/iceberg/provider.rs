@@ -26,10 +26,10 @@ use datafusion::physical_plan::union::UnionExec;
 use dipper_iceberg::deletes::{self, Positions};
 use dipper_iceberg::manifest::FileEntry;
 use dipper_iceberg::metadata::{At, Snapshot, TableMetadata};
+use dipper_iceberg::reshape;
 use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
-use dipper_iceberg::{Locations, reshape};
 use dipper_store::segment::check_claims;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
@@ -277,7 +277,7 @@ impl IcebergTable {
         let url = self.places.url(path)?;
         if url != ObjectStoreUrl::local_filesystem() {
             let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{path}': {reason}"));
-            let (store, _) = self.places.resolve(path).map_err(failed)?;
+            let (store, _) = self.places.scanned(path).map_err(failed)?;
             state.runtime_env().register_object_store(url.as_ref(), store);
         }
         Ok(url)
@@ -285,7 +285,7 @@ impl IcebergTable {
 
     fn file(&self, entry: &FileEntry) -> Result<PartitionedFile> {
         let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{}': {reason}", entry.path));
-        let (_, location) = self.places.resolve(&entry.path).map_err(failed)?;
+        let (_, location) = self.places.scanned(&entry.path).map_err(failed)?;
         let size = u64::try_from(entry.bytes).map_err(|_| failed(format!("a size of {} bytes", entry.bytes)))?;
         // Files are never written twice under one name, so when does not matter.
         let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
