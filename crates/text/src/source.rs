@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -137,7 +137,8 @@ impl FileSource {
         if let Some(open) = &*open {
             return Ok(Arc::clone(open));
         }
-        let file = File::open(&self.path)?;
+        // NONBLOCK so that a named pipe cannot hold the open for ever; no effect on files.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
         let (state, regular) = State::of(&file)?;
         if !regular {
             return Err(io::Error::new(

@@ -106,9 +106,10 @@ impl FileEntry {
     /// The file at `path`, links followed.
     ///
     /// # Errors
-    /// It is not there or may not be looked at.
+    /// It is not there, may not be looked at, or is no regular file.
     pub fn of(path: PathBuf) -> Result<Self> {
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
+        check_regular(&path, &meta)?;
         Ok(FileEntry {
             len: meta.len(),
             modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
@@ -297,6 +298,16 @@ fn braces(pattern: &str) -> Vec<String> {
         }
     }
     vec![pattern.to_string()]
+}
+
+/// Refuses what is no regular file. A named pipe would keep its reader waiting for whoever writes to it.
+pub(crate) fn check_regular(path: &Path, meta: &std::fs::Metadata) -> Result<()> {
+    if meta.is_file() {
+        return Ok(());
+    }
+    let what = if meta.is_dir() { "a directory" } else { "no regular file" };
+    let message = format!("cannot read '{}': it is {what}; expected a file", path.display());
+    Err(EngineError::new(ErrorKind::File, message))
 }
 
 /// `cannot read 'x': No such file or directory`, in the house shape.

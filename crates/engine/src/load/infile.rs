@@ -3,15 +3,18 @@
 //! What a clause means is what MySQL says, also where Stream Load differs: escapes have letters (`\n`, `\t`...), and
 //! besides `\N` the bare word NULL is NULL where fields can be enclosed. A clause that a load has nothing for is an error.
 
+use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use dipper_sql::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
 use dipper_store::table::schema::{Model, TableSchema};
 use futures::{Stream, StreamExt};
+use rustix::fs::OFlags;
 use sqlparser::ast::{Expr, Ident, Value, visit_expressions_mut};
 
 use super::answer::{LoadAnswer, LoadStatus};
@@ -20,7 +23,7 @@ use super::job::{self, LoadJob, LoadSpec};
 use super::records::LoadKind;
 use super::request::{ColumnItem, CsvLayout, StreamLoadRequest};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::{FileAccess, cannot};
+use crate::files::{FileAccess, cannot, check_regular};
 use crate::result::{Done, Outcome};
 use crate::session::{Level, Session, Warning};
 use crate::statements::qualified;
@@ -95,11 +98,9 @@ pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<
     }
     let path = PathBuf::from(&load.path);
     access.check(&path)?;
-    let mut file = std::fs::File::open(&path).map_err(|e| cannot(&path, "read", &e))?;
-    if file.metadata().is_ok_and(|m| m.is_dir()) {
-        let message = format!("cannot read '{}': it is a directory; expected a file", path.display());
-        return Err(EngineError::new(ErrorKind::File, message));
-    }
+    let mut file = tokio::task::spawn_blocking(move || opened(&path))
+        .await
+        .map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
     let infile = begin(session, load).await?;
     let (sender, chunks) = tokio::sync::mpsc::channel(4);
     tokio::task::spawn_blocking(move || {
@@ -118,6 +119,14 @@ pub(crate) async fn load_file(session: &mut Session, load: &LoadData) -> Result<
     });
     let chunks = futures::stream::unfold(chunks, |mut chunks| async move { Some((chunks.recv().await?, chunks)) });
     take(session, infile, chunks).await.map(Outcome::Done)
+}
+
+/// A regular file, open for reading. NONBLOCK so that a named pipe cannot hold the open for ever; no effect on files.
+fn opened(path: &Path) -> Result<File> {
+    let open = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = open.map_err(|e| cannot(path, "read", &e))?;
+    check_regular(path, &file.metadata().map_err(|e| cannot(path, "read", &e))?)?;
+    Ok(file)
 }
 
 async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
@@ -171,7 +180,7 @@ async fn take(
 fn done(answer: &LoadAnswer, warnings: usize) -> Done {
     let info =
         format!("Records: {}  Deleted: 0  Skipped: {}  Warnings: {warnings}", answer.total_rows, answer.filtered_rows);
-    Done { affected_rows: answer.loaded_rows, info }
+    Done { affected_rows: answer.loaded_rows, info, ..Done::default() }
 }
 
 /// Hands chunks over until they end or the load does, which then says why.
