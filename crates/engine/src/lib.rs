@@ -57,3 +57,4 @@ pub use files::FileAccess;
 pub use location::{DataLocation, RemoteOptions};
 pub use result::{Column, Done, Outcome, Rows};
 pub use session::{ClientInfo, Session};
+pub use statements::like;

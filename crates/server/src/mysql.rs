@@ -337,7 +337,11 @@ impl Session for MysqlSession {
         let query = format!("SELECT * FROM `{}` LIMIT 0", table.replace('`', "``"));
         let parsed = self.parse_one(&query)?.expect("a query");
         let columns = self.inner.describe(&query, &parsed).await.map_err(|e| sql_error(&e))?.unwrap_or_default();
-        Ok(columns.iter().map(definition).filter(|c| pattern.is_empty() || like(&c.name, pattern)).collect())
+        Ok(columns
+            .iter()
+            .map(definition)
+            .filter(|c| pattern.is_empty() || dipper_engine::like(pattern, &c.name))
+            .collect())
     }
 
     async fn reset(&mut self) -> Result<(), SqlError> {
@@ -381,18 +385,4 @@ impl Session for MysqlSession {
     fn wait_timeout(&self) -> Duration {
         self.inner.variables().wait_timeout()
     }
-}
-
-/// MySQL's LIKE, without escapes and without regard to case, as COM_FIELD_LIST needs it.
-fn like(text: &str, pattern: &str) -> bool {
-    fn matches(text: &[char], pattern: &[char]) -> bool {
-        match pattern.split_first() {
-            None => text.is_empty(),
-            Some(('%', rest)) => (0..=text.len()).any(|i| matches(&text[i..], rest)),
-            Some(('_', rest)) => !text.is_empty() && matches(&text[1..], rest),
-            Some((c, rest)) => text.first().is_some_and(|t| t == c) && matches(&text[1..], rest),
-        }
-    }
-    let lower = |s: &str| s.to_lowercase().chars().collect::<Vec<_>>();
-    matches(&lower(text), &lower(pattern))
 }

@@ -242,8 +242,9 @@ fn with_condition(sql: &str, options: &ParseOptions, condition: &ast::Expr) -> R
     Ok(query)
 }
 
-/// MySQL's LIKE without regard to case: `%` any characters, `_` one, `\` takes the next as it is.
-pub(super) fn like(pattern: &str, text: &str) -> bool {
+/// MySQL's LIKE without regard to case: `%` any characters, `_` one, `\` takes the next as it is. Takes at most as many
+/// steps as the pattern has characters times those of the text.
+pub fn like(pattern: &str, text: &str) -> bool {
     enum Piece {
         Any,
         One,
