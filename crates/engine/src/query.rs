@@ -409,6 +409,8 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     options.execution.time_zone = Some(context.variables.time_zone());
     options.extensions.insert(SessionInfo {
         database: context.database.clone(),
+        catalog: context.selected_catalog.clone().unwrap_or_else(|| CATALOG.to_string()),
+        last_insert_id: context.variables.get("last_insert_id").and_then(|v| v.parse().ok()).unwrap_or_default(),
         user: format!("{}@{}", context.user, client_host(&context.host)),
         current_user: format!("{}@{}", context.rights.user().name, context.rights.user().host),
         connection_id: context.connection_id.into(),

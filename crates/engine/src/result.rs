@@ -55,6 +55,8 @@ impl fmt::Debug for Rows {
 pub struct Done {
     /// Rows inserted, written or changed.
     pub affected_rows: u64,
+    /// The first value that the statement made for an AUTO_INCREMENT column.
+    pub last_insert_id: Option<u64>,
     /// A sentence for the client, may be empty.
     pub info: String,
 }

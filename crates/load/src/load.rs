@@ -92,6 +92,8 @@ pub struct RejectedRow {
 pub struct PushReport {
     /// Rows that were refused, in order. The caller decides how many are too many, and aborts.
     pub rejected: Vec<RejectedRow>,
+    /// The first value that was made for the AUTO_INCREMENT column.
+    pub generated: Option<i64>,
 }
 
 /// Rows of one piece of the input, checked and routed.
@@ -301,7 +303,8 @@ impl Load {
         let Checked { report, parts } = into;
         add(&self.counters.rows_pushed, batch.num_rows() as u64);
         let filled = self.fill_auto_increment(batch)?;
-        let batch = filled.as_ref().unwrap_or(batch);
+        let batch = filled.as_ref().map_or(batch, |(batch, _)| batch);
+        report.generated = report.generated.or(filled.as_ref().map(|(_, first)| *first));
         let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch, strict))?;
         if let Some(at) = self.auto_increment {
             let wide = arrow_cast::cast(checked.column(at), &DataType::Int64)?;
@@ -401,11 +404,11 @@ impl Load {
         Ok((router, routed))
     }
 
-    /// Gives NULLs of the AUTO_INCREMENT column their values.
-    fn fill_auto_increment(&self, batch: &RecordBatch) -> Result<Option<RecordBatch>, LoadError> {
+    /// Gives NULLs of the AUTO_INCREMENT column their values; the first of them comes with the batch.
+    fn fill_auto_increment(&self, batch: &RecordBatch) -> Result<Option<(RecordBatch, i64)>, LoadError> {
         let Some(at) = self.auto_increment else { return Ok(None) };
         let Some(column) = batch.columns().get(at).filter(|c| c.null_count() > 0) else { return Ok(None) };
-        let mut values = {
+        let first = {
             let mut reserved = self.reserved.lock();
             let wanted = column.null_count() as u64;
             if (reserved.end - reserved.start) < wanted as i64 {
@@ -415,8 +418,9 @@ impl Load {
             }
             let first = reserved.start;
             reserved.start += wanted as i64;
-            first..
+            first
         };
+        let mut values = first..;
         let wide = arrow_cast::cast(column, &DataType::Int64)?;
         let mut filled = Int64Builder::with_capacity(wide.len());
         for value in wide.as_primitive::<Int64Type>() {
@@ -425,7 +429,7 @@ impl Load {
         let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
         let mut columns = batch.columns().to_vec();
         columns[at] = arrow_cast::cast_with_options(&filled.finish(), column.data_type(), &options)?;
-        Ok(Some(RecordBatch::try_new(batch.schema(), columns)?))
+        Ok(Some((RecordBatch::try_new(batch.schema(), columns)?, first)))
     }
 
     /// Sorts and encodes chunks until there is none left.

@@ -329,7 +329,7 @@ fn automatic_values_are_given_once() {
     std::thread::scope(|s| {
         for t in 0..4u64 {
             let nulls = nulls.clone();
-            s.spawn(move || loads.push(t, &[nulls]).expect("taken"));
+            s.spawn(move || assert!(loads.push(t, &[nulls]).expect("taken").generated >= Some(100)));
         }
     });
     let rowset = load.finish().expect("a rowset");
@@ -347,7 +347,8 @@ fn automatic_values_begin_behind_given_ones() {
     schema.columns[0].auto_increment = Some(1);
     let bench = Bench::new(schema, vec![partition(Bounds::All, 1)]);
     let load = bench.begin(LoadOptions::default());
-    load.push(0, &[batch(&load, &[row(500, "x"), row(7, "y")])]).expect("taken");
+    let report = load.push(0, &[batch(&load, &[row(500, "x"), row(7, "y")])]).expect("taken");
+    assert_eq!(report.generated, None);
     let rowset = load.finish().expect("a rowset");
     assert_eq!(rowset.auto_increment, Some(501));
     bench.runtime.block_on(bench.table.publish(rowset)).expect("published");

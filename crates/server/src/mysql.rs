@@ -82,11 +82,13 @@ fn definitions(columns: &[Column]) -> Arc<[ColumnDef]> {
     columns.iter().map(definition).collect()
 }
 
+fn done(done: dipper_engine::Done) -> Done {
+    Done { affected_rows: done.affected_rows, last_insert_id: done.last_insert_id.unwrap_or_default(), info: done.info }
+}
+
 fn response(outcome: Outcome) -> Response {
     match outcome {
-        Outcome::Done(done) => {
-            Response::Done(Done { affected_rows: done.affected_rows, last_insert_id: 0, info: done.info })
-        }
+        Outcome::Done(done) => Response::Done(self::done(done)),
         Outcome::Rows(rows) => Response::Rows(ResultSet {
             columns: definitions(&rows.columns),
             batches: rows.batches.map(|batch| batch.map_err(|e| sql_error(&e))).boxed(),
@@ -326,7 +328,7 @@ impl Session for MysqlSession {
         let chunks =
             futures::stream::unfold(chunks, |mut chunks| async move { Some((Ok(chunks.next().await?), chunks)) });
         let done = self.inner.run_infile(infile, chunks).await.map_err(|e| sql_error(&e))?;
-        Ok(Done { affected_rows: done.affected_rows, last_insert_id: 0, info: done.info })
+        Ok(self::done(done))
     }
 
     async fn init_db(&mut self, database: &str) -> Result<(), SqlError> {

@@ -76,6 +76,27 @@ def run(pure):
             rows.execute("select database()")
             equal(rows.fetchone(), ("information_schema",))
 
+    @check(f"{kind}: generated keys")
+    def generated_keys():
+        with connection.cursor() as rows:
+            rows.execute("drop database if exists connector_keys")
+            rows.execute("create database connector_keys")
+            rows.execute(
+                "create table connector_keys.t (id bigint not null auto_increment, v int) "
+                "unique key (id) distributed by hash (id) buckets 1"
+            )
+            rows.execute("insert into connector_keys.t (v) values (1)")
+            made = rows.lastrowid
+            rows.execute("select id, last_insert_id() from connector_keys.t")
+            equal(rows.fetchall(), [(made, made)])
+        with connection.cursor(prepared=True) as prepared:
+            prepared.execute("insert into connector_keys.t (v) values (?)", (2,))
+            equal(prepared.lastrowid, made + 1)
+        connection.cmd_reset_connection()
+        with connection.cursor() as rows:
+            rows.execute("select last_insert_id(), found_rows()")
+            equal(rows.fetchall(), [(0, 0)])
+
     connection.close()
 
 

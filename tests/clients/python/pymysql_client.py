@@ -83,6 +83,33 @@ def transactions():
     connection.commit()
 
 
+@check("generated keys")
+def generated_keys():
+    cursor.execute("drop database if exists pymysql_keys")
+    cursor.execute("create database pymysql_keys")
+    cursor.execute(
+        "create table pymysql_keys.t (id bigint not null auto_increment, v int) unique key (id) distributed by hash (id) buckets 1"
+    )
+    first = None
+    for expected in range(3):
+        cursor.execute("insert into pymysql_keys.t (v) values (%s)", (expected,))
+        first = first or cursor.lastrowid
+        equal(cursor.lastrowid, first + expected)
+        cursor.execute("select id, last_insert_id(), @@last_insert_id from pymysql_keys.t where v = %s", (expected,))
+        equal(cursor.fetchall(), ((first + expected,) * 3,))
+    cursor.execute("insert into pymysql_keys.t (v) values (10), (11), (12)")
+    several = cursor.lastrowid
+    cursor.execute("select min(id), last_insert_id() from pymysql_keys.t where v >= 10")
+    equal(cursor.fetchall(), ((several, several),))
+    # Nothing is made here: the packet says 0, the function keeps what it said.
+    cursor.execute("insert into pymysql_keys.t (id, v) values (5000, 13)")
+    equal(cursor.lastrowid, 0)
+    cursor.execute("insert into pymysql_keys.t (v) select 20 union all select 21")
+    found = cursor.lastrowid
+    cursor.execute("select min(id) from pymysql_keys.t where v >= 20")
+    equal(cursor.fetchall(), ((found,),))
+
+
 if TLS:
 
     @check("TLS")

@@ -55,8 +55,8 @@ pub(crate) struct Share {
 
 /// What became of a [`Share`].
 pub(crate) enum Shared {
-    /// Committed, but for these rows.
-    Committed(TxnId, Vec<RejectedRow>),
+    /// Committed, but for these rows; with the first value that was made for its AUTO_INCREMENT column.
+    Committed(TxnId, Vec<RejectedRow>, Option<i64>),
     /// Too many rows were refused, and none was committed.
     Refused(Vec<RejectedRow>),
     /// Nothing was committed: the load has to do it by itself.
@@ -205,6 +205,7 @@ impl Waiting {
 /// A load that is in the batch.
 struct Entered {
     refused: Vec<RejectedRow>,
+    generated: Option<i64>,
     reply: oneshot::Sender<Result<Shared>>,
 }
 
@@ -238,7 +239,7 @@ async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
     }
     for member in entered {
         let told = match &failed {
-            None => Ok(Shared::Committed(txn, member.refused)),
+            None => Ok(Shared::Committed(txn, member.refused, member.generated)),
             Some(Some(e)) => Err(e.clone()),
             Some(None) => Ok(Shared::Apart),
         };
@@ -275,12 +276,13 @@ fn enter(load: &Load, members: Vec<Member>) -> (Vec<Entered>, std::result::Resul
             }
         };
         let refused = checked.report.rejected.clone();
+        let generated = checked.report.generated;
         if refused.len() as u64 > share.refused_max {
             answer(reply, Ok(Shared::Refused(refused)));
             continue;
         }
         failed = load.enter(order, checked).err();
-        entered.push(Entered { refused, reply });
+        entered.push(Entered { refused, generated, reply });
     }
     let finished = match failed {
         Some(e) => Err(e),

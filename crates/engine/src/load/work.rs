@@ -232,7 +232,7 @@ impl Work {
             None => Shared::Apart,
         };
         match shared {
-            Shared::Committed(txn, refused) => self.note(&pieces, &refused).map(|()| Some(txn)),
+            Shared::Committed(txn, refused, _) => self.note(&pieces, &refused).map(|()| Some(txn)),
             Shared::Refused(refused) => self.note(&pieces, &refused).map(|()| None),
             Shared::Apart => {
                 let work = Arc::clone(self);

@@ -39,7 +39,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
         let format = OutputFormat::HiveText(dialect, Compression::None);
         let place = Place::of(&session.engine.stores, &outfile.path, &StoreProperties::new())?;
         let written = export(session, &outfile.source, place, format, false).await?;
-        return Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }));
+        return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
     }
     if outfile.fields.is_some() {
         return Err(EngineError::invalid(
@@ -70,7 +70,7 @@ pub(super) async fn copy_to(
     let place = Place::of(&session.engine.stores, path, &options.store_properties())?;
     options.finish("options of COPY TO")?;
     let written = export(session, source, place, format, true).await?;
-    Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }))
+    Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }))
 }
 
 /// `INSERT INTO FILES('path' = 'dir/', 'format' = 'parquet', ...)`: a new file below the directory, or exactly the file
@@ -94,7 +94,7 @@ pub(super) async fn insert_into_files(
         false => place.join(&format!("data_{}.{}", unique_suffix(), format.extension()))?,
     };
     let written = export(session, source, place, format, false).await?;
-    Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }))
+    Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }))
 }
 
 async fn export(

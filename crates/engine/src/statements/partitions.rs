@@ -44,7 +44,7 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     let (_, _, definition) = external(session, name).await?;
     let found = define::partitions(&context, &definition).await?.len();
     let info = format!("{found} partitions, {dropped} dropped");
-    Ok(Outcome::Done(Done { affected_rows: 0, info }))
+    Ok(Outcome::Done(Done { info, ..Done::default() }))
 }
 
 fn directory(table: &ExternalTable, values: &[Option<String>]) -> Result<std::path::PathBuf> {

@@ -86,7 +86,7 @@ pub const DEFS: &[Def] = &[
     stable("version", &[], Ret::Text, |a| answer(a, |s| text(&s.version))),
     stable("current_version", &[], Ret::Text, |a| answer(a, |_| text(env!("CARGO_PKG_VERSION")))),
     stable("database", &["schema"], Ret::Text, |a| answer(a, |s| ScalarValue::Utf8View(s.database.clone()))),
-    stable("current_catalog", &[], Ret::Text, |a| answer(a, |s| text(&s.catalog))),
+    stable("current_catalog", &["catalog"], Ret::Text, |a| answer(a, |s| text(&s.catalog))),
     stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),
     stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
     stable("connection_id", &[], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),

@@ -22,7 +22,7 @@ pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<V
     let done = match table.as_external() {
         Some(external) => {
             let affected_rows = files::insert(session, external, insert, params, strict).await?;
-            Done { affected_rows, info: String::new() }
+            Done { affected_rows, ..Done::default() }
         }
         None => super::native::insert(session, &database, &table, insert, params, strict).await?,
     };

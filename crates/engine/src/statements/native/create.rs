@@ -77,7 +77,7 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         let names = [Name(vec![database, name])];
         ddl::drop(session, ObjectKind::Table, &names, true).await?;
     }
-    Ok(Outcome::Done(Done { affected_rows: filled?, info: String::new() }))
+    Ok(Outcome::Done(Done { affected_rows: filled?, ..Done::default() }))
 }
 
 /// CREATE TABLE ... LIKE.

@@ -51,7 +51,7 @@ pub(in crate::statements) async fn delete(
     });
     let (_, affected_rows) = found.await?;
     session.wrote();
-    Ok(Outcome::Done(Done { affected_rows, info: String::new() }))
+    Ok(Outcome::Done(Done { affected_rows, ..Done::default() }))
 }
 
 /// A context in which the table's rows, as of `state`, have addresses.

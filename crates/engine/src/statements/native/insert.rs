@@ -475,6 +475,7 @@ async fn insert_once(
         }
     }
     let written = written?;
+    let last_insert_id = written.generated.and_then(|v| u64::try_from(v).ok());
     let (rows, filtered, txn) = (written.rows, written.rejected, written.txn.unwrap_or(txn));
     let label = insert.label.clone().unwrap_or_else(|| match grouped && written.txn.is_some() {
         true => format!("group_commit_{txn}"),
@@ -489,7 +490,7 @@ async fn insert_once(
     }
     let info =
         format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
-    Ok(Done { affected_rows: rows, info })
+    Ok(Done { affected_rows: rows, last_insert_id, info })
 }
 
 /// Rows that a load would take the place of in that state.
@@ -610,6 +611,8 @@ pub(super) struct Written {
     pub(super) reasons: Vec<String>,
     /// The transaction of others that it shared.
     txn: Option<TxnId>,
+    /// The first value that was made for the AUTO_INCREMENT column.
+    generated: Option<i64>,
 }
 
 impl Written {
@@ -639,6 +642,7 @@ struct Rejects {
     pushed: u64,
     rejected: u64,
     reasons: Vec<String>,
+    generated: Option<i64>,
 }
 
 impl Rejects {
@@ -652,7 +656,18 @@ impl Rejects {
     }
 
     fn written(&self) -> Written {
-        Written { rows: self.pushed - self.rejected, rejected: self.rejected, reasons: self.reasons.clone(), txn: None }
+        Written {
+            rows: self.pushed - self.rejected,
+            rejected: self.rejected,
+            reasons: self.reasons.clone(),
+            txn: None,
+            generated: self.generated,
+        }
+    }
+
+    /// Threads draw values as they come: the least is the first.
+    fn generated(&mut self, first: Option<i64>) {
+        self.generated = self.generated.into_iter().chain(first).min();
     }
 }
 
@@ -750,7 +765,9 @@ async fn write(
                 }
                 // Numbers are drawn where the push follows at once: it may wait for those before it.
                 let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
-                rejects.lock().add(rows[0].num_rows(), report.rejected, max_filter_ratio)?;
+                let mut rejects = rejects.lock();
+                rejects.generated(report.generated);
+                rejects.add(rows[0].num_rows(), report.rejected, max_filter_ratio)?;
             }
             Ok::<_, EngineError>(())
         });
@@ -818,16 +835,16 @@ async fn share(
         refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
         patient: patience.0,
     };
-    let (txn, refused) = match group::commit(engine, handle, share).await? {
-        Shared::Committed(txn, refused) => (Some(txn), refused),
-        Shared::Refused(refused) => (None, refused),
+    let (txn, refused, generated) = match group::commit(engine, handle, share).await? {
+        Shared::Committed(txn, refused, generated) => (Some(txn), refused, generated),
+        Shared::Refused(refused) => (None, refused, None),
         Shared::Apart => return Ok(None),
     };
     let mut rejects = Rejects::default();
     rejects.add(pushed, refused, max_filter_ratio)?;
     let written = rejects.written();
     written.check(max_filter_ratio)?;
-    Ok(Some(Written { txn, ..written }))
+    Ok(Some(Written { txn, generated, ..written }))
 }
 
 impl NewKeys {

@@ -65,7 +65,7 @@ pub(in crate::statements) async fn update(
         match written.await {
             Ok(written) => {
                 session.wrote();
-                return Ok(Outcome::Done(Done { affected_rows: written.rows, info: String::new() }));
+                return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
             }
             Err(e) if e.kind == ErrorKind::Conflict => {
                 // Those who met here shall not meet again.
