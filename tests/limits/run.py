@@ -255,6 +255,32 @@ def joins_without_a_match(server):
         assert spent < 0.25, f"{spent:.2f} s of CPU in half a second after it has ended: {sql}"
 
 
+def hints_of_a_statement_that_is_stopped(server):
+    """SET_VAR is for one statement, also for one that writes and runs out of time."""
+    client = server.client()
+    client.query("create database h")
+    client.query("use h")
+    client.query("create table t (v bigint) duplicate key (v) distributed by hash (v) buckets 1")
+    hints = "/*+ SET_VAR(query_timeout = 1, time_zone = '+03:00') */"
+    rows = "select sum(a.number % 7 + b.number % 5) from numbers('number' = '3000000') a, numbers('number' = '3000000') b"
+    assert client.refused(f"insert {hints} into t {rows}", "query_timeout").code == 3024
+    shown = client.query("select @@query_timeout > 1, @@time_zone = '+03:00'")
+    assert shown == [[b"1", b"0"]], shown
+
+
+def named_pipes(server):
+    """Opening one would wait for a writer that may never come: refused at once."""
+    client = server.client()
+    client.query("create database pipes")
+    client.query("use pipes")
+    client.query("create table t (k int) duplicate key (k) distributed by hash (k) buckets 1")
+    for extension in ["csv", "json", "parquet"]:
+        pipe = server.directory / f"pipe.{extension}"
+        os.mkfifo(pipe)
+        client.refused(f"select count(*) from '{pipe}'", "no regular file")
+        client.refused(f"load data infile '{pipe}' into table t", "no regular file")
+
+
 # Name of each case and the arguments of its server.
 CASES = {
     one_plus_one: [],
@@ -263,6 +289,8 @@ CASES = {
     a_line_of_600_mb: [],
     nul_bytes: [],
     joins_without_a_match: [],
+    hints_of_a_statement_that_is_stopped: [],
+    named_pipes: [],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }
 

@@ -110,6 +110,8 @@ pub struct Session {
     pub(crate) catalog: Option<String>,
     pub(crate) database: Option<String>,
     pub(crate) variables: Variables,
+    /// The variables without the hints of the statement that runs.
+    pub(crate) unhinted: Option<Variables>,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
     pub(crate) prepared: HashMap<String, TextPrepared>,
     pub(crate) in_transaction: bool,
@@ -140,6 +142,7 @@ impl Session {
         process.process().set_database(client.database.clone());
         Session {
             variables: Variables::new(Arc::clone(&engine.globals)),
+            unhinted: None,
             catalog: None,
             database: client.database.clone(),
             query: engine.profiles.id(),
@@ -221,8 +224,9 @@ impl Session {
         Ok(dipper_sql::parser::parse(sql, &self.variables.parse_options())?)
     }
 
-    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements and
-    /// the transaction are gone; the database stays.
+    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements, the
+    /// transaction, the selected catalog and what is known of statements before are gone; a database of dipper's own
+    /// catalog stays selected.
     pub fn reset(&mut self) {
         self.variables = Variables::new(Arc::clone(&self.engine.globals));
         self.user_variables.clear();
@@ -230,6 +234,13 @@ impl Session {
         self.in_transaction = false;
         self.wrote_in_transaction = false;
         self.warnings.clear();
+        if self.catalog.is_some() {
+            self.select(None, None);
+        }
+        self.last_query = None;
+        self.row_count = -1;
+        self.found_rows = Arc::default();
+        self.problems = (0, 0);
     }
 
     /// Selects a database of the selected catalog, or one of another as `catalog.database`.
@@ -318,13 +329,15 @@ impl Session {
         let process = Arc::clone(self.process());
         process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
         let limit = self.time_limit(parsed)?;
-        let run = statements::run(self, source, parsed, params);
+        let hinted = Hinted(self);
+        let run = statements::run(hinted.0, source, parsed, params);
         let result = tokio::select! {
             biased;
             result = run => result,
             stop = process.stopped() => Err(killed(stop)),
             () = limit.wait() => Err(limit.error()),
         };
+        drop(hinted);
         match &parsed.statement {
             // Who asks for the last statement does not mean SET and SHOW.
             Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,
@@ -347,6 +360,9 @@ impl Session {
             Ok(Outcome::Done(done)) => {
                 process.end();
                 self.row_count = i64::try_from(done.affected_rows).unwrap_or(i64::MAX);
+                if let Some(id) = done.last_insert_id {
+                    self.variables.set("last_insert_id", &id.to_string())?;
+                }
                 Ok(Outcome::Done(done))
             }
             Err(e) => {
@@ -523,6 +539,17 @@ impl Session {
             }
         }
         Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
+    }
+}
+
+/// A statement's hints, which end with it: also where it is stopped, or nobody waits for it any more.
+struct Hinted<'s>(&'s mut Session);
+
+impl Drop for Hinted<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.unhinted.take() {
+            self.0.variables = before;
+        }
     }
 }
 

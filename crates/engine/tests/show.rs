@@ -115,6 +115,23 @@ async fn sessions_are_set_up_as_clients_do() {
 }
 
 #[tokio::test]
+async fn a_reset_leaves_nothing_of_what_was_before() {
+    let mut b = Bench::new().await;
+    let asked = "select current_catalog(), database(), last_insert_id(), row_count(), found_rows(), @@error_count, @a, \
+        length(last_query_id())";
+    let fresh = b.run(asked).await;
+    let made = b
+        .run(
+            "create catalog lake properties ('type' = 'hms', 'hive.metastore.uris' = 'thrift://127.0.0.1:1'); \
+             switch lake; set last_insert_id = 7, @a = 1; select 1 union all select 2; select * from nowhere",
+        )
+        .await;
+    assert!(made.contains("nowhere"), "{made}");
+    b.session.reset();
+    assert_eq!(b.run(asked).await, fresh.replace("|default|", "|NULL|"));
+}
+
+#[tokio::test]
 async fn set_is_all_or_nothing() {
     let mut b = Bench::new().await;
     let error = b.run("set query_timeout = 5, autocommit = 0, time_zone = 'Mars'").await;

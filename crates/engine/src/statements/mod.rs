@@ -54,31 +54,24 @@ async fn run_with_hints(
     parsed: &Parsed,
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
-    let with_hints = apply_hints(session, parsed)?;
+    apply_hints(session, parsed)?;
     let text = source.get(parsed.text.clone()).unwrap_or(source);
-    let result = run_statement(session, text, &parsed.statement, params).await;
-    if let Some(before) = with_hints {
-        session.variables = before;
-    }
-    result
+    run_statement(session, text, &parsed.statement, params).await
 }
 
-/// `/*+ SET_VAR(...) */`: variables for this statement only. Returns what to restore.
-fn apply_hints(session: &mut Session, parsed: &Parsed) -> Result<Option<crate::variables::Variables>> {
+/// `/*+ SET_VAR(...) */`: variables for this statement only. The session takes them back when the statement ends.
+fn apply_hints(session: &mut Session, parsed: &Parsed) -> Result<()> {
     if parsed.hints.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
-    let before = session.variables.clone();
+    if session.unhinted.is_none() {
+        session.unhinted = Some(session.variables.clone());
+    }
     for (name, value) in &parsed.hints {
-        match session.variables.set(name, value) {
-            Ok(warning) => session.warnings.extend(warning),
-            Err(e) => {
-                session.variables = before;
-                return Err(e);
-            }
-        }
+        let warning = session.variables.set(name, value)?;
+        session.warnings.extend(warning);
     }
-    Ok(Some(before))
+    Ok(())
 }
 
 async fn run_statement(
