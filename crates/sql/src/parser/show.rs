@@ -432,13 +432,14 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
         }
         return Ok("CURRENT_USER".into());
     }
+    // `@` sticks to the word before it and to one that follows it, and stands alone between quotes.
+    let sticks = matches!(c.peek(), Token::Word(Word { value, quote_style: None, .. }) if value.ends_with('@'));
     if c.at_string() {
         c.string()?;
     } else {
         c.ident()?;
     }
-    // `@` sticks to a word that follows it, and stands alone before a quote.
-    if c.accept_token(&Token::AtSign) {
+    if sticks || c.accept_token(&Token::AtSign) {
         if c.at_string() {
             c.string()?;
         } else {
