@@ -1,9 +1,13 @@
 //! Rows that wait to be sorted: a buffer per tablet, and pushes that came too early.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch};
+use arrow_buffer::Buffer as Bytes;
 use arrow_data::ArrayData;
+use arrow_schema::DataType;
 use dipper_store::table::data::Tablet;
 
 /// Rows of one tablet.
@@ -137,19 +141,42 @@ impl Buffers {
 }
 
 /// Bytes that a batch holds on to; buffers that several columns share count once.
+///
+/// Every batch of a load is asked, often some rows of a hundred columns: columns of numbers and strings are counted
+/// without an allocation.
 pub fn memory_of(batch: &RecordBatch) -> u64 {
-    fn add(data: &ArrayData, seen: &mut HashSet<usize>) -> u64 {
-        let mut bytes = 0;
-        for buffer in data.buffers() {
-            if seen.insert(buffer.as_ptr() as usize) {
-                bytes += buffer.len() as u64;
-            }
-        }
-        bytes += data.nulls().map_or(0, |n| n.len() as u64 / 8);
-        bytes + data.child_data().iter().map(|d| add(d, seen)).sum::<u64>()
+    fn of_data(data: &ArrayData, seen: &mut Vec<*const u8>) -> u64 {
+        let bytes: u64 = data.buffers().iter().map(|b| once(b, seen)).sum();
+        bytes
+            + data.nulls().map_or(0, |n| n.len() as u64 / 8)
+            + data.child_data().iter().map(|d| of_data(d, seen)).sum::<u64>()
     }
-    let mut seen = HashSet::new();
-    batch.columns().iter().map(|c| add(&c.to_data(), &mut seen)).sum()
+    // Few buffers are shared: blocks of text, and those of strings.
+    fn once(buffer: &Bytes, seen: &mut Vec<*const u8>) -> u64 {
+        if buffer.is_empty() || seen.contains(&buffer.as_ptr()) {
+            return 0;
+        }
+        seen.push(buffer.as_ptr());
+        buffer.len() as u64
+    }
+    fn of_views<T: ByteViewType>(array: &GenericByteViewArray<T>, seen: &mut Vec<*const u8>) -> u64 {
+        let texts: u64 = array.data_buffers().iter().map(|b| once(b, seen)).sum();
+        texts + 16 * array.len() as u64
+    }
+    let mut seen = Vec::new();
+    let mut bytes = 0;
+    for column in batch.columns() {
+        bytes += column.nulls().map_or(0, |n| n.len() as u64 / 8);
+        bytes += match column.data_type() {
+            DataType::Utf8View => of_views(column.as_string_view(), &mut seen),
+            DataType::BinaryView => of_views(column.as_binary_view(), &mut seen),
+            t => match t.primitive_width() {
+                Some(width) => (width * column.len()) as u64,
+                None => of_data(&column.to_data(), &mut Vec::new()),
+            },
+        };
+    }
+    bytes
 }
 
 /// Rows of a batch, their long strings copied: what is kept of a batch must not hold on to the rest of it.
@@ -166,8 +193,6 @@ pub(crate) fn gather(
 }
 
 fn compact(array: ArrayRef) -> ArrayRef {
-    use arrow_array::cast::AsArray;
-    use arrow_schema::DataType;
     match array.data_type() {
         DataType::Utf8View => std::sync::Arc::new(array.as_string_view().gc()),
         DataType::BinaryView => std::sync::Arc::new(array.as_binary_view().gc()),

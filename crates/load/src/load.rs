@@ -211,6 +211,11 @@ impl Load {
         &self.schema
     }
 
+    /// The tablets that rows go to, as far as they exist.
+    pub fn tablets(&self) -> usize {
+        self.router.read().tablets() as usize
+    }
+
     /// Whether every push needs its own number, without gaps from 0 on, because later rows win.
     pub fn is_ordered(&self) -> bool {
         self.ordered

@@ -433,7 +433,7 @@ async fn rows(
     let request = Arc::clone(&work.request);
     let (shape, source) = match (request.format, shape) {
         (Format::Csv { .. }, Some(shape)) => {
-            let source = RowSource::text(&request, &shape, body)?;
+            let source = RowSource::text(&request, &shape, body, work.load.tablets())?;
             (shape, source)
         }
         (Format::Json, Some(shape)) => {

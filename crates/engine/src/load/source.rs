@@ -28,6 +28,12 @@ pub(super) const PIECE_BYTES: usize = 1 << 20;
 /// Most rows of a batch: what the operators behind work on best.
 const BATCH_ROWS: usize = 8192;
 
+/// Tablets that the rows of one piece are dealt out among; with more of them pieces are larger, up to
+/// [`PIECES_MAX`] times.
+const TABLETS_PER_PIECE: usize = 8;
+
+const PIECES_MAX: usize = 16;
+
 /// Rows that were rejected before a load without tolerance stops reading.
 const REJECTED_WITHOUT_TOLERANCE: u64 = 50;
 
@@ -95,19 +101,26 @@ pub(super) enum Reader {
 }
 
 impl RowSource {
-    /// Delimited text.
+    /// Delimited text, whose rows are dealt out among so many tablets.
     ///
     /// # Errors
     /// Separators that contradict each other, types that text cannot have.
-    pub(super) fn text(request: &StreamLoadRequest, shape: &Shape, body: Arc<BodySource>) -> Result<Self> {
+    pub(super) fn text(
+        request: &StreamLoadRequest,
+        shape: &Shape,
+        body: Arc<BodySource>,
+        tablets: usize,
+    ) -> Result<Self> {
         let Format::Csv { head_lines } = request.format else { unreachable!("asked for text only") };
         let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), Arc::clone(&shape.body));
         options.projection.clone_from(&shape.wanted);
         let max = if request.max_filter_ratio > 0.0 { u64::MAX } else { REJECTED_WITHOUT_TOLERANCE };
         options.bad_value = if request.strict_mode { BadValue::Reject { max } } else { BadValue::RejectRecord { max } };
         options.invalid_utf8 = InvalidUtf8::Reject;
-        options.block_bytes = PIECE_BYTES;
-        options.batch_rows = BATCH_ROWS;
+        // A handful of rows a tablet would cost more to deal out than to parse.
+        let factor = (tablets / TABLETS_PER_PIECE).clamp(1, PIECES_MAX);
+        options.block_bytes = PIECE_BYTES * factor;
+        options.batch_rows = BATCH_ROWS * factor;
         options.origins = true;
         let scan = Scan::try_new(options)?;
         let file = FileInput { name: "body".into(), source: body, compression: request.compression };

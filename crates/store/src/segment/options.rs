@@ -1,7 +1,7 @@
 //! How segments are written: the table's properties, and what a sample of its rows advises.
 
 use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
@@ -288,17 +288,19 @@ impl WriteOptions {
             DataType::Utf8View | DataType::BinaryView => {
                 let array = cast(array, &DataType::BinaryView).expect("views of strings are views of bytes");
                 let values = array.as_binary_view();
-                let mut seen: HashSet<&[u8], BuildHasherDefault<twox_hash::XxHash3_64>> = HashSet::default();
+                let mut seen = Distinct::default();
+                // A dictionary of long values would leave the page before it pays.
+                let mut bytes = 0;
                 let mut raw = Vec::new();
                 for value in values.iter().flatten() {
-                    seen.insert(value);
+                    if seen.insert(twox_hash::XxHash3_64::oneshot(value)) {
+                        bytes += value.len() + 4;
+                    }
                     if raw.len() < CODEC_SAMPLE_BYTES {
                         raw.extend((value.len() as u32).to_le_bytes());
                         raw.extend_from_slice(value);
                     }
                 }
-                // A dictionary of long values would leave the page before it pays.
-                let bytes: usize = seen.iter().map(|v| v.len() + 4).sum();
                 if few(seen.len(), DISTINCT_STRINGS) && bytes <= PAGE_BYTES {
                     return ColumnPlan::Dictionary;
                 }
@@ -313,7 +315,8 @@ impl WriteOptions {
             t if is_integer(t) => {
                 let Ok(values) = cast(array, &DataType::Int64) else { return ColumnPlan::Plain { codec: false } };
                 let values: Vec<i64> = values.as_primitive::<Int64Type>().iter().flatten().collect();
-                if few(values.iter().collect::<HashSet<_>>().len(), DISTINCT_NUMBERS) {
+                let mixed = values.iter().map(|v| (*v as u64).wrapping_mul(GOLDEN).rotate_left(32));
+                if few(mixed.collect::<Distinct>().len(), DISTINCT_NUMBERS) {
                     return ColumnPlan::Dictionary;
                 }
                 let bytes = t.primitive_width().unwrap_or(8).max(4);
@@ -326,6 +329,29 @@ impl WriteOptions {
             }
             _ => ColumnPlan::Plain { codec: false },
         }
+    }
+}
+
+/// Numbers that are hashes already. How many there are is all that is asked: two values of one hash do not matter.
+type Distinct = HashSet<u64, BuildHasherDefault<AsItIs>>;
+
+/// An odd number whose product spreads small numbers over all bits (2^64 divided by the golden ratio).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Debug, Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = twox_hash::XxHash3_64::oneshot(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 
