@@ -282,7 +282,7 @@ fn rewrite_expr(expr: Expr, stage: Stage, schema: &DFSchema) -> Result<Transform
         (Stage::BeforeCoercion, Expr::InList(list)) => in_list(list, schema),
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
         (Stage::BeforeCoercion, Expr::Case(case)) => Ok(mixed::case(case, schema)),
-        (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::coalesce(function, schema)),
+        (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }
 }

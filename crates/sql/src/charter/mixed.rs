@@ -1,8 +1,17 @@
-//! Floats beside decimals become doubles: where several values have one column, as in a comparison.
+//! Values of several types that have one column: those of CASE, COALESCE, an array, VALUES, a UNION.
 //!
-//! DataFusion makes decimals of both, which loses digits of some doubles and fails for others. (Doris:
-//! `TypeCoercionUtils.findWiderTypeForTwo`.)
+//! | side by side | become |
+//! |---|---|
+//! | text and anything else | text |
+//! | dates and numbers or booleans | text |
+//! | floats and decimals | DOUBLE |
+//! | booleans and numbers | the numbers' type |
+//!
+//! DataFusion makes numbers of text, which is NULL where there is none in it, knows no type for dates and text, and
+//! makes decimals of floats, which loses digits of some doubles and fails for others. What it does as Doris does is left
+//! to it. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -10,46 +19,153 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Case, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
+use sqlparser::ast;
 
 use super::operators::{Class, cast_to};
+use super::tables;
 use super::typed::{TYPE_KEY, Typed};
+use super::walk::{self, Change};
+use crate::error::SqlError;
 
-/// Whether there are floats and decimals, and nothing but numbers.
-pub(crate) fn is_mixed<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
-    let classes = types.map(Class::of);
-    classes.clone().any(|c| c == Class::Float)
-        && classes.clone().any(|c| matches!(c, Class::Decimal(..)))
-        && classes.clone().all(|c| c.is_number() || c == Class::Null)
+/// The type of one column for values of these types; `None` where DataFusion's own choice serves.
+pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+    let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
+    if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {
+        return None;
+    }
+    let has = |wanted: fn(Class) -> bool| classes.clone().any(wanted);
+    let text = has(|c| c == Class::Text);
+    let point = has(|c| matches!(c, Class::Date | Class::DateTime));
+    let (boolean, number) = (has(|c| c == Class::Boolean), has(Class::is_number));
+    if [text, point, boolean || number].iter().filter(|kind| **kind).count() > 1 {
+        return Some(DataType::Utf8View);
+    }
+    if has(|c| c == Class::Float) && (boolean || has(|c| matches!(c, Class::Decimal(..)))) {
+        return Some(DataType::Float64);
+    }
+    if boolean && number {
+        let numbers = types.map(|t| if *t == DataType::Boolean { DataType::Int8 } else { t.clone() });
+        return type_union_resolution(&numbers.collect::<Vec<_>>());
+    }
+    None
 }
 
-fn mixed(values: &[&Expr], schema: &DFSchema) -> bool {
-    let types: Vec<DataType> = values.iter().filter_map(|v| v.get_type(schema).ok()).collect();
-    types.len() == values.len() && is_mixed(types.iter())
+fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
+    let types = values.map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>().ok()?;
+    charter_type(types.iter())
 }
 
 /// The values of a CASE.
 pub(super) fn case(case: Case, schema: &DFSchema) -> Transformed<Expr> {
-    let values: Vec<&Expr> =
-        case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref()).collect();
-    if !mixed(&values, schema) {
-        return Transformed::no(Expr::Case(case));
-    }
-    let double = |e: Box<Expr>| Box::new(cast_to(*e, DataType::Float64, schema));
+    let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
+    let Some(common) = common(values, schema) else { return Transformed::no(Expr::Case(case)) };
+    let cast = |e: Box<Expr>| Box::new(cast_to(*e, common.clone(), schema));
     Transformed::yes(Expr::Case(Case {
         expr: case.expr,
-        when_then_expr: case.when_then_expr.into_iter().map(|(when, then)| (when, double(then))).collect(),
-        else_expr: case.else_expr.map(double),
+        when_then_expr: case.when_then_expr.into_iter().map(|(when, then)| (when, cast(then))).collect(),
+        else_expr: case.else_expr.map(cast),
     }))
 }
 
-/// The arguments of COALESCE, which is DataFusion's own.
-pub(super) fn coalesce(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
-    if function.func.name() != "coalesce" || !mixed(&function.args.iter().collect::<Vec<_>>(), schema) {
-        return Transformed::no(Expr::ScalarFunction(function));
-    }
-    let args = function.args.into_iter().map(|e| cast_to(e, DataType::Float64, schema)).collect();
+/// The arguments of COALESCE and of what makes arrays, and keys and values of maps, which are DataFusion's own.
+pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let common = match function.func.name() {
+        "coalesce" | "make_array" => common(function.args.iter(), schema),
+        _ => None,
+    };
+    let Some(common) = common else { return Transformed::no(Expr::ScalarFunction(function)) };
+    let args = function.args.into_iter().map(|e| cast_to(e, common.clone(), schema)).collect();
     Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: function.func, args }))
+}
+
+/// `VALUES` whose rows have literals of several kinds in one column becomes a UNION ALL of its rows: DataFusion gives
+/// the columns of VALUES their types before any rule could.
+pub(super) fn values(query: &mut ast::Query) {
+    struct Mixed;
+    impl Change for Mixed {
+        fn query(&mut self, query: &mut ast::Query) -> std::result::Result<(), SqlError> {
+            rows_as_union(&mut query.body);
+            Ok(())
+        }
+    }
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Mixed);
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Text,
+    Number,
+    /// It has an exponent.
+    Double,
+    Boolean,
+}
+
+/// The kind of a literal that is not NULL.
+fn kind(expr: &ast::Expr) -> Option<Kind> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(text, _) if text.contains(['e', 'E']) => Some(Kind::Double),
+            ast::Value::Number(..) => Some(Kind::Number),
+            ast::Value::Boolean(_) => Some(Kind::Boolean),
+            ast::Value::SingleQuotedString(_) | ast::Value::DoubleQuotedString(_) => Some(Kind::Text),
+            _ => None,
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } | ast::Expr::Nested(expr) => kind(expr),
+        _ => None,
+    }
+}
+
+/// A row of VALUES as a SELECT; the columns have the names that VALUES gives them.
+fn row_select(row: Vec<ast::Expr>) -> ast::SetExpr {
+    let item = |(at, expr)| ast::SelectItem::ExprWithAlias { expr, alias: format!("column{}", at + 1).as_str().into() };
+    let items = row.into_iter().enumerate().map(item).collect();
+    *tables::select(items, Vec::new()).body
+}
+
+fn rows_as_union(body: &mut ast::SetExpr) {
+    match body {
+        ast::SetExpr::SetOperation { left, right, .. } => {
+            rows_as_union(left);
+            rows_as_union(right);
+        }
+        ast::SetExpr::Values(values) => {
+            let width = values.rows.iter().map(|row| row.len()).min().unwrap_or(0);
+            let mixed = |at: usize| {
+                let mut kinds = values.rows.iter().filter_map(|row| kind(&row[at]));
+                let first = kinds.next();
+                kinds.any(|k| Some(k) != first)
+            };
+            // Rows of several lengths are the planner's to refuse.
+            if values.rows.iter().any(|row| row.len() != width) || !(0..width).any(mixed) {
+                return;
+            }
+            let rows = std::mem::take(&mut values.rows).into_iter();
+            let mut parts: VecDeque<Box<ast::SetExpr>> = rows.map(|row| Box::new(row_select(row.content))).collect();
+            // A balanced tree: each level of it is one of the planner's recursion.
+            while parts.len() > 1 {
+                let mut level = VecDeque::with_capacity(parts.len().div_ceil(2));
+                while let Some(left) = parts.pop_front() {
+                    level.push_back(match parts.pop_front() {
+                        Some(right) => Box::new(ast::SetExpr::SetOperation {
+                            op: ast::SetOperator::Union,
+                            set_quantifier: ast::SetQuantifier::All,
+                            left,
+                            right,
+                        }),
+                        None => left,
+                    });
+                }
+                parts = level;
+            }
+            if let Some(union) = parts.pop_front() {
+                *body = *union;
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Types of a column in all inputs of a UNION: one inside another has no type of its own yet.
@@ -65,27 +181,27 @@ fn column_types(plan: &LogicalPlan, column: usize, types: &mut Vec<DataType>) {
 pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let width = union.schema.fields().len();
     let same_width = union.inputs.iter().all(|i| i.schema().fields().len() == width);
-    let doubles: Vec<bool> = (0..width)
+    let wanted: Vec<Option<DataType>> = (0..width)
         .map(|c| {
             let mut types = Vec::new();
             union.inputs.iter().for_each(|i| column_types(i, c, &mut types));
-            same_width && is_mixed(types.iter())
+            same_width.then(|| charter_type(types.iter())).flatten()
         })
         .collect();
     let declared: Vec<Option<String>> = (0..width).map(|c| same_width.then(|| declared(&union, c)).flatten()).collect();
-    if !doubles.contains(&true) && declared.iter().all(Option::is_none) {
+    if wanted.iter().all(Option::is_none) && declared.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let inputs = union.inputs.into_iter().map(|input| {
-        let fields = input.schema().iter().zip(&doubles).map(|((table, field), double)| {
-            let field = match double {
-                true => Arc::new(field.as_ref().clone().with_data_type(DataType::Float64)),
-                false => Arc::clone(field),
+        let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
+            let field = match wanted {
+                Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
+                None => Arc::clone(field),
             };
             (table.cloned(), field)
         });
-        let wanted = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &wanted)?;
+        let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
+        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema)?;
         if declared.iter().all(Option::is_none) {
             return Ok(Arc::new(input));
         }

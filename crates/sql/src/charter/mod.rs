@@ -165,3 +165,4 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     Ok(Prepared { query: ast, warnings, headers })
 }
+    mixed::values(&mut ast);

@@ -1,5 +1,7 @@
 //! IF, ISNULL, IFNULL, GREATEST, LEAST.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::compute::kernels::{cmp, nullif::nullif, zip::zip};
 use arrow::compute::{is_null, or};
@@ -8,7 +10,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::simplify::ExprSimplifyResult;
 use datafusion::logical_expr::{Expr, ReturnFieldArgs, when};
 
-use super::args::{Args, lenient_cast};
+use super::args::{Args, lenient_cast, to_text};
 use super::func::{Def, MANY, Ret, common_type, def};
 
 /// Functions of this file.
@@ -48,12 +50,9 @@ fn ifnull(a: &Args) -> Result<ArrayRef> {
     Ok(zip(&is_null(&x)?, &a.full(1)?, &x)?)
 }
 
-/// Text beside numbers is compared as numbers.
+/// Text beside anything else is compared as text, as MySQL does.
 fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let types: Vec<_> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
-    if types.iter().any(DataType::is_string) && types.iter().any(DataType::is_numeric) {
-        return Ok(DataType::Float64);
-    }
     common_type("greatest", &types)
 }
 
@@ -66,11 +65,10 @@ fn extreme(
     ) -> std::result::Result<BooleanArray, arrow::error::ArrowError>,
 ) -> Result<ArrayRef> {
     let column = |k: usize| -> Result<ArrayRef> {
-        if a.ret != DataType::Float64 || a.data_type(k).is_numeric() {
-            return lenient_cast(&a.full(k)?, &a.ret);
+        match &a.ret {
+            DataType::Utf8View => Ok(Arc::new(to_text(a.name, &a.full(k)?)?)),
+            other => lenient_cast(&a.full(k)?, other),
         }
-        let x = a.double(k)?;
-        a.doubles(|i| x.at(i))
     };
     let mut best = column(0)?;
     let mut missing = is_null(&best)?;

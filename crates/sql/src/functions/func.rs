@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::args::Args;
-use crate::charter::mixed::is_mixed;
+use crate::charter::mixed::charter_type;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -136,13 +136,8 @@ fn arity_text((least, most): (usize, usize)) -> String {
 
 /// The type that all of `types` can be turned into, as in a UNION.
 pub fn common_type(name: &str, types: &[DataType]) -> Result<DataType> {
-    // Text beside another type makes text: a cast the other way could fail.
-    let text = types.iter().any(DataType::is_string);
-    if text && types.iter().any(|t| !t.is_string() && !t.is_null() && !t.is_nested()) {
-        return Ok(DataType::Utf8View);
-    }
-    if is_mixed(types.iter()) {
-        return Ok(DataType::Float64);
+    if let Some(common) = charter_type(types.iter()) {
+        return Ok(common);
     }
     match type_union_resolution(types) {
         Some(t) => Ok(t),
