@@ -26,7 +26,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, cast_to};
-use super::{compare, lateral, mixed, subqueries, text};
+use super::{compare, lateral, mixed, nested, subqueries, text};
+use crate::functions::datetime::zone::Zone;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -34,7 +35,8 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean,
-        (C::Boolean | C::Float | C::DateTime, C::Text) => true,
+        (C::Boolean | C::Float | C::DateTime, C::Text) | (C::Boolean, C::Decimal(..)) => true,
+        (_, C::Text) => from.is_nested(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -204,6 +206,7 @@ fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
 }
 
+        t if t.is_nested() => nested::texts(array)?,
 /// Which half of the work a [`CharterRule`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {

@@ -13,14 +13,17 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{BinaryExpr, Cast, ScalarFunction, TryCast};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, lit};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction, TryCast};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit};
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
 use super::{compare, text};
+use crate::functions::element_at_udf;
 
 /// Plans operators and aggregates as the charter says.
 #[derive(Debug)]
@@ -28,6 +31,7 @@ pub struct CharterPlanner {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
+    element: Arc<ScalarUDF>,
 }
 
 impl Default for CharterPlanner {
@@ -37,6 +41,7 @@ impl Default for CharterPlanner {
             add: checked(CheckedOp::Add),
             subtract: checked(CheckedOp::Subtract),
             multiply: checked(CheckedOp::Multiply),
+            element: Arc::new(element_at_udf()),
         }
     }
 }
@@ -475,6 +480,46 @@ impl ExprPlanner for CharterPlanner {
 
     /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
     /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
+    /// `m[key]` of a MAP compares keys as comparisons do; DataFusion wants the key in the map's own type.
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let RawFieldAccessExpr { field_access, expr } = expr;
+        if !matches!(expr.get_type(schema), Ok(DataType::Map(..))) {
+            return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }));
+        }
+        let key = match field_access {
+            GetFieldAccess::NamedStructField { name } => Expr::Literal(name, None),
+            GetFieldAccess::ListIndex { key } => *key,
+            range => return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access: range, expr })),
+        };
+        let element = ScalarFunction::new_udf(Arc::clone(&self.element), vec![expr, key]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(element)))
+    }
+
+    /// `FIRST_VALUE(x, TRUE)` and `LAST_VALUE(x, TRUE)` are Doris' spelling of IGNORE NULLS.
+    fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        if matches!(expr.func_def.name(), "first_value" | "last_value") && expr.args.len() > 1 {
+            match &expr.args[1..] {
+                [Expr::Literal(ScalarValue::Boolean(Some(ignore)), _)] => {
+                    if *ignore {
+                        expr.null_treatment = Some(NullTreatment::IgnoreNulls);
+                    }
+                    expr.args.truncate(1);
+                }
+                _ => {
+                    return plan_err!(
+                        "{} takes a value and, if NULLs are to be skipped, the constant TRUE",
+                        expr.func_def.name()
+                    );
+                }
+            }
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if expr.func.name() == "count" && expr.distinct && expr.args.len() > 1 {
             let tuple = datafusion::functions::core::expr_fn::r#struct(expr.args.clone());

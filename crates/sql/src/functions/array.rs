@@ -7,7 +7,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{Result, exec_err, plan_err};
-use datafusion::logical_expr::ReturnFieldArgs;
+use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
 use super::args::{Args, Col, lenient_cast, to_double};
 use super::func::{Def, Ret, common_type, def};
@@ -16,7 +16,7 @@ use crate::charter::checked::out_of_range;
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("array_size", &["size", "cardinality", "map_size"], (1, 1), Ret::Int, size),
-    def("element_at", &[], (2, 2), Ret::By(element_type), element_at),
+    ELEMENT_AT,
     def("array_sum", &[], (1, 1), Ret::By(sum_type), |a| folded(a, Fold::Sum)),
     def("array_avg", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Average)),
     def("array_product", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Product)),
@@ -42,6 +42,13 @@ pub const DEFS: &[Def] = &[
     def("map_contains_key", &[], (2, 2), Ret::Bool, |a| map_contains(a, true)),
     def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
 ];
+
+const ELEMENT_AT: Def = def("element_at", &[], (2, 2), Ret::By(element_type), element_at);
+
+/// The function behind `m[key]`.
+pub fn element_at_udf() -> ScalarUDF {
+    ELEMENT_AT.into_udf()
+}
 
 /// Longest list a function makes, as in Doris.
 const LIST_VALUES_MAX: i64 = 1_000_000;

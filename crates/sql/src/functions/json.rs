@@ -218,7 +218,7 @@ fn json_unquote(a: &Args) -> Result<ArrayRef> {
 }
 
 /// Appends a text as a JSON string.
-fn write_quoted(out: &mut String, s: &str) {
+pub fn write_quoted(out: &mut String, s: &str) {
     out.push_str(&Value::from(s).to_string());
 }
 

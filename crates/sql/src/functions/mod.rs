@@ -36,7 +36,9 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 
+pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
+pub(crate) use json::write_quoted;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
 

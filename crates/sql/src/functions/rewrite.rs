@@ -293,6 +293,11 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             *arg_mut(list, 0)? = counted;
             rename(function, "count");
         }
+        // The planner takes pairs only; without any, keys and values are empty arrays.
+        "map" if list.args.is_empty() => {
+            push(list, call("make_array", Vec::new()));
+            push(list, call("make_array", Vec::new()));
+        }
         "sum0" if list.args.len() == 1 => {
             rename(function, "sum");
             let sum = Expr::Function(function.clone());

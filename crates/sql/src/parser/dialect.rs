@@ -115,6 +115,11 @@ impl Dialect for DipperDialect {
         true
     }
 
+    // LAST_VALUE(x IGNORE NULLS), StarRocks' spelling.
+    fn supports_window_function_null_treatment_arg(&self) -> bool {
+        true
+    }
+
     fn supports_subquery_as_function_arg(&self) -> bool {
         true
     }

@@ -257,8 +257,9 @@ fn prepare_values(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Re
         }
     }
     for (at, target) in targets.iter().enumerate() {
-        // Sets and other bytes are no text.
-        if target.data_type.to_arrow() == DataType::BinaryView {
+        // Sets and other bytes are no text, nor are arrays, maps and structs read from it.
+        let data_type = target.data_type.to_arrow();
+        if data_type == DataType::BinaryView || data_type.is_nested() {
             continue;
         }
         let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));

@@ -1,0 +1,123 @@
+//! Arrays, maps and structs as text, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
+//! JSON's escapes in strings.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+use super::casts::cast_values;
+use super::operators::Class;
+use crate::functions::{as_list, write_quoted};
+
+/// What values are made of.
+enum Parts {
+    /// Texts of plain values, and whether they are quoted.
+    Plain(StringViewArray, bool),
+    /// Offsets and items.
+    List(Vec<i32>, Box<Column>),
+    /// Offsets, keys and values.
+    Map(Vec<i32>, Box<Column>, Box<Column>),
+    /// Names and columns.
+    Struct(Vec<(String, Column)>),
+}
+
+/// A column that can be printed.
+struct Column {
+    array: ArrayRef,
+    parts: Parts,
+}
+
+/// The texts of nested values.
+///
+/// # Errors
+/// A plain value within them that has no text.
+pub(super) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
+    let column = Column::new(array)?;
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    let mut text = String::new();
+    for row in 0..array.len() {
+        if array.is_null(row) {
+            builder.append_null();
+            continue;
+        }
+        text.clear();
+        column.write(row, &mut text);
+        builder.append_value(&text);
+    }
+    Ok(builder.finish())
+}
+
+impl Column {
+    fn new(array: &ArrayRef) -> Result<Column> {
+        let nested = |array: &ArrayRef| Column::new(array).map(Box::new);
+        let parts = match array.data_type() {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                let lists = as_list("cast", array)?;
+                Parts::List(lists.value_offsets().to_vec(), nested(lists.values())?)
+            }
+            DataType::Map(..) => {
+                let maps = array.as_map();
+                Parts::Map(maps.value_offsets().to_vec(), nested(maps.keys())?, nested(maps.values())?)
+            }
+            DataType::Struct(fields) => {
+                let columns = fields.iter().zip(array.as_struct().columns());
+                let columns = columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column)?)));
+                Parts::Struct(columns.collect::<Result<_>>()?)
+            }
+            plain => {
+                let quoted = matches!(Class::of(plain), Class::Text | Class::Date | Class::DateTime | Class::Other);
+                let texts = cast_values(array, &DataType::Utf8View)?;
+                Parts::Plain(texts.as_string_view().clone(), quoted)
+            }
+        };
+        Ok(Column { array: Arc::clone(array), parts })
+    }
+
+    fn write(&self, row: usize, out: &mut String) {
+        if self.array.is_null(row) {
+            out.push_str("null");
+            return;
+        }
+        let between = |out: &mut String, first: bool| {
+            if !first {
+                out.push_str(", ");
+            }
+        };
+        match &self.parts {
+            // A value without a text: bytes that are none.
+            Parts::Plain(texts, _) if texts.is_null(row) => out.push_str("null"),
+            Parts::Plain(texts, true) => write_quoted(out, texts.value(row)),
+            Parts::Plain(texts, false) => out.push_str(texts.value(row)),
+            Parts::List(offsets, items) => {
+                out.push('[');
+                for at in offsets[row]..offsets[row + 1] {
+                    between(out, at == offsets[row]);
+                    items.write(at as usize, out);
+                }
+                out.push(']');
+            }
+            Parts::Map(offsets, keys, values) => {
+                out.push('{');
+                for at in offsets[row]..offsets[row + 1] {
+                    between(out, at == offsets[row]);
+                    keys.write(at as usize, out);
+                    out.push(':');
+                    values.write(at as usize, out);
+                }
+                out.push('}');
+            }
+            Parts::Struct(columns) => {
+                out.push('{');
+                for (at, (name, column)) in columns.iter().enumerate() {
+                    between(out, at == 0);
+                    write_quoted(out, name);
+                    out.push(':');
+                    column.write(row, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
