@@ -343,8 +343,10 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
                 "the statement needs more memory than its budget: {m}; raise --memory or select fewer rows or columns"
             ),
         ),
-        DataFusionError::Plan(m) => EngineError::new(plan_kind(m), m),
-        DataFusionError::Execution(m) => EngineError::new(ErrorKind::Invalid, m),
+        DataFusionError::Plan(m) => EngineError::new(plan_kind(m), wrong_arguments(m).as_deref().unwrap_or(m)),
+        DataFusionError::Execution(m) => {
+            EngineError::new(ErrorKind::Invalid, wrong_arguments(m).as_deref().unwrap_or(m))
+        }
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
         DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
         DataFusionError::ParquetError(inner) => {
@@ -353,6 +355,29 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
+}
+
+/// What a call has and what its function takes, out of DataFusion's message for it, which names its own parts and calls
+/// itself a bug. `None` for other messages.
+fn wrong_arguments(message: &str) -> Option<String> {
+    let (reason, rest) = message.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once("'. ")?;
+    let (name, given) = call.split_once('(')?;
+    let given = given.strip_suffix(')')?;
+    let (_, candidates) = rest.split_once("Candidate functions:")?;
+    let takes = candidates.lines().filter_map(|line| line.trim().strip_prefix(name));
+    let takes: Vec<&str> = takes.filter(|arguments| *arguments != "(UserDefined)").collect();
+    let found = match given {
+        "" => format!("function {name} does not go without arguments"),
+        given => format!("function {name} does not take ({given})"),
+    };
+    if !takes.is_empty() {
+        return Some(format!("{found}; it takes {}", takes.join(" or ")));
+    }
+    let reason = reason.rsplit("Execution error: ").next().unwrap_or(reason);
+    let reason = reason.rsplit("Error during planning: ").next().unwrap_or(reason);
+    let reason = reason.trim().trim_end_matches('.');
+    Some(if reason.contains(name) { reason.to_string() } else { format!("{found}: {reason}") })
 }
 
 fn plan_kind(message: &str) -> ErrorKind {
@@ -455,5 +480,19 @@ mod tests {
             "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
         assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
         assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
+    }
+
+    #[test]
+    fn wrong_arguments_name_the_function_and_what_it_takes() {
+        let message = "Internal error: Function 'f' failed to match any signature, errors: Error during planning: x.\n\
+            This issue was likely caused by a bug. No function matches the given name and argument types 'f(Utf8)'. \
+            You might need to add explicit type casts.\n\tCandidate functions:\n\tf(String, String)\n\tf(Any)";
+        let expected = "function f does not take (Utf8); it takes (String, String) or (Any)";
+        assert_eq!(wrong_arguments(message).as_deref(), Some(expected));
+        let message = "Execution error: Function 'f' user-defined coercion failed with: Error during planning: f takes \
+            one argument, found 0. No function matches the given name and argument types 'f()'. You might need to add \
+            explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
+        assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
+        assert_eq!(wrong_arguments("table 't' not found"), None);
     }
 }
