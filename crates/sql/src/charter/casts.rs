@@ -77,10 +77,11 @@ impl ScalarUDFImpl for MySqlCast {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let session = Zone::of_session(&args.config_options)?;
         match args.args.into_iter().next() {
-            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(cast_array(&array, &self.to)?)),
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(cast_array(&array, &self.to, Some(session))?)),
             Some(ColumnarValue::Scalar(scalar)) => {
-                let cast = cast_array(&scalar.to_array()?, &self.to)?;
+                let cast = cast_array(&scalar.to_array()?, &self.to, Some(session))?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?))
             }
             None => Err(DataFusionError::Internal("a cast takes one argument".into())),
@@ -109,7 +110,7 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
 pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match array.data_type() {
         from if from == to => Ok(array.clone()),
-        from if differs(from, to) => cast_array(array, to),
+        from if differs(from, to) => cast_array(array, to, None),
         // The shortest text of a double has the digits that were written.
         from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
             safe(&to_text(array, &DataType::Utf8View)?, to)
@@ -118,12 +119,13 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The cast itself.
-fn cast_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+/// The cast itself; without a session's zone a time with a zone behind it does not convert.
+fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
-        (Class::Text, class) => from_text(array.as_string_view(), class, to),
+        (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to),
+        (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),
         (Class::Date | Class::DateTime, _) => {
             let numbers: Int64Array = match array.data_type() {
                 DataType::Date32 => array
@@ -135,7 +137,7 @@ fn cast_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         }
         (_, Class::Date | Class::DateTime) => {
             let digits = safe(&array, &DataType::Utf8View)?;
-            from_text(digits.as_string_view(), Class::of(to), to)
+            from_text(digits.as_string_view(), Class::of(to), to, session)
         }
         _ => safe(&array, to),
     }
@@ -146,8 +148,12 @@ fn as_micros(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     Ok(micros.as_primitive::<TimestampMicrosecondType>().clone())
 }
 
-fn from_text(array: &StringViewArray, class: Class, to: &DataType) -> Result<ArrayRef> {
+fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
     let values = array.iter();
+    let point = |v| match session {
+        Some(zone) => text::parse_datetime_in(v, zone),
+        None => text::parse_datetime(v),
+    };
     let parsed: ArrayRef = match class {
         Class::Float => {
             let doubles: Float64Array = values.map(|v| v.and_then(text::parse_double)).collect();
@@ -177,12 +183,11 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType) -> Result<Arr
             Arc::new(booleans)
         }
         Class::Date => {
-            let days: Date32Array = values.map(|v| v.and_then(text::parse_datetime).map(|p| p.days())).collect();
+            let days: Date32Array = values.map(|v| v.and_then(point).map(|p| p.days())).collect();
             Arc::new(days)
         }
         _ => {
-            let micros: TimestampMicrosecondArray =
-                values.map(|v| v.and_then(text::parse_datetime).map(|p| p.micros)).collect();
+            let micros: TimestampMicrosecondArray = values.map(|v| v.and_then(point).map(|p| p.micros)).collect();
             Arc::new(micros)
         }
     };
@@ -201,12 +206,12 @@ fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         DataType::Float32 => print(array.as_primitive::<Float32Type>(), text::format_float),
         DataType::Float64 => print(array.as_primitive::<Float64Type>(), text::format_double),
         DataType::Timestamp(..) => print(&as_micros(array)?, text::format_datetime),
+        t if t.is_nested() => nested::texts(array)?,
         _ => return safe(array, to),
     };
     if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
 }
 
-        t if t.is_nested() => nested::texts(array)?,
 /// Which half of the work a [`CharterRule`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {

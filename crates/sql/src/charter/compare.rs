@@ -105,7 +105,8 @@ fn decimal_literal(s: &str) -> Option<Expr> {
 
 /// Text and a date or datetime.
 fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr, Expr) {
-    if let Some(s) = text_literal(&text) {
+    // A time with a zone is one of the session's zone, which only the cast knows.
+    if let Some(s) = text_literal(&text).filter(|s| !text::has_zone(s)) {
         return match text::parse_datetime(s) {
             None => (null(&date_type(class)), point),
             Some(parsed) if class == Class::Date && parsed.is_midnight() => {

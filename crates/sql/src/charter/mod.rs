@@ -166,7 +166,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     if matches!(context.variables.system(None, "sql_mode"), Some(VarValue::String(mode)) if !full_group_by(&mode)) {
         rewrite::loose_group_by(&mut ast);
     }
+    mixed::values(&mut ast);
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     Ok(Prepared { query: ast, warnings, headers })
 }
-    mixed::values(&mut ast);

@@ -376,7 +376,9 @@ fn interval_arithmetic(op: &BinaryOperator, left: Expr, l: Class, right: Expr, r
         Class::Date | Class::DateTime => point,
         Class::Text => match &point {
             // A date literal without time stays a date, as in MySQL: DATE '2024-01-31' + INTERVAL 1 MONTH.
-            Expr::Literal(value, _) if !has_time_part(&interval) => {
+            Expr::Literal(value, _)
+                if !has_time_part(&interval) && !value.try_as_str().flatten().is_some_and(text::has_zone) =>
+            {
                 let text = value.try_as_str().flatten().unwrap_or("");
                 match text::parse_datetime(text) {
                     Some(parsed) if parsed.is_date_only => {
@@ -478,8 +480,6 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Planned(planned))
     }
 
-    /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
-    /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
     /// `m[key]` of a MAP compares keys as comparisons do; DataFusion wants the key in the map's own type.
     fn plan_field_access(
         &self,
@@ -520,6 +520,8 @@ impl ExprPlanner for CharterPlanner {
         Ok(PlannerResult::Original(expr))
     }
 
+    /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
+    /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if expr.func.name() == "count" && expr.distinct && expr.args.len() > 1 {
             let tuple = datafusion::functions::core::expr_fn::r#struct(expr.args.clone());

@@ -1,6 +1,8 @@
 //! Text to values and back, as MySQL and Doris read and print them.
 
-use crate::functions::datetime::{DAY_MICROS, civil, day_number};
+use crate::functions::datetime::parse::zone_suffix;
+use crate::functions::datetime::zone::Zone;
+use crate::functions::datetime::{DAY_MICROS, civil, day_number, in_range};
 
 /// A point in time read from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +27,37 @@ impl Parsed {
 
 /// Reads a date or datetime: `2024-1-5`, `2024/01/05 1:02:03.5`, `2024-01-05T01:02`, `20240105`, `20240105010203`,
 /// two-digit years as in MySQL (70 to 99 are the 1900s). More than six digits of fraction are rounded. Invalid dates,
-/// zero dates and anything else are `None`.
+/// zero dates, years beyond 9999 and anything else are `None`, as is a time with a zone behind it.
 pub fn parse_datetime(text: &str) -> Option<Parsed> {
+    match parse_zoned(text)? {
+        (parsed, None) => Some(parsed),
+        (_, Some(_)) => None,
+    }
+}
+
+/// As [`parse_datetime`]; a time with a zone behind it, `2024-01-05T01:02:03Z`, `2024-01-05 01:02:03+08:00`, is moved to
+/// `session`.
+pub fn parse_datetime_in(text: &str, session: Zone) -> Option<Parsed> {
+    let (parsed, zone) = parse_zoned(text)?;
+    let Some(zone) = zone else { return Some(parsed) };
+    let micros = in_range(session.to_local(zone.to_utc(parsed.micros)))?;
+    Some(Parsed { micros, ..parsed })
+}
+
+/// Whether the text is a time with a zone behind it.
+pub(super) fn has_zone(text: &str) -> bool {
+    matches!(parse_zoned(text), Some((_, Some(_))))
+}
+
+/// A local time and the zone behind it.
+fn parse_zoned(text: &str) -> Option<(Parsed, Option<Zone>)> {
     let s = text.trim().as_bytes();
     if s.is_empty() || !s[0].is_ascii_digit() {
         return None;
     }
     let (digits, rest) = number(s);
     if matches!(digits.len(), 6 | 8 | 12 | 14) && (rest.is_empty() || (rest[0] == b'.' && digits.len() > 8)) {
-        return parse_compact(digits, rest);
+        return Some((parse_compact(digits, rest)?, None));
     }
     let year = full_year(digits)?;
     let (separator, rest) = rest.split_first()?;
@@ -45,7 +69,7 @@ pub fn parse_datetime(text: &str) -> Option<Parsed> {
     let (day, rest) = field(rest)?;
     let days = day_number(year, month as i32, day as i32)?;
     if rest.is_empty() {
-        return Some(Parsed { micros: days * DAY_MICROS, is_date_only: true });
+        return Some((Parsed { micros: days * DAY_MICROS, is_date_only: true }, None));
     }
     let rest = match rest {
         [b'T' | b't', rest @ ..] => rest,
@@ -62,10 +86,8 @@ pub fn parse_datetime(text: &str) -> Option<Parsed> {
             (micros, rest) = fraction(rest)?;
         }
     }
-    if !rest.is_empty() {
-        return None;
-    }
-    at_time(days, hour, minute, second, micros)
+    let zone = zone_suffix(rest)?;
+    Some((at_time(days, hour, minute, second, micros)?, zone))
 }
 
 fn at_time(days: i64, hour: u32, minute: u32, second: u32, micros: i64) -> Option<Parsed> {
@@ -73,7 +95,9 @@ fn at_time(days: i64, hour: u32, minute: u32, second: u32, micros: i64) -> Optio
         return None;
     }
     let seconds = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    Some(Parsed { micros: days * DAY_MICROS + seconds * 1_000_000 + micros, is_date_only: false })
+    // A fraction that rounds up may end the year 9999.
+    let micros = in_range(days * DAY_MICROS + seconds * 1_000_000 + micros)?;
+    Some(Parsed { micros, is_date_only: false })
 }
 
 fn parse_compact(digits: &[u8], rest: &[u8]) -> Option<Parsed> {
@@ -245,6 +269,14 @@ mod tests {
         }
         assert_eq!(show("2024-01-05 01:02:03.4567891").as_deref(), Some("2024-01-05 01:02:03.456789"));
         assert_eq!(show("2024-01-05 23:59:59.9999999").as_deref(), Some("2024-01-06 00:00:00"));
+        assert_eq!(show("9999-12-31 23:59:59.9999999"), None);
+        assert_eq!(show("9999-12-31 23:59:59.999999").as_deref(), Some("9999-12-31 23:59:59.999999"));
+        let shanghai = |s: &str| parse_datetime_in(s, Zone::Fixed(8 * 3600)).map(|p| format_datetime(p.micros));
+        for s in ["2024-01-01T10:00:00Z", "2024-01-01 12:00:00+02:00", "2024-01-01 18:00:00 Asia/Shanghai"] {
+            assert_eq!(shanghai(s).as_deref(), Some("2024-01-01 18:00:00"), "{s}");
+            assert_eq!(show(s), None, "{s}");
+        }
+        assert_eq!(shanghai("2024-01-01 10:00:00").as_deref(), Some("2024-01-01 10:00:00"));
         assert_eq!(show("99-1-1").as_deref(), Some("1999-01-01 00:00:00"));
         for s in
             ["", "x", "0000-00-00", "2024-13-01", "2024-02-30", "2024-01-01 24:00:00", "2024-01/05", "2024-01-05x", "1"]

@@ -16,7 +16,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::datetime::parse::{datetime_from_number, parse_datetime};
+use super::datetime::parse::{datetime_from_number, parse_datetime_in};
+use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
 use super::func::DATETIME;
 
@@ -141,10 +142,15 @@ impl<'a> Args<'a> {
         Ok(Col { array, one: *one })
     }
 
+    /// The zone of the session.
+    pub fn session_zone(&self) -> Result<Zone> {
+        Zone::of_session(self.config)
+    }
+
     /// Argument `k` as DATETIME.
     pub fn datetime(&self, k: usize) -> Result<Col<TimestampMicrosecondArray>> {
         let (array, one) = &self.cols[k];
-        Ok(Col { array: to_datetime(self.name, array)?, one: *one })
+        Ok(Col { array: to_datetime(self.name, array, self.session_zone()?)?, one: *one })
     }
 
     /// A text result; `f` appends the row's text to the empty buffer and says whether there is a value.
@@ -277,7 +283,7 @@ pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
             builder.finish()
         }
         T::Timestamp(..) => {
-            let values = to_datetime(name, array)?;
+            let values = to_datetime(name, array, Zone::Fixed(0))?;
             let mut builder = StringViewBuilder::with_capacity(array.len());
             let mut buffer = String::new();
             for v in values.iter() {
@@ -323,7 +329,7 @@ pub fn to_int(name: &str, array: &ArrayRef) -> Result<Int64Array> {
         }
         T::Date32 | T::Date64 | T::Timestamp(..) => {
             let day_only = !matches!(array.data_type(), T::Timestamp(..));
-            to_datetime(name, array)?
+            to_datetime(name, array, Zone::Fixed(0))?
                 .iter()
                 .map(|v| {
                     let p = split_micros(v?);
@@ -361,8 +367,8 @@ pub fn to_double(name: &str, array: &ArrayRef) -> Result<Float64Array> {
     })
 }
 
-/// DATETIME of every value of a column.
-pub fn to_datetime(name: &str, array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+/// DATETIME of every value of a column; text with a zone behind it is moved to `session`.
+pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<TimestampMicrosecondArray> {
     use DataType as T;
     Ok(match array.data_type() {
         T::Timestamp(_, None) => lenient_cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone(),
@@ -379,7 +385,7 @@ pub fn to_datetime(name: &str, array: &ArrayRef) -> Result<TimestampMicrosecondA
             .collect(),
         T::Date64 => lenient_cast(array, &DATETIME)?.as_primitive::<TimestampMicrosecondType>().clone(),
         T::Utf8 | T::LargeUtf8 | T::Utf8View => {
-            to_text(name, array)?.iter().map(|v| parse_datetime(v?.as_bytes())).collect()
+            to_text(name, array)?.iter().map(|v| parse_datetime_in(v?.as_bytes(), session)).collect()
         }
         t if t.is_nested() => return exec_err!("{name}: expected a date, found {t}; take an element of it first"),
         _ => to_int(name, array)?.iter().map(|v| datetime_from_number(v?)).collect(),

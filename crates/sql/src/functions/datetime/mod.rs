@@ -6,7 +6,7 @@ mod arith;
 mod format;
 pub mod parse;
 mod parts;
-mod zone;
+pub mod zone;
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
 //! Text and numbers to DATETIME and TIME, by MySQL's rules for literals.
 
+use super::zone::Zone;
 use super::{DAY_MICROS, Parts, SECOND_MICROS, in_range};
 
 /// A two-digit year: 70 to 99 are of the last century.
@@ -23,10 +24,11 @@ fn fraction(s: &[u8]) -> Option<i64> {
     Some(micros + i64::from(s.get(6).is_some_and(|b| *b >= b'5')))
 }
 
-/// Microseconds of a zone suffix `Z`, `+HH:MM`, `-HHMM`.
-fn offset(s: &[u8]) -> Option<i64> {
-    match s {
-        b"" | b"Z" | b"z" => Some(0),
+/// The zone behind a time of day: `Z`, `UTC`, `+HH:MM`, `-HHMM` or a name such as `Asia/Shanghai`, perhaps behind
+/// blanks. `Some(None)` is no zone, `None` something else.
+pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
+    match s.trim_ascii_start() {
+        b"" => Some(None),
         [sign @ (b'+' | b'-'), rest @ ..] => {
             let (h, n) = digits(rest, 2);
             let rest = rest.get(n..)?;
@@ -35,8 +37,12 @@ fn offset(s: &[u8]) -> Option<i64> {
             if n == 0 || k != rest.len() || h > 14 || m > 59 {
                 return None;
             }
-            let micros = i64::from(h * 3600 + m * 60) * SECOND_MICROS;
-            Some(if *sign == b'-' { -micros } else { micros })
+            let seconds = h * 3600 + m * 60;
+            Some(Some(Zone::Fixed(if *sign == b'-' { -seconds } else { seconds })))
+        }
+        // Names are looked for among hundreds: not for whatever stands there.
+        name if name.contains(&b'/') || name.eq_ignore_ascii_case(b"Z") || name.eq_ignore_ascii_case(b"UTC") => {
+            Zone::parse(std::str::from_utf8(name).ok()?).map(Some)
         }
         _ => None,
     }
@@ -46,8 +52,13 @@ fn offset(s: &[u8]) -> Option<i64> {
 /// or blanks between day and time and any punctuation between fields.
 ///
 /// The result is in microseconds since 1970-01-01. None if the text is something else or names no real day; zero
-/// dates are no real days. A zone suffix moves the value to UTC.
+/// dates are no real days. A value with a zone behind it is moved to UTC.
 pub fn parse_datetime(s: &[u8]) -> Option<i64> {
+    parse_datetime_in(s, Zone::Fixed(0))
+}
+
+/// As [`parse_datetime`], but a value with a zone behind it is moved to `session`.
+pub fn parse_datetime_in(s: &[u8], session: Zone) -> Option<i64> {
     let s = s.trim_ascii();
     if let Some(v) = parse_plain(s) {
         return Some(v);
@@ -55,7 +66,7 @@ pub fn parse_datetime(s: &[u8]) -> Option<i64> {
     let (_, run) = digits(s, usize::MAX);
     let separated = s.get(run).is_some_and(|b| b.is_ascii_punctuation() && *b != b'.') && run <= 4;
     if !separated {
-        return parse_compact(s, run);
+        return parse_compact(s, run, session);
     }
     let (mut year, n) = digits(s, 4);
     match n {
@@ -72,7 +83,7 @@ pub fn parse_datetime(s: &[u8]) -> Option<i64> {
     if d == 0 {
         return None;
     }
-    time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() })
+    time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() }, session)
 }
 
 /// The common shapes `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS` without a search for separators.
@@ -95,7 +106,7 @@ fn parse_plain(s: &[u8]) -> Option<i64> {
 }
 
 /// The part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
-fn time_of_day(rest: &[u8], mut p: Parts) -> Option<i64> {
+fn time_of_day(rest: &[u8], mut p: Parts, session: Zone) -> Option<i64> {
     let mut rest = match rest {
         [] => return p.to_micros(),
         [b'T' | b't', rest @ ..] => rest,
@@ -116,11 +127,11 @@ fn time_of_day(rest: &[u8], mut p: Parts) -> Option<i64> {
         }
     }
     [p.hour, p.minute, p.second] = fields;
-    fraction_and_zone(p, rest)
+    fraction_and_zone(p, rest, session)
 }
 
 /// The end of a DATETIME: `[.ffffff][zone]`.
-fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<i64> {
+fn fraction_and_zone(p: Parts, rest: &[u8], session: Zone) -> Option<i64> {
     let (micros, rest) = match rest {
         [b'.', after @ ..] => {
             let n = after.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -128,11 +139,12 @@ fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<i64> {
         }
         _ => (0, rest),
     };
-    in_range(p.to_micros()? + micros - offset(rest)?)
+    let local = p.to_micros()? + micros;
+    in_range(zone_suffix(rest)?.map_or(local, |zone| session.to_local(zone.to_utc(local))))
 }
 
 /// Digits only: 6, 8, 12 or 14 of them, perhaps a `T` inside and a fraction behind.
-fn parse_compact(s: &[u8], run: usize) -> Option<i64> {
+fn parse_compact(s: &[u8], run: usize, session: Zone) -> Option<i64> {
     let (date, time, rest) = match s.get(run) {
         Some(b'T' | b't') if run == 8 || run == 6 => {
             let time = &s[run + 1..];
@@ -158,7 +170,7 @@ fn parse_compact(s: &[u8], run: usize) -> Option<i64> {
         second: number(4, time),
         micro: 0,
     };
-    fraction_and_zone(p, rest)
+    fraction_and_zone(p, rest, session)
 }
 
 /// A number as DATETIME: `YYYYMMDD`, `YYMMDD`, `YYYYMMDDHHMMSS` or `YYMMDDHHMMSS`.
@@ -259,6 +271,8 @@ mod tests {
             ("2024-02-29 12:30", "2024-02-29 12:30:00"),
             ("2024-02-29 12:30:00+02:00", "2024-02-29 10:30:00"),
             ("2024-02-29T12:30:00Z", "2024-02-29 12:30:00"),
+            ("2024-02-29 12:30:00 Asia/Shanghai", "2024-02-29 04:30:00"),
+            ("2024-02-29 12:30:00 nowhere", "NULL"),
             ("0000-00-00", "NULL"),
             ("2024-13-01", "NULL"),
             ("2024-02-29 24:00:00", "NULL"),

@@ -127,7 +127,10 @@ pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
             let text = a.text(k)?;
             text.array.iter().map(|v| parse_time(v?.as_bytes())).collect()
         }
-        _ => to_datetime(a.name, &raw.array)?.iter().map(|v| v.map(|v| v.rem_euclid(DAY_MICROS))).collect(),
+        _ => to_datetime(a.name, &raw.array, a.session_zone()?)?
+            .iter()
+            .map(|v| v.map(|v| v.rem_euclid(DAY_MICROS)))
+            .collect(),
     };
     Ok(if raw.one { vec![values[0]; a.rows] } else { values })
 }
