@@ -28,7 +28,7 @@ use crate::statement::Scope;
 use crate::types::SqlType;
 
 /// Functions whose first argument is a unit without quotes.
-const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd", "date_floor", "date_ceil"];
+const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
 
 /// Units that Arrow's own interval parser knows.
 const NATIVE_UNITS: &[&str] = &["year", "month", "week", "day", "hour", "minute", "second"];

@@ -245,6 +245,17 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "group_concat" => {
             let separator = list.clauses.iter().position(|c| matches!(c, FunctionArgumentClause::Separator(_)));
+        // The period is an interval; StarRocks' boundary is a bare word.
+        "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
+            if is_interval(arg_mut(list, 1)?) {
+                let (amount, unit) = interval(arg_mut(list, 1)?)?;
+                *arg_mut(list, 1)? = amount;
+                list.args.insert(2, FunctionArg::Unnamed(FunctionArgExpr::Expr(unit)));
+            }
+            if let Some(Expr::Identifier(boundary)) = arg_mut(list, 3) {
+                *arg_mut(list, 3)? = text(&boundary.value.clone());
+            }
+        }
             let separator = match separator.map(|at| list.clauses.remove(at)) {
                 Some(FunctionArgumentClause::Separator(value)) => Some(Expr::Value(value)),
                 _ => None,

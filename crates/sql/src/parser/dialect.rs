@@ -115,6 +115,11 @@ impl Dialect for DipperDialect {
         true
     }
 
+    // EXTRACT(YEAR_MONTH FROM x) and the like.
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
+
     // LAST_VALUE(x IGNORE NULLS), StarRocks' spelling.
     fn supports_window_function_null_treatment_arg(&self) -> bool {
         true

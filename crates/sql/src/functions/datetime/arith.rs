@@ -109,7 +109,7 @@ impl Unit {
     }
 
     /// Whole days or longer: a DATE stays a DATE.
-    fn keeps_date(self) -> bool {
+    pub fn keeps_date(self) -> bool {
         match self {
             Unit::Months(_) | Unit::YearMonth => true,
             Unit::Micros(us) => us % DAY_MICROS == 0,
@@ -119,7 +119,7 @@ impl Unit {
 }
 
 /// Months later, on the last day of the month if the day does not exist there.
-fn add_months(micros: i64, months: i64) -> Option<i64> {
+pub fn add_months(micros: i64, months: i64) -> Option<i64> {
     let mut p = split_micros(micros);
     let total = i64::from(p.year).checked_mul(12)?.checked_add(i64::from(p.month) - 1)?.checked_add(months)?;
     if !(0..10_000 * 12).contains(&total) {
@@ -130,7 +130,7 @@ fn add_months(micros: i64, months: i64) -> Option<i64> {
     p.to_micros()
 }
 
-fn add_micros(micros: i64, n: i64, each: i64) -> Option<i64> {
+pub fn add_micros(micros: i64, n: i64, each: i64) -> Option<i64> {
     in_range(micros.checked_add(n.checked_mul(each)?)?)
 }
 
@@ -216,7 +216,7 @@ fn unit_of(a: &Args, k: usize) -> Result<Unit> {
 }
 
 /// The value is a DATE. Texts count as DATETIME: [`super::super::rewrite_calls`] marks those that are dates.
-fn is_date(args: &ReturnFieldArgs, k: usize) -> bool {
+pub fn is_date(args: &ReturnFieldArgs, k: usize) -> bool {
     args.arg_fields[k].data_type() == &DataType::Date32
 }
 
@@ -224,7 +224,7 @@ fn date_or_datetime(date: bool) -> DataType {
     if date { DataType::Date32 } else { DATETIME }
 }
 
-fn scalar_unit(args: &ReturnFieldArgs, k: usize) -> Option<Unit> {
+pub fn scalar_unit(args: &ReturnFieldArgs, k: usize) -> Option<Unit> {
     args.scalar_arguments[k].and_then(|s| s.try_as_str().flatten()).and_then(Unit::parse)
 }
 
@@ -259,7 +259,7 @@ fn addtime_type(args: &ReturnFieldArgs) -> Result<DataType> {
 }
 
 /// The announced type decides whether a moment is given as DATE or DATETIME.
-fn moments(a: &Args, mut f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
+pub fn moments(a: &Args, mut f: impl FnMut(usize) -> Option<i64>) -> Result<ArrayRef> {
     if a.ret == DataType::Date32 {
         a.dates(|i| f(i).map(|us| us.div_euclid(DAY_MICROS) as i32))
     } else {
@@ -306,7 +306,7 @@ fn named_add(a: &Args) -> Result<ArrayRef> {
 }
 
 /// Whole units from `from` to `to`, cut towards zero.
-fn difference(unit: Unit, from: i64, to: i64) -> Option<i64> {
+pub fn difference(unit: Unit, from: i64, to: i64) -> Option<i64> {
     match unit {
         Unit::Micros(each) => Some((to - from) / each),
         Unit::Months(each) => {
@@ -325,11 +325,17 @@ fn difference(unit: Unit, from: i64, to: i64) -> Option<i64> {
     }
 }
 
-fn timestampdiff(a: &Args) -> Result<ArrayRef> {
-    let unit = unit_of(a, 0)?;
+/// The constant unit in argument `k`, which is no compound one.
+pub fn simple_unit(a: &Args, k: usize) -> Result<Unit> {
+    let unit = unit_of(a, k)?;
     if matches!(unit, Unit::Fields(_) | Unit::YearMonth) {
-        return exec_err!("timestampdiff: expected a simple unit such as day, found a compound one");
+        return exec_err!("{}: expected a simple unit such as day, found a compound one", a.name);
     }
+    Ok(unit)
+}
+
+fn timestampdiff(a: &Args) -> Result<ArrayRef> {
+    let unit = simple_unit(a, 0)?;
     let (from, to) = (a.datetime(1)?, a.datetime(2)?);
     a.ints(|i| difference(unit, from.at(i)?, to.at(i)?))
 }

@@ -18,6 +18,7 @@ pub const DEFS: &[Def] = &[
     def("date_format", &[], (2, 2), Ret::Text, date_format),
     def("time_format", &[], (2, 2), Ret::Text, time_format),
     def("str_to_date", &[], (2, 2), Ret::By(str_to_date_type), str_to_date),
+    def("str2date", &[], (2, 2), Ret::Date, str_to_date),
     def("str_to_datetime", &[], (2, 2), Ret::DateTime, str_to_date),
 ];
 

@@ -6,6 +6,7 @@ mod arith;
 mod format;
 pub mod parse;
 mod parts;
+mod round;
 pub mod zone;
 
 use std::fmt::Write;
@@ -175,5 +176,5 @@ pub fn format_time(out: &mut String, micros: i64) {
 
 /// The functions of this family.
 pub fn defs() -> Vec<Def> {
-    [parts::DEFS, arith::DEFS, format::DEFS, zone::DEFS].concat()
+    [parts::DEFS, arith::DEFS, round::DEFS, format::DEFS, zone::DEFS].concat()
 }
