@@ -23,7 +23,7 @@ pub mod interval;
 pub(crate) mod lateral;
 pub(crate) mod mixed;
 mod names;
-mod nested;
+pub(crate) mod nested;
 pub mod operators;
 mod rewrite;
 pub mod session;

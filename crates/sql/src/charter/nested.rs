@@ -1,5 +1,5 @@
 //! Arrays, maps and structs as text, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
-//! JSON's escapes in strings.
+//! JSON's escapes in strings; and any value as JSON.
 
 use std::sync::Arc;
 
@@ -10,6 +10,15 @@ use datafusion::common::Result;
 use super::casts::cast_values;
 use super::operators::Class;
 use crate::functions::{as_list, write_quoted};
+
+/// How values are written.
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    /// As clients are shown them: blanks behind commas, booleans as 1 and 0, keys of maps as values are written.
+    Shown,
+    /// Compact, as Doris prints JSON.
+    Json,
+}
 
 /// What values are made of.
 enum Parts {
@@ -27,6 +36,7 @@ enum Parts {
 struct Column {
     array: ArrayRef,
     parts: Parts,
+    style: Style,
 }
 
 /// The texts of nested values.
@@ -34,11 +44,24 @@ struct Column {
 /// # Errors
 /// A plain value within them that has no text.
 pub(super) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
-    let column = Column::new(array)?;
+    written(array, Style::Shown)
+}
+
+/// The values, nested or not, as JSON; NULL stays NULL.
+///
+/// # Errors
+/// A plain value that has no text.
+pub(crate) fn json(array: &ArrayRef) -> Result<StringViewArray> {
+    written(array, Style::Json)
+}
+
+fn written(array: &ArrayRef, style: Style) -> Result<StringViewArray> {
+    let column = Column::new(array, style)?;
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = String::new();
+    let nulls = array.logical_nulls();
     for row in 0..array.len() {
-        if array.is_null(row) {
+        if nulls.as_ref().is_some_and(|n| n.is_null(row)) {
             builder.append_null();
             continue;
         }
@@ -50,8 +73,8 @@ pub(super) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
 }
 
 impl Column {
-    fn new(array: &ArrayRef) -> Result<Column> {
-        let nested = |array: &ArrayRef| Column::new(array).map(Box::new);
+    fn new(array: &ArrayRef, style: Style) -> Result<Column> {
+        let nested = |array: &ArrayRef| Column::new(array, style).map(Box::new);
         let parts = match array.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                 let lists = as_list("cast", array)?;
@@ -63,8 +86,12 @@ impl Column {
             }
             DataType::Struct(fields) => {
                 let columns = fields.iter().zip(array.as_struct().columns());
-                let columns = columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column)?)));
+                let columns = columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column, style)?)));
                 Parts::Struct(columns.collect::<Result<_>>()?)
+            }
+            DataType::Boolean if style == Style::Json => {
+                let words = array.as_boolean().iter().map(|v| v.map(|v| if v { "true" } else { "false" }));
+                Parts::Plain(words.collect(), false)
             }
             plain => {
                 let quoted = matches!(Class::of(plain), Class::Text | Class::Date | Class::DateTime | Class::Other);
@@ -72,7 +99,7 @@ impl Column {
                 Parts::Plain(texts.as_string_view().clone(), quoted)
             }
         };
-        Ok(Column { array: Arc::clone(array), parts })
+        Ok(Column { array: Arc::clone(array), parts, style })
     }
 
     fn write(&self, row: usize, out: &mut String) {
@@ -80,9 +107,10 @@ impl Column {
             out.push_str("null");
             return;
         }
+        let comma = if self.style == Style::Json { "," } else { ", " };
         let between = |out: &mut String, first: bool| {
             if !first {
-                out.push_str(", ");
+                out.push_str(comma);
             }
         };
         match &self.parts {
@@ -102,7 +130,13 @@ impl Column {
                 out.push('{');
                 for at in offsets[row]..offsets[row + 1] {
                     between(out, at == offsets[row]);
-                    keys.write(at as usize, out);
+                    match &keys.parts {
+                        // JSON's names are texts.
+                        Parts::Plain(texts, false) if self.style == Style::Json => {
+                            write_quoted(out, texts.value(at as usize));
+                        }
+                        _ => keys.write(at as usize, out),
+                    }
                     out.push(':');
                     values.write(at as usize, out);
                 }

@@ -17,7 +17,7 @@ pub const DEFS: &[Def] = &[
     def("json_unquote", &[], (1, 1), Ret::Text, json_unquote),
     def("json_quote", &[], (1, 1), Ret::Text, json_quote),
     def("json_valid", &[], (1, 1), Ret::Int, json_valid),
-    def("json_parse", &["jsonb_parse"], (1, 1), Ret::Text, |a| json_parse(a, true)),
+    def("json_parse", &["jsonb_parse", "parse_json"], (1, 1), Ret::Text, |a| json_parse(a, true)),
     def("json_parse_error_to_null", &["jsonb_parse_error_to_null"], (1, 1), Ret::Text, |a| json_parse(a, false)),
     def("json_length", &[], (1, 2), Ret::Int, json_length),
     def("json_type", &["jsonb_type"], (1, 2), Ret::Text, json_type),
@@ -54,18 +54,18 @@ pub const DEFS: &[Def] = &[
 ];
 
 /// Paths of a column, parsed again only when the text changes.
-struct Paths<'a> {
+pub struct Paths<'a> {
     column: &'a Col<StringViewArray>,
     last: Option<(String, Option<Vec<Leg>>)>,
 }
 
 impl<'a> Paths<'a> {
-    fn new(column: &'a Col<StringViewArray>) -> Self {
+    pub fn new(column: &'a Col<StringViewArray>) -> Self {
         Paths { column, last: None }
     }
 
     /// The path of row `i`: None for NULL, an error for a text that is no path.
-    fn at(&mut self, name: &str, i: usize) -> Result<Option<&[Leg]>> {
+    pub fn at(&mut self, name: &str, i: usize) -> Result<Option<&[Leg]>> {
         let Some(text) = self.column.at(i) else {
             return Ok(None);
         };
@@ -175,7 +175,8 @@ fn json_extract(a: &Args) -> Result<ArrayRef> {
     failure.map_or(Ok(out), Err)
 }
 
-fn write_array<'a>(out: &mut String, values: impl Iterator<Item = &'a str>) {
+/// Appends values as a JSON array.
+pub fn write_array<'a>(out: &mut String, values: impl Iterator<Item = &'a str>) {
     out.push('[');
     for (n, v) in values.enumerate() {
         if n > 0 {
@@ -383,20 +384,20 @@ fn json_contains_path(a: &Args) -> Result<ArrayRef> {
 }
 
 /// A column whose values can be written as JSON.
-struct Values {
+pub struct Values {
     text: Col<StringViewArray>,
     quoted: bool,
     boolean: bool,
 }
 
 impl Values {
-    fn of(a: &Args, k: usize) -> Result<Values> {
+    pub fn of(a: &Args, k: usize) -> Result<Values> {
         let t = a.data_type(k);
         let boolean = *t == DataType::Boolean;
         Ok(Values { text: a.text(k)?, quoted: !(t.is_numeric() || boolean), boolean })
     }
 
-    fn write(&self, out: &mut String, i: usize) {
+    pub fn write(&self, out: &mut String, i: usize) {
         match self.text.at(i) {
             None => out.push_str("null"),
             Some("1") if self.boolean => out.push_str("true"),

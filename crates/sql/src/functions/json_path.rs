@@ -241,7 +241,7 @@ pub fn members(value: &str) -> Vec<(Option<&str>, &str)> {
 }
 
 /// The key text as written equals the name.
-fn key_is(raw: &str, name: &str) -> bool {
+pub fn key_is(raw: &str, name: &str) -> bool {
     let inner = &raw[1..raw.len() - 1];
     if inner.contains('\\') { unquote(raw).is_some_and(|key| key == name) } else { inner == name }
 }

@@ -21,9 +21,11 @@ mod func;
 mod hash;
 mod information;
 mod json;
+mod json_edit;
 mod json_path;
 mod math;
 mod regex;
+mod nested;
 mod rewrite;
 mod search;
 mod sketch;
@@ -41,6 +43,7 @@ pub use information::SessionInfo;
 pub(crate) use json::write_quoted;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
+pub(crate) use rewrite::call;
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
@@ -55,6 +58,9 @@ fn defs() -> Vec<func::Def> {
         json::DEFS,
         url::DEFS,
         regex::DEFS,
+        json_edit::DEFS,
+        nested::DEFS,
+        mask::DEFS,
         array::DEFS,
         information::DEFS,
         sketch::DEFS,

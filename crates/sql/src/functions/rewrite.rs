@@ -29,7 +29,8 @@ fn text(s: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(s.to_owned()).into())
 }
 
-fn call(name: &str, args: Vec<Expr>) -> Expr {
+/// A call `name(args)`.
+pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
@@ -303,6 +304,22 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             };
             *arg_mut(list, 0)? = counted;
             rename(function, "count");
+        "json_arrayagg" if list.args.len() == 1 && function.over.is_none() => {
+            rename(function, "array_agg");
+            return Some(call("to_json", vec![Expr::Function(function.clone())]));
+        }
+        "json_objectagg" if list.args.len() == 2 && function.over.is_none() => {
+            rename(function, "array_agg");
+            let of = |k: usize| -> Option<Expr> {
+                let mut one = function.clone();
+                let FunctionArguments::List(list) = &mut one.args else { return None };
+                list.args = vec![list.args.swap_remove(k)];
+                Some(Expr::Function(one))
+            };
+            return Some(call(super::nested::JSON_MEMBERS, vec![of(0)?, of(1)?]));
+        }
+        "retention" if !list.args.is_empty() && function.over.is_none() => return retention(function),
+        "grouping_id" => rename(function, "grouping"),
         }
         // The planner takes pairs only; without any, keys and values are empty arrays.
         "map" if list.args.is_empty() => {
