@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache};
 use dipper_store::backup::Copied;
@@ -419,6 +419,7 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
         .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
     let mut state = dipper_sql::charter::install(builder).build();
     dipper_sql::functions::register_all(&mut state)?;
+    FunctionRegistry::register_udf(&mut state, Arc::new(crate::sleep::udf()))?;
     Ok(state)
 }
 

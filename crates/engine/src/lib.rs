@@ -44,6 +44,7 @@ pub mod scan;
 mod secrets;
 pub mod session;
 mod sink;
+mod sleep;
 pub mod statements;
 pub mod tables;
 pub mod variables;
