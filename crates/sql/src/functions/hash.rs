@@ -11,6 +11,7 @@ use sha1::Digest;
 
 use super::args::Args;
 use super::func::{Def, MANY, Ret, def};
+use super::xxh3::xxh3_64;
 
 /// Doris' seed of MurmurHash3.
 pub const MURMUR_SEED: i64 = 104_729;
@@ -28,7 +29,9 @@ pub const DEFS: &[Def] = &[
     def("murmur_hash3_32", &[], (1, MANY), Ret::Int, |a| {
         hashed(a, MURMUR_SEED, |b, seed| murmur3_32(b, seed as u32) as i32 as i64)
     }),
+    def("murmur_hash3_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| murmur3_64(b, seed as u64) as i64)),
     def("xxhash_32", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh32(b, seed as u32) as i32 as i64)),
+    def("xxhash_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)),
     def("to_base64", &[], (1, 1), Ret::Text, |a| {
         let s = a.text(0)?;
         a.texts(|i, out| {
@@ -179,6 +182,22 @@ pub fn murmur3_32(bytes: &[u8], seed: u32) -> u32 {
     h ^ h >> 16
 }
 
+/// MurmurHash3 with 64 bits as Doris has it (`murmur_hash3_x64_64`): one lane of the 128-bit variant for x64.
+pub fn murmur3_64(bytes: &[u8], seed: u64) -> u64 {
+    let mix = |k: u64| k.wrapping_mul(0x87c3_7b91_1142_53d5).rotate_left(31).wrapping_mul(0x4cf5_ad43_2745_937f);
+    let mut h = seed;
+    let mut blocks = bytes.chunks_exact(8);
+    for b in blocks.by_ref() {
+        let k = u64::from(read32(b)) | u64::from(read32(&b[4..])) << 32;
+        h = (h ^ mix(k)).rotate_left(27).wrapping_mul(5).wrapping_add(0x52dc_e729);
+    }
+    let tail = blocks.remainder().iter().rev().fold(0_u64, |k, b| k << 8 | u64::from(*b));
+    h ^= mix(tail) ^ bytes.len() as u64;
+    h = (h ^ h >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = (h ^ h >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ h >> 33
+}
+
 /// xxHash, 32 bits (Yann Collet, specification 0.1.1).
 pub fn xxh32(bytes: &[u8], seed: u32) -> u32 {
     const P: [u32; 5] = [2_654_435_761, 2_246_822_519, 3_266_489_917, 668_265_263, 374_761_393];
@@ -220,6 +239,9 @@ mod tests {
         assert_eq!(murmur3_32(b"", 1), 0x514e_28b7);
         assert_eq!(murmur3_32(b"abc", 0), 0xb3dd_93fa);
         assert_eq!(murmur3_32(b"Hello, world!", 0x9747_b28c), 0x2488_4cba);
+        // The examples of Doris' manual.
+        assert_eq!(murmur3_64(b"hello", 0) as i64, -3_215_607_508_166_160_593);
+        assert_eq!(murmur3_64(b"world", murmur3_64(b"hello", 0)) as i64, 3_583_109_472_027_628_045);
         assert_eq!(xxh32(b"", 0), 0x02cc_5d05);
         assert_eq!(xxh32(b"abc", 0), 0x32d1_53ff);
         assert_eq!(xxh32(b"Nobody inspects the spammish repetition", 0), 0xe229_3b2f);

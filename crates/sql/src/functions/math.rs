@@ -57,6 +57,7 @@ pub const DEFS: &[Def] = &[
     def("acos", &[], (1, 1), Ret::Double, |a| real(a, f64::acos)),
     def("atan", &[], (1, 2), Ret::Double, |a| if a.has(1) { real2(a, f64::atan2) } else { real(a, f64::atan) }),
     def("atan2", &[], (2, 2), Ret::Double, |a| real2(a, f64::atan2)),
+    def("width_bucket", &[], (4, 4), Ret::Int, width_bucket),
     def("sinh", &[], (1, 1), Ret::Double, |a| real(a, f64::sinh)),
     def("cosh", &[], (1, 1), Ret::Double, |a| real(a, f64::cosh)),
     def("tanh", &[], (1, 1), Ret::Double, |a| real(a, f64::tanh)),
@@ -303,6 +304,34 @@ fn round(a: &Args, mode: Mode) -> Result<ArrayRef> {
             a.doubles(|i| Some(round_mode(x.at(i)?, digits_at(i)?, mode)))
         }
     }
+}
+
+/// `WIDTH_BUCKET(x, low, high, n)`: in which of n equal parts from low to high x lies; 0 is below, n + 1 from high on.
+fn width_bucket(a: &Args) -> Result<ArrayRef> {
+    let number = |k: usize| -> Result<Vec<Option<f64>>> {
+        // Dates are points in time, not the numbers they are written as.
+        let is_point = matches!(a.data_type(0), DataType::Date32 | DataType::Timestamp(..));
+        if is_point {
+            let x = a.datetime(k)?;
+            return Ok((0..a.rows).map(|i| x.at(i).map(|us| us as f64)).collect());
+        }
+        let x = a.double(k)?;
+        Ok((0..a.rows).map(|i| x.at(i)).collect())
+    };
+    let (x, low, high, count) = (number(0)?, number(1)?, number(2)?, a.int(3)?);
+    if count.array.iter().flatten().any(|n| n <= 0) {
+        return exec_err!("width_bucket: expected a positive number of buckets");
+    }
+    a.ints(|i| {
+        let (x, low, high, n) = (x[i]?, low[i]?, high[i]?, count.at(i)?);
+        if x < low {
+            return Some(0);
+        }
+        if x >= high {
+            return n.checked_add(1);
+        }
+        Some((((x - low) / (high - low) * n as f64) as i64).min(n - 1) + 1)
+    })
 }
 
 fn abs(a: &Args) -> Result<ArrayRef> {

@@ -23,15 +23,17 @@ mod information;
 mod json;
 mod json_edit;
 mod json_path;
+mod mask;
 mod math;
-mod regex;
 mod nested;
+mod regex;
 mod rewrite;
 mod search;
 mod sketch;
 mod sketch_aggregate;
 mod string;
 mod url;
+mod xxh3;
 
 use std::sync::Arc;
 
@@ -41,9 +43,9 @@ use datafusion::execution::FunctionRegistry;
 pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
 pub(crate) use json::write_quoted;
+pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
-pub(crate) use rewrite::call;
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
@@ -56,11 +58,11 @@ fn defs() -> Vec<func::Def> {
         conditional::DEFS,
         hash::DEFS,
         json::DEFS,
-        url::DEFS,
-        regex::DEFS,
         json_edit::DEFS,
         nested::DEFS,
         mask::DEFS,
+        url::DEFS,
+        regex::DEFS,
         array::DEFS,
         information::DEFS,
         sketch::DEFS,

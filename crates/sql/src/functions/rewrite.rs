@@ -205,6 +205,30 @@ fn ordered_distinct(function: &mut Function) -> Option<Expr> {
     Some(call("array_to_string", vec![Expr::Function(function.clone()), separator]))
 }
 
+/// RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other one whether rows fulfil it and
+/// the first.
+fn retention(function: &mut Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let conditions: Option<Vec<Expr>> = (0..list.args.len()).map(|k| arg_mut(list, k).map(take)).collect();
+    let any = |condition: &Expr| {
+        let one = || Expr::Value(Value::Number("1".into(), false).into());
+        let zero = || Expr::Value(Value::Number("0".into(), false).into());
+        let mut max = function.clone();
+        max.name = ObjectName::from(vec![Ident::new("max")]);
+        if let FunctionArguments::List(list) = &mut max.args {
+            list.args.clear();
+            push(list, call("if", vec![condition.clone(), one(), zero()]));
+        }
+        call("coalesce", vec![Expr::Function(max), zero()])
+    };
+    let conditions = conditions?;
+    let first = any(conditions.first()?);
+    let rest = conditions[1..].iter().map(|c| call("least", vec![first.clone(), any(c)]));
+    Some(call("array", std::iter::once(first.clone()).chain(rest).collect()))
+}
+
 /// Changes a call in place, or gives the expression that takes its place.
 fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let name = name_of(function)?;
@@ -219,6 +243,17 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 let (amount, unit) = interval(arg_mut(list, 1)?)?;
                 *arg_mut(list, 1)? = amount;
                 push(list, unit);
+            }
+        }
+        // The period is an interval; StarRocks' boundary is a bare word.
+        "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
+            if is_interval(arg_mut(list, 1)?) {
+                let (amount, unit) = interval(arg_mut(list, 1)?)?;
+                *arg_mut(list, 1)? = amount;
+                list.args.insert(2, FunctionArg::Unnamed(FunctionArgExpr::Expr(unit)));
+            }
+            if let Some(Expr::Identifier(boundary)) = arg_mut(list, 3) {
+                *arg_mut(list, 3)? = text(&boundary.value.clone());
             }
         }
         // With digits that are no constant in the text the scale of a decimal stays as it is.
@@ -246,17 +281,6 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
         }
         "group_concat" => {
             let separator = list.clauses.iter().position(|c| matches!(c, FunctionArgumentClause::Separator(_)));
-        // The period is an interval; StarRocks' boundary is a bare word.
-        "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
-            if is_interval(arg_mut(list, 1)?) {
-                let (amount, unit) = interval(arg_mut(list, 1)?)?;
-                *arg_mut(list, 1)? = amount;
-                list.args.insert(2, FunctionArg::Unnamed(FunctionArgExpr::Expr(unit)));
-            }
-            if let Some(Expr::Identifier(boundary)) = arg_mut(list, 3) {
-                *arg_mut(list, 3)? = text(&boundary.value.clone());
-            }
-        }
             let separator = match separator.map(|at| list.clauses.remove(at)) {
                 Some(FunctionArgumentClause::Separator(value)) => Some(Expr::Value(value)),
                 _ => None,
@@ -280,6 +304,22 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             return ordered_distinct(function);
         }
+        "json_arrayagg" if list.args.len() == 1 && function.over.is_none() => {
+            rename(function, "array_agg");
+            return Some(call("to_json", vec![Expr::Function(function.clone())]));
+        }
+        "json_objectagg" if list.args.len() == 2 && function.over.is_none() => {
+            rename(function, "array_agg");
+            let of = |k: usize| -> Option<Expr> {
+                let mut one = function.clone();
+                let FunctionArguments::List(list) = &mut one.args else { return None };
+                list.args = vec![list.args.swap_remove(k)];
+                Some(Expr::Function(one))
+            };
+            return Some(call(super::nested::JSON_MEMBERS, vec![of(0)?, of(1)?]));
+        }
+        "retention" if !list.args.is_empty() && function.over.is_none() => return retention(function),
+        "grouping_id" => rename(function, "grouping"),
         "multi_distinct_count" | "multi_distinct_sum" => {
             list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
             rename(function, name.trim_start_matches("multi_distinct_"));
@@ -304,22 +344,6 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             };
             *arg_mut(list, 0)? = counted;
             rename(function, "count");
-        "json_arrayagg" if list.args.len() == 1 && function.over.is_none() => {
-            rename(function, "array_agg");
-            return Some(call("to_json", vec![Expr::Function(function.clone())]));
-        }
-        "json_objectagg" if list.args.len() == 2 && function.over.is_none() => {
-            rename(function, "array_agg");
-            let of = |k: usize| -> Option<Expr> {
-                let mut one = function.clone();
-                let FunctionArguments::List(list) = &mut one.args else { return None };
-                list.args = vec![list.args.swap_remove(k)];
-                Some(Expr::Function(one))
-            };
-            return Some(call(super::nested::JSON_MEMBERS, vec![of(0)?, of(1)?]));
-        }
-        "retention" if !list.args.is_empty() && function.over.is_none() => return retention(function),
-        "grouping_id" => rename(function, "grouping"),
         }
         // The planner takes pairs only; without any, keys and values are empty arrays.
         "map" if list.args.is_empty() => {

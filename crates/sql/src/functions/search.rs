@@ -15,6 +15,7 @@ pub const DEFS: &[Def] = &[
     def("locate", &["position"], (2, 3), Ret::Int, |a| find(a, 1, 0)),
     def("instr", &["strpos"], (2, 2), Ret::Int, |a| find(a, 0, 1)),
     def("field", &[], (2, MANY), Ret::Int, field),
+    def("interval", &[], (2, MANY), Ret::Int, interval),
     def("find_in_set", &[], (2, 2), Ret::Int, find_in_set),
     def("starts_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.starts_with(t))),
     def("ends_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.ends_with(t))),
@@ -54,6 +55,16 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
         }
         let start = char_at(hay, skip);
         Some(hay[start..].find(needle).map_or(0, |at| char_count(&hay[..start + at]) as i64 + 1))
+    })
+}
+
+/// INTERVAL(x, a, b, ...): how many of the numbers, which grow, are not above x; -1 for NULL.
+fn interval(a: &Args) -> Result<ArrayRef> {
+    let columns = (0..a.len()).map(|k| a.double(k)).collect::<Result<Vec<_>>>()?;
+    a.ints(|i| {
+        let Some(x) = columns[0].at(i) else { return Some(-1) };
+        let above = columns[1..].iter().position(|c| c.at(i).is_some_and(|bound| bound > x));
+        Some(above.unwrap_or(columns.len() - 1) as i64)
     })
 }
 

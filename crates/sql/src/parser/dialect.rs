@@ -219,10 +219,14 @@ pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> 
     Ok(DataType::Custom(name, vec![parsed.to_string()]))
 }
 
-/// `INTERVAL value unit`, with MySQL's units that `sqlparser` does not know (QUARTER, HOUR_MINUTE and so on).
+/// `INTERVAL value unit`, with MySQL's units that `sqlparser` does not know (QUARTER, HOUR_MINUTE and so on), or the
+/// function `INTERVAL(x, a, b)`.
 fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
-    let value = parser.parse_expr()?;
+    let value = match parser.parse_expr()? {
+        Expr::Tuple(args) => return Ok(crate::functions::call("interval", args)),
+        value => value,
+    };
     let token = parser.peek_token_ref().clone();
     let Token::Word(Word { value: unit, quote_style: None, .. }) = &token.token else {
         return parser.expected("a unit such as DAY behind the value of INTERVAL", token);

@@ -1,0 +1,65 @@
+//! MASK and its kin: letters and digits of ASCII are hidden, everything else stays.
+
+use arrow::array::ArrayRef;
+use datafusion::common::{Result, exec_err};
+
+use super::args::Args;
+use super::func::{Def, Ret, def};
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("mask", &[], (1, 4), Ret::Text, mask),
+    def("mask_first_n", &[], (1, 2), Ret::Text, |a| mask_part(a, |count, n| 0..n.min(count))),
+    def("mask_last_n", &[], (1, 2), Ret::Text, |a| mask_part(a, |count, n| count.saturating_sub(n)..count)),
+];
+
+/// What stands for a capital, a small letter and a digit.
+type Masks = [char; 3];
+
+const MASKS: Masks = ['X', 'x', 'n'];
+
+fn masked(c: char, masks: Masks) -> char {
+    match c {
+        'A'..='Z' => masks[0],
+        'a'..='z' => masks[1],
+        '0'..='9' => masks[2],
+        other => other,
+    }
+}
+
+/// `MASK(text [, upper [, lower [, digit]]])`.
+fn mask(a: &Args) -> Result<ArrayRef> {
+    let text = a.text(0)?;
+    let given = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    a.texts(|i, out| {
+        let text = text.at(i)?;
+        let mut masks = MASKS;
+        for (mask, given) in masks.iter_mut().zip(&given) {
+            // An empty one leaves the usual one.
+            *mask = given.at(i)?.chars().next().unwrap_or(*mask);
+        }
+        out.extend(text.chars().map(|c| masked(c, masks)));
+        Some(())
+    })
+}
+
+/// `MASK_FIRST_N(text [, n])`: the characters of a range that follows from their number and n; without n all.
+fn mask_part(a: &Args, part: fn(usize, usize) -> std::ops::Range<usize>) -> Result<ArrayRef> {
+    let text = a.text(0)?;
+    let count = a.has(1).then(|| a.int(1)).transpose()?;
+    if let Some(count) = &count
+        && count.array.iter().flatten().any(|n| n < 0)
+    {
+        return exec_err!("{}: expected a number of characters, found a negative one", a.name);
+    }
+    a.texts(|i, out| {
+        let text = text.at(i)?;
+        let n = match &count {
+            Some(count) => usize::try_from(count.at(i)?).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        let part = part(super::string::char_count(text), n);
+        out.extend(text.chars().enumerate().map(|(at, c)| if part.contains(&at) { masked(c, MASKS) } else { c }));
+        Some(())
+    })
+}
