@@ -32,6 +32,7 @@ mod search;
 mod sketch;
 mod sketch_aggregate;
 mod string;
+mod top;
 mod url;
 mod xxh3;
 
@@ -98,5 +99,6 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
         registry.register_udf(Arc::new(function))?;
     }
     aggregate::register(registry)?;
+    top::register(registry)?;
     sketch_aggregate::register(registry)
 }

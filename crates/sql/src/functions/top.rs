@@ -1,0 +1,152 @@
+//! TOPN(x, n): the most frequent values and how often they occur, as JSON.
+//!
+//! The counts are exact, where Doris keeps `n * space_expand_rate` counters of a space-saving sketch: its third argument
+//! changes nothing here. Of values that are as frequent the smaller text comes first.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+
+use super::args::{to_int, to_text};
+use super::json::write_quoted;
+
+/// Registers the function.
+///
+/// # Errors
+/// Those of the registry, if it refuses functions.
+pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    registry.register_udaf(Arc::new(AggregateUDF::new_from_impl(TopN { signature })))?;
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TopN {
+    signature: Signature,
+}
+
+fn list_of(t: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(t, true)))
+}
+
+impl AggregateUDFImpl for TopN {
+    fn name(&self) -> &str {
+        "topn"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        match arg_types.len() {
+            2 | 3 => Ok(arg_types.to_vec()),
+            n => {
+                plan_err!("topn takes a value, a number of values and perhaps a space_expand_rate, found {n} arguments")
+            }
+        }
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8View)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let field = |name: &str, t| Arc::new(Field::new(format!("{}[{name}]", args.name), t, true)) as FieldRef;
+        Ok(vec![
+            field("values", list_of(DataType::Utf8View)),
+            field("counts", list_of(DataType::Int64)),
+            field("n", DataType::Int64),
+        ])
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Counts::default()))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    counts: HashMap<Box<str>, i64>,
+    /// Bytes of the keys.
+    bytes: usize,
+    /// How many values are wanted; `None` before the first row.
+    n: Option<i64>,
+}
+
+impl Counts {
+    fn add(&mut self, value: &str, count: i64) {
+        match self.counts.get_mut(value) {
+            Some(known) => *known += count,
+            None => {
+                self.bytes += value.len();
+                self.counts.insert(value.into(), count);
+            }
+        }
+    }
+}
+
+impl Accumulator for Counts {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        for n in to_int("topn", &columns[1])?.iter() {
+            match (n, self.n) {
+                (Some(n), None) if n > 0 => self.n = Some(n),
+                (Some(n), Some(known)) if n == known => {}
+                _ => return exec_err!("topn: expected a positive constant number of values"),
+            }
+        }
+        for value in to_text("topn", &columns[0])?.iter().flatten() {
+            self.add(value, 1);
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let (values, counts) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
+        for (values, counts) in values.iter().flatten().zip(counts.iter().flatten()) {
+            let counts = counts.as_primitive::<Int64Type>();
+            for (value, count) in values.as_string_view().iter().zip(counts.values()) {
+                self.add(value.unwrap_or_default(), *count);
+            }
+        }
+        self.n = self.n.or_else(|| states[2].as_primitive::<Int64Type>().iter().flatten().next());
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values: Vec<_> = self.counts.keys().map(|v| ScalarValue::Utf8View(Some(v.to_string()))).collect();
+        let counts: Vec<_> = self.counts.values().map(|n| ScalarValue::Int64(Some(*n))).collect();
+        Ok(vec![
+            ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8View)),
+            ScalarValue::List(ScalarValue::new_list_nullable(&counts, &DataType::Int64)),
+            ScalarValue::Int64(self.n),
+        ])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let Some(n) = self.n else { return Ok(ScalarValue::Utf8View(None)) };
+        let mut all: Vec<(&str, i64)> = self.counts.iter().map(|(value, count)| (&**value, *count)).collect();
+        all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let mut out = String::from("{");
+        for (at, (value, count)) in all.into_iter().take(usize::try_from(n).unwrap_or(usize::MAX)).enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            write_quoted(&mut out, value);
+            out.push_str(&format!(":{count}"));
+        }
+        out.push('}');
+        Ok(ScalarValue::Utf8View(Some(out)))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.bytes + self.counts.capacity() * size_of::<(Box<str>, i64)>()
+    }
+}
