@@ -21,11 +21,13 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
+use crate::grouping::ForgetBelowGroupingSets;
+
 type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules, with [`PushFilters`] in place of its own.
+/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`].
 pub(crate) fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -34,7 +36,8 @@ pub(crate) fn rules() -> Vec<Rule> {
             _ => rule,
         }
     };
-    PhysicalOptimizer::new().rules.into_iter().map(ours).collect()
+    let forget: Rule = Arc::new(ForgetBelowGroupingSets);
+    std::iter::once(forget).chain(PhysicalOptimizer::new().rules.into_iter().map(ours)).collect()
 }
 
 /// Hands filters down to the operators that can use them.
