@@ -14,7 +14,10 @@ use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan, Operator, bi
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rules, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys.
+use crate::correlated::join_subqueries;
+
+/// DataFusion's rules, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys, and
+/// [`join_subqueries`] for what the one for scalar subqueries leaves.
 pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     for (before, rule) in [
@@ -24,6 +27,8 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         let at = rules.iter().position(|r| r.name() == before).expect("the rule is one of DataFusion's");
         rules.insert(at, Arc::new(rule));
     }
+    let at = rules.iter().position(|r| r.name() == "scalar_subquery_to_join").expect("the rule is one of DataFusion's");
+    rules.insert(at + 1, Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
     rules
 }
 
@@ -31,7 +36,7 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 #[derive(Debug)]
 struct Rule {
     name: &'static str,
-    rewrite: fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+    rewrite: fn(LogicalPlan, &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>>,
 }
 
 impl OptimizerRule for Rule {
@@ -47,13 +52,13 @@ impl OptimizerRule for Rule {
         true
     }
 
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        (self.rewrite)(plan)
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        (self.rewrite)(plan, config)
     }
 }
 
 /// Puts a projection, which a later rule drops, between a join by `<=>` and the joins and filters around it.
-fn keep_apart(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn keep_apart(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
             let (left, right) = (apart(&join.left, nulls_meet(&join)), apart(&join.right, nulls_meet(&join)));
@@ -72,7 +77,7 @@ fn keep_apart(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Makes conditions of the keys of a join by `<=>` that has got further conditions: the next rule sorts them anew.
-fn take_back(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn take_back(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) if nulls_meet(&join) && join.filter.is_some() => {
             let keys = join.on.into_iter().map(|(l, r)| binary_expr(l, Operator::IsNotDistinctFrom, r));

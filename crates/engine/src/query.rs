@@ -25,6 +25,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use crate::coop::Run;
+use crate::correlated::outer_columns;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
@@ -182,6 +183,13 @@ impl Planned {
     /// The optimised plan, ready to run.
     pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let optimized = self.state.optimizer().optimize(self.logical.clone(), &self.state, |_, _| {})?;
+        let outside = outer_columns(&optimized)?;
+        if !outside.is_empty() {
+            return Err(EngineError::unsupported(format!(
+                "a subquery that depends on {} of the query around it, in this form; write it as a join",
+                outside.join(", ")
+            )));
+        }
         Ok(self.state.query_planner().create_physical_plan(&optimized, &self.state).await?)
     }
 }

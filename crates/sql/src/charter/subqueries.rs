@@ -2,12 +2,14 @@
 //!
 //! DataFusion makes a semi join of `IN` and a null-aware anti join of `NOT IN` where they are conditions of their own and
 //! nothing of the subquery depends on the row outside. Under OR, NOT, CASE and IS NULL, and where it does, NULL would be
-//! FALSE: there `x IN (S)` is said by EXISTS, which is never NULL. In select lists EXISTS is said by a count.
+//! FALSE: there `x IN (S)` is said by EXISTS, which is never NULL. In select lists EXISTS is said by a count. Below
+//! aggregates, window functions and sorts a projection has the values of subqueries, since only select lists and
+//! conditions are joined with them.
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -21,6 +23,9 @@ use super::operators::Class;
 
 /// The column of a subquery that has been put below EXISTS: a name that no column outside has.
 const ELEMENT: &str = "__in_element";
+
+/// Columns that have the values of subqueries, with a number behind.
+const VALUE: &str = "__subquery_";
 
 /// What is asked of a condition: of NULL and the other value nothing depends on which it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +46,11 @@ impl Wanted {
 }
 
 /// Rewrites the subqueries among a node's expressions.
+///
+/// # Errors
+/// A subquery depends on a query that is not the one directly around it.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    depend_on_one_level(&plan)?;
     match plan {
         LogicalPlan::Filter(filter) if has(&filter.predicate, |e| matches!(e, Expr::InSubquery(_))) => {
             let schema = Arc::clone(filter.input.schema());
@@ -60,13 +69,84 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 let counted = value(e, Wanted::Exact, &schema)?.transform_up(exists_as_count)?.data;
                 Ok(Transformed::yes(name.restore(counted)))
             })?;
-            match rewritten.transformed {
-                true => Ok(Transformed::yes(rewritten.data.recompute_schema()?)),
-                false => Ok(rewritten),
-            }
+            let rewritten = match rewritten.transformed {
+                true => Transformed::yes(rewritten.data.recompute_schema()?),
+                false => rewritten,
+            };
+            rewritten.transform_data(values_below)
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Subqueries among the expressions of an aggregate, window or sort as columns of a projection below, if one of them
+/// depends on its rows.
+fn values_below(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let grouping_sets = |e: &Expr| matches!(e, Expr::GroupingSet(_));
+    let depends = |e: &Expr| matches!(e, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty());
+    if !matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_))
+        || plan.expressions().iter().any(grouping_sets)
+        || !plan.expressions().iter().any(|e| has(e, depends))
+    {
+        return Ok(Transformed::no(plan));
+    }
+    let mut values: Vec<Expr> = Vec::new();
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|e| {
+        let name = names.save(&e);
+        let e = e.transform_down(|e| match e {
+            value @ Expr::ScalarSubquery(_) => {
+                let at = values.iter().position(|v| *v == value).unwrap_or_else(|| {
+                    values.push(value);
+                    values.len() - 1
+                });
+                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(format!("{VALUE}{at}")))))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(e.update_data(|e| name.restore(e)))
+    })?;
+    let plan = rewritten.data;
+    let inputs = plan.inputs();
+    let input = inputs[0].clone();
+    let shown: Vec<Expr> = match plan {
+        LogicalPlan::Aggregate(_) => Vec::new(),
+        _ => plan.schema().columns().into_iter().map(Expr::Column).collect(),
+    };
+    let columns = input.schema().columns().into_iter().map(Expr::Column);
+    let values = values.into_iter().enumerate().map(|(at, value)| value.alias(format!("{VALUE}{at}")));
+    let columns: Vec<Expr> = columns.chain(values).collect();
+    let below = LogicalPlanBuilder::from(input).project(columns)?.build()?;
+    let plan = plan.with_new_exprs(plan.expressions(), vec![below])?;
+    Ok(Transformed::yes(match shown.is_empty() {
+        true => plan,
+        false => LogicalPlanBuilder::from(plan).project(shown)?.build()?,
+    }))
+}
+
+fn depend_on_one_level(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_expressions(|expr| {
+        expr.apply(|e| {
+            let (Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. })) = e
+            else {
+                return Ok(TreeNodeRecursion::Continue);
+            };
+            for reference in &subquery.outer_ref_columns {
+                if let Expr::OuterReferenceColumn(_, column) = reference
+                    && !plan.inputs().iter().any(|input| input.schema().has_column(column))
+                {
+                    return not_impl_err!(
+                        "column '{column}' in a subquery two levels below its table: a subquery can use columns of the query \
+                         directly around it; write it as a join"
+                    );
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(())
 }
 
 fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {

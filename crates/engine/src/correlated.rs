@@ -1,0 +1,393 @@
+//! Scalar subqueries that depend on the row outside by something else than `=`.
+//!
+//! DataFusion joins such a subquery to the rows outside by the columns that are equal, so it can do nothing where the
+//! dependence is `<`, `<=>` or OR, or stands below LIMIT. What it leaves is done here for all values at once (Neumann and
+//! Kemper, "Unnesting Arbitrary Queries", 2015):
+//!
+//! 1. The *domain*: the distinct values of the outer columns that the subquery mentions.
+//! 2. The subquery, with the domain joined where it first depends on it. Each operator above keeps the domain's columns:
+//!    GROUP BY has them among its keys, LIMIT counts rows for each of their values.
+//! 3. An aggregate without keys has a row for every value of the domain, also where nothing was aggregated.
+//! 4. The rows outside, left join the result on the domain's columns, NULL being equal to NULL.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, NullEquality, Result, ScalarValue};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
+    LogicalPlanBuilder, SortExpr, Subquery, lit, when,
+};
+use datafusion::optimizer::OptimizerConfig;
+
+/// Joins the scalar subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
+/// cannot be joined stays as it is.
+pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    let input = match &plan {
+        LogicalPlan::Projection(projection) => &projection.input,
+        LogicalPlan::Filter(filter) => &filter.input,
+        _ => return Ok(Transformed::no(plan)),
+    };
+    if !plan.expressions().iter().any(|e| e.exists(|e| Ok(is_correlated(e))).unwrap_or(false)) {
+        return Ok(Transformed::no(plan));
+    }
+    let shown = input.schema().columns();
+    let mut joined = input.as_ref().clone();
+    let mut complete = true;
+    let names = NamePreserver::new(&plan);
+    let exprs = plan.expressions().into_iter().map(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_down(|e| match e {
+            Expr::ScalarSubquery(subquery) if complete && !subquery.outer_ref_columns.is_empty() => {
+                Ok(match join(&joined, &subquery, config)? {
+                    Some((plan, value)) => {
+                        joined = plan;
+                        Transformed::yes(Expr::Column(value))
+                    }
+                    None => {
+                        complete = false;
+                        Transformed::no(Expr::ScalarSubquery(subquery))
+                    }
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(name.restore(expr.data))
+    });
+    let exprs: Vec<Expr> = exprs.collect::<Result<_>>()?;
+    if !complete {
+        return Ok(Transformed::no(plan));
+    }
+    let builder = LogicalPlanBuilder::from(joined);
+    let plan = match plan {
+        LogicalPlan::Projection(_) => builder.project(exprs)?,
+        _ => exprs
+            .into_iter()
+            .try_fold(builder, |builder, condition| builder.filter(condition))?
+            .project(shown.into_iter().map(Expr::Column))?,
+    };
+    Ok(Transformed::yes(plan.build()?))
+}
+
+/// The outer columns on which subqueries of a plan that could not be joined depend.
+pub(crate) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
+    let mut columns = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|e| {
+                let (Expr::ScalarSubquery(subquery)
+                | Expr::Exists(datafusion::logical_expr::expr::Exists { subquery, .. })
+                | Expr::InSubquery(datafusion::logical_expr::expr::InSubquery { subquery, .. })) = e
+                else {
+                    return Ok(TreeNodeRecursion::Continue);
+                };
+                for column in &subquery.outer_ref_columns {
+                    if let Expr::OuterReferenceColumn(_, column) = column {
+                        let name = column.flat_name();
+                        if !columns.contains(&name) {
+                            columns.push(name);
+                        }
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(columns)
+}
+
+fn is_correlated(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty())
+}
+
+/// `outer` with the value of `subquery` for each row, and the column that has it.
+fn join(
+    outer: &LogicalPlan,
+    subquery: &Subquery,
+    config: &dyn OptimizerConfig,
+) -> Result<Option<(LogicalPlan, Column)>> {
+    let mut columns = Vec::new();
+    for reference in subquery.subquery.all_out_ref_exprs() {
+        if let Expr::OuterReferenceColumn(_, column) = reference
+            && !columns.contains(&column)
+        {
+            columns.push(column);
+        }
+    }
+    if columns.is_empty() || !columns.iter().all(|c| outer.schema().has_column(c)) {
+        return Ok(None);
+    }
+    let domain = Domain { outer, columns: &columns, config };
+    let value = Column::from(subquery.subquery.schema().qualified_field(0));
+    let Some(Dependent { plan, domain: keys }) = domain.within(&subquery.subquery)? else { return Ok(None) };
+    let alias = config.alias_generator().next("__scalar");
+    let shown = std::iter::once(Expr::Column(value.clone())).chain(keys.iter().cloned().map(Expr::Column));
+    let right = LogicalPlanBuilder::from(plan).project(shown)?.alias(alias.clone())?.build()?;
+    let right_keys: Vec<Column> = keys.iter().map(|key| Column::new(Some(alias.clone()), key.name())).collect();
+    let on = (columns.clone(), right_keys);
+    let joined = LogicalPlanBuilder::from(outer.clone())
+        .join_detailed(right, JoinType::Left, on, None, NullEquality::NullEqualsNull)?
+        .build()?;
+    Ok(Some((joined, Column::new(Some(alias), value.name()))))
+}
+
+/// The values for which a subquery is computed.
+struct Domain<'a> {
+    outer: &'a LogicalPlan,
+    columns: &'a [Column],
+    config: &'a dyn OptimizerConfig,
+}
+
+/// A plan for all values of the domain at once.
+struct Dependent {
+    plan: LogicalPlan,
+    /// Columns of the plan, in the order of the domain's.
+    domain: Vec<Column>,
+}
+
+impl Domain<'_> {
+    /// The domain itself, under a name of its own.
+    fn rows(&self) -> Result<Dependent> {
+        let alias = self.config.alias_generator().next("__domain");
+        let keys: Vec<Expr> = self.columns.iter().cloned().map(Expr::Column).collect();
+        let named = |(i, key): (usize, &Expr)| key.clone().alias(format!("{alias}_{i}"));
+        let names: Vec<Expr> = keys.iter().enumerate().map(named).collect();
+        let domain = (0..keys.len()).map(|i| Column::new(Some(alias.clone()), format!("{alias}_{i}"))).collect();
+        let plan = LogicalPlanBuilder::from(self.outer.clone())
+            .aggregate(keys, Vec::<Expr>::new())?
+            .project(names)?
+            .alias(alias)?
+            .build()?;
+        Ok(Dependent { plan, domain })
+    }
+
+    /// An expression with columns in the place of outer ones; `None` where a subquery of its own depends on rows outside.
+    fn inside(&self, expr: Expr, domain: &[Column]) -> Result<Option<Expr>> {
+        let nested = |e: &Expr| match e {
+            Expr::ScalarSubquery(s) => !s.outer_ref_columns.is_empty(),
+            Expr::Exists(e) => !e.subquery.outer_ref_columns.is_empty(),
+            Expr::InSubquery(i) => !i.subquery.outer_ref_columns.is_empty(),
+            _ => false,
+        };
+        if expr.exists(|e| Ok(nested(e)))? {
+            return Ok(None);
+        }
+        let inside = expr.transform_up(|e| match e {
+            Expr::OuterReferenceColumn(_, column) => {
+                let at = self.columns.iter().position(|c| *c == column);
+                Ok(match at {
+                    Some(at) => Transformed::yes(Expr::Column(domain[at].clone())),
+                    None => Transformed::no(Expr::Column(column)),
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(Some(inside.data))
+    }
+
+    fn all_inside(&self, exprs: &[Expr], domain: &[Column], names: &NamePreserver) -> Result<Option<Vec<Expr>>> {
+        let inside = exprs.iter().map(|expr| {
+            let name = names.save(expr);
+            Ok(self.inside(expr.clone(), domain)?.map(|e| name.restore(e)))
+        });
+        inside.collect()
+    }
+
+    /// `plan` for each value of the domain; `None` where that is not known for one of its operators.
+    fn within(&self, plan: &LogicalPlan) -> Result<Option<Dependent>> {
+        if plan.all_out_ref_exprs().is_empty() {
+            let Dependent { plan: rows, domain } = self.rows()?;
+            let plan = LogicalPlanBuilder::from(plan.clone()).cross_join(rows)?.build()?;
+            return Ok(Some(Dependent { plan, domain }));
+        }
+        match plan {
+            LogicalPlan::Filter(filter) => self.filter(filter),
+            LogicalPlan::Projection(projection) => {
+                let Some(Dependent { plan: input, domain }) = self.within(&projection.input)? else { return Ok(None) };
+                let Some(mut exprs) = self.all_inside(&projection.expr, &domain, &NamePreserver::new(plan))? else {
+                    return Ok(None);
+                };
+                exprs.extend(domain.iter().cloned().map(Expr::Column));
+                let plan = LogicalPlanBuilder::from(input).project(exprs)?.build()?;
+                Ok(Some(Dependent { plan, domain }))
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let Some(Dependent { plan, domain }) = self.within(&alias.input)? else { return Ok(None) };
+                let plan = LogicalPlanBuilder::from(plan).alias(alias.alias.clone())?.build()?;
+                let domain = domain.iter().map(|c| Column::new(Some(alias.alias.clone()), c.name())).collect();
+                Ok(Some(Dependent { plan, domain }))
+            }
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let Some(Dependent { plan, domain }) = self.within(input)? else { return Ok(None) };
+                Ok(Some(Dependent { plan: LogicalPlanBuilder::from(plan).distinct()?.build()?, domain }))
+            }
+            // An order that nothing counts by says nothing.
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.within(&sort.input),
+            LogicalPlan::Limit(limit) => self.limit(limit),
+            LogicalPlan::Join(join) => self.join(join),
+            _ => Ok(None),
+        }
+    }
+
+    fn filter(&self, filter: &Filter) -> Result<Option<Dependent>> {
+        if !filter.input.all_out_ref_exprs().is_empty() {
+            let Some(Dependent { plan, domain }) = self.within(&filter.input)? else { return Ok(None) };
+            let Some(predicate) = self.inside(filter.predicate.clone(), &domain)? else { return Ok(None) };
+            let plan = LogicalPlanBuilder::from(plan).filter(predicate)?.build()?;
+            return Ok(Some(Dependent { plan, domain }));
+        }
+        let Dependent { plan: rows, domain } = self.rows()?;
+        let (depends, own): (Vec<Expr>, Vec<Expr>) =
+            split_conjunction_owned(filter.predicate.clone()).into_iter().partition(Expr::contains_outer);
+        let conditions = depends.into_iter().map(|c| self.inside(c, &domain)).collect::<Result<Option<Vec<_>>>>()?;
+        let own = own.into_iter().map(|c| self.inside(c, &domain)).collect::<Result<Option<Vec<_>>>>()?;
+        let (Some(conditions), Some(own)) = (conditions, own) else { return Ok(None) };
+        let mut input = LogicalPlanBuilder::from(filter.input.as_ref().clone());
+        if let Some(own) = conjunction(own) {
+            input = input.filter(own)?;
+        }
+        let plan = match conditions.is_empty() {
+            true => input.cross_join(rows)?,
+            false => input.join_on(rows, JoinType::Inner, conditions)?,
+        };
+        Ok(Some(Dependent { plan: plan.build()?, domain }))
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate) -> Result<Option<Dependent>> {
+        if aggregate.group_expr.iter().any(|e| matches!(e, Expr::GroupingSet(_))) {
+            return Ok(None);
+        }
+        let Some(Dependent { plan: input, domain }) = self.within(&aggregate.input)? else { return Ok(None) };
+        let names = NamePreserver::new_for_projection();
+        let Some(mut keys) = self.all_inside(&aggregate.group_expr, &domain, &names)? else { return Ok(None) };
+        let Some(values) = self.all_inside(&aggregate.aggr_expr, &domain, &names)? else { return Ok(None) };
+        keys.extend(domain.iter().cloned().map(Expr::Column));
+        let grouped = LogicalPlanBuilder::from(input).aggregate(keys, values)?;
+        if !aggregate.group_expr.is_empty() {
+            return Ok(Some(Dependent { plan: grouped.build()?, domain }));
+        }
+        let indicator = self.config.alias_generator().next("__found");
+        let grouped = grouped.build()?;
+        let all = grouped.schema().columns().into_iter().map(Expr::Column);
+        let all: Vec<Expr> = all.chain([lit(true).alias(&indicator)]).collect();
+        let grouped = LogicalPlanBuilder::from(grouped).project(all)?.build()?;
+        let Dependent { plan: rows, domain: every } = self.rows()?;
+        let on = (every.clone(), domain);
+        let plan = LogicalPlanBuilder::from(rows)
+            .join_detailed(grouped, JoinType::Left, on, None, NullEquality::NullEqualsNull)?
+            .build()?;
+        let found = Expr::Column(Column::new_unqualified(indicator));
+        let mut shown = Vec::with_capacity(aggregate.aggr_expr.len() + every.len());
+        for (column, value) in aggregate.schema.columns().into_iter().zip(&aggregate.aggr_expr) {
+            let of_none = of_no_rows(value, aggregate)?;
+            let column_expr = Expr::Column(column.clone());
+            shown.push(match of_none.is_null() {
+                true => column_expr,
+                false => when(found.clone().is_null(), Expr::Literal(of_none, None))
+                    .otherwise(column_expr)?
+                    .alias_qualified(column.relation.clone(), column.name()),
+            });
+        }
+        shown.extend(every.iter().cloned().map(Expr::Column));
+        let plan = LogicalPlanBuilder::from(plan).project(shown)?.build()?;
+        Ok(Some(Dependent { plan, domain: every }))
+    }
+
+    /// LIMIT counts the rows of each value, in the order of the Sort below.
+    fn limit(&self, limit: &Limit) -> Result<Option<Dependent>> {
+        let (SkipType::Literal(skip), FetchType::Literal(fetch)) = (limit.get_skip_type()?, limit.get_fetch_type()?)
+        else {
+            return Ok(None);
+        };
+        // A select list above the Sort, which has dropped columns of the order, may as well be above the LIMIT.
+        if let LogicalPlan::Projection(projection) = limit.input.as_ref()
+            && let LogicalPlan::Sort(_) = projection.input.as_ref()
+        {
+            let below = LogicalPlan::Limit(Limit { input: Arc::clone(&projection.input), ..limit.clone() });
+            let above = Projection::try_new(projection.expr.clone(), Arc::new(below))?;
+            return self.within(&LogicalPlan::Projection(above));
+        }
+        let (input, order): (&LogicalPlan, &[SortExpr]) = match limit.input.as_ref() {
+            LogicalPlan::Sort(sort) => (&sort.input, &sort.expr),
+            other => (other, &[]),
+        };
+        let Some(Dependent { plan, domain }) = self.within(input)? else { return Ok(None) };
+        let mut sorts = Vec::with_capacity(order.len());
+        for sort in order {
+            let Some(expr) = self.inside(sort.expr.clone(), &domain)? else { return Ok(None) };
+            sorts.push(SortExpr { expr, ..sort.clone() });
+        }
+        let keys: Vec<Expr> = domain.iter().cloned().map(Expr::Column).collect();
+        let number = self.config.alias_generator().next("__row");
+        let numbered = row_number().partition_by(keys).order_by(sorts).build()?.alias(&number);
+        let shown: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let at = Expr::Column(Column::new_unqualified(number));
+        let first = u64::try_from(skip).unwrap_or(u64::MAX);
+        let mut wanted = at.clone().gt(lit(first));
+        if let Some(fetch) = fetch {
+            let last = first.saturating_add(u64::try_from(fetch).unwrap_or(u64::MAX));
+            wanted = wanted.and(at.lt_eq(lit(last)));
+        }
+        let plan = LogicalPlanBuilder::from(plan).window([numbered])?.filter(wanted)?.project(shown)?.build()?;
+        Ok(Some(Dependent { plan, domain }))
+    }
+
+    /// A join whose rows are those of its left side, or pairs with them, or of which only one side depends.
+    fn join(&self, join: &Join) -> Result<Option<Dependent>> {
+        let right_depends = !join.right.all_out_ref_exprs().is_empty();
+        let left_depends = !join.left.all_out_ref_exprs().is_empty();
+        let (left, right, domain) = match (left_depends, right_depends, join.join_type) {
+            (
+                _,
+                false,
+                JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark,
+            ) if !join.null_aware => {
+                let Some(Dependent { plan, domain }) = self.within(&join.left)? else { return Ok(None) };
+                (plan, join.right.as_ref().clone(), domain)
+            }
+            (false, true, JoinType::Inner) => {
+                let Some(Dependent { plan, domain }) = self.within(&join.right)? else { return Ok(None) };
+                (join.left.as_ref().clone(), plan, domain)
+            }
+            _ => return Ok(None),
+        };
+        let keys = join.on.iter().map(|(l, r)| {
+            let (l, r) = (self.inside(l.clone(), &domain)?, self.inside(r.clone(), &domain)?);
+            Ok(l.zip(r))
+        });
+        let Some(on) = keys.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
+        let filter = match &join.filter {
+            None => None,
+            Some(filter) => match self.inside(filter.clone(), &domain)? {
+                None => return Ok(None),
+                some => some,
+            },
+        };
+        let plan = Join::try_new(
+            Arc::new(left),
+            Arc::new(right),
+            on,
+            filter,
+            join.join_type,
+            join.join_constraint,
+            join.null_equality,
+            join.null_aware,
+        )?;
+        Ok(Some(Dependent { plan: LogicalPlan::Join(plan), domain }))
+    }
+}
+
+/// What an aggregate gives without rows: 0 of COUNT, NULL of most others.
+fn of_no_rows(value: &Expr, aggregate: &Aggregate) -> Result<ScalarValue> {
+    let data_type = value.get_type(aggregate.input.schema())?;
+    match value {
+        Expr::Alias(alias) => of_no_rows(&alias.expr, aggregate),
+        Expr::AggregateFunction(function) => function.func.default_value(&data_type),
+        _ => ScalarValue::try_from(&data_type),
+    }
+}

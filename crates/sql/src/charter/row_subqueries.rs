@@ -1,0 +1,87 @@
+//! `(a, b) IN (SELECT x, y ...)`, which DataFusion's planner does not know, said by EXISTS.
+//!
+//! It is TRUE where a row of the subquery equals in all columns; else NULL where a row differs in none for certain; else
+//! FALSE. A condition asks only whether it is TRUE (or, below NOT, whether it is FALSE), so one EXISTS says it there.
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef, TableWithJoins, UnaryOperator, Value,
+};
+
+use super::rewrite::{binary, case, nested};
+use super::tables;
+
+/// The name of the subquery inside EXISTS, and of its columns with a number behind: no column outside has it.
+const ROWS: &str = "__in_rows";
+
+/// Rewrites what AND, OR and NOT combine to a condition.
+pub(super) fn condition(expr: &mut Expr) {
+    wanted(expr, true);
+}
+
+/// `when`: whether the expression is asked for TRUE, or for FALSE. Of the two other values nothing depends on which it is.
+fn wanted(expr: &mut Expr, when: bool) {
+    match expr {
+        Expr::Nested(inner) => wanted(inner, when),
+        Expr::UnaryOp { op: UnaryOperator::Not | UnaryOperator::BangNot, expr } => wanted(expr, !when),
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            wanted(left, when);
+            wanted(right, when);
+        }
+        Expr::InSubquery { expr: row, subquery, negated } if let Some(row) = columns(row) => {
+            let asked = if *negated { !when } else { when };
+            let exists = exists(row, subquery, asked);
+            *expr = if *negated { not(exists) } else { exists };
+        }
+        _ => {}
+    }
+}
+
+/// The same with all three values; other expressions as they are.
+pub(super) fn value(expr: Expr) -> Expr {
+    match expr {
+        Expr::InSubquery { expr: row, subquery, negated } => match columns(&row) {
+            Some(row) => {
+                let bool = |b: bool| Expr::value(Value::Boolean(b));
+                let found = (exists(row, &subquery, true), bool(!negated));
+                let unknown = (exists(row, &subquery, false), Expr::value(Value::Null));
+                case(vec![found, unknown], Some(bool(negated)))
+            }
+            None => Expr::InSubquery { expr: row, subquery, negated },
+        },
+        other => other,
+    }
+}
+
+/// The values of a row of more than one.
+fn columns(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(columns) if columns.len() > 1 => Some(columns),
+        _ => None,
+    }
+}
+
+fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(expr)) }
+}
+
+/// Whether the subquery has a row that equals (`certain`), or one that does not differ for certain.
+fn exists(row: &[Expr], subquery: &Query, certain: bool) -> Expr {
+    let name = |i: usize| Ident::with_quote('"', format!("{ROWS}_{i}"));
+    let mut alias = tables::alias(Ident::with_quote('"', ROWS));
+    alias.columns = (0..row.len()).map(|i| TableAliasColumnDef { name: name(i), data_type: None }).collect();
+    let equal = row.iter().enumerate().map(|(i, x)| {
+        let equal = binary(nested(x.clone()), BinaryOperator::Eq, Expr::Identifier(name(i)));
+        match certain {
+            true => equal,
+            false => Expr::IsNotFalse(Box::new(nested(equal))),
+        }
+    });
+    let selection = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
+    let rows = TableWithJoins { relation: tables::derived(subquery.clone(), alias), joins: Vec::new() };
+    let one = SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false)));
+    let mut query = tables::select(vec![one], vec![rows]);
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.selection = selection;
+    }
+    Expr::Exists { subquery: Box::new(query), negated: false }
+}
