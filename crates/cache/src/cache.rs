@@ -74,7 +74,6 @@ pub struct CacheStats {
 enum Job {
     Write { name: Name, bytes: Bytes },
     Settled(oneshot::Sender<()>),
-    Clear(oneshot::Sender<()>),
 }
 
 /// The cache. All that it keeps is also elsewhere.
@@ -193,15 +192,6 @@ impl DataCache {
         }
     }
 
-    /// Empties it.
-    pub async fn clear(&self) {
-        self.start_filling();
-        let (done, wait) = oneshot::channel();
-        if self.jobs.send(Job::Clear(done)).is_ok() {
-            let _ = wait.await;
-        }
-    }
-
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -252,8 +242,27 @@ impl Inner {
         &self.stats
     }
 
+    /// What is known of an object. Where only names of files say so, one of them is read first, for at most 64 KiB: a file
+    /// under a wrong name must not say how large an object is.
     pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
-        self.index.lock().facts(key)
+        loop {
+            let name = {
+                let index = self.index.lock();
+                match index.facts(key) {
+                    Some(facts) => return Some(facts),
+                    None => index.unproven(key)?,
+                }
+            };
+            // One that is not what it says is forgotten by that.
+            if self.read_disk(&name, 0..1, &mut [0]) {
+                self.index.lock().proved(&name);
+            }
+        }
+    }
+
+    /// Whether [`facts`](Self::facts) will read a file.
+    pub(crate) fn is_unproven(&self, key: Key) -> bool {
+        self.index.lock().unproven(key).is_some()
     }
 
     pub(crate) fn pieces(&self, key: Key, range: Range<u64>) -> Vec<Piece> {
@@ -312,13 +321,6 @@ impl Inner {
                     self.pending.fetch_sub(name.len, Ordering::Relaxed);
                 }
                 Job::Settled(done) => drop(done.send(())),
-                Job::Clear(done) => {
-                    let names = self.index.lock().clear();
-                    if let Some(disk) = &self.disk {
-                        names.iter().for_each(|name| disk.remove(name));
-                    }
-                    let _ = done.send(());
-                }
             }
         }
     }

@@ -43,6 +43,8 @@ impl Facts {
 #[derive(Debug)]
 struct Object {
     facts: Facts,
+    /// Not only names of files say so: the store did, or bytes under such a name had the checksum that covers it.
+    sure: bool,
     extents: BTreeMap<u64, Extent>,
 }
 
@@ -88,8 +90,25 @@ impl Index {
         (self.extents, self.memory.bytes, self.disk.bytes)
     }
 
+    /// What is known for sure.
     pub(crate) fn facts(&self, key: Key) -> Option<Facts> {
-        Some(self.objects.get(&key)?.facts)
+        self.objects.get(&key).filter(|o| o.sure).map(|o| o.facts)
+    }
+
+    /// An extent on disk whose bytes can prove what files' names say of an object of which nothing is sure.
+    pub(crate) fn unproven(&self, key: Key) -> Option<Name> {
+        let object = self.objects.get(&key).filter(|o| !o.sure)?;
+        let Facts { size, modified_ms } = object.facts;
+        let (&start, extent) = object.extents.first_key_value()?;
+        Some(Name { key, size, modified_ms, start, len: extent.len })
+    }
+
+    /// The bytes under that name had its checksum.
+    pub(crate) fn proved(&mut self, name: &Name) {
+        let facts = Facts { size: name.size, modified_ms: name.modified_ms };
+        if let Some(object) = self.objects.get_mut(&name.key).filter(|o| o.facts == facts) {
+            object.sure = true;
+        }
     }
 
     /// The pieces of a range, in order and without holes.
@@ -140,7 +159,9 @@ impl Index {
 
     fn add(&mut self, name: Name, memory: Option<Bytes>, on_disk: bool) -> bool {
         let facts = Facts { size: name.size, modified_ms: name.modified_ms };
-        let object = self.objects.entry(name.key).or_insert_with(|| Object { facts, extents: BTreeMap::new() });
+        let new = || Object { facts, sure: false, extents: BTreeMap::new() };
+        let object = self.objects.entry(name.key).or_insert_with(new);
+        object.sure |= memory.is_some() && object.facts == facts;
         let end = name.start + name.len;
         let before = object.extents.range(..end).next_back();
         if before.is_some_and(|(start, e)| start + e.len > name.start) || object.facts != facts || name.len == 0 {
@@ -154,9 +175,8 @@ impl Index {
     /// The extent is on disk now, and in memory as `compact`, bytes that share their buffer with nothing; false if it was
     /// removed meanwhile.
     pub(crate) fn written(&mut self, name: &Name, on_disk: bool, compact: Option<Bytes>) -> bool {
-        let Some(extent) = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start)) else {
-            return false;
-        };
+        let extent = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start));
+        let Some(extent) = extent.filter(|e| e.len == name.len) else { return false };
         if std::mem::take(&mut extent.pending) {
             if compact.is_some() {
                 self.memory.bytes += name.len;
@@ -231,19 +251,6 @@ impl Index {
             gone.push(name);
         }
         gone
-    }
-
-    /// Forgets everything; the names of what is on disk.
-    pub(crate) fn clear(&mut self) -> Vec<Name> {
-        let (memory, disk) = (self.memory.capacity, self.disk.capacity);
-        let before = std::mem::replace(self, Index::new(memory, disk));
-        let mut names = Vec::new();
-        for (key, object) in before.objects {
-            let Facts { size, modified_ms } = object.facts;
-            let on_disk = object.extents.into_iter().filter(|(_, e)| e.on_disk);
-            names.extend(on_disk.map(|(start, e)| Name { key, size, modified_ms, start, len: e.len }));
-        }
-        names
     }
 
     pub(crate) fn disk_capacity(&self) -> u64 {
@@ -344,9 +351,6 @@ mod tests {
             index.shrink_disk(0);
             let (_, memory, disk) = index.sizes();
             prop_assert!(memory <= 500 && disk <= 20_000);
-            let (_, _, on_disk) = sum(&index);
-            let names = index.clear();
-            prop_assert_eq!(names.iter().map(Name::disk_bytes).sum::<u64>(), on_disk);
         }
     }
 
@@ -365,6 +369,26 @@ mod tests {
         index.shrink_memory();
         let there = |index: &Index, key| index.objects.contains_key(&key);
         assert!(there(&index, 0) && !there(&index, 1) && there(&index, 2) && there(&index, 3));
+    }
+
+    #[test]
+    fn names_alone_are_not_sure() {
+        let mut index = Index::new(0, 1 << 20);
+        let name = Name { key: 1, size: 900, modified_ms: 5, start: 100, len: 50 };
+        assert!(index.found(name));
+        assert_eq!((index.facts(1), index.unproven(1)), (None, Some(name)));
+        index.proved(&Name { size: 1000, ..name });
+        assert_eq!(index.facts(1), None, "another object's");
+        index.proved(&name);
+        assert_eq!((index.facts(1), index.unproven(1)), (Some(Facts { size: 900, ..FACTS }), None));
+        // What the store said is sure.
+        assert!(index.found(Name { key: 2, size: 1000, ..name }));
+        assert!(!index.insert(2, Facts { size: 1001, ..FACTS }, 0, &Bytes::from_static(b"x")));
+        assert_eq!(index.facts(2), None);
+        assert!(index.insert(2, FACTS, 0, &Bytes::from_static(b"x")));
+        assert_eq!(index.facts(2), Some(FACTS));
+        // An extent of another length was not written.
+        assert!(!index.written(&Name { key: 2, size: 1000, start: 0, len: 2, ..name }, true, None));
     }
 
     #[test]

@@ -147,6 +147,16 @@ impl CachedStore {
         key.is_some_and(|key| !matches!(self.cache.inner().pieces(key, offset..offset + 1)[..], [Piece::Gap(_)]))
     }
 
+    /// What is known of an object, for sure.
+    async fn facts(&self, key: Key) -> Option<Facts> {
+        let inner = self.cache.inner();
+        if !inner.is_unproven(key) {
+            return inner.facts(key);
+        }
+        let inner = Arc::clone(inner);
+        tokio::task::spawn_blocking(move || inner.facts(key)).await.ok().flatten()
+    }
+
     /// One request; its bytes, and what the answer says of the object.
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
         let began = Instant::now();
@@ -181,7 +191,7 @@ impl CachedStore {
     ) -> Result<(Bytes, Facts)> {
         let inner = self.cache.inner();
         let context = meter.context.as_deref();
-        let known = if context.is_some_and(|c| c.bypass) { None } else { inner.facts(key) };
+        let known = if context.is_some_and(|c| c.bypass) { None } else { self.facts(key).await };
         let Some(facts) = known else {
             let asked = range.end - range.start;
             meter.each(|s| s.add(|s| &s.misses, 1));
@@ -383,15 +393,15 @@ impl ObjectStore for CachedStore {
             || options.version.is_some();
         let key = self.key(location, options.if_match.as_deref()).filter(|_| !options.head && !conditional);
         let range = match (&options.range, key) {
-            (Some(GetRange::Bounded(range)), Some(_)) if range.start < range.end => Some(range.clone()),
-            (Some(GetRange::Offset(from)), Some(key)) => {
-                self.cache.inner().facts(key).map(|f| *from..f.size).filter(|r| r.start < r.end)
-            }
-            (Some(GetRange::Suffix(n)), Some(key)) => {
-                self.cache.inner().facts(key).map(|f| f.size.saturating_sub(*n)..f.size).filter(|r| r.start < r.end)
-            }
-            _ => None,
+            (Some(GetRange::Bounded(range)), Some(_)) => Some(range.clone()),
+            (range, Some(key)) => self.facts(key).await.map(|f| match range {
+                Some(GetRange::Offset(from)) => *from..f.size,
+                Some(GetRange::Suffix(n)) => f.size.saturating_sub(*n)..f.size,
+                _ => 0..f.size,
+            }),
+            (_, None) => None,
         };
+        let range = range.filter(|r| r.start < r.end);
         let (Some(range), Some(key)) = (range, key) else {
             if options.head {
                 let began = Instant::now();
