@@ -10,7 +10,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
-use dipper_cache::{CacheOptions, DataCache};
+use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_store::backup::Copied;
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
@@ -299,6 +299,11 @@ fn there(data: &DataLocation) -> Result<()> {
     }
 }
 
+/// Of reads that will not be repeated: they leave the data cache to others.
+fn read_once() -> Arc<IoContext> {
+    Arc::new(IoContext { populate: Populate::Never, ..IoContext::default() })
+}
+
 /// Copies tables of a database into another directory or bucket, also while a server uses it; see
 /// [`dipper_store::backup::backup`].
 ///
@@ -314,7 +319,7 @@ pub async fn backup(
     there(data)?;
     let (from, target) = (data_store(data, remote).await?, data_store(to, remote).await?);
     let root = object_store::path::Path::default();
-    let copied = dipper_store::backup::backup(&from, &target, &root, tables, progress).await;
+    let copied = read_once().scope(dipper_store::backup::backup(&from, &target, &root, tables, progress)).await;
     copied.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
 }
 
@@ -333,7 +338,7 @@ pub async fn restore(
     there(from)?;
     let (source, to) = (data_store(from, remote).await?, data_store(data, remote).await?);
     let root = object_store::path::Path::default();
-    let copied = dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress).await;
+    let copied = read_once().scope(dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress)).await;
     copied.map_err(|e| EngineError::new(ErrorKind::Storage, format!("restore from '{from}': {e}")))
 }
 
@@ -348,7 +353,7 @@ pub async fn check(
     progress: impl FnMut(&str),
 ) -> Result<dipper_store::check::Report> {
     there(data)?;
-    Ok(dipper_store::check::check(&data_store(data, remote).await?, progress).await?)
+    Ok(read_once().scope(dipper_store::check::check(&data_store(data, remote).await?, progress)).await?)
 }
 
 /// Threads that end behind whoever lets go of them: a runtime must not block in an asynchronous context, where the last

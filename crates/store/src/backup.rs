@@ -17,14 +17,14 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
-use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId};
 use crate::chain::{ChainError, Stored, decode_as, encode_as};
 use crate::check::{Report, check_table};
 use crate::table::{Table, TableError, TableState, table_path};
-use crate::upload::Upload;
+use crate::upload::{PART_BYTES, Upload};
 
 /// The list of what a backup holds.
 const MANIFEST: &str = "backup";
@@ -307,24 +307,32 @@ impl File {
     }
 }
 
-/// Copies an object in parts, and tells what went through.
+/// Copies an object in parts, each asked for by itself: layers between may hold what one request brings. Tells what went
+/// through.
 async fn copy(
     from: &Arc<dyn ObjectStore>,
     path: &Path,
     target: &Arc<dyn ObjectStore>,
     to: &Path,
 ) -> Result<File, BackupError> {
-    let mut stream = from.get(path).await.map_err(|e| store("read", path, e))?.into_stream();
     let mut file = File { path: path.to_string(), bytes: 0, crc32c: 0 };
     let mut upload = Upload::new(Arc::clone(target), to.clone());
     let result = async {
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|e| store("read", path, e))?;
-            file.bytes += chunk.len() as u64;
-            file.crc32c = crc32c::crc32c_append(file.crc32c, &chunk);
-            upload.write([chunk]).await.map_err(|e| store("write", to, e))?;
+        loop {
+            let part = GetOptions::default().with_range(Some(file.bytes..file.bytes + PART_BYTES as u64));
+            let got = from.get_opts(path, part).await.map_err(|e| store("read", path, e))?;
+            let size = got.meta.size;
+            let mut stream = got.into_stream();
+            while let Some(chunk) = stream.next().await {
+                let chunk = chunk.map_err(|e| store("read", path, e))?;
+                file.bytes += chunk.len() as u64;
+                file.crc32c = crc32c::crc32c_append(file.crc32c, &chunk);
+                upload.write([chunk]).await.map_err(|e| store("write", to, e))?;
+            }
+            if file.bytes >= size {
+                return Ok(());
+            }
         }
-        Ok(())
     };
     match result.await {
         Ok(()) => upload.finish().await.map(|()| file).map_err(|e| store("write", to, e)),
