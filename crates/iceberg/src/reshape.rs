@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
@@ -46,7 +47,10 @@ pub fn shape(from: &Field, to: &Field) -> Result<Shape, String> {
             };
             Ok(Shape::Struct(want.iter().map(one).collect::<Result<_, String>>()?))
         }
-        (DataType::List(have), DataType::List(want)) => Ok(Shape::List(Box::new(shape(have, want)?))),
+        // Writers of files choose among these freely; a table has but one.
+        (DataType::List(have) | DataType::LargeList(have) | DataType::FixedSizeList(have, _), DataType::List(want)) => {
+            Ok(Shape::List(Box::new(shape(have, want)?)))
+        }
         (DataType::Map(have, _), DataType::Map(want, _)) => match (have.data_type(), want.data_type()) {
             (DataType::Struct(h), DataType::Struct(w)) if h.len() == 2 && w.len() == 2 => {
                 Ok(Shape::Map(Box::new(shape(&h[0], &w[0])?), Box::new(shape(&h[1], &w[1])?)))
@@ -89,9 +93,26 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
             }
         }
         (Shape::List(inner), DataType::List(field)) => {
-            let have = array.as_list::<i32>();
-            let values = reshape(have.values(), inner, field)?;
-            Arc::new(ListArray::try_new(Arc::clone(field), have.offsets().clone(), values, have.nulls().cloned())?)
+            let (offsets, values) = match array.data_type() {
+                DataType::LargeList(_) => {
+                    let have = array.as_list::<i64>();
+                    let offsets = have.offsets().iter().map(|o| i32::try_from(*o)).collect::<Result<Vec<_>, _>>();
+                    let offsets = offsets.map_err(|_| {
+                        ArrowError::CastError(format!("column '{}': 2^31 elements or more in a batch", to.name()))
+                    })?;
+                    (OffsetBuffer::new(offsets.into()), have.values())
+                }
+                DataType::FixedSizeList(_, elements) => {
+                    let have = array.as_fixed_size_list();
+                    (OffsetBuffer::from_repeated_length(*elements as usize, have.len()), have.values())
+                }
+                _ => {
+                    let have = array.as_list::<i32>();
+                    (have.offsets().clone(), have.values())
+                }
+            };
+            let values = reshape(values, inner, field)?;
+            Arc::new(ListArray::try_new(Arc::clone(field), offsets, values, array.nulls().cloned())?)
         }
         (Shape::Map(key, value), DataType::Map(entries, sorted)) => {
             let have = array.as_map();
@@ -138,6 +159,8 @@ fn mapped(fields: &Fields, mapping: &serde_json::Value) -> Fields {
         let data_type = match f.data_type() {
             DataType::Struct(inner) => DataType::Struct(mapped(inner, &children)),
             DataType::List(element) => DataType::List(under(element, "element")),
+            DataType::LargeList(element) => DataType::LargeList(under(element, "element")),
+            DataType::FixedSizeList(element, n) => DataType::FixedSizeList(under(element, "element"), *n),
             DataType::Map(entries, sorted) => match entries.data_type() {
                 DataType::Struct(kv) if kv.len() == 2 => {
                     let kv = Fields::from(vec![under(&kv[0], "key"), under(&kv[1], "value")]);
@@ -168,7 +191,9 @@ fn mapped_child(child: &FieldRef, name: &str, mapping: &serde_json::Value) -> Fi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, Int64Array, StringArray};
+    use arrow::array::{FixedSizeListArray, Int32Array, Int64Array, LargeListArray, StringArray};
+    use arrow::buffer::NullBuffer;
+    use arrow::datatypes::Int64Type;
 
     fn field(id: i32, name: &str, t: DataType) -> FieldRef {
         Arc::new(Field::new(name, t, true).with_metadata([(FIELD_ID.to_string(), id.to_string())].into()))
@@ -189,6 +214,40 @@ mod tests {
         assert_eq!(made.column(0).null_count(), 2);
         assert_eq!(made.column(1).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
         assert!(shape(&field(1, "a", DataType::Int32), &to).unwrap_err().contains("'s'"));
+    }
+
+    #[test]
+    fn lists_of_all_kinds_become_lists() {
+        let rows = [Some(vec![Some(1), None]), None, Some(vec![Some(4), Some(5)])];
+        let element = field(6, "element", DataType::Int32);
+        let nulls = NullBuffer::from(vec![true, false, true]);
+        let values = |v: Vec<Option<i32>>| Arc::new(Int32Array::from(v)) as ArrayRef;
+        let lengths = || OffsetBuffer::<i64>::from_lengths([2, 0, 2]);
+        let compact = values(vec![Some(1), None, Some(4), Some(5)]);
+        let large = LargeListArray::new(Arc::clone(&element), lengths(), compact, Some(nulls.clone()));
+        let padded = values(vec![Some(1), None, None, None, Some(4), Some(5)]);
+        let fixed = FixedSizeListArray::new(Arc::clone(&element), 2, padded, Some(nulls));
+        let to = field(5, "l", DataType::List(field(6, "element", DataType::Int64)));
+        for array in [Arc::new(large) as ArrayRef, Arc::new(fixed)] {
+            let from = field(5, "l", array.data_type().clone());
+            for at in 0..3 {
+                let part = array.slice(at, 3 - at);
+                let made = reshape(&part, &shape(&from, &to).unwrap(), &to).unwrap();
+                assert_eq!(made.data_type(), to.data_type());
+                let made = made.as_list::<i32>();
+                for (row, expected) in rows[at..].iter().enumerate() {
+                    let found = made.is_valid(row).then(|| {
+                        let value = made.value(row);
+                        value.as_primitive::<Int64Type>().iter().collect::<Vec<_>>()
+                    });
+                    let expected = expected.as_ref().map(|v| v.iter().map(|n| n.map(i64::from)).collect::<Vec<_>>());
+                    assert_eq!(found, expected);
+                }
+            }
+        }
+        let other = field(5, "l", DataType::LargeList(field(6, "element", DataType::Utf8)));
+        let to = field(5, "l", DataType::List(field(6, "element", DataType::Struct(Fields::empty()))));
+        assert!(shape(&other, &to).is_err());
     }
 
     #[test]
