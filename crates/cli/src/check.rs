@@ -43,6 +43,9 @@ pub(crate) fn main(arguments: &CheckArguments) -> ExitCode {
             for problem in &report.problems {
                 println!("{problem}");
             }
+            for note in &report.suspicious {
+                println!("note: {note}");
+            }
             println!(
                 "{} tables, {} objects, {} bytes, {} rows; {} unreferenced objects; {} problems",
                 report.tables,

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use object_store::ObjectStore;
 use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
 use roaring::RoaringBitmap;
 
 use crate::catalog::{Catalog, CatalogError};
@@ -35,6 +35,8 @@ pub struct Report {
     pub rows: u64,
     /// Objects below a table's directory that no state names: of loads under way, or left for the next vacuum.
     pub unreferenced: u64,
+    /// What may be wrong or may be in order, a sentence each that says when it is which.
+    pub suspicious: Vec<String>,
     /// What is wrong, a sentence each.
     pub problems: Vec<String>,
 }
@@ -47,6 +49,7 @@ pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str))
     let catalog = Catalog::open(Arc::clone(store)).await?;
     let state = catalog.snapshot();
     let mut report = Report::default();
+    report.suspicious.extend(catalog.strays().iter().map(stray));
     for (database, table) in state.tables().filter(|(_, t)| t.is_native()) {
         let name = format!("{}.{}", database.name, table.name);
         progress(&name);
@@ -71,8 +74,13 @@ impl Report {
         self.bytes += other.bytes;
         self.rows += other.rows;
         self.unreferenced += other.unreferenced;
+        self.suspicious.extend(other.suspicious);
         self.problems.extend(other.problems);
     }
+}
+
+fn stray(path: &Path) -> String {
+    format!("{path}: no object of dipper's has such a name; it is ignored")
 }
 
 /// Checks a table as it is in the handle's snapshot.
@@ -138,11 +146,44 @@ pub(crate) async fn check_table(name: &str, table: &Table, report: &mut Report) 
             }
         }
     }
-    let dir = table_path(table.id()).join("d");
-    match table.store().list(Some(&dir)).map_ok(|m| m.location).try_collect::<Vec<Path>>().await {
-        Ok(there) => report.unreferenced += there.iter().filter(|p| !named.contains(p)).count() as u64,
-        Err(e) => report.problems.push(format!("table {name}: cannot list {dir}: {e}")),
+    report.suspicious.extend(table.strays().iter().map(stray));
+    if let Err(e) = check_unnamed(name, table, &named, report).await {
+        report.problems.push(format!("table {name}: cannot list its objects: {e}"));
     }
+}
+
+/// Counts data objects that no state names. Those that are newer than the newest version may be all that is left of newer
+/// ones: a version that is gone leaves no gap when it was the last.
+async fn check_unnamed(
+    name: &str,
+    table: &Table,
+    named: &BTreeSet<Path>,
+    report: &mut Report,
+) -> object_store::Result<()> {
+    let list = async |below: &str| {
+        let dir = table_path(table.id()).join(below);
+        table.store().list(Some(&dir)).try_collect::<Vec<ObjectMeta>>().await
+    };
+    // Data first: what is committed between the two listings has its version in the second.
+    let mut unnamed = list("d").await?;
+    unnamed.retain(|m| !named.contains(&m.location));
+    report.unreferenced += unnamed.len() as u64;
+    let newest = list("v").await?.iter().map(|m| m.last_modified).max();
+    let state = table.snapshot();
+    let removed: BTreeSet<Path> = state.removed().map(|(id, _)| table.data_path(id)).collect();
+    unnamed.retain(|m| !removed.contains(&m.location) && newest.is_none_or(|newest| m.last_modified >= newest));
+    if let Some(first) = unnamed.iter().min_by_key(|m| m.last_modified) {
+        report.suspicious.push(format!(
+            "table {name}: {} data objects that version {} does not name are newer than it, {} of {} the first; they are of \
+             loads that are under way, failed or were aborted, unless versions after it were lost: then loads that \
+             were acknowledged since are missing",
+            unnamed.len(),
+            table.version(),
+            first.location,
+            first.last_modified.format("%Y-%m-%d %H:%M:%S UTC"),
+        ));
+    }
+    Ok(())
 }
 
 /// The keys of a segment's rows that are not deleted, in order.
@@ -223,13 +264,49 @@ async fn check_keys(
 
 #[cfg(test)]
 mod tests {
-    use object_store::memory::InMemory;
+    use object_store::ObjectStoreExt;
 
     use super::*;
+    use crate::catalog::TableId;
+    use crate::table::schema::Bounds;
+    use crate::table::test_support::{memory, object, partition, rowset, schema};
+
+    /// A version that is gone leaves no gap when it was the last.
+    #[tokio::test]
+    async fn data_behind_the_newest_version_is_told() {
+        let store = memory();
+        let id = TableId::fresh();
+        let partitions = vec![partition(0, "p", Bounds::All)];
+        let table = Table::create(Arc::clone(&store), id, schema(Model::Duplicate, false), partitions).await.unwrap();
+        let written = async || {
+            let object = object(table.begin(), 0, &[(0, 0, 1)]);
+            store.put(&table.data_path(object.id), vec![7; 10].into()).await.unwrap();
+            object
+        };
+        let seen = async || {
+            let mut report = Report::default();
+            check_table("d.t", &Table::open(Arc::clone(&store), id).await.unwrap(), &mut report).await;
+            (report.unreferenced, report.suspicious)
+        };
+        written().await;
+        table.publish(rowset(vec![written().await])).await.unwrap();
+        assert_eq!(seen().await, (1, Vec::new()), "a load that was given up before");
+        let lost = written().await;
+        let path = table.data_path(lost.id);
+        table.publish(rowset(vec![lost])).await.unwrap();
+        let versions = table_path(id).join("v");
+        store.delete(&versions.clone().join(format!("{:020}", table.version()))).await.unwrap();
+        store.put(&versions.join("notes"), "x".into()).await.unwrap();
+        let (unreferenced, suspicious) = seen().await;
+        assert_eq!((unreferenced, suspicious.len()), (2, 2), "{suspicious:?}");
+        assert!(suspicious[0].contains("/v/notes: no object of dipper's"), "{suspicious:?}");
+        assert!(suspicious[1].starts_with("table d.t: 1 data objects that version"), "{suspicious:?}");
+        assert!(suspicious[1].contains(path.as_ref()), "{suspicious:?}");
+    }
 
     #[tokio::test]
     async fn an_empty_store_is_sound() {
-        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let store = memory();
         let report = check(&store, |_| ()).await.unwrap();
         assert_eq!(report, Report::default());
     }

@@ -86,6 +86,11 @@ impl Catalog {
         self.chain.version()
     }
 
+    /// Objects beside those of its chain that are none of it.
+    pub fn strays(&self) -> Vec<Path> {
+        self.chain.strays()
+    }
+
     /// Reads what other processes committed (one LIST) and returns the state then.
     ///
     /// # Errors

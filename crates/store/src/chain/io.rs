@@ -23,6 +23,8 @@ const READS_MAX: usize = 16;
 const LIST_ATTEMPTS_MAX: u32 = 50;
 /// How often a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
+/// Names that are none of a chain's and are remembered.
+const STRAYS_MAX: usize = 100;
 /// Records that were put last and need not be read: the one that is being committed, and the one before it.
 const OWN_MAX: usize = 2;
 
@@ -45,6 +47,8 @@ pub(super) struct Io<S: State> {
     kept_live: AtomicUsize,
     /// What this view put last: refreshes that run beside a commit list its record before the commit is over.
     own: Mutex<VecDeque<Own<S>>>,
+    /// Names beside the chain's objects that are none of it.
+    strays: Mutex<BTreeSet<Path>>,
 }
 
 /// A record that was put, and the tag of its object.
@@ -81,6 +85,7 @@ impl<S: State> Io<S> {
             kept: Mutex::default(),
             kept_live: AtomicUsize::new(0),
             own: Mutex::default(),
+            strays: Mutex::default(),
         }
     }
 
@@ -237,14 +242,28 @@ impl<S: State> Io<S> {
         for meta in metas {
             let name = meta.location.filename().unwrap_or_default();
             let number = name.parse::<u64>().ok().filter(|n| self.path(kind, *n) == meta.location && *n > 0);
-            let Some(number) = number else {
-                let reason = "expected names of 20 digits here; move it away".to_string();
-                return Err(ChainError::Damaged { path: meta.location.to_string(), reason });
-            };
-            found.push((number, meta));
+            match number {
+                Some(number) => found.push((number, meta)),
+                None => self.stray(meta.location),
+            }
         }
         found.sort_by_key(|(number, _)| *number);
         Ok(found)
+    }
+
+    /// Notes a name that no writer of the chain gives. It stands for nothing, so it is left where it is; what has the name
+    /// of a version is one, whatever it holds.
+    fn stray(&self, path: Path) {
+        let mut strays = self.strays.lock();
+        if strays.len() < STRAYS_MAX && !strays.contains(&path) {
+            tracing::warn!(%path, "expected names of 20 digits here; this object is ignored, move it away");
+            strays.insert(path);
+        }
+    }
+
+    /// Names beside the chain's objects that were seen and are none of it.
+    pub fn strays(&self) -> Vec<Path> {
+        self.strays.lock().iter().cloned().collect()
     }
 
     /// An object with the tag of its content; `None` if there is none.

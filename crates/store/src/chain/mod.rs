@@ -156,6 +156,11 @@ impl<S: State> Chain<S> {
         self.inner.number.load(Ordering::Acquire)
     }
 
+    /// Objects that were seen beside the chain's and are none of it.
+    pub fn strays(&self) -> Vec<Path> {
+        self.inner.io.strays()
+    }
+
     /// The newest state there is: one LIST. Calls that wait at the same time share one that begins after them all.
     ///
     /// # Errors

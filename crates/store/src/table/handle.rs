@@ -131,6 +131,11 @@ impl Table {
         self.inner.chain.version()
     }
 
+    /// Objects beside those of its chain that are none of it.
+    pub fn strays(&self) -> Vec<Path> {
+        self.inner.chain.strays()
+    }
+
     /// The newest state there is: one LIST.
     ///
     /// # Errors
