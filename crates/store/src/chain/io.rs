@@ -202,7 +202,19 @@ impl<S: State> Io<S> {
                 Ok(true)
             }
             Err(Error::AlreadyExists { .. }) => Ok(false),
-            Err(e) => Err(PutFailed { certain: never_written(&e), error: store_error(&path, e) }),
+            Err(e) => {
+                let certain = match refusal(&e) {
+                    Refusal::Certain => true,
+                    Refusal::Open => false,
+                    // An earlier try of the client's may have come through, with its answer lost.
+                    Refusal::Last => match self.get(record.number).await {
+                        Ok(None) => true,
+                        Ok(Some(_)) => return Ok(false),
+                        Err(_) => false,
+                    },
+                };
+                Err(PutFailed { certain, error: store_error(&path, e) })
+            }
         }
     }
 
@@ -400,17 +412,30 @@ fn passes(e: &ChainError) -> bool {
     matches!(e, ChainError::Store { source: Error::Generic { .. } | Error::JoinError { .. }, .. })
 }
 
-/// True if a failed put cannot have made the object, now or later.
-fn never_written(e: &Error) -> bool {
+/// What a failed put says of the object.
+enum Refusal {
+    /// It was not made, and will not be.
+    Certain,
+    /// The last try did not make it. Clients of remote stores repeat what failed, and tell the last answer alone.
+    Last,
+    /// Nothing.
+    Open,
+}
+
+fn refusal(e: &Error) -> Refusal {
     match e {
-        Error::Generic { source, .. } => source.is::<NotWritten>(),
-        Error::NotFound { .. }
-        | Error::InvalidPath { .. }
+        Error::Generic { source, .. } if source.is::<NotWritten>() => Refusal::Certain,
+        Error::NotFound { source, .. }
+        | Error::PermissionDenied { source, .. }
+        | Error::Unauthenticated { source, .. } => match source.is::<std::io::Error>() {
+            // Of a system call, which nobody repeats.
+            true => Refusal::Certain,
+            false => Refusal::Last,
+        },
+        Error::InvalidPath { .. }
         | Error::NotSupported { .. }
         | Error::NotImplemented { .. }
-        | Error::PermissionDenied { .. }
-        | Error::Unauthenticated { .. }
-        | Error::UnknownConfigurationKey { .. } => true,
-        _ => false,
+        | Error::UnknownConfigurationKey { .. } => Refusal::Certain,
+        _ => Refusal::Open,
     }
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::AtomicU8;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -87,6 +88,19 @@ pub(crate) struct Faulty {
     sleepy: u32,
     /// Every put fails like a full disk.
     full: AtomicBool,
+    /// Requests are refused as by a store that does not know who asks.
+    denied: AtomicU8,
+}
+
+/// Puts are, but an earlier try came through.
+const DENIED_WHEN_DONE: u8 = 1;
+/// Puts are.
+const DENIED: u8 = 2;
+/// Puts and reads are.
+const ALL_DENIED: u8 = 3;
+
+fn denied(at: &Path) -> object_store::Error {
+    object_store::Error::PermissionDenied { path: at.to_string(), source: "403".into() }
 }
 
 impl Faulty {
@@ -95,7 +109,8 @@ impl Faulty {
     }
 
     pub(crate) fn sleepy(lost: u32, unread: u32, sleepy: u32) -> Arc<Self> {
-        Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full: AtomicBool::new(false) })
+        let (full, denied) = (AtomicBool::new(false), AtomicU8::new(0));
+        Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full, denied })
     }
 }
 
@@ -119,6 +134,10 @@ impl ObjectStore for Faulty {
         if self.full.load(Ordering::Acquire) {
             return Err(generic("no space left on device"));
         }
+        let refused = self.denied.load(Ordering::Acquire);
+        if refused >= DENIED {
+            return Err(denied(at));
+        }
         tokio::task::yield_now().await;
         if !at.as_ref().contains("/d/") && one_in(self.sleepy) {
             let ms = rand::rng().random_range(1..40);
@@ -131,7 +150,7 @@ impl ObjectStore for Faulty {
         if at.as_ref().contains("/v/") && one_in(self.lost) {
             return Err(generic("the answer is lost"));
         }
-        put
+        if refused == DENIED_WHEN_DONE { Err(denied(at)) } else { put }
     }
 
     async fn put_multipart_opts(
@@ -146,6 +165,9 @@ impl ObjectStore for Faulty {
         tokio::task::yield_now().await;
         if one_in(self.unread) {
             return Err(generic("the connection was reset"));
+        }
+        if self.denied.load(Ordering::Acquire) == ALL_DENIED {
+            return Err(denied(at));
         }
         self.inner.get_opts(at, o).await
     }
@@ -504,6 +526,25 @@ async fn strays_are_ignored_and_told() {
     store.put(&Path::from("t/v/00000000000000000099"), "x".into()).await.unwrap();
     let e = Chain::<Counts>::open(Arc::clone(&store), prefix(), Options::default()).await.unwrap_err();
     assert!(e.to_string().starts_with("t/v/00000000000000000099: "), "{e}");
+}
+
+/// The last of several tries may be refused after an earlier one came through.
+#[tokio::test]
+async fn a_refused_put_may_have_come_through() {
+    let faulty = Faulty::new(0, 0);
+    let store: Arc<dyn ObjectStore> = Arc::<Faulty>::clone(&faulty);
+    let a = open(&store).await;
+    a.commit(add("x")).await.unwrap();
+    faulty.denied.store(DENIED_WHEN_DONE, Ordering::Release);
+    assert_eq!(a.commit(add("y")).await.unwrap().added.len(), 2);
+    faulty.denied.store(DENIED, Ordering::Release);
+    let e = a.commit(add("z")).await.unwrap_err();
+    assert!(matches!(&e, CommitError::Chain(ChainError::Store { .. })), "nothing was changed: {e}");
+    faulty.denied.store(ALL_DENIED, Ordering::Release);
+    let e = a.commit(add("z")).await.unwrap_err();
+    assert!(matches!(&e, CommitError::Chain(ChainError::Unknown { .. })), "{e}");
+    faulty.denied.store(0, Ordering::Release);
+    assert_eq!(a.refresh().await.unwrap().added.len(), 2);
 }
 
 #[test]
