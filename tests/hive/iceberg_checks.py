@@ -2,14 +2,17 @@
 
 import datetime
 import math
+import operator
 import random
+import zoneinfo
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransform
-from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
+from pyiceberg.types import (DoubleType, IntegerType, ListType, LongType, NestedField, StringType, TimestampType,
+                             TimestamptzType)
 
 import lake
 from checks import has, same
@@ -307,4 +310,35 @@ def tables_of_pyiceberg(world):
     return f"{compared} rows"
 
 
-ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg]
+def instants_and_lists_of_pyiceberg(world):
+    """pyiceberg writes lists as large ones. Instants are shown by the session's clock, also around the hour that comes twice."""
+    session = sql(world)
+    catalog = SqlCatalog("instants", uri=f"sqlite:///{world.root}/instants.db", warehouse=f"file://{world.files}/warehouse")
+    catalog.create_namespace("db")
+    schema = Schema(NestedField(1, "k", LongType()), NestedField(2, "at", TimestamptzType()),
+                    NestedField(3, "l", ListType(4, LongType(), element_required=False)))
+    spec = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day"))
+    t = catalog.create_table("db.instants", schema, location=f"file://{at(world, 'instants')}", partition_spec=spec)
+    start = datetime.datetime(2024, 10, 25, 12, tzinfo=datetime.timezone.utc)
+    rows = [(k, start + datetime.timedelta(minutes=30 * k), [k] * (k % 3)) for k in range(200)] + [(200, None, None)]
+    t.append(pa.table({"k": pa.array([r[0] for r in rows], pa.int64()), "at": pa.array([r[1] for r in rows], pa.timestamp("us", "UTC")),
+                       "l": pa.array([r[2] for r in rows], pa.list_(pa.int64()))}))
+    same(session("SELECT k, l[1], l[2] FROM ice.db.instants ORDER BY k"),
+         [(k, k if k % 3 > 0 and k < 200 else None, k if k % 3 > 1 and k < 200 else None) for k in range(201)])
+    compared = 0
+    for zone in ["UTC", "Europe/Berlin", "America/New_York", "+08:00"]:
+        session(f"SET time_zone = '{zone}'")
+        clock = datetime.timezone(datetime.timedelta(hours=8)) if zone[0] == "+" else zoneinfo.ZoneInfo(zone)
+        shown = [(k, i and i.astimezone(clock).replace(tzinfo=None)) for k, i, _ in rows]
+        same(session("SELECT k, at FROM ice.db.instants ORDER BY k"), shown)
+        for op, meets in [("=", operator.eq), ("<", operator.lt), ("<=", operator.le), (">", operator.gt), (">=", operator.ge)]:
+            for hour in ["2024-10-25 20:00:00", "2024-10-27 02:30:00", "2024-10-27 03:00:00", "2024-10-29 10:30:00"]:
+                expected = [(k,) for k, i in shown if i and meets(i, datetime.datetime.fromisoformat(hour))]
+                same(session(f"SELECT k FROM ice.db.instants WHERE at {op} '{hour}' ORDER BY k"), expected)
+                compared += len(expected)
+    session("SET time_zone = 'UTC'")
+    return f"{compared} rows"
+
+
+ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg,
+       instants_and_lists_of_pyiceberg]

@@ -6,6 +6,11 @@ use dipper_iceberg::predicate::{Op, Predicate};
 use dipper_iceberg::schema::{Primitive, Schema, Type};
 use dipper_iceberg::value::Value;
 
+/// The function that makes the session's clock of an instant: `convert_tz(column, 'UTC', zone)`.
+pub(super) const CONVERT_TZ: &str = "convert_tz";
+/// No clock is further from UTC, in microseconds: local mean times of before there were zones are up to 15:14 away.
+const CLOCK_AWAY_US: i64 = 16 * 3_600_000_000;
+
 /// What files must meet for rows that pass all `filters`. Filters that are not understood rule out nothing.
 pub(super) fn predicate(filters: &[Expr], schema: &Schema) -> Predicate {
     Predicate::And(filters.iter().map(|f| convert(f, schema)).collect())
@@ -45,6 +50,9 @@ fn convert(e: &Expr, schema: &Schema) -> Predicate {
 }
 
 fn compare(left: &Expr, op: Operator, right: &Expr, schema: &Schema) -> Option<Predicate> {
+    if let Some(id) = clock_of(left, schema) {
+        return by_the_clock(id, op, right);
+    }
     let (id, t) = column(left, schema)?;
     let value = literal(right, t)?;
     let op = match op {
@@ -57,6 +65,29 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &Schema) -> Option<P
         _ => return None,
     };
     Some(Predicate::Compare(id, op, value))
+}
+
+/// The instants whose clock an expression shows, see [`CONVERT_TZ`].
+fn clock_of(e: &Expr, schema: &Schema) -> Option<i32> {
+    let Expr::ScalarFunction(call) = e else { return None };
+    let [of, Expr::Literal(from, _), Expr::Literal(..)] = &call.args[..] else { return None };
+    let (id, t) = column(of, schema)?;
+    let shows = call.func.name() == CONVERT_TZ && from.try_as_str() == Some(Some("UTC"));
+    (shows && t == Primitive::Timestamptz).then_some(id)
+}
+
+/// What is sure of instants whose clock compares so: clocks are turned, and their values are not in the order of the instants.
+fn by_the_clock(id: i32, op: Operator, right: &Expr) -> Option<Predicate> {
+    let Expr::Literal(ScalarValue::TimestampMicrosecond(Some(clock), _), _) = right else { return None };
+    let at = |us: i64| Value::Timestamp(i128::from(us) * 1000);
+    let after = Predicate::Compare(id, Op::GtEq, at(clock.saturating_sub(CLOCK_AWAY_US)));
+    let before = Predicate::Compare(id, Op::LtEq, at(clock.saturating_add(CLOCK_AWAY_US)));
+    match op {
+        Operator::Eq => Some(Predicate::And(vec![after, before])),
+        Operator::Lt | Operator::LtEq => Some(before),
+        Operator::Gt | Operator::GtEq => Some(after),
+        _ => None,
+    }
 }
 
 /// A column that is not nested.
@@ -125,6 +156,7 @@ pub(super) fn scalar(value: Option<&Value>, data_type: &arrow::datatypes::DataTy
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::execution::FunctionRegistry;
     use datafusion::prelude::{col, lit};
 
     #[test]
@@ -138,6 +170,8 @@ mod tests {
             initial_default: None,
         };
         let schema = Schema { id: 0, fields: vec![field(1, "a", Primitive::Long), field(2, "s", Primitive::String)] };
+        let schema =
+            Schema { fields: [schema.fields, vec![field(3, "at", Primitive::Timestamptz)]].concat(), ..schema };
         let of = |e: Expr| convert(&e, &schema);
         let int = |op, v| Predicate::Compare(1, op, Value::Int(v));
         assert_eq!(of(col("a").gt(lit(5i64))), int(Op::Gt, 5));
@@ -156,5 +190,18 @@ mod tests {
             of(col("a").eq(lit(1i64)).or(col("s").like(lit("x")))),
             Predicate::Or(vec![int(Op::Eq, 1), Predicate::All])
         );
+        // What the session's clock shows of an instant is less than a day from it.
+        let mut functions = datafusion::prelude::SessionContext::new().state();
+        dipper_sql::functions::register_all(&mut functions).unwrap();
+        let convert_tz = functions.udf(CONVERT_TZ).unwrap();
+        let shown = |column| convert_tz.call(vec![col(column), lit("UTC"), lit("Asia/Shanghai")]);
+        let clock = lit(ScalarValue::TimestampMicrosecond(Some(1_000_000), None));
+        let instant = |op, seconds: i128| Predicate::Compare(3, op, Value::Timestamp(seconds * 1_000_000_000));
+        let (after, before) = (instant(Op::GtEq, 1 - 57_600), instant(Op::LtEq, 1 + 57_600));
+        assert_eq!(of(shown("at").lt(clock.clone())), before);
+        assert_eq!(of(clock.clone().lt(shown("at"))), after);
+        assert_eq!(of(shown("at").eq(clock.clone())), Predicate::And(vec![after, before]));
+        assert_eq!(of(shown("at").not_eq(clock.clone())), Predicate::All);
+        assert_eq!(of(shown("s").eq(clock)), Predicate::All);
     }
 }

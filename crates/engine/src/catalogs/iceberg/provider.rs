@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
@@ -14,8 +14,10 @@ use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, ident, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -38,7 +40,7 @@ use roaring::RoaringTreemap;
 use super::Places;
 use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
-use super::filters::{predicate, scalar};
+use super::filters::{CONVERT_TZ, predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{QueryContext, on_cpu};
 use crate::tables::parquet_format;
@@ -56,7 +58,26 @@ pub(crate) fn provider(
     let (snapshot, schema) = metadata.at(at)?;
     let (snapshot, schema) = (snapshot.cloned(), schema.clone());
     let arrow = Arc::new(ArrowSchema::new(schema.arrow_fields(context.variables.string_view())?));
-    Ok(Arc::new(IcebergTable { context: Arc::clone(context), places, metadata, snapshot, schema, arrow }))
+    let table = IcebergTable { context: Arc::clone(context), places, metadata, snapshot, schema, arrow };
+    by_the_clock(context, Arc::new(table))
+}
+
+/// Columns of instants (`timestamptz`) as the session's clock shows them, as in Doris and StarRocks. Instants within structs,
+/// lists and maps stay in UTC.
+fn by_the_clock(context: &QueryContext, table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
+    let zone = context.variables.time_zone();
+    let schema = table.schema();
+    let is_instant = |f: &FieldRef| matches!(f.data_type(), DataType::Timestamp(_, Some(_)));
+    if ["UTC", "+00:00"].contains(&zone.as_str()) || !schema.fields().iter().any(is_instant) {
+        return Ok(table);
+    }
+    let convert = context.engine.template.udf(CONVERT_TZ)?;
+    let shown = schema.fields().iter().map(|f| match is_instant(f) {
+        true => convert.call(vec![ident(f.name()), lit("UTC"), lit(zone.as_str())]).alias(f.name()),
+        false => ident(f.name()),
+    });
+    let plan = LogicalPlanBuilder::scan("instants", provider_as_source(table), None)?.project(shown)?.build()?;
+    Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
 struct IcebergTable {
