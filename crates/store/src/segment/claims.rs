@@ -84,7 +84,7 @@ struct Header {
 }
 
 fn header(bytes: &[u8]) -> Result<Header> {
-    walk(bytes).map_err(|Short| ParquetError::General("the header of a page is none".into()))
+    walk(bytes).map_err(|Short| ParquetError::General("its header is not one of a page".into()))
 }
 
 fn walk(bytes: &[u8]) -> Result<Header, Short> {
