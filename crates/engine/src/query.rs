@@ -19,6 +19,7 @@ use dipper_sql::functions::SessionInfo;
 use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
+use dipper_store::segment::Readers;
 use dipper_store::table::TableState;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -68,6 +69,8 @@ pub(crate) struct QueryContext {
     pub(crate) hidden_columns: bool,
     /// What the statement reads from remote stores.
     pub(crate) io: Arc<IoContext>,
+    /// It reads past what is in memory, so that the data cache gets all of it.
+    pub(crate) past_memory: bool,
     /// How it lists what is there.
     pub(crate) listings: Arc<Listings>,
     /// The statement, and the one before it in the session.
@@ -113,12 +116,21 @@ impl QueryContext {
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
             io: crate::io::context(&session.variables),
+            past_memory: false,
             listings: Arc::default(),
             query: session.query,
             last_query: session.last_query,
             counts: (session.row_count, session.found_rows.load(Ordering::Relaxed)),
             problems: session.problems,
             body: session.body.clone(),
+        }
+    }
+
+    /// What it reads data objects and Parquet files by.
+    pub(crate) fn readers(&self) -> &Arc<Readers> {
+        match self.past_memory {
+            true => self.engine.native.forgetful_readers(),
+            false => self.engine.native.readers(),
         }
     }
 
@@ -142,6 +154,7 @@ impl QueryContext {
             changed: None,
             hidden_columns: false,
             io: Arc::clone(&self.io),
+            past_memory: self.past_memory,
             listings: Arc::clone(&self.listings),
             query: self.query,
             last_query: self.last_query,

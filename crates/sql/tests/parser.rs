@@ -687,7 +687,18 @@ fn storage_volumes_and_the_cache() {
     };
     assert_eq!(shown("SHOW STORAGE VOLUMES LIKE 'x'"), ShowKind::Volumes);
     assert_eq!(shown("DESC STORAGE VOLUME v"), ShowKind::Volume("v".into()));
-    assert!(matches!(one("CACHE SELECT a, b FROM t WHERE a > 1"), Statement::CacheSelect(_)));
+    let cached = |sql| match one(sql) {
+        Statement::CacheSelect { query, properties } => (query.text, properties),
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(
+        cached("CACHE SELECT a, b FROM t WHERE f(a) > 1"),
+        ("SELECT a, b FROM t WHERE f(a) > 1".into(), Vec::new())
+    );
+    assert_eq!(
+        cached("CACHE SELECT * FROM d.t PROPERTIES ('verbose' = 'true')"),
+        ("SELECT * FROM d.t".into(), vec![("verbose".into(), "true".into())])
+    );
     for bad in ["CACHE t", "ALTER STORAGE VOLUME v", "CREATE STORAGE VOLUME v", "CREATE STORAGE VOLUME v TYPE = S3"] {
         error(bad);
     }

@@ -49,7 +49,7 @@ use crate::query::QueryContext;
 pub(crate) async fn provider(context: &Arc<QueryContext>, table: &CatalogTable) -> Result<Arc<dyn TableProvider>> {
     let state = snapshot(context, table.id).await?;
     let handle = context.engine.native.get(table.id).await?;
-    let readers = Arc::clone(context.engine.native.readers());
+    let readers = Arc::clone(context.readers());
     let changed = context.changed.as_ref().filter(|c| c.id == table.id);
     // Rows of AGGREGATE tables are merged by the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;

@@ -28,6 +28,8 @@ pub struct NativeTables {
     volumes: Volumes,
     open: Mutex<HashMap<TableId, Table>>,
     readers: Arc<Readers>,
+    /// Those that keep nothing in memory.
+    forgetful: Arc<Readers>,
     compactor: OnceLock<Compactor>,
 }
 
@@ -43,8 +45,10 @@ impl NativeTables {
         };
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);
+        let forgetful = Readers::new(Arc::clone(&fetcher), PageCache::new(0), 0).with_workers(workers.clone());
         let readers = Arc::new(Readers::new(fetcher, pages, open_bytes).with_workers(workers));
-        NativeTables { store, volumes, open: Mutex::default(), readers, compactor: OnceLock::new() }
+        let (open, forgetful, compactor) = (Mutex::default(), Arc::new(forgetful), OnceLock::new());
+        NativeTables { store, volumes, open, readers, forgetful, compactor }
     }
 
     /// Where tables are.
@@ -60,6 +64,11 @@ impl NativeTables {
     /// Open objects, shared by all queries.
     pub(crate) fn readers(&self) -> &Arc<Readers> {
         &self.readers
+    }
+
+    /// Readers that keep no pages and footers and use none that are kept: all that they read comes by the data cache.
+    pub(crate) fn forgetful_readers(&self) -> &Arc<Readers> {
+        &self.forgetful
     }
 
     /// The table's handle. Two callers at once may both read the chain; one handle is kept.

@@ -204,7 +204,7 @@ async fn run_statement(
         }
         Statement::DropVolume { name, if_exists } => volumes::drop_volume(session, name, *if_exists).await,
         Statement::DefaultVolume(name) => volumes::set_default(session, name).await,
-        Statement::CacheSelect(query) => volumes::cache_select(session, query).await,
+        Statement::CacheSelect { query, properties } => volumes::cache_select(session, query, properties).await,
         Statement::Recover { name, .. } => Err(EngineError::unsupported(format!(
             "RECOVER of '{name}': what is dropped is gone, there is no recycle bin; `dipper restore` makes tables from a backup"
         ))),

@@ -159,30 +159,45 @@ pub(super) async fn describe(session: &Session, name: &str) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// CACHE SELECT: reads what a query reads, and keeps all of it.
-pub(super) async fn cache_select(session: &mut Session, text: &QueryText) -> Result<Outcome> {
+/// CACHE SELECT: reads what a query reads, past the pages that are in memory, and keeps all of it in the data cache.
+pub(super) async fn cache_select(session: &mut Session, text: &QueryText, properties: &Properties) -> Result<Outcome> {
+    let mut verbose = false;
+    for (key, value) in properties {
+        match (key.to_ascii_lowercase().as_str(), value.to_ascii_lowercase().as_str()) {
+            ("verbose", flag @ ("true" | "false")) => verbose = flag == "true",
+            ("verbose", _) => {
+                return Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false")));
+            }
+            _ => {
+                return Err(EngineError::unsupported(format!(
+                    "property '{key}' of CACHE SELECT is not supported; 'verbose' is"
+                )));
+            }
+        }
+    }
     let context = session.query_context().await?;
     let io = Arc::new(IoContext { populate: Populate::Always, ..IoContext::default() });
-    let context = Arc::new(QueryContext { io: Arc::clone(&io), ..context.as_ref().clone() });
-    query::drain(query::run(context, text.clone(), Vec::new()).await?.0).await?;
+    let context = Arc::new(QueryContext { io: Arc::clone(&io), past_memory: true, ..context.as_ref().clone() });
     let began = std::time::Instant::now();
+    query::drain(query::run(context, text.clone(), Vec::new()).await?.0).await?;
+    let (read, began) = (began.elapsed(), std::time::Instant::now());
     let cache = session.engine.data_cache();
     cache.settle().await;
     let waited = began.elapsed();
     let (counts, stats) = (io.stats.counts(), cache.stats());
     let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
-    let mut sheet = Sheet::new(&[
-        ("READ_CACHE_SIZE", Kind::UInt),
-        ("WRITE_CACHE_SIZE", Kind::UInt),
-        ("AVG_WRITE_CACHE_TIME", Kind::Text),
-        ("TOTAL_CACHE_USAGE", Kind::Text),
-    ]);
+    let time = |time: std::time::Duration| Cell::from(format!("{}ms", time.as_millis()));
     let share = 100.0 * stats.disk_bytes as f64 / stats.disk_capacity.max(1) as f64;
-    sheet.push([
-        int(counts.memory_hit_bytes + counts.disk_hit_bytes),
-        int(counts.fill_bytes),
-        format!("{}ms", waited.as_millis()).into(),
-        format!("{share:.2}%").into(),
-    ]);
+    let columns = [
+        ("READ_CACHE_SIZE", Kind::UInt, int(counts.memory_hit_bytes + counts.disk_hit_bytes), false),
+        ("AVG_READ_CACHE_TIME", Kind::Text, time(read), true),
+        ("WRITE_CACHE_SIZE", Kind::UInt, int(counts.fill_bytes), false),
+        ("AVG_WRITE_CACHE_TIME", Kind::Text, time(waited), false),
+        ("TOTAL_CACHE_USAGE", Kind::Text, format!("{share:.2}%").into(), false),
+    ];
+    let shown = columns.into_iter().filter(|(.., only_verbose)| verbose || !only_verbose);
+    let (heads, row): (Vec<_>, Vec<_>) = shown.map(|(name, kind, cell, _)| ((name, kind), cell)).unzip();
+    let mut sheet = Sheet::new(&heads);
+    sheet.push_row(row);
     sheet.into_outcome()
 }

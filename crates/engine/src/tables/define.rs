@@ -258,7 +258,7 @@ async fn over(
                 false => Some(parquet_schema(table, context.variables.string_view())?),
             };
             let state = session_state(context, &super::TableSet::default());
-            ParquetTable::try_new(&context.engine, &state, files, access, declared).await
+            ParquetTable::try_new(context, &state, files, access, declared).await
         }
         other => Err(EngineError::unsupported(format!("table '{name}' is stored as {other}, which is not read yet"))),
     }

@@ -23,10 +23,10 @@ use object_store::{ObjectMeta, ObjectStore};
 use tokio::runtime::Handle;
 
 use super::file_set::FileSet;
-use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
 use crate::native::store_extensions;
+use crate::query::QueryContext;
 use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
 
 /// Files whose footers are read at once.
@@ -49,7 +49,7 @@ impl ParquetTable {
     /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
     /// case; what a file lacks is NULL); else those that the files have, by name.
     pub(crate) async fn try_new(
-        engine: &Engine,
+        context: &QueryContext,
         state: &SessionState,
         files: FileSet,
         access: FileAccess,
@@ -67,7 +67,7 @@ impl ParquetTable {
             }
         };
         let schema = table_schema(&file_schema, files.partition_columns());
-        let (readers, requests) = (Arc::clone(engine.native.readers()), engine.stores.io().clone());
+        let (readers, requests) = (Arc::clone(context.readers()), context.engine.stores.io().clone());
         Ok(Arc::new(ParquetTable { readers, requests, files, access, file_schema, schema }))
     }
 }

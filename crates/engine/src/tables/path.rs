@@ -143,7 +143,7 @@ async fn provider(
         "parquet" => {
             options.finish()?;
             let state = session_state(context, &super::TableSet::default());
-            ParquetTable::try_new(&context.engine, &state, FileSet::Listed(files.into()), access, None).await
+            ParquetTable::try_new(context, &state, FileSet::Listed(files.into()), access, None).await
         }
         "json" | "jsonl" | "ndjson" => {
             options.take(&["read_json_by_line"]);

@@ -2,7 +2,7 @@
 
 use sqlparser::tokenizer::Token;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, is_word};
 use crate::error::SqlError;
 use crate::statement::{Show, ShowKind, Statement};
 
@@ -72,11 +72,37 @@ pub(super) fn describe(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError
     Ok(Some(Statement::Show(Show { kind, filter: None, order_by: Vec::new(), limit: None })))
 }
 
-/// `CACHE SELECT columns FROM table [WHERE ...]`.
+/// `CACHE SELECT columns FROM table [WHERE ...] [PROPERTIES (...)]`.
 pub(super) fn cache(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["CACHE"])?;
     if !c.peek_words(&["SELECT"]) {
         return Err(c.expected("SELECT"));
     }
-    Ok(Statement::CacheSelect(c.query()?))
+    // The query would take the word for an alias of its table.
+    let Some(at) = last_properties(c) else {
+        return Ok(Statement::CacheSelect { query: c.query()?, properties: Vec::new() });
+    };
+    let mut before = c.without(at..c.token_count());
+    let query = before.query()?;
+    before.expect_end()?;
+    c.seek(at + 1);
+    Ok(Statement::CacheSelect { query, properties: c.properties(false)? })
+}
+
+/// Where the last `PROPERTIES (` outside of parentheses is.
+fn last_properties(c: &Cursor<'_>) -> Option<usize> {
+    let (mut depth, mut found) = (0, None);
+    for at in c.index()..c.token_count() {
+        match c.token(at) {
+            Token::LParen => {
+                if depth == 0 && is_word(c.token(at - 1), "PROPERTIES") {
+                    found = Some(at - 1);
+                }
+                depth += 1;
+            }
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+    }
+    found
 }

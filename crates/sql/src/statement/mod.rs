@@ -257,7 +257,12 @@ pub enum Statement {
     /// `SET name AS DEFAULT STORAGE VOLUME`.
     DefaultVolume(String),
     /// `CACHE SELECT ...`: reads what the query reads into the data cache.
-    CacheSelect(QueryText),
+    CacheSelect {
+        /// The query.
+        query: QueryText,
+        /// PROPERTIES.
+        properties: Properties,
+    },
     /// TRUNCATE TABLE.
     Truncate {
         /// The table.
