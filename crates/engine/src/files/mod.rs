@@ -8,6 +8,7 @@ mod ahead;
 pub(crate) mod hdfs;
 pub(crate) mod listings;
 pub mod partitions;
+pub mod reads;
 pub mod remote;
 mod requests;
 mod source;
@@ -21,6 +22,7 @@ use dipper_text::source::{FileSource, Source};
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
+use crate::files::reads::FileReads;
 use crate::files::remote::RemoteFile;
 use crate::files::source::ObjectSource;
 use crate::files::stores::{StoreProperties, Stores, is_remote};
@@ -123,6 +125,14 @@ impl FileEntry {
         match &self.remote {
             None => Arc::new(FileSource::later(&self.path)),
             Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name(), all)),
+        }
+    }
+
+    /// As [`source`](Self::source); what is read of a bucket counts in `reads`.
+    pub fn counted_source(&self, all: bool, reads: &Arc<FileReads>) -> Arc<dyn Source> {
+        match &self.remote {
+            None => self.source(all),
+            Some(remote) => Arc::new(ObjectSource::new(remote.clone(), self.name(), all).counted_in(Arc::clone(reads))),
         }
     }
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use dipper_cache::IoContext;
@@ -25,6 +26,7 @@ use object_store::{Error, GetOptions, GetRange, ObjectStore};
 use parking_lot::{Condvar, Mutex};
 
 use super::ahead::Held;
+use super::reads::FileReads;
 use super::remote::RemoteFile;
 
 /// Bytes of the first request of a file, unless more is wanted: a scan's first block with what follows it.
@@ -47,6 +49,7 @@ pub struct ObjectSource {
     context: Option<Arc<IoContext>>,
     /// All of it will be read.
     all: bool,
+    reads: Arc<FileReads>,
     window: Mutex<Window>,
 }
 
@@ -105,7 +108,13 @@ impl fmt::Debug for ObjectSource {
 impl ObjectSource {
     /// Nothing is asked for yet. `all`: it will be read to its end. Requests count in the context in which this is called.
     pub fn new(file: RemoteFile, name: String, all: bool) -> Self {
-        ObjectSource { file, name, context: IoContext::current(), all, window: Mutex::default() }
+        let (context, reads) = (IoContext::current(), Arc::default());
+        ObjectSource { file, name, context, all, reads, window: Mutex::default() }
+    }
+
+    /// The same, with its reads counted among others.
+    pub fn counted_in(self, reads: Arc<FileReads>) -> Self {
+        ObjectSource { reads, ..self }
     }
 
     /// What the cache has from `offset` on.
@@ -183,9 +192,11 @@ impl ObjectSource {
             ..GetOptions::default()
         };
         let (store, path, name) = (Arc::clone(&self.file.store), self.file.meta.location.clone(), self.name.clone());
-        let weak = Arc::downgrade(&chunk);
+        let (weak, reads) = (Arc::downgrade(&chunk), Arc::clone(&self.reads));
         let fetch = async move {
+            let began = Instant::now();
             let got = async { store.get_opts(&path, options).await?.bytes().await }.await;
+            reads.request(got.as_ref().map_or(0, |bytes| bytes.len() as u64), began.elapsed());
             let Some(chunk) = weak.upgrade() else { return };
             let state = match got {
                 Ok(bytes) if bytes.len() as u64 == end - start => Ok(bytes),
@@ -284,7 +295,15 @@ impl Source for ObjectSource {
             }
         }
         let (start, chunk) = self.chunk(offset, wanted);
-        let got = if chunk.is_ready() { chunk.wait() } else { blocking(|| chunk.wait()) };
+        let got = match chunk.is_ready() {
+            true => chunk.wait(),
+            false => {
+                let began = Instant::now();
+                let got = blocking(|| chunk.wait());
+                self.reads.wait(began.elapsed());
+                got
+            }
+        };
         match got {
             Ok(bytes) => {
                 let from = (offset - start) as usize;

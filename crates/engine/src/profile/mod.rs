@@ -85,6 +85,8 @@ pub struct Profile {
     pub phases: Vec<(&'static str, Duration)>,
     /// What it consisted of, the last operator first.
     pub operators: Vec<Operator>,
+    /// Where what it read came from, and what that cost, in a sentence.
+    pub reads: Option<String>,
 }
 
 /// A step of a query or load.
@@ -183,6 +185,7 @@ impl Profile {
             rows: 0,
             phases: Vec::new(),
             operators: Vec::new(),
+            reads: None,
         };
         let Some(end) = &record.ended else { return profile };
         let answer = &end.answer;
@@ -290,6 +293,7 @@ mod tests {
                 ("client", Duration::ZERO),
             ],
             operators: vec![top],
+            reads: None,
         }
     }
 

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant, SystemTime};
 use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use dipper_cache::IoContext;
 use futures::{Stream, StreamExt};
 
 use super::{Operator, Profile, Task};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::query::{QueryContext, QueryStream};
+use crate::scan::profile::verdict;
 
 /// Bytes of a statement that are kept, and of what an operator says of itself.
 const TEXT_BYTES: usize = 4096;
@@ -32,6 +34,9 @@ pub(crate) struct Recorder {
     begun: Instant,
     planned: Duration,
     queued: Duration,
+    io: Arc<IoContext>,
+    /// Price of a million GETs.
+    cents: u64,
 }
 
 impl Recorder {
@@ -53,6 +58,8 @@ impl Recorder {
             begun: Instant::now(),
             planned: Duration::ZERO,
             queued: Duration::ZERO,
+            io: Arc::clone(&context.io),
+            cents: context.variables.scan_settings().cents_per_million_requests,
         }
     }
 
@@ -94,6 +101,7 @@ impl Recorder {
             rows,
             phases: vec![("plan", self.planned), ("queue", self.queued), ("execute", execute), ("client", client)],
             operators: plan.map(operator).into_iter().collect(),
+            reads: plan.map(|plan| verdict(plan, &self.io.stats.counts(), self.cents)),
         })
     }
 }

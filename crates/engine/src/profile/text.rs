@@ -93,6 +93,9 @@ impl Profile {
             line("Message", message);
         }
         line("Why", &self.why());
+        if let Some(reads) = &self.reads {
+            line("Reads", reads);
+        }
         let _ = writeln!(out, "Operators:");
         self.operators.iter().for_each(|o| o.write(&mut out, 1));
         out
@@ -115,6 +118,7 @@ impl Profile {
             "ms": times,
             "rows": self.rows,
             "why": self.why(),
+            "reads": self.reads,
             "operators": self.operators.iter().map(Operator::to_json).collect::<Vec<_>>(),
         })
     }

@@ -26,9 +26,10 @@ use dipper_text::source::Compression;
 use futures::Stream;
 
 use super::filter::{ScanFilter, take_filters};
-use super::leaf;
+use super::{leaf, profile};
 use crate::error::EngineError;
 use crate::files::FileEntry;
+use crate::files::reads::FileReads;
 
 /// Bytes a worker reads at a time: a block and what is built from it stay in the L2 cache, and the memory of a scan is
 /// a few of these per worker.
@@ -79,6 +80,7 @@ pub struct TextScanExec {
     metrics: ExecutionPlanMetricsSet,
     /// Made by the first partition that runs, shared by all. An error is kept: each partition reports it.
     queue: OnceLock<std::result::Result<Arc<ScanQueue>, EngineError>>,
+    reads: Arc<FileReads>,
 }
 
 impl TextScanExec {
@@ -97,6 +99,7 @@ impl TextScanExec {
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
             queue: OnceLock::new(),
+            reads: Arc::default(),
         }
     }
 
@@ -109,6 +112,7 @@ impl TextScanExec {
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
             queue: OnceLock::new(),
+            reads: Arc::default(),
         }
     }
 
@@ -132,7 +136,7 @@ impl TextScanExec {
         let scan = Scan::try_new(options)?;
         let mut inputs = Vec::with_capacity(spec.files.len());
         for file in spec.files.iter() {
-            let source = file.entry.source(self.fetch.is_none());
+            let source = file.entry.counted_source(self.fetch.is_none(), &self.reads);
             let name = file.entry.name();
             let compression = spec.compression.unwrap_or_else(|| Compression::from_path(&name));
             inputs.push(FileInput { name, source, compression });
@@ -221,6 +225,9 @@ impl ExecutionPlan for TextScanExec {
                 count.add(value as usize);
                 all.push(Arc::new(Metric::new(MetricValue::Count { name: name.into(), count }, None)));
             }
+        }
+        if self.spec.files.iter().any(|f| f.entry.remote.is_some()) {
+            profile::add_files(&mut all, &self.reads);
         }
         Some(all)
     }

@@ -9,7 +9,7 @@
 //! | `requests`, `bytes_fetched` | calls of the store and what they brought, indexes included; the data cache may answer them |
 //! | `index_requests`, `index_bytes` | those for footers and indexes |
 //! | `requests_hedged`, `requests_retried` | requests sent again because they were slow, or failed |
-//! | `request_time_min`, `_median`, `_p99` | how long requests took |
+//! | `request_time_min`, `_median`, `_p99`, `_max` | how long requests took |
 //! | `pages_from_memory`, `bytes_from_memory` | pages that were in the cache of unpacked pages |
 //! | `io_wait_time` | time in which workers had nothing to decode, all workers together |
 //! | `elapsed_compute` | time in which they decoded and filtered |
@@ -21,6 +21,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use dipper_cache::IoCounts as RemoteCounts;
 use dipper_store::segment::IoCounts;
+
+use crate::files::reads::FileReads;
 
 /// Adds what a scan has read.
 pub(crate) fn add(all: &mut MetricsSet, io: &IoCounts) {
@@ -50,9 +52,25 @@ pub(crate) fn add(all: &mut MetricsSet, io: &IoCounts) {
     }
 }
 
+/// Adds what a scan of text files in a bucket has read.
+pub(crate) fn add_files(all: &mut MetricsSet, reads: &FileReads) {
+    let mut push = |value| all.push(Arc::new(Metric::new(value, None)));
+    for (name, n) in [("requests", reads.requests()), ("bytes_fetched", reads.bytes())] {
+        let count = Count::new();
+        count.add(n as usize);
+        push(MetricValue::Count { name: name.into(), count });
+    }
+    for (name, duration) in [("request_time_max", reads.slowest()), ("io_wait_time", reads.waited())] {
+        let time = Time::new();
+        time.add_duration(duration);
+        push(MetricValue::Time { name: name.into(), time });
+    }
+}
+
 /// All scans of a plan together.
 #[derive(Debug, Default)]
 struct Sum {
+    /// Scans that count their reads.
     scans: usize,
     requests: u64,
     bytes: u64,
@@ -65,7 +83,7 @@ struct Sum {
     total: u64,
 }
 
-fn gather(plan: &Arc<dyn ExecutionPlan>, sum: &mut Sum) {
+fn gather(plan: &dyn ExecutionPlan, sum: &mut Sum) {
     if let Some(metrics) = plan.metrics() {
         let value = |name: &str| metrics.sum_by_name(name).map_or(0, |v| v.as_usize() as u64);
         let work = metrics.elapsed_compute().unwrap_or(0) as u64;
@@ -84,50 +102,130 @@ fn gather(plan: &Arc<dyn ExecutionPlan>, sum: &mut Sum) {
         }
     }
     for child in plan.children() {
-        gather(child, sum);
+        gather(child.as_ref(), sum);
     }
 }
 
+fn ms(nanos: u64) -> String {
+    format!("{:.1} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3)
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// What a LIST or PUT costs, in tenths of a GET: at AWS 0.005 dollars a thousand and 0.0004.
+const WRITE_PRICE_TENTHS: u64 = 125;
+
+/// Dollars that requests cost where a million GETs cost so many cents. Deletions are free.
+fn dollars(remote: &RemoteCounts, cents: u64) -> f64 {
+    let tenths = remote.requests * 10 + (remote.lists + remote.puts) * WRITE_PRICE_TENTHS;
+    // A cent for a million is 10 nanodollars for one.
+    (tenths * cents) as f64 / 1e9
+}
+
 /// Where the time of an executed plan went, in a sentence: whether it was cold, what that cost, what took longest.
-/// `remote` is what the statement asked of object storage and its cache, `cents` the price of a million requests.
-pub(crate) fn verdict(plan: &Arc<dyn ExecutionPlan>, remote: &RemoteCounts, cents: u64) -> String {
+/// `remote` is what the statement asked of object storage and its cache, `cents` the price of a million GETs.
+///
+/// *Hot* is what needed no read: all was in memory as it is used. *Warm* is what object storage had nothing to give for, or
+/// less than the caches had; else it was *cold*.
+pub(crate) fn verdict(plan: &dyn ExecutionPlan, remote: &RemoteCounts, cents: u64) -> String {
     let mut sum = Sum::default();
     gather(plan, &mut sum);
-    let ms = |nanos: u64| format!("{:.1} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3);
-    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    told(&sum, remote, cents)
+}
+
+fn told(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
     let longest = match &sum.slowest {
-        Some((name, time)) if *time > 0 => {
-            format!("{name} computed longest, {} of {}", ms(*time), ms(sum.total))
-        }
+        Some((name, time)) if *time > 0 => format!("{name} computed longest, {} of {}", ms(*time), ms(sum.total)),
         _ => "nothing computed for long".to_string(),
     };
-    if sum.scans == 0 {
-        return format!("no scan with a profile of its reads; {longest}");
+    let mut out = match remote.requests + remote.lists + remote.puts + remote.memory_hits + remote.disk_hits {
+        0 => local(sum),
+        _ => of_bucket(sum, remote, cents),
+    };
+    if sum.wait > 0 {
+        out.push_str(&format!("; workers waited {} for bytes and computed {}", ms(sum.wait), ms(sum.work)));
     }
-    let mut bucket = String::new();
-    if remote.requests + remote.memory_hits + remote.disk_hits > 0 {
-        // A cent for a million is 10 nanodollars for one.
-        let dollars = (remote.requests * cents * 10) as f64 / 1e9;
-        bucket = format!(
-            "; object storage was asked {} times for {} (${dollars:.7}), its cache had {} in memory and {} on disk",
-            remote.requests,
-            mib(remote.request_bytes),
-            mib(remote.memory_hit_bytes),
-            mib(remote.disk_hit_bytes)
-        );
+    format!("{out}; {longest}")
+}
+
+/// Of a database or files on local disk.
+fn local(sum: &Sum) -> String {
+    if sum.scans == 0 {
+        return "no scan counted its reads".to_string();
     }
     if sum.requests == 0 {
-        return format!("hot: all {} of pages were in memory; {longest}{bucket}", mib(sum.memory_bytes));
+        return format!("hot: all {} of pages were in memory", mib(sum.memory_bytes));
     }
-    let share = sum.memory_bytes * 100 / (sum.memory_bytes + sum.bytes).max(1);
-    let came = format!(
-        "{} came from the store in {} requests (p99 {}), {share}% of the bytes were in memory",
+    format!(
+        "{}: {} were read from disk by {} reads (p99 {}), {} of pages were in memory",
+        if sum.bytes > sum.memory_bytes { "cold" } else { "warm" },
         mib(sum.bytes),
         sum.requests,
         ms(sum.p99),
-    );
-    match sum.wait > sum.work {
-        true => format!("cold: {came}; workers waited {} for bytes and decoded {}{bucket}", ms(sum.wait), ms(sum.work)),
-        false => format!("warm: {came}; workers waited only {}; {longest}{bucket}", ms(sum.wait)),
+        mib(sum.memory_bytes)
+    )
+}
+
+fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
+    let cached = remote.memory_hit_bytes + remote.disk_hit_bytes;
+    let word = match (remote.request_bytes, cached) {
+        (0, 0) => "hot",
+        (fetched, cached) if fetched <= cached.max(sum.memory_bytes) => "warm",
+        _ => "cold",
+    };
+    let mut out = match remote.requests {
+        0 => format!("{word}: nothing came from object storage"),
+        n => format!(
+            "{word}: {} came from object storage by {n} requests ({} each, {} the slowest)",
+            mib(remote.request_bytes),
+            ms(remote.request_ns / n),
+            ms(remote.request_ns_max)
+        ),
+    };
+    out.push_str(&format!(
+        ", its cache had {} in memory and {} on disk, {} of pages were in memory; {} LISTs and {} PUTs beside it, ${:.7} in all",
+        mib(remote.memory_hit_bytes),
+        mib(remote.disk_hit_bytes),
+        mib(sum.memory_bytes),
+        remote.lists,
+        remote.puts,
+        dollars(remote, cents)
+    ));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_says_where_bytes_came_from_and_what_that_cost() {
+        const MIB: u64 = 1 << 20;
+        let sum = |requests, bytes, memory_bytes| Sum { scans: 1, requests, bytes, memory_bytes, ..Sum::default() };
+        let remote = |requests, request_bytes, disk_hit_bytes| RemoteCounts {
+            requests,
+            request_bytes,
+            disk_hit_bytes,
+            disk_hits: u64::from(disk_hit_bytes > 0),
+            lists: 2,
+            ..RemoteCounts::default()
+        };
+        for (sum, remote, beginning, cost) in [
+            (sum(6, MIB, 0), remote(6, MIB, 0), "cold: 1.0 MiB came from object storage by 6 requests", "$0.0000124"),
+            (sum(6, MIB, 0), remote(0, 0, MIB), "warm: nothing came from object storage", "$0.0000100"),
+            (sum(6, 9 * MIB, 0), remote(1, MIB, 8 * MIB), "warm: 1.0 MiB came", "$0.0000104"),
+            (sum(0, 0, MIB), remote(0, 0, 0), "hot: nothing came", "$0.0000100"),
+            // Text and Iceberg have no pages.
+            (Sum::default(), remote(3, MIB, 0), "cold: 1.0 MiB", "$0.0000112"),
+        ] {
+            let told = told(&sum, &remote, 40);
+            assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
+        }
+        let nowhere = RemoteCounts::default();
+        assert!(told(&sum(6, MIB, 0), &nowhere, 40).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
+        assert!(told(&sum(0, 0, MIB), &nowhere, 40).starts_with("hot: all 1.0 MiB"));
+        assert!(told(&Sum::default(), &nowhere, 40).starts_with("no scan counted"));
     }
 }

@@ -15,7 +15,6 @@ use crate::error::{EngineError, Result};
 use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Outcome, Rows};
-use crate::scan::profile::verdict;
 use crate::session::Session;
 
 /// Doris's header.
@@ -129,16 +128,16 @@ async fn text(
         rows += batch?.num_rows();
     }
     let running = begun.elapsed();
-    let why = recorder.end(Some(physical.as_ref()), rows as u64, Duration::ZERO, Ok(())).why();
-    let cents = context.variables.scan_settings().cents_per_million_requests;
+    let profile = recorder.end(Some(physical.as_ref()), rows as u64, Duration::ZERO, Ok(()));
     let plan = match verbose {
         true => DisplayableExecutionPlan::with_full_metrics(physical.as_ref()).indent(true).to_string(),
         false => DisplayableExecutionPlan::with_metrics(physical.as_ref()).indent(false).to_string(),
     };
     Ok(format!(
-        "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{why}\n{}\n{plan}",
+        "{rows} rows; planning {:.3} ms, execution {:.3} ms\n{}\n{}\n{plan}",
         planning.as_secs_f64() * 1e3,
         running.as_secs_f64() * 1e3,
-        verdict(&physical, &context.io.stats.counts(), cents)
+        profile.why(),
+        profile.reads.as_deref().unwrap_or_default()
     ))
 }
