@@ -35,6 +35,28 @@ def pinned(cpus, command):
     return ["taskset", "-c", cpus, *command] if cpus else command
 
 
+def busy(cpus, seconds=1.0):
+    """The share of these CPUs (all, if none are named) that is taken now."""
+    wanted = {f"cpu{n}" for n in expanded(cpus)} if cpus else {"cpu"}
+
+    def ticks():
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")]
+        values = [list(map(int, rest[:8])) for name, *rest in lines if name in wanted]
+        return sum(map(sum, values)), sum(v[3] + v[4] for v in values)  # all, idle and waiting for disks
+
+    all_before, idle_before = ticks()
+    time.sleep(seconds)
+    all_after, idle_after = ticks()
+    return 1 - (idle_after - idle_before) / max(all_after - all_before, 1)
+
+
+def expanded(cpus):
+    """`0,2-3` as numbers."""
+    for part in cpus.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
 class Rig:
     def __init__(self, args):
         self.args = args
@@ -81,6 +103,18 @@ class Server:
         with self.connection.cursor() as cursor:
             cursor.execute(sql)
             return cursor.fetchall()
+
+    def waited(self):
+        """Seconds that a query thread was ready to run while others ran on its CPU, on average."""
+        total, threads = 0, 0
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            try:
+                if (task / "comm").read_text().strip() == "query":
+                    total += int((task / "schedstat").read_text().split()[1])
+                    threads += 1
+            except FileNotFoundError:
+                pass  # A thread that has just ended.
+        return total / 1e9 / max(threads, 1)
 
     def load(self, table, source, *headers):
         """Stream Load by curl: a file, or bytes. Gives the answer's JSON."""

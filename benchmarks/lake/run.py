@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import steps
-from rig import BUCKET, KEYS, Rig, Server, pinned
+from rig import BUCKET, KEYS, Rig, Server, busy, pinned
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -44,6 +44,9 @@ for name, customer, supplier, part in [("Q4.1", "region nation", "region", "mfgr
 WAYS = [f"{where} {how}" for where in ("cold", "cached", "local") for how in ("serial", "parallel")]
 PEER = "ClickHouse s3()"
 MORE = ["requests", "text", "upsert", "loads"]
+# The share of its CPUs that others may take before a column is measured, and of a time that its threads may wait for a CPU
+# before it is marked.
+BUSY, WAITED = 0.1, 0.1
 PREFIX = {"lineorder": "lo_", "customer": "c_", "supplier": "s_", "part": "p_", "dates": "d_"}
 
 
@@ -117,9 +120,19 @@ def least(rig, data):
 
 
 def timed(server, text):
-    began = time.perf_counter()
+    """Seconds, the rows, and the seconds that a query thread waited for a CPU meanwhile."""
+    waited, began = server.waited(), time.perf_counter()
     rows = server.rows(text)
-    return time.perf_counter() - began, sorted(map(str, rows))
+    took = time.perf_counter() - began
+    return took, sorted(map(str, rows)), server.waited() - waited
+
+
+def quiet(args):
+    """Passes on a machine that others leave alone: query threads run at a low priority, and what else runs is in their times."""
+    taken = busy(args.cpus)
+    if taken > BUSY and not args.loaded:
+        raise SystemExit(f"others keep {taken:.0%} of CPUs {args.cpus or 'of this machine'} busy, more than {BUSY:.0%}: "
+                         "end them, name other --cpus, or say --loaded, and times that waited are marked")
 
 
 def column(rig, keep, data, settings, cold, runs):
@@ -143,9 +156,9 @@ def column(rig, keep, data, settings, cold, runs):
                 timed(server, text)
                 time.sleep(1)  # Filling the cache goes on behind the query.
             rig.ask("reset")
-            seconds, rows = timed(server, text)
+            seconds, rows, waited = timed(server, text)
             after = rig.ask("stats", "GET")
-            times.append(seconds)
+            times.append((seconds, waited))
             counts = counts or (after["gets"], after["bytes_down"])
             if answer not in (None, rows):
                 raise SystemExit(f"{name}: answers differ between runs")
@@ -154,8 +167,10 @@ def column(rig, keep, data, settings, cold, runs):
                 server.stop()
                 server = None
                 shutil.rmtree(cache, ignore_errors=True)
-        keep(name, (min(times), *counts, answer))
-        print(f"  {name}: {min(times) * 1e3:.0f} ms, {counts[0]} GETs, {counts[1] / 1e6:.1f} MB", file=sys.stderr)
+        seconds, waited = min(times)
+        keep(name, (seconds, *counts, answer, waited))
+        print(f"  {name}: {seconds * 1e3:.0f} ms, of which threads waited {waited * 1e3:.0f} for a CPU, {counts[0]} GETs, "
+              f"{counts[1] / 1e6:.1f} MB", file=sys.stderr)
     if server:
         server.stop()
 
@@ -229,6 +244,7 @@ def main():
     parser.add_argument("--upsert-rows", type=int, default=10_000_000)
     parser.add_argument("--readme", action="store_true", help="put the tables into benchmarks/README.md")
     parser.add_argument("--ways", nargs="*", default=[*WAYS, PEER], help="of these columns, what is measured now")
+    parser.add_argument("--loaded", action="store_true", help="measure also while others keep the CPUs busy")
     parser.add_argument("--cpus", default="2,3", help="of dipper and the peer; '' for any")
     parser.add_argument("--rig-cpus", default="0,1", help="of the S3 server and the proxy")
     args = parser.parse_args()
@@ -258,6 +274,7 @@ def main():
         kept = rig.dir / "measured.json"
         measured = json.loads(kept.read_text()) if kept.exists() else {}
         for title in args.ways:
+            quiet(args)
             print(title, file=sys.stderr)
             now = measured.setdefault(title, {})
 
@@ -300,6 +317,15 @@ def write(lines):
     readme.write_text(f"{head}<!-- lake: begin -->\n{text}\n<!-- lake: end -->{tail}")
 
 
+def disturbed(found):
+    """Whether threads waited for a CPU in a measurement; of older ones and of the peer it is not known."""
+    return len(found) > 4 and found[4] > WAITED * found[0]
+
+
+def cell(found):
+    return f"{found[0] * 1e3:.0f}" + ("*" if disturbed(found) else "")
+
+
 def report(args, measured, floor):
     """The tables of what has been measured, in this run or before."""
     titles = [way for way in WAYS if way in measured]
@@ -320,13 +346,16 @@ def report(args, measured, floor):
             _, gets, down, _ = measured["cold parallel"][name]
             least_bytes, files = floor[name]
             bound += measured["local parallel"][name][0] + least_bytes / 300e6 + 4 * 0.065
-            cells = " | ".join(f"{measured[t][name][0] * 1e3:.0f}" for t in shown)
+            cells = " | ".join(cell(measured[t][name]) for t in shown)
             share = max(down - (files * 64 << 10), 0) / max(least_bytes, 1)
             lines.append(f"| {name} | {cells} | {gets} | {down / 1e6:.1f} | {least_bytes / 1e6:.1f} | {share:.2f} |")
         whole = [name for name in args.only if all(name in measured[t] for t in shown)]
         sums = {t: sum(measured[t][name][0] for name in whole) for t in shown}
         lines.append(f"| sum | {' | '.join(f'{sums[t] * 1e3:.0f}' for t in shown)} | | | | |")
         runs = f"the least of {args.runs} runs ({args.cold_runs} of cold ones and of the peer, 1 of cold serial)"
+        marked = sum(disturbed(measured[t][name]) for t in shown for name in whole)
+        if marked:
+            runs += f"; in the {marked} with a * threads waited for a CPU for more than {WAITED:.0%} of the time: measure those again"
         lines += ["", f"Times in ms, {runs}. What these sums say:", ""]
         cold = sums["cold parallel"]
         lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {cold / bound:.2f} (bar 1.25)")
