@@ -12,12 +12,14 @@ use datafusion::functions_aggregate as df;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
+use super::ordered::sorts_itself;
+
 /// Registers the aggregates of this file.
 ///
 /// # Errors
 /// Those of the registry, if it refuses functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    let known: [(Arc<AggregateUDF>, &'static [&'static str]); 13] = [
+    let known: [(Arc<AggregateUDF>, &'static [&'static str]); 14] = [
         // MySQL and Doris mean the population by the bare names, DataFusion the sample.
         (df::stddev::stddev_pop_udaf(), &["stddev", "std"]),
         (df::stddev::stddev_udaf(), &["stddev_samp"]),
@@ -25,7 +27,8 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (df::variance::var_samp_udaf(), &["variance_samp", "var_samp"]),
         (df::approx_distinct::approx_distinct_udaf(), &["ndv", "approx_count_distinct"]),
         (df::first_last::first_value_udaf(), &["any_value", "any"]),
-        (df::string_agg::string_agg_udaf(), &["group_concat"]),
+        (sorts_itself(df::array_agg::array_agg_udaf()), &[]),
+        (sorts_itself(df::string_agg::string_agg_udaf()), &["group_concat"]),
         (df::bit_and_or_xor::bit_and_udaf(), &["group_bit_and"]),
         (df::bit_and_or_xor::bit_or_udaf(), &["group_bit_or"]),
         (df::bit_and_or_xor::bit_xor_udaf(), &["group_bit_xor"]),

@@ -26,6 +26,7 @@ mod json_path;
 mod mask;
 mod math;
 mod nested;
+mod ordered;
 mod regex;
 mod rewrite;
 mod search;
