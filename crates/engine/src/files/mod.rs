@@ -222,15 +222,14 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     let bad = |e: glob::PatternError| EngineError::invalid(format!("'{pattern}' is not a glob pattern: {}", e.msg));
     let options =
         glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
-    for entry in glob::glob_with(pattern, options).map_err(bad)? {
+    // At the end `**` would mean directories only, each with those below it; a directory means all files below it.
+    let root = pattern.strip_suffix("/**").filter(|root| !root.is_empty());
+    for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
         let path = entry.map_err(|e| cannot(&e.path().to_path_buf(), "list", e.error()))?;
         access.check(&path)?;
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         if meta.is_dir() {
-            // `dir/**` also yields directories; their files are matched by themselves.
-            if !pattern.ends_with("**") {
-                walk(&path, access, found)?;
-            }
+            walk(&path, access, found)?;
         } else if !is_hidden(&path) {
             found.push(FileEntry::of(path)?);
         }

@@ -25,8 +25,8 @@ use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::stores::{StoreProperties, is_remote, is_store_property, store_properties};
-use crate::files::{FileEntry, cannot, list_any, local_path, remote};
+use crate::files::stores::{StoreProperties, is_store_property, store_properties};
+use crate::files::{FileEntry, cannot, list_any, partitions};
 use crate::query::{QueryContext, session_state};
 use crate::sink::text_compression;
 use crate::statements::unescape;
@@ -116,6 +116,24 @@ impl Options {
             .transpose()
     }
 
+    /// The columns whose values are in the names of directories.
+    fn path_columns(&mut self) -> Vec<String> {
+        let names = self.take(&["path_partition_keys", "columns_from_path"]).unwrap_or_default();
+        names.split(',').map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).collect()
+    }
+
+    fn invalid_utf8(&mut self, default: InvalidUtf8) -> Result<InvalidUtf8> {
+        match self.take(&["invalid_utf8"]).map(|v| v.to_lowercase()).as_deref() {
+            None => Ok(default),
+            Some("error") => Ok(InvalidUtf8::Error),
+            Some("null") => Ok(InvalidUtf8::Null),
+            Some("replace") => Ok(InvalidUtf8::Replace),
+            Some(other) => {
+                Err(EngineError::invalid(format!("invalid_utf8 = '{other}': expected error, null or replace")))
+            }
+        }
+    }
+
     fn finish(self) -> Result<()> {
         match self.left.keys().next() {
             None => Ok(()),
@@ -141,9 +159,11 @@ async fn provider(
     };
     match format.as_str() {
         "parquet" => {
+            let path_columns = options.path_columns();
             options.finish()?;
             let state = session_state(context, &super::TableSet::default());
-            ParquetTable::try_new(context, &state, FileSet::Listed(files.into()), access, None).await
+            let files = file_set(&files, &path_columns)?;
+            ParquetTable::try_new(context, &state, files, access, None).await
         }
         "json" | "jsonl" | "ndjson" => {
             options.take(&["read_json_by_line"]);
@@ -151,11 +171,35 @@ async fn provider(
             json(context, &files).await
         }
         "csv" | "csv_with_names" | "tsv" | "tsv_with_names" => csv(context, options, &files, &format),
-        "hive_text" | "text" | "textfile" => hive_text(context, options, &path, &store_properties, &files).await,
+        "hive_text" | "text" | "textfile" => hive_text(context, options, &files),
         other => Err(EngineError::unsupported(format!(
             "{function}(...): format '{other}' is not supported; choose csv, hive_text, parquet or json"
         ))),
     }
+}
+
+/// The files with the values that their directories `name=value` give each of `columns`, wherever they stand in the path.
+/// (Doris: `columns_from_path`; the values are strings.)
+fn file_set(files: &[FileEntry], columns: &[String]) -> Result<FileSet> {
+    if columns.is_empty() {
+        return Ok(FileSet::Listed(files.into()));
+    }
+    let mut all: BTreeMap<Vec<Option<String>>, Vec<FileEntry>> = BTreeMap::new();
+    for file in files {
+        let name = file.name();
+        let values = columns.iter().map(|column| {
+            let mut directories = name.split('/').rev().skip(1);
+            directories.find_map(|directory| partitions::value(column, directory)).ok_or_else(|| {
+                EngineError::new(
+                    ErrorKind::File,
+                    format!("'{name}': columns_from_path names {column}, but no directory of the path is {column}=..."),
+                )
+            })
+        });
+        all.entry(values.collect::<Result<_>>()?).or_default().push(file.clone());
+    }
+    let columns = columns.iter().map(|column| Arc::new(Field::new(column, DataType::Utf8, true))).collect();
+    Ok(FileSet::Known { columns, partitions: all.into_iter().collect() })
 }
 
 fn guess_format(file: &FileEntry) -> Result<&'static str> {
@@ -282,33 +326,51 @@ fn csv(
     }
     let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
     let bad_value = bad_value(&mut options, BadValue::Error)?;
+    let invalid_utf8 = options.invalid_utf8(InvalidUtf8::Error)?;
     let union = options.flag(&["union_by_name"])?.unwrap_or(false);
+    let path_columns = options.path_columns();
     options.finish()?;
-    let table = |files: &[FileEntry], dialect: CsvDialect, file_schema: SchemaRef| TextTable {
-        dialect: Dialect::Csv(dialect),
-        file_schema,
-        files: FileSet::Listed(files.into()),
-        access: context.engine.options.access.clone(),
-        bad_value,
-        invalid_utf8: InvalidUtf8::Error,
-        strings: strings(&context.variables),
-        compression,
+    let table = |files: &[FileEntry], dialect: CsvDialect, file_schema: SchemaRef| {
+        apart(&file_schema, &path_columns)?;
+        let table = TextTable {
+            dialect: Dialect::Csv(dialect),
+            file_schema,
+            files: file_set(files, &path_columns)?,
+            access: context.engine.options.access.clone(),
+            bad_value,
+            invalid_utf8,
+            strings: strings(&context.variables),
+            compression,
+        };
+        Ok(table.into_provider())
     };
     if union {
         let guesses = sample(files, files.len(), &hints, compression)?;
-        return united(&guesses, files, table);
+        return united(&guesses, files, &path_columns, table);
     }
     let guesses = sample(files, FILES_SAMPLED, &hints, compression)?;
     let (dialect, file_schema) = one_shape(&guesses)?;
     tracing::debug!(guess = %guesses[0], "inferred");
-    Ok(table(files, dialect, file_schema).into_provider())
+    table(files, dialect, file_schema)
+}
+
+/// Error where a column is in the files and in their path: one of them would be lost.
+fn apart(file_schema: &Schema, path_columns: &[String]) -> Result<()> {
+    match path_columns.iter().find(|c| file_schema.fields().iter().any(|f| f.name().eq_ignore_ascii_case(c))) {
+        None => Ok(()),
+        Some(column) => Err(EngineError::invalid(format!(
+            "columns_from_path names {column}, which is a column of the files, too; name the files' column otherwise by \
+             'columns' = 'name:type;...' with 'header' = 'false', or leave {column} out of columns_from_path"
+        ))),
+    }
 }
 
 /// Files with different columns as one table that has all of them; what a file does not have is NULL.
 fn united(
     guesses: &[Guess],
     files: &[FileEntry],
-    table: impl Fn(&[FileEntry], CsvDialect, SchemaRef) -> TextTable,
+    path_columns: &[String],
+    table: impl Fn(&[FileEntry], CsvDialect, SchemaRef) -> Result<Arc<dyn TableProvider>>,
 ) -> Result<Arc<dyn TableProvider>> {
     let all = union_by_name(guesses);
     let mut groups: Vec<(&CsvDialect, &[Option<usize>], Vec<FileEntry>)> = Vec::new();
@@ -325,11 +387,12 @@ fn united(
             .collect();
         own.sort_by_key(|(place, _)| *place);
         let schema = Arc::new(Schema::new(own.into_iter().map(|(_, field)| field).collect::<Vec<_>>()));
-        let provider = table(&files, dialect.clone(), schema).into_provider();
+        let provider = table(&files, dialect.clone(), schema)?;
         let shown = columns.iter().zip(all.schema.fields()).map(|(place, field)| match place {
             Some(_) => ident(field.name()),
             None => cast(lit(ScalarValue::Null), field.data_type().clone()).alias(field.name()),
         });
+        let shown = shown.chain(path_columns.iter().map(ident));
         let scan = LogicalPlanBuilder::scan(format!("files{i}"), provider_as_source(provider), None)?.project(shown)?;
         plan = Some(match plan {
             None => scan,
@@ -415,13 +478,7 @@ fn csv_field(name: &str, data_type: &str) -> Result<Field> {
     }
 }
 
-async fn hive_text(
-    context: &Arc<QueryContext>,
-    mut options: Options,
-    path: &str,
-    store_properties: &StoreProperties,
-    files: &[FileEntry],
-) -> Result<Arc<dyn TableProvider>> {
+fn hive_text(context: &Arc<QueryContext>, mut options: Options, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
     let columns = options.take(&["csv_schema", "columns"]).ok_or_else(|| {
         EngineError::invalid("format hive_text needs 'columns' = 'name:type;...': the files do not name theirs")
     })?;
@@ -443,34 +500,22 @@ async fn hive_text(
     if let Some(lines) = options.number(&["skip_lines", "skip.header.line.count"])? {
         serde_properties.push(("skip.header.line.count".into(), lines.to_string()));
     }
-    let partition_keys = options.take(&["path_partition_keys", "columns_from_path"]);
+    let path_columns = options.path_columns();
+    let invalid_utf8 = options.invalid_utf8(InvalidUtf8::Replace)?;
     let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
     let bad_value = bad_value(&mut options, BadValue::Null)?;
     options.finish()?;
     let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &serde_properties, &[])?;
     dialect.check_fields(&columns)?;
-    let files = match partition_keys {
-        None => FileSet::Listed(files.into()),
-        Some(keys) => {
-            let names: Vec<String> = keys.split(',').map(|k| k.trim().to_string()).collect();
-            let columns = names.iter().map(|k| Arc::new(Field::new(k, DataType::Utf8, true))).collect();
-            match is_remote(path) {
-                true => {
-                    let listing = (&context.engine.stores, &*context.listings);
-                    let found = remote::partitioned(listing, path, store_properties, &names).await?;
-                    FileSet::Known { columns, partitions: found.into() }
-                }
-                false => FileSet::Partitioned { root: Some(local_path(path)?), columns, registered: BTreeMap::new() },
-            }
-        }
-    };
+    apart(&Schema::new(columns.clone()), &path_columns)?;
+    let files = file_set(files, &path_columns)?;
     let table = TextTable {
         dialect: Dialect::Hive(dialect),
         file_schema: Arc::new(Schema::new(columns)),
         files,
         access: context.engine.options.access.clone(),
         bad_value,
-        invalid_utf8: InvalidUtf8::Replace,
+        invalid_utf8,
         strings: strings(&context.variables),
         compression,
     };

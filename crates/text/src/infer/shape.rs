@@ -488,6 +488,13 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
     if first == most && same(0..total) * 10 >= total * 7 && total > 2 {
         return (Fit::Ragged, None);
     }
+    // Who says that fields may be missing has a table, whose first record names the columns.
+    if hints.ragged == Some(Ragged::Fill) && counts.iter().filter(|count| count.fields > 1).count() * 10 >= total * 7 {
+        if first > 1 && hints.header != Some(false) {
+            *columns = first;
+        }
+        return (Fit::Ragged, None);
+    }
     (Fit::Varying, None)
 }
 

@@ -114,6 +114,17 @@ fn the_guess_is_shown_in_two_lines() {
 }
 
 #[test]
+fn where_fields_may_be_missing_any_number_makes_a_table() {
+    let text = "a,b,c\n1,x,2.5\n2,y\n3,z,4,extra\n";
+    let hints = Hints { ragged: Some(Ragged::Fill), ..Hints::default() };
+    let filled = infer_sample("t.csv", text.as_bytes(), true, &[], &hints).unwrap();
+    let expected = [("a", "BIGINT"), ("b", "STRING"), ("c", "DOUBLE")].map(|(n, t)| (n.to_string(), t.to_string()));
+    assert_eq!(columns(&filled), expected);
+    assert_eq!(filled.dialect.ragged, Ragged::Fill);
+    assert_eq!(columns(&guess(text)).len(), 1);
+}
+
+#[test]
 fn what_is_no_text_is_named() {
     let refused = |bytes: &[u8]| infer_sample("x", bytes, true, &[], &Hints::default()).unwrap_err().to_string();
     assert_eq!(refused(b"PAR1\x15\x04"), "x: the file is Parquet, not text; read it as such: 'format'='parquet'");

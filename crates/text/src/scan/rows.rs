@@ -441,7 +441,9 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
     match fault.kind {
         ErrorKind::BadValue => e.with_hint("fix the row, or read bad values as NULL"),
         ErrorKind::BadRecord => e.with_hint("fix the row, or let missing fields be NULL and drop extra ones"),
-        ErrorKind::InvalidUtf8 => e.with_hint("convert the file to UTF-8, or replace what is not"),
+        ErrorKind::InvalidUtf8 => {
+            e.with_hint("convert the file to UTF-8, or give the option 'invalid_utf8' = 'replace' or 'null'")
+        }
         _ => e,
     }
 }
