@@ -1,9 +1,10 @@
-//! Rows out to files: CSV, Hive text, JSON lines, Parquet.
+//! Rows out to files: CSV, Hive text, MySQL's text, JSON lines, Parquet.
 //!
 //! A file is written under a hidden name beside its target, synced, and renamed when everything is written; an object
 //! (`upload.rs`) is not seen before it is complete. What was not published is removed when its [`NewFile`] is dropped, so a
 //! statement that fails leaves nothing behind.
 
+mod mysql_text;
 mod place;
 mod upload;
 
@@ -24,8 +25,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCodec, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
+pub(crate) use mysql_text::MySqlDialect;
 pub(crate) use place::Place;
 
+use self::mysql_text::MySqlWriter;
 use self::upload::{Buffer, Upload};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::cannot;
@@ -37,6 +40,8 @@ pub(crate) enum OutputFormat {
     Csv(CsvDialect, Compression),
     /// Hive text.
     HiveText(HiveDialect, Compression),
+    /// What MySQL's INTO OUTFILE writes, with quotes or line ends of one's own.
+    MySqlText(MySqlDialect),
     /// One JSON object a line.
     Json(Compression),
     /// Parquet with this codec.
@@ -49,6 +54,7 @@ impl OutputFormat {
         let (name, compression) = match self {
             OutputFormat::Csv(_, c) => ("csv", c),
             OutputFormat::HiveText(_, c) => ("txt", c),
+            OutputFormat::MySqlText(_) => return "txt".into(),
             OutputFormat::Json(c) => ("json", c),
             OutputFormat::Parquet(_) => return "parquet".into(),
         };
@@ -143,6 +149,7 @@ type Target = BufWriter<Counted>;
 enum Writer {
     Csv(CsvWriter<Encoder<Target>>),
     HiveText(HiveTextWriter<Encoder<Target>>),
+    MySqlText(MySqlWriter<Target>),
     Json(LineDelimitedWriter<Encoder<Target>>),
     Parquet(Box<ArrowWriter<Target>>),
 }
@@ -173,6 +180,11 @@ impl NewFile {
     /// # Errors
     /// The directory or the hidden file cannot be made.
     pub(crate) fn create(target: &Place, format: &OutputFormat, schema: &SchemaRef) -> Result<Self> {
+        Self::begin(target, format, schema, &[])
+    }
+
+    /// The same with `start` ahead of what the format writes: nothing for Parquet.
+    pub(crate) fn begin(target: &Place, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) -> Result<Self> {
         let (unseen, to) = match target {
             Place::File(path) => {
                 let dir = directory(path);
@@ -193,7 +205,7 @@ impl NewFile {
         let counter = Arc::clone(&bytes);
         let mut new = NewFile { target: target.clone(), unseen, writer: None, rows: 0, bytes, published: false };
         let out = BufWriter::with_capacity(BUFFER_BYTES, Counted { to, bytes: counter });
-        new.writer = Some(writer(out, format, schema).map_err(|e| new.failed(&e.to_string(), None))?);
+        new.writer = Some(writer(out, format, schema, start).map_err(|e| new.failed(&e.to_string(), None))?);
         Ok(new)
     }
 
@@ -206,6 +218,7 @@ impl NewFile {
         let written = match self.writer.as_mut().expect("open until finished") {
             Writer::Csv(w) => w.write(batch).map_err(boxed),
             Writer::HiveText(w) => w.write(batch).map_err(boxed),
+            Writer::MySqlText(w) => w.write(batch),
             Writer::Json(w) => w.write(batch).map_err(boxed),
             Writer::Parquet(w) => w.write(batch).map_err(boxed),
         };
@@ -226,6 +239,7 @@ impl NewFile {
             let out = match writer {
                 Writer::Csv(w) => w.finish().map_err(boxed)?.finish().map_err(boxed)?,
                 Writer::HiveText(w) => w.finish().map_err(boxed)?.finish().map_err(boxed)?,
+                Writer::MySqlText(w) => w.finish(),
                 Writer::Json(mut w) => {
                     w.finish().map_err(boxed)?;
                     w.into_inner().finish().map_err(boxed)?
@@ -339,16 +353,21 @@ fn io_kind(e: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
     None
 }
 
-fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef) -> std::result::Result<Writer, Boxed> {
+fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) -> std::result::Result<Writer, Boxed> {
+    let encoded = |compression: Compression, out: Target| {
+        let mut out = encoder(compression, out).map_err(boxed)?;
+        out.write_all(start).map_err(boxed)?;
+        Ok::<_, Boxed>(out)
+    };
     Ok(match format {
-        OutputFormat::Csv(dialect, c) => Writer::Csv(
-            CsvWriter::try_new(encoder(*c, out).map_err(boxed)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?,
-        ),
+        OutputFormat::Csv(dialect, c) => {
+            Writer::Csv(CsvWriter::try_new(encoded(*c, out)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?)
+        }
         OutputFormat::HiveText(dialect, c) => Writer::HiveText(
-            HiveTextWriter::try_new(encoder(*c, out).map_err(boxed)?, dialect.clone(), Arc::clone(schema))
-                .map_err(boxed)?,
+            HiveTextWriter::try_new(encoded(*c, out)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?,
         ),
-        OutputFormat::Json(c) => Writer::Json(LineDelimitedWriter::new(encoder(*c, out).map_err(boxed)?)),
+        OutputFormat::MySqlText(dialect) => Writer::MySqlText(MySqlWriter::new(out, dialect.clone())),
+        OutputFormat::Json(c) => Writer::Json(LineDelimitedWriter::new(encoded(*c, out)?)),
         OutputFormat::Parquet(codec) => {
             // The row groups that dipper's own segments have; readers split between them.
             let properties = WriterProperties::builder()

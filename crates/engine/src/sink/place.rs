@@ -66,6 +66,20 @@ impl Place {
         }
     }
 
+    /// The directory that a file of this name is in.
+    ///
+    /// # Errors
+    /// As of [`join`](Self::join).
+    pub(crate) fn around(&self) -> Result<Self> {
+        match self {
+            Place::File(path) => Ok(Place::File(super::directory(path).to_path_buf())),
+            Place::Object(remote, _) => {
+                let path: &str = remote.path.as_ref();
+                self.named(path.rsplit_once('/').map_or("", |(directory, _)| directory).to_string())
+            }
+        }
+    }
+
     /// Another object of the same store.
     fn named(&self, path: String) -> Result<Self> {
         let Place::Object(remote, runtime) = self else { return Ok(Place::File(path.into())) };

@@ -4,27 +4,67 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use dipper_sql::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
+use dipper_text::write::CsvWriter;
 use futures::StreamExt;
 
 use crate::error::{EngineError, Result};
 use crate::files::stores::{StoreProperties, is_store_property, store_properties};
+use crate::info_schema::types::type_text;
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
-use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, text_compression, unique_suffix};
+use crate::sink::{MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, text_compression, unique_suffix};
 
 /// What a finished export says.
 struct Written {
-    place: Place,
+    files: u64,
     rows: u64,
     bytes: u64,
 }
+
+/// What an export writes, and where.
+struct Export {
+    format: OutputFormat,
+    /// The name of the n-th file.
+    place: Box<dyn Fn(u64) -> Result<Place> + Send + Sync>,
+    /// A file that has reached so many bytes is the last but one; `None`: there is one file.
+    file_bytes_max: Option<u64>,
+    /// An existing file of that name is replaced.
+    replace: bool,
+    /// Text begins with a byte order mark.
+    bom: bool,
+    /// The types of the columns stand in a line below their names.
+    types: bool,
+    /// The directory whose files go when the new ones are complete.
+    emptied: Option<Place>,
+    /// An empty file that says that all is there.
+    success: Option<Place>,
+}
+
+impl Export {
+    /// One file.
+    fn one(place: Place, format: OutputFormat) -> Self {
+        Export {
+            format,
+            place: Box::new(move |_| Ok(place.clone())),
+            file_bytes_max: None,
+            replace: false,
+            bom: false,
+            types: false,
+            emptied: None,
+            success: None,
+        }
+    }
+}
+
+/// The least size of files that are split, as in Doris.
+const FILE_BYTES_MIN: u64 = 5 << 20;
 
 /// `SELECT ... INTO OUTFILE`: with FORMAT or PROPERTIES it is Doris's (the path is a prefix, the answer a row), else
 /// MySQL's (the path is the file, which must not exist).
@@ -35,10 +75,9 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
         return Err(EngineError::unsupported(format!("INTO OUTFILE CHARACTER SET {charset}; utf8mb4 is supported")));
     }
     if outfile.format.is_none() && outfile.properties.is_empty() {
-        let dialect = mysql_dialect(outfile.fields.clone().unwrap_or_default())?;
-        let format = OutputFormat::HiveText(dialect, Compression::None);
+        let format = mysql_format(outfile.fields.clone().unwrap_or_default())?;
         let place = Place::of(&session.engine.stores, &outfile.path, &StoreProperties::new())?;
-        let written = export(session, &outfile.source, place, format, false).await?;
+        let written = export(session, &outfile.source, Export::one(place, format)).await?;
         return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
     }
     if outfile.fields.is_some() {
@@ -47,12 +86,42 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
         ));
     }
     let mut options = Options::new(&outfile.properties);
-    let format = options.format(outfile.format.as_deref().unwrap_or("csv"))?;
+    let name = outfile.format.as_deref().unwrap_or("csv");
+    let format = options.format(name)?;
     let prefix = Place::of(&session.engine.stores, &outfile.path, &options.store_properties())?;
+    let suffix = match options.take("file_suffix") {
+        Some(suffix) => suffix.trim_start_matches('.').to_string(),
+        None => format.extension(),
+    };
+    let export_of = Export {
+        file_bytes_max: options.size("max_file_size")?,
+        bom: options.flag("with_bom", false)?,
+        types: name.eq_ignore_ascii_case("csv_with_names_and_types"),
+        emptied: match options.flag("delete_existing_files", false)? {
+            true => Some(prefix.around()?),
+            false => None,
+        },
+        success: match options.take("success_file_name") {
+            Some(name) if name.is_empty() || name.contains('/') => {
+                return Err(EngineError::invalid(format!("success_file_name = '{name}': expected the name of a file")));
+            }
+            Some(name) => Some(prefix.around()?.join(&name)?),
+            None => None,
+        },
+        place: {
+            let (prefix, id) = (prefix.clone(), unique_suffix());
+            Box::new(move |n| prefix.with_suffix(&format!("{id}_{n}.{suffix}")))
+        },
+        ..Export::one(prefix.clone(), format)
+    };
+    if export_of.bom && !matches!(export_of.format, OutputFormat::Csv(..)) {
+        return Err(EngineError::invalid("with_bom is for CSV"));
+    }
     options.finish("PROPERTIES of INTO OUTFILE")?;
-    let place = prefix.with_suffix(&format!("{}_0.{}", unique_suffix(), format.extension()))?;
-    let written = export(session, &outfile.source, place, format, false).await?;
-    Ok(Outcome::Rows(summary(&written)?))
+    let first = (export_of.place)(0)?;
+    let written = export(session, &outfile.source, export_of).await?;
+    let url = if written.files == 1 { first.url() } else { prefix.with_suffix("*").map_or(first.url(), |p| p.url()) };
+    Ok(Outcome::Rows(summary(&written, &url)?))
 }
 
 /// `COPY (query) TO 'path' (FORMAT csv, ...)`: the path is the file; an existing one is replaced.
@@ -69,7 +138,7 @@ pub(super) async fn copy_to(
     };
     let place = Place::of(&session.engine.stores, path, &options.store_properties())?;
     options.finish("options of COPY TO")?;
-    let written = export(session, source, place, format, true).await?;
+    let written = export(session, source, Export { replace: true, ..Export::one(place, format) }).await?;
     Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }))
 }
 
@@ -88,44 +157,56 @@ pub(super) async fn insert_into_files(
         None => options.format_of_path(Path::new(&path))?,
     };
     let place = Place::of(&session.engine.stores, &path, &options.store_properties())?;
+    let file_bytes_max = options.size("target_max_file_size")?;
     options.finish("properties of FILES(...)")?;
-    let place = match single {
-        true => place,
-        false => place.join(&format!("data_{}.{}", unique_suffix(), format.extension()))?,
+    let one = Export::one(place.clone(), format);
+    let export_of = match single {
+        true if file_bytes_max.is_some() => {
+            return Err(EngineError::invalid(
+                "FILES(...): 'single' = 'true' is one file; leave out target_max_file_size",
+            ));
+        }
+        true => one,
+        false => {
+            let (id, extension) = (unique_suffix(), one.format.extension());
+            let name = move |n| match n {
+                0 => format!("data_{id}.{extension}"),
+                n => format!("data_{id}_{n}.{extension}"),
+            };
+            Export { place: Box::new(move |n| place.join(&name(n))), file_bytes_max, ..one }
+        }
     };
-    let written = export(session, source, place, format, false).await?;
+    let written = export(session, source, export_of).await?;
     Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }))
 }
 
-async fn export(
-    session: &Session,
-    source: &QueryText,
-    place: Place,
-    format: OutputFormat,
-    replace: bool,
-) -> Result<Written> {
-    place.check(&session.engine.options.access)?;
-    place.check_new(replace).await?;
+async fn export(session: &Session, source: &QueryText, export: Export) -> Result<Written> {
+    let access = &session.engine.options.access;
+    let first = (export.place)(0)?;
+    first.check(access)?;
+    first.check_new(export.replace).await?;
+    for place in export.emptied.iter().chain(&export.success) {
+        place.check(access)?;
+    }
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();
     let source = source.clone();
-    query::on_cpu(&cpu, async move { write(&context, &source, place, &format, replace).await }).await
+    query::on_cpu(&cpu, async move { write(&context, &source, &export).await }).await
 }
 
-async fn write(
-    context: &Arc<QueryContext>,
-    source: &QueryText,
-    place: Place,
-    format: &OutputFormat,
-    replace: bool,
-) -> Result<Written> {
+async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export) -> Result<Written> {
     let planned = query::plan(context, source, None).await?;
-    let fields: Vec<_> =
-        planned.columns().into_iter().map(|c| Arc::new(c.field.as_ref().clone().with_name(c.name))).collect();
+    let columns = planned.columns();
+    let fields: Vec<_> = columns.iter().map(|c| Arc::new(c.field.as_ref().clone().with_name(c.name.clone()))).collect();
     let schema: SchemaRef = Arc::new(Schema::new(fields));
+    let (format, start) = start(export, &schema)?;
     let physical = planned.physical().await?;
+    let old = match &export.emptied {
+        Some(directory) => directory.files(&context.engine.options.access).await?,
+        None => Vec::new(),
+    };
     let mut batches = query::start(context, &planned.state, physical).await?;
-    let mut file = NewFile::create(&place, format, &schema)?;
+    let mut files = vec![NewFile::begin(&(export.place)(0)?, &format, &schema, &start)?];
     while let Some(batch) = batches.next().await {
         let batch = batch?;
         let named = RecordBatch::try_new_with_options(
@@ -133,14 +214,81 @@ async fn write(
             batch.columns().to_vec(),
             &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
         );
-        file.write(&named.map_err(|e| EngineError::invalid(e.to_string()))?).await?;
+        let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
+        let mut file = files.pop().expect("one is open");
+        if export.file_bytes_max.is_some_and(|most| file.bytes() >= most) {
+            file.finish().await?;
+            files.push(file);
+            file = NewFile::begin(&(export.place)(files.len() as u64)?, &format, &schema, &start)?;
+        }
+        file.write(&named).await?;
+        files.push(file);
     }
-    file.publish(replace).await?;
-    Ok(Written { place, rows: file.rows(), bytes: file.bytes() })
+    for file in &mut files {
+        file.finish().await?;
+    }
+    for place in old {
+        place.remove().await?;
+    }
+    publish(&mut files, export).await?;
+    let sum = |of: fn(&NewFile) -> u64| files.iter().map(of).sum();
+    Ok(Written { files: files.len() as u64, rows: sum(NewFile::rows), bytes: sum(NewFile::bytes) })
+}
+
+/// Gives all files their names, or none.
+async fn publish(files: &mut [NewFile], export: &Export) -> Result<()> {
+    let mut failed = None;
+    for file in files.iter_mut() {
+        if let Err(e) = file.publish(export.replace).await {
+            failed = Some(e);
+            break;
+        }
+    }
+    if let (None, Some(success)) = (&failed, &export.success) {
+        let empty = OutputFormat::Json(Compression::None);
+        let published = match NewFile::create(success, &empty, &Arc::new(Schema::empty())) {
+            Ok(mut file) => file.publish(true).await,
+            Err(e) => Err(e),
+        };
+        failed = published.err();
+    }
+    match failed {
+        None => Ok(()),
+        Some(e) => {
+            for file in files {
+                file.withdraw().await;
+            }
+            Err(e)
+        }
+    }
+}
+
+/// The format of the rows, and the bytes ahead of them: a byte order mark, and the lines of names and types, which no
+/// format writes by itself.
+fn start(export: &Export, schema: &Schema) -> Result<(OutputFormat, Vec<u8>)> {
+    let mut start = Vec::new();
+    if export.bom {
+        start.extend(b"\xef\xbb\xbf");
+    }
+    let OutputFormat::Csv(dialect, compression) = &export.format else { return Ok((export.format.clone(), start)) };
+    if !export.types {
+        return Ok((export.format.clone(), start));
+    }
+    let text = schema.fields().iter().map(|f| Field::new(f.name(), DataType::Utf8, true)).collect::<Vec<_>>();
+    let text = Arc::new(Schema::new(text));
+    let types =
+        schema.fields().iter().map(|f| Arc::new(StringArray::from(vec![type_text(f).to_uppercase()])) as ArrayRef);
+    let failed = |e: &dyn std::fmt::Display| EngineError::invalid(e.to_string());
+    let types = RecordBatch::try_new(Arc::clone(&text), types.collect()).map_err(|e| failed(&e))?;
+    let names = CsvDialect { header: true, ..dialect.clone() };
+    let mut lines = CsvWriter::try_new(Vec::new(), names, text).map_err(|e| failed(&e))?;
+    lines.write(&types).map_err(|e| failed(&e))?;
+    start.extend(lines.finish().map_err(|e| failed(&e))?);
+    Ok((OutputFormat::Csv(CsvDialect { header: false, ..dialect.clone() }, *compression), start))
 }
 
 /// The row that Doris answers.
-fn summary(written: &Written) -> Result<Rows> {
+fn summary(written: &Written, url: &str) -> Result<Rows> {
     let schema = Arc::new(Schema::new(vec![
         Field::new("FileNumber", DataType::Int64, false),
         Field::new("TotalRows", DataType::Int64, false),
@@ -150,10 +298,10 @@ fn summary(written: &Written) -> Result<Rows> {
     let batch = RecordBatch::try_new(
         Arc::clone(&schema),
         vec![
-            Arc::new(Int64Array::from(vec![1])),
+            Arc::new(Int64Array::from(vec![written.files as i64])),
             Arc::new(Int64Array::from(vec![written.rows as i64])),
             Arc::new(Int64Array::from(vec![written.bytes as i64])),
-            Arc::new(StringArray::from(vec![written.place.url()])),
+            Arc::new(StringArray::from(vec![url])),
         ],
     )
     .map_err(|e| EngineError::invalid(e.to_string()))?;
@@ -161,26 +309,30 @@ fn summary(written: &Written) -> Result<Rows> {
     Ok(Rows { columns, batches: futures::stream::iter([Ok(batch)]).boxed() })
 }
 
-/// MySQL's text form: fields between delimiters, NULL as `\N`, escapes with a backslash. That is Hive text.
-fn mysql_dialect(fields: OutfileFields) -> Result<HiveDialect> {
+/// MySQL's text form: fields between delimiters, NULL as `\N`, escapes with a backslash. Without quotes that is Hive text.
+fn mysql_format(fields: OutfileFields) -> Result<OutputFormat> {
     let one = |what: &str, value: &str| match value.as_bytes() {
-        [byte] => Ok(*byte),
-        _ => Err(EngineError::unsupported(format!(
-            "{what} '{value}': one byte is supported; use FORMAT AS csv with PROPERTIES"
-        ))),
+        [] => Ok(None),
+        [byte] => Ok(Some(*byte)),
+        _ => Err(EngineError::invalid(format!("{what} '{value}': expected one byte"))),
     };
-    if !fields.enclosed_by.is_empty() || !fields.lines_starting_by.is_empty() || fields.lines_terminated_by != "\n" {
-        return Err(EngineError::unsupported(
-            "ENCLOSED BY, LINES STARTING BY and LINES TERMINATED BY are not supported here; use FORMAT AS csv with PROPERTIES",
-        ));
+    let (quote, escape) = (one("ENCLOSED BY", &fields.enclosed_by)?, one("ESCAPED BY", &fields.escaped_by)?);
+    if let (None, [delimiter], "\n", "") =
+        (quote, fields.terminated_by.as_bytes(), fields.lines_terminated_by.as_str(), fields.lines_starting_by.as_str())
+    {
+        let mut dialect = HiveDialect::default();
+        dialect.separators[0] = *delimiter;
+        dialect.escape = escape;
+        return Ok(OutputFormat::HiveText(dialect, Compression::None));
     }
-    let mut dialect = HiveDialect::default();
-    dialect.separators[0] = one("FIELDS TERMINATED BY", &fields.terminated_by)?;
-    dialect.escape = match fields.escaped_by.as_str() {
-        "" => None,
-        escape => Some(one("ESCAPED BY", escape)?),
-    };
-    Ok(dialect)
+    Ok(OutputFormat::MySqlText(MySqlDialect {
+        field_end: fields.terminated_by.into_bytes(),
+        quote,
+        optionally: fields.optionally,
+        escape,
+        line_start: fields.lines_starting_by.into_bytes(),
+        line_end: fields.lines_terminated_by.into_bytes(),
+    }))
 }
 
 /// Options of an export, each of which is used or refused.
@@ -214,6 +366,25 @@ impl Options {
             Some("true" | "1" | "on" | "yes" | "") => Ok(true),
             Some("false" | "0" | "off" | "no") => Ok(false),
             Some(other) => Err(EngineError::invalid(format!("{key} = '{other}': expected true or false"))),
+        }
+    }
+
+    /// Bytes: a number, also with KB, MB or GB behind.
+    fn size(&mut self, key: &str) -> Result<Option<u64>> {
+        let Some(text) = self.take(key) else { return Ok(None) };
+        let upper = text.trim().to_uppercase();
+        let digits = upper.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let unit = match upper[digits.len()..].trim() {
+            "" | "B" => Some(1),
+            "K" | "KB" => Some(1 << 10),
+            "M" | "MB" => Some(1 << 20),
+            "G" | "GB" => Some(1 << 30),
+            _ => None,
+        };
+        let bytes = digits.parse::<u64>().ok().zip(unit).and_then(|(n, unit)| n.checked_mul(unit));
+        match bytes {
+            Some(bytes) if bytes >= FILE_BYTES_MIN => Ok(Some(bytes)),
+            _ => Err(EngineError::invalid(format!("{key} = '{text}': expected a size of at least 5MB, such as 512MB"))),
         }
     }
 
@@ -258,9 +429,9 @@ impl Options {
             "json" | "jsonl" | "ndjson" => {
                 Ok(OutputFormat::Json(text_compression(codec.as_deref().unwrap_or_default())?))
             }
-            "csv" | "csv_with_names" | "tsv" | "tsv_with_names" | "text" => {
+            "csv" | "csv_with_names" | "csv_with_names_and_types" | "tsv" | "tsv_with_names" | "text" => {
                 let tab = name.starts_with("tsv") || name == "text";
-                let names = name.ends_with("with_names");
+                let names = name.contains("with_names");
                 let dialect = self.csv(tab, names)?;
                 Ok(OutputFormat::Csv(dialect, text_compression(codec.as_deref().unwrap_or_default())?))
             }
@@ -291,7 +462,13 @@ impl Options {
             delimiter,
             line_end: if line == b"\n" { LineEnd::Newline } else { LineEnd::Bytes(line) },
             quote,
-            header: self.flag("header", names)?,
+            header: match self.take("csv.include_header") {
+                Some(text) => {
+                    self.left.insert("header".into(), text);
+                    self.flag("header", names)?
+                }
+                None => self.flag("header", names)?,
+            },
             null_values: vec![null.unwrap_or_default().into_bytes()],
             ..CsvDialect::default()
         })
