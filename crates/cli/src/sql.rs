@@ -17,6 +17,9 @@ use crate::run::{Runner, Style};
 pub(crate) struct SqlArguments {
     /// Statements to run, separated by `;`; without them a prompt opens, or stdin is read
     query: Vec<String>,
+    /// Statements to run, as an option of the mysql client
+    #[arg(short = 'e', long, value_name = "QUERY", conflicts_with_all = ["query", "file"])]
+    execute: Vec<String>,
     /// Run the statements of a file; `-` is stdin
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "query")]
     file: Option<PathBuf>,
@@ -99,8 +102,9 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
 
 /// The statements to run; `None` for a prompt.
 fn script(arguments: &SqlArguments) -> Result<Option<String>, String> {
-    if !arguments.query.is_empty() {
-        return Ok(Some(arguments.query.join(";\n")));
+    let given = if arguments.query.is_empty() { &arguments.execute } else { &arguments.query };
+    if !given.is_empty() {
+        return Ok(Some(given.join(";\n")));
     }
     let from_stdin = match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {
