@@ -3,7 +3,8 @@
 //! A task is stopped where it yields. DataFusion lets leaves yield; a join reads few batches of them and can make millions
 //! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
 //! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
-//! whether the statement still [runs](Run), and fails if it does not.
+//! whether the statement still [runs](Run), and fails if it does not. So do the optimizer's rules: a plan is made in one
+//! turn, too.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +17,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::exec_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -103,9 +106,7 @@ impl PhysicalExpr for WhileItRuns {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false) {
-            return exec_err!("nobody waits for the rows of this join");
-        }
+        still_wanted()?;
         self.0.evaluate(batch)
     }
 
@@ -122,6 +123,58 @@ impl PhysicalExpr for WhileItRuns {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt_sql(f)
+    }
+}
+
+/// Rules that stop at the next node of a plan which nobody waits for any more.
+pub(crate) fn while_wanted(
+    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(WhileWanted(rule)) as Arc<dyn OptimizerRule + Send + Sync>).collect()
+}
+
+#[derive(Debug)]
+struct WhileWanted(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for WhileWanted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        still_wanted()?;
+        self.0.rewrite(plan, config)
+    }
+}
+
+/// The same for rules of the analyzer, each of which goes through the whole plan at once.
+pub(crate) fn analyzed_while_wanted(rule: Arc<dyn AnalyzerRule + Send + Sync>) -> Arc<dyn AnalyzerRule + Send + Sync> {
+    Arc::new(AnalyzedWhileWanted(rule))
+}
+
+#[derive(Debug)]
+struct AnalyzedWhileWanted(Arc<dyn AnalyzerRule + Send + Sync>);
+
+impl AnalyzerRule for AnalyzedWhileWanted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        still_wanted()?;
+        self.0.analyze(plan, config)
+    }
+}
+
+/// Error once nobody waits for the work of this task.
+fn still_wanted() -> Result<()> {
+    match ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false) {
+        true => exec_err!("nobody waits for this statement any more"),
+        false => Ok(()),
     }
 }
 

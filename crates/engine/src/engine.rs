@@ -419,10 +419,14 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_optimizer_rules(crate::null_joins::rules())
+        .with_optimizer_rules(crate::coop::while_wanted(crate::null_joins::rules()))
         .with_physical_optimizer_rules(crate::pushdown::rules())
         .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
-    let mut state = dipper_sql::charter::install(builder).build();
+    let mut builder = dipper_sql::charter::install(builder);
+    for rule in &mut builder.analyzer().get_or_insert_default().rules {
+        *rule = crate::coop::analyzed_while_wanted(Arc::clone(rule));
+    }
+    let mut state = builder.build();
     dipper_sql::functions::register_all(&mut state)?;
     FunctionRegistry::register_udf(&mut state, Arc::new(crate::sleep::udf()))?;
     Ok(state)

@@ -330,7 +330,7 @@ fn the_deepest_statements_plan() {
             format!("select a{} from (select 1e0 as a) t", "+a".repeat(390)),
             format!("select a{} from (select 1 as a) t", "+a-a".repeat(60)),
             format!("select {}1", "not ".repeat(390)),
-            format!("select {}1{}", "abs(".repeat(190), ")".repeat(190)),
+            format!("select {}1{}", "abs(".repeat(95), ")".repeat(95)),
         ] {
             let parsed = parse(&sql, &session.options).unwrap().remove(0);
             let Statement::Query(query) = parsed.statement else { panic!() };

@@ -25,6 +25,12 @@ pub(super) trait Look {
     fn value(&mut self, _: &ValueWithSpan) -> Step {
         Ok(())
     }
+    fn expr(&mut self, _: &Expr) -> Step {
+        Ok(())
+    }
+    fn after_expr(&mut self, _: &Expr) -> Step {
+        Ok(())
+    }
 }
 
 /// A pass that changes: parents before children, or after them where the name says so.
@@ -92,6 +98,14 @@ impl Visitor for Looking<'_> {
 
     fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<SqlError> {
         flow(self.0.value(value))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        flow(self.0.expr(expr))
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<SqlError> {
+        flow(self.0.after_expr(expr))
     }
 }
 
