@@ -43,14 +43,22 @@ use futures::future::{Either, select};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::query::QueryContext;
+use crate::query::{ChangedTable, QueryContext};
 
 /// The table as a query reads it: AGGREGATE tables with equal keys merged.
-pub(crate) async fn provider(context: &Arc<QueryContext>, table: &CatalogTable) -> Result<Arc<dyn TableProvider>> {
+///
+/// `partitions`: their names, if not all are wanted. The table whose rows a statement changes has been restricted already,
+/// so a mention with names is one beside it.
+pub(crate) async fn provider(
+    context: &Arc<QueryContext>,
+    table: &CatalogTable,
+    partitions: &[String],
+) -> Result<Arc<dyn TableProvider>> {
     let state = snapshot(context, table.id).await?;
     let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.readers());
-    let changed = context.changed.as_ref().filter(|c| c.id == table.id);
+    let changed = context.changed.as_ref().filter(|c| c.id == table.id && partitions.is_empty());
+    let restricted = ChangedTable { id: table.id, partitions: partitions.to_vec(), after: 0 };
     // Rows of AGGREGATE tables are merged by the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;
     let columns = match (changed, context.hidden_columns) {
@@ -59,7 +67,7 @@ pub(crate) async fn provider(context: &Arc<QueryContext>, table: &CatalogTable) 
         (None, true) => Columns::All,
         (None, false) => Columns::Visible,
     };
-    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, changed);
+    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, changed.or(Some(&restricted)));
     match merge {
         true => aggregate::merged(provider),
         false => Ok(Arc::new(provider)),

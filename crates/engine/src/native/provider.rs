@@ -41,7 +41,7 @@ pub(crate) struct NativeProvider {
     table: Table,
     state: Arc<TableState>,
     readers: Arc<Readers>,
-    /// What a statement that changes rows is restricted to.
+    /// What the statement, or this mention of the table, is restricted to.
     changed: Option<ChangedTable>,
     schema: SchemaRef,
 }

@@ -76,7 +76,7 @@ pub(super) fn lookup(query: &QueryText) -> Option<Lookup<'_>> {
     let [from] = select.from.as_slice() else { return None };
     let Some(selection) = &select.selection else { return None };
     let refs = table_refs(query);
-    let [TableRef::Named { name, maybe_cte: false, version: None }] = refs.as_slice() else { return None };
+    let [TableRef::Named { name, maybe_cte: false, version: None, .. }] = refs.as_slice() else { return None };
     let TableFactor::Table { alias, args: None, .. } = &from.relation else { return None };
     let mut refused = other_clause(ast, select).map(|clause| format!("the query has {clause}"));
     if !from.joins.is_empty() || !plain_factor(&from.relation) {

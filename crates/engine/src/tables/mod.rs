@@ -95,7 +95,9 @@ impl TableSet {
         let mut set = TableSet::default();
         for (i, reference) in table_refs(query).into_iter().enumerate() {
             let found = match &reference {
-                TableRef::Named { name, version, .. } => named(context, name, version.as_ref()).await?,
+                TableRef::Named { name, version, partitions, .. } => {
+                    named(context, name, version.as_ref(), partitions).await?
+                }
                 TableRef::Path(path) => {
                     outside(context, path)?;
                     let provider = path::from_path(context, path).await?;
@@ -183,14 +185,17 @@ impl TableSet {
 
 impl Schemas for TableSet {
     fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
-        let is_state = matches!(table, TableRef::Named { version: Some(_), .. });
+        let is_part = match table {
+            TableRef::Named { version, partitions, .. } => version.is_some() || !partitions.is_empty(),
+            _ => false,
+        };
         match self.found.iter().find(|(reference, _)| reference == table).map(|(_, found)| found) {
             None => Ok(None),
             Some(Found::Table { catalog, database, table, provider }) => Ok(Some(ResolvedTable {
                 columns: provider.schema().fields().iter().map(|f| f.name().clone()).collect(),
-                // Names stay as written, so that `t.*` finds its table; paths and states of tables get the name that
-                // they are registered under.
-                reference: (database == FILES_SCHEMA || is_state)
+                // Names stay as written, so that `t.*` finds its table; paths, states and partitions of tables get the
+                // name that they are registered under.
+                reference: (database == FILES_SCHEMA || is_part)
                     .then(|| vec![catalog.clone(), database.clone(), table.clone()]),
             })),
             Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
@@ -201,7 +206,12 @@ impl Schemas for TableSet {
     }
 }
 
-async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableVersion>) -> Result<Found> {
+async fn named(
+    context: &Arc<QueryContext>,
+    name: &Name,
+    version: Option<&TableVersion>,
+    partitions: &[String],
+) -> Result<Found> {
     let (place, table) = match context.place(name) {
         Ok(place) => (place, name.object().to_string()),
         Err(e) => return Ok(Found::Missing(e)),
@@ -212,6 +222,7 @@ async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableV
         Place::Internal { .. } if version.is_some() => Ok(Found::Missing(EngineError::unsupported(format!(
             "'{name}': FOR VERSION AS OF and FOR TIMESTAMP AS OF are for tables of Iceberg"
         )))),
+        Place::External { .. } if !partitions.is_empty() => Ok(Found::Missing(only_native(name))),
         Place::Internal { database } => {
             if let Some(database) = &database
                 && let Err(e) = may_read(context, database, &table)
@@ -219,11 +230,29 @@ async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableV
                 return Ok(Found::Missing(e));
             }
             let provider = match &database {
+                Some(database) if !partitions.is_empty() => {
+                    match context
+                        .catalog
+                        .table(database, &table)
+                        .filter(|t| !crate::info_schema::is_virtual(database) && t.is_native())
+                    {
+                        Some(found) => Some(crate::native::provider(context, found, partitions).await?),
+                        None if context.catalog.table(database, &table).is_some() => {
+                            return Ok(Found::Missing(only_native(name)));
+                        }
+                        None => None,
+                    }
+                }
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };
+            // Partitions of a table, and others of it in the same statement, are two tables for the planner.
+            let part = |table: String| match partitions {
+                [] => table,
+                some => format!("{table}\u{1}PARTITION({})", some.join(",")),
+            };
             Ok(match (database, provider) {
-                (Some(database), Some(provider)) => Found::Table { catalog, database, table, provider },
+                (Some(database), Some(provider)) => Found::Table { catalog, database, table: part(table), provider },
                 (database, _) => Found::Missing(no_such_table(context, database.as_deref(), &table)),
             })
         }
@@ -252,6 +281,12 @@ async fn named(context: &Arc<QueryContext>, name: &Name, version: Option<&TableV
             })
         }
     }
+}
+
+fn only_native(name: &Name) -> EngineError {
+    EngineError::unsupported(format!(
+        "'{name}' PARTITION (...) in FROM: it is for native tables; filter by the partition's columns"
+    ))
 }
 
 /// Refuses files and addresses to who may not reach them. What a view reads was asked of its maker.
@@ -292,7 +327,7 @@ pub(crate) async fn find(
     match &found.def {
         TableDef::External(external) => Ok(Some(define::provider(context, &found.name, external).await?)),
         TableDef::View(definition) => Ok(Some(view::provider(context, database, &found.name, definition).await?)),
-        TableDef::Native => Ok(Some(crate::native::provider(context, &found).await?)),
+        TableDef::Native => Ok(Some(crate::native::provider(context, &found, &[]).await?)),
     }
 }
 

@@ -24,8 +24,10 @@ pub(crate) mod lateral;
 pub(crate) mod mixed;
 mod names;
 pub(crate) mod nested;
+mod nesting;
 pub mod operators;
 mod rewrite;
+mod row_subqueries;
 pub mod session;
 mod subqueries;
 mod tables;
@@ -151,8 +153,10 @@ fn is_dual(table: &TableRef) -> bool {
 /// Resolves names, variables and parameters and rewrites MySQL's spellings.
 ///
 /// # Errors
-/// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210).
+/// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210),
+/// subqueries are nested too deep (1436).
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
+    nesting::check(&query.ast)?;
     let mut ast = query.ast.clone();
     rewrite::simplify(&mut ast);
     let without_dual = QueryText { ast, ..query.clone() };

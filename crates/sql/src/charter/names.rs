@@ -13,6 +13,8 @@ use sqlparser::ast::{
     Value,
 };
 
+use sqlparser::tokenizer::Span;
+
 use super::session::{Context, ResolvedTable, TableRef};
 use super::tables;
 use super::walk::{self, Change, Look};
@@ -110,13 +112,15 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
             if let Some(name) = tables::visible_name(factor) {
                 self.names.relations.insert(name.value);
             }
-            if let TableFactor::Table { name, partitions, .. } = factor {
-                if let Some(partition) = partitions.first() {
-                    return Err(SqlError::unsupported(
-                        format!("{name} PARTITION ({partition}, ...) in FROM; filter by the partition's columns"),
-                        None,
-                    ));
-                }
+            if let TableFactor::Table { sample: Some(sample), .. } | TableFactor::Derived { sample: Some(sample), .. } =
+                factor
+            {
+                return Err(SqlError::unsupported(
+                    format!("{}; use WHERE rand() < ..., or LIMIT", sample_text(sample)),
+                    None,
+                ));
+            }
+            if let TableFactor::Table { name, .. } = factor {
                 for part in name.0.iter().filter_map(|p| p.as_ident()) {
                     self.names.relations.insert(part.value.clone());
                 }
@@ -167,13 +171,31 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
     Ok((names, gather.tables))
 }
 
+/// `TABLESAMPLE (10 PERCENT)`.
+fn sample_text(sample: &ast::TableSampleKind) -> String {
+    match sample {
+        ast::TableSampleKind::BeforeTableAlias(sample) | ast::TableSampleKind::AfterTableAlias(sample) => {
+            sample.to_string().trim().to_string()
+        }
+    }
+}
+
 /// Double-quoted literals that equal a column's name: probably meant as names.
 pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String> {
-    struct Quoted<'a>(&'a Names, Vec<String>);
+    struct Quoted<'a>(&'a Names, Vec<String>, HashSet<Span>);
     impl Look for Quoted<'_> {
+        // Properties of table functions are strings, whatever they are called.
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
+            if let TableFactor::Table { args: Some(args), .. } = factor {
+                self.2.extend(args.args.iter().flat_map(tables::property_spans));
+            }
+            Ok(())
+        }
+
         fn value(&mut self, value: &ast::ValueWithSpan) -> Result<(), SqlError> {
             if let Value::DoubleQuotedString(s) = &value.value
                 && self.0.columns.contains(&s.to_lowercase())
+                && !self.2.contains(&value.span)
             {
                 self.1.push(format!(
                     "\"{s}\" is a string here although there is a column of that name; write `{s}` for the column, or set \
@@ -183,7 +205,7 @@ pub(super) fn quoted_column_warnings(query: &Query, names: &Names) -> Vec<String
             Ok(())
         }
     }
-    let mut visitor = Quoted(names, Vec::new());
+    let mut visitor = Quoted(names, Vec::new(), HashSet::new());
     // Collecting cannot fail.
     let _ = walk::look(query, &mut visitor);
     visitor.1.sort();

@@ -10,16 +10,18 @@
 //! | `-x` | `0 - x`, which widens instead of wrapping |
 //! | `INTERVAL expr unit` | `dipper_interval(expr, 'unit')` unless expr is a literal |
 //! | `TIMESTAMPDIFF(unit, ..)` | unit as a string |
+//! | `(a, b) IN (SELECT x, y ..)` | EXISTS, see [`super::row_subqueries`] |
 //! | `GROUP BY a WITH ROLLUP` | `GROUP BY ROLLUP (a)` |
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 //! | `@x`, `@@x`, `?` | literals |
 
 use sqlparser::ast::{
     self, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor, UnaryOperator,
-    Value,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select,
+    SelectItem, SetExpr, SetOperator, TableFactor, UnaryOperator, Value,
 };
 
+use super::row_subqueries;
 use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
 use crate::error::SqlError;
@@ -48,11 +50,11 @@ struct Rewriter<'a> {
     parameters: Option<&'a [VarValue]>,
 }
 
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-fn nested(expr: Expr) -> Expr {
+pub(super) fn nested(expr: Expr) -> Expr {
     match expr {
         Expr::Nested(_) | Expr::Identifier(_) | Expr::Value(_) | Expr::Function(_) => expr,
         other => Expr::Nested(Box::new(other)),
@@ -305,7 +307,7 @@ impl Rewriter<'_> {
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
             Expr::Function(function) => self.function(function),
-            other => other,
+            other => row_subqueries::value(other),
         };
         Ok(())
     }
@@ -393,7 +395,7 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
     Box::new(nested(expr))
 }
 
-fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     Expr::Case {
         case_token: ast::helpers::attached_token::AttachedToken::empty(),
         end_token: ast::helpers::attached_token::AttachedToken::empty(),
@@ -464,6 +466,8 @@ impl Change for Rewriter<'_> {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         // Locks are for tables that are changed in place.
         query.locks.clear();
+        except(&mut query.body);
+        whole_limit(query);
         Ok(())
     }
 
@@ -477,11 +481,44 @@ impl Change for Rewriter<'_> {
     }
 }
 
+/// MINUS is EXCEPT.
+fn except(body: &mut SetExpr) {
+    if let SetExpr::SetOperation { op, left, right, .. } = body {
+        if *op == SetOperator::Minus {
+            *op = SetOperator::Except;
+        }
+        except(left);
+        except(right);
+    }
+}
+
+/// `LIMIT n, 18446744073709551615` means the rest (MySQL's manual says so): a number above BIGINT limits nothing.
+fn whole_limit(query: &mut Query) {
+    let limits_nothing = |limit: &Expr| match limit {
+        Expr::Value(value) => match &value.value {
+            Value::Number(n, _) => n.parse::<i64>().is_err() && n.parse::<u64>().is_ok(),
+            _ => false,
+        },
+        _ => false,
+    };
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, .. }) if limit.as_ref().is_some_and(limits_nothing) => *limit = None,
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) if limits_nothing(limit) => {
+            let value = std::mem::replace(offset, Expr::value(Value::Null));
+            let offset = Some(Offset { value, rows: OffsetRows::None });
+            query.limit_clause = Some(LimitClause::LimitOffset { limit: None, offset, limit_by: Vec::new() });
+        }
+        _ => {}
+    }
+}
+
 fn select_clauses(select: &mut Select) {
     if let Some(selection) = &mut select.selection {
+        row_subqueries::condition(selection);
         condition(selection);
     }
     if let Some(having) = &mut select.having {
+        row_subqueries::condition(having);
         condition(having);
     }
     for from in &mut select.from {

@@ -87,6 +87,8 @@ pub enum TableRef {
         maybe_cte: bool,
         /// The state that is wanted, if not the current one.
         version: Option<TableVersion>,
+        /// The partitions that are wanted, as written in `PARTITION (p, ...)`; empty for all.
+        partitions: Vec<String>,
     },
     /// A path or URL in quotes.
     Path(String),

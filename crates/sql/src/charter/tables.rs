@@ -7,6 +7,8 @@ use sqlparser::ast::{
     TableFactor, TableWithJoins, Value,
 };
 
+use sqlparser::tokenizer::Span;
+
 use super::session::{TableRef, TableVersion};
 use super::walk::{self, Look};
 use crate::error::SqlError;
@@ -31,7 +33,7 @@ pub(super) fn cte_names(query: &Query) -> HashSet<String> {
 
 /// What a table factor refers to; `None` for derived tables, joins in parentheses and other forms.
 pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quotes: bool) -> Option<TableRef> {
-    let TableFactor::Table { name, args, version, .. } = factor else { return None };
+    let TableFactor::Table { name, args, version, partitions, .. } = factor else { return None };
     let parts: Vec<&Ident> = name.0.iter().map(|p| p.as_ident()).collect::<Option<_>>()?;
     if let Some(args) = args {
         let function = parts.last()?.value.to_ascii_lowercase();
@@ -57,7 +59,8 @@ pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quote
         ast::TableVersion::TimestampAsOf(e) => TableVersion::Time(text(e).unwrap_or_else(|| e.to_string())),
         other => TableVersion::Version(other.to_string()),
     });
-    Some(TableRef::Named { name, maybe_cte, version })
+    let partitions = partitions.iter().map(|p| p.value.clone()).collect();
+    Some(TableRef::Named { name, maybe_cte, version, partitions })
 }
 
 fn text(expr: &Expr) -> Option<String> {
@@ -86,6 +89,22 @@ fn property(arg: &FunctionArg) -> Option<(String, String)> {
     }
 }
 
+/// Where the strings of a `'key' = 'value'` are written.
+pub(super) fn property_spans(arg: &FunctionArg) -> Vec<Span> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right })) => {
+            [left, right]
+                .into_iter()
+                .filter_map(|side| match side.as_ref() {
+                    Expr::Value(value) => Some(value.span),
+                    _ => None,
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn argument(arg: &FunctionArg) -> String {
     match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(v))) => match &v.value {
@@ -105,7 +124,7 @@ pub(super) fn exact_name(parts: &[String]) -> ObjectName {
 pub(super) fn set_reference(factor: &mut TableFactor, reference: &[String]) {
     if let TableFactor::Table { name, args, partitions, version, alias, .. } = factor {
         // The table keeps its own name for what qualifies columns by it.
-        if version.take().is_some() && alias.is_none() {
+        if (version.take().is_some() || !partitions.is_empty()) && alias.is_none() {
             *alias = name.0.last().and_then(|p| p.as_ident()).cloned().map(self::alias);
         }
         *name = exact_name(reference);

@@ -160,6 +160,18 @@ fn versions(dialect: &DipperDialect, tokens: &mut Vec<TokenWithSpan>, ranges: &m
     }
 }
 
+/// `LOCK IN SHARE MODE`, MySQL's older words, as `FOR SHARE`.
+fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range<usize>>) {
+    let words = ["LOCK", "IN", "SHARE", "MODE"];
+    let is_lock = |four: &[TokenWithSpan]| four.iter().zip(words).all(|(t, word)| cursor::is_word(&t.token, word));
+    while let Some(at) = tokens.windows(words.len()).position(is_lock) {
+        tokens[at].token = Token::make_keyword("FOR");
+        tokens[at + 1].token = Token::make_keyword("SHARE");
+        tokens.drain(at + 2..at + 4);
+        ranges.drain(at + 2..at + 4);
+    }
+}
+
 /// Tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
@@ -197,6 +209,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
         }
     }
     versions(dialect, &mut tokens, &mut ranges);
+    share_locks(&mut tokens, &mut ranges);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)
