@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 
+use crate::error::{ErrorKind, TextError};
+use crate::scan::Memory;
+
 /// Readable bytes before the first and after the last byte of text in every block that a scan makes, so that fields
 /// can be loaded in machine words without running out of the block.
 pub(crate) const PAD: usize = 64;
@@ -51,20 +54,45 @@ impl TextBlock {
 }
 
 /// Memory for blocks, reused: a buffer comes back when the last array that views into it is dropped.
-#[derive(Debug, Default)]
+///
+/// Ordinary ones are what any scan needs. Longer ones, for long records, are asked for where the scan's [`Memory`] says,
+/// and never kept.
+#[derive(Debug)]
 pub(crate) struct BufferPool {
     free: Mutex<Vec<Vec<u8>>>,
+    memory: Option<Arc<dyn Memory>>,
+    /// Bytes up to which a buffer is an ordinary one. All that are free are.
+    ordinary: usize,
 }
 
 /// Buffers kept for reuse; more than that are freed. A load holds the most: some 50 for each of the segments that it
 /// collects and encodes.
 const POOLED_MAX: usize = 192;
+/// Blocks that a buffer may have and still be an ordinary one: what is left of the block before, and a record that is
+/// longer than a block.
+const ORDINARY_BLOCKS: usize = 4;
 /// A buffer that had to grow beyond this for one long record is not kept.
 const POOLED_BYTES_MAX: usize = 32 << 20;
 
 impl BufferPool {
+    /// A pool for a scan whose blocks have so many bytes.
+    pub(crate) fn new(memory: Option<Arc<dyn Memory>>, block_bytes: usize) -> Self {
+        let ordinary = if memory.is_some() { block_bytes.saturating_mul(ORDINARY_BLOCKS) } else { usize::MAX };
+        BufferPool { free: Mutex::default(), memory, ordinary }
+    }
+
     /// A buffer of at least `len` initialised bytes (their values are whatever was there).
-    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// `Limit` where there is no memory for a long one.
+    pub(crate) fn take(&self, len: usize) -> Result<Vec<u8>, TextError> {
+        if let Some(memory) = self.memory.as_ref().filter(|_| len > self.ordinary) {
+            memory.grow(len).map_err(|why| {
+                TextError::new(ErrorKind::Limit, format!("no memory for a record of {} MiB or more: {why}", len >> 21))
+                    .with_hint("is the line end, or a quote that is never closed, the right one?")
+            })?;
+            return Ok(vec![0; len]);
+        }
         let pooled = self.free.lock().unwrap_or_else(|e| e.into_inner()).pop();
         let mut buffer = pooled.unwrap_or_default();
         if buffer.len() < len {
@@ -75,10 +103,15 @@ impl BufferPool {
                 buffer.resize(len, 0);
             }
         }
-        buffer
+        Ok(buffer)
     }
 
     pub(crate) fn give_back(&self, buffer: Vec<u8>) {
+        if let Some(memory) = self.memory.as_ref().filter(|_| buffer.len() > self.ordinary) {
+            let len = buffer.len();
+            drop(buffer);
+            return memory.shrink(len);
+        }
         if buffer.capacity() > POOLED_BYTES_MAX {
             return;
         }

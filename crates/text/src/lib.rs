@@ -46,8 +46,8 @@ pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
 pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, union_by_name};
 pub use scan::{
-    BadValue, Batch, FileInput, InvalidUtf8, Origins, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions, ScanQueue,
-    Split, Strings, Worker,
+    BadValue, Batch, FileInput, InvalidUtf8, Memory, Origins, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions,
+    ScanQueue, Split, Strings, Worker,
 };
 pub use source::{Compression, FileSource, MemorySource, Source};
 pub use span::Span;

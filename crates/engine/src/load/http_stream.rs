@@ -21,7 +21,7 @@ use dipper_sql::charter::table_refs;
 use dipper_sql::statement::{Insert, Parsed, Properties, Statement};
 use dipper_store::chain::TxnId;
 use dipper_text::{
-    BadValue, Compression, Dialect, FileInput, InvalidUtf8, Scan, ScanOptions, ScanQueue, Source, Worker,
+    BadValue, Compression, Dialect, FileInput, InvalidUtf8, Memory, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow};
 use super::records::{LoadHeader, LoadKind};
 use super::request::{Format, GroupCommit, StreamLoadRequest};
-use super::source::{PIECE_BYTES, dialect, from_text, too_bad};
+use super::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
 use super::{errors, job};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -67,6 +67,7 @@ pub(crate) struct BodyTable {
     max_filter_ratio: f64,
     threads: usize,
     cpu: tokio::runtime::Handle,
+    memory: Arc<dyn Memory>,
     body: Mutex<Option<Arc<BodySource>>>,
     queue: Mutex<Option<Arc<ScanQueue>>>,
     inserted: Mutex<Option<Inserted>>,
@@ -122,6 +123,8 @@ impl BodyTable {
         options.bad_value = BadValue::RejectRecord { max: u64::MAX };
         options.invalid_utf8 = InvalidUtf8::Reject;
         options.block_bytes = PIECE_BYTES;
+        options.record_bytes_max = ROW_BYTES_MAX;
+        options.memory = Some(Arc::clone(&self.memory));
         let scan = Scan::try_new(options)?;
         let file = FileInput { name: "body".into(), source: Arc::new(head), compression: Compression::None };
         let queue = ScanQueue::new(scan, vec![file]);
@@ -384,6 +387,7 @@ async fn run(
         max_filter_ratio: request.max_filter_ratio,
         threads: engine.threads,
         cpu: engine.cpu().clone(),
+        memory: engine.text_memory(),
         body: Mutex::new(Some(Arc::clone(&body))),
         queue: Mutex::default(),
         inserted: Mutex::default(),

@@ -433,11 +433,11 @@ async fn rows(
     let request = Arc::clone(&work.request);
     let (shape, source) = match (request.format, shape) {
         (Format::Csv { .. }, Some(shape)) => {
-            let source = RowSource::text(&request, &shape, body, work.load.tablets())?;
+            let source = RowSource::text(&request, &shape, body, work.load.tablets(), engine.text_memory())?;
             (shape, source)
         }
         (Format::Json, Some(shape)) => {
-            let rows = JsonRows::try_new(&request, &shape, plain(body, &request))?;
+            let rows = JsonRows::try_new(&request, &shape, plain(body, &request), engine.text_memory())?;
             (shape, RowSource::Json(Arc::new(rows)))
         }
         _ => {

@@ -11,20 +11,20 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatchOptions};
 use arrow::compute::filter;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
+use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Memory, Span, Strings, TextBlock, csv_converter};
 use parking_lot::Mutex;
 
 use super::answer::RejectedRow;
 use super::json_text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
 use super::request::{JsonLayout, StreamLoadRequest};
 use super::shape::Shape;
-use super::source::{Origin, Piece, ROW_BYTES_SHOWN, is_too_bad, too_bad};
+use super::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// Bytes of a piece of lines, about.
 const PIECE_BYTES: usize = 1 << 20;
-/// Longest line.
-const LINE_BYTES_MAX: usize = 256 << 20;
+/// Pieces up to which they are kept without asking for memory.
+const ORDINARY_BYTES: usize = 4 * PIECE_BYTES;
 /// Largest body that is one value, as Doris's `streaming_load_json_max_mb`.
 const WHOLE_BYTES_MAX: usize = 100 << 20;
 /// Rows of a batch.
@@ -59,6 +59,9 @@ struct Feed {
     line: u64,
     order: u64,
     ended: bool,
+    memory: Arc<dyn Memory>,
+    /// Bytes of it for a piece that is longer than usual.
+    held: usize,
 }
 
 /// Where the rows of a batch are.
@@ -111,7 +114,12 @@ impl JsonRows {
     ///
     /// # Errors
     /// Paths that cannot be read, or more or fewer of them than columns.
-    pub(super) fn try_new(request: &StreamLoadRequest, shape: &Shape, body: Box<dyn Read + Send>) -> Result<Self> {
+    pub(super) fn try_new(
+        request: &StreamLoadRequest,
+        shape: &Shape,
+        body: Box<dyn Read + Send>,
+        memory: Arc<dyn Memory>,
+    ) -> Result<Self> {
         let schema = Arc::new(shape.body.project(&shape.wanted)?);
         let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
         let converters =
@@ -133,7 +141,7 @@ impl JsonRows {
         let root = layout.json_root.as_ref().map(path).transpose()?.unwrap_or_default();
         let by_name = schema.fields().iter().enumerate().map(|(i, f)| (f.name().to_lowercase(), i)).collect();
         Ok(JsonRows {
-            feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false }),
+            feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false, memory, held: 0 }),
             line_end: match request.csv.line_delimiter.as_slice() {
                 b"\r\n" => b"\n".to_vec(),
                 _ if !layout.read_json_by_line => b"\n".to_vec(),
@@ -433,8 +441,11 @@ impl Feed {
             return Ok(None);
         }
         let mut buffer = std::mem::take(&mut self.rest);
-        let mut wanted = if lines.is_some() { PIECE_BYTES } else { WHOLE_BYTES_MAX + 1 };
+        let most = if lines.is_some() { ROW_BYTES_MAX } else { WHOLE_BYTES_MAX };
+        let mut wanted = PIECE_BYTES;
+        self.memory.shrink(std::mem::take(&mut self.held));
         loop {
+            self.hold(wanted)?;
             let before = buffer.len();
             if !self.ended && before < wanted {
                 let read = (&mut self.body).take((wanted - before) as u64).read_to_end(&mut buffer);
@@ -447,22 +458,40 @@ impl Feed {
             if self.ended {
                 return Ok(Some(buffer));
             }
-            let Some(line_end) = lines else {
-                return Err(EngineError::unsupported(format!(
-                    "the JSON body is one value of more than {WHOLE_BYTES_MAX} bytes; send a value a line, with read_json_by_line:true"
-                )));
-            };
-            if let Some(at) = rfind(&buffer, line_end) {
+            if let Some(line_end) = lines
+                && let Some(at) = rfind(&buffer, line_end)
+            {
                 self.rest = buffer.split_off(at + line_end.len());
                 return Ok(Some(buffer));
             }
-            if buffer.len() >= LINE_BYTES_MAX {
+            if buffer.len() > most {
+                let (line, most) = (self.line, most >> 20);
                 return Err(EngineError::new(
                     ErrorKind::Resources,
-                    format!("line {} has more than {LINE_BYTES_MAX} bytes", self.line),
+                    match lines {
+                        Some(_) => format!("line {line} has more than {most} MiB"),
+                        None => format!(
+                            "the JSON body is one value of more than {most} MiB; send a value a line, with read_json_by_line:true"
+                        ),
+                    },
                 ));
             }
-            wanted = buffer.len() * 2;
+            // No more than shows that it is too long.
+            wanted = (buffer.len() * 2).min(most + 1).max(buffer.len() + 1);
         }
+    }
+
+    /// Asks for the memory of a piece of so many bytes, which is in it twice: as text, and with its decoded strings.
+    fn hold(&mut self, bytes: usize) -> Result<()> {
+        let wanted = if bytes > ORDINARY_BYTES { 2 * bytes } else { 0 };
+        let more = wanted.saturating_sub(self.held);
+        if more > 0 {
+            self.memory.grow(more).map_err(|why| {
+                let text = format!("line {}: no memory for a row of {} MiB or more: {why}", self.line, bytes >> 21);
+                EngineError::new(ErrorKind::Resources, text)
+            })?;
+            self.held += more;
+        }
+        Ok(())
     }
 }

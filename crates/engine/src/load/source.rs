@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
 use dipper_text::{
-    BadValue, CsvDialect, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Origins, Rejected, Scan,
-    ScanOptions, ScanQueue, Source, Worker,
+    BadValue, CsvDialect, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Memory, Origins, Rejected,
+    Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 
 use super::answer::RejectedRow;
@@ -24,6 +24,9 @@ pub(super) const ROW_BYTES_SHOWN: usize = 1024;
 
 /// Bytes of a piece of text, about.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
+
+/// Bytes of the longest row of a body: far more than the columns of any row hold, and little enough to be kept.
+pub(super) const ROW_BYTES_MAX: usize = 100 << 20;
 
 /// Most rows of a batch: what the operators behind work on best.
 const BATCH_ROWS: usize = 8192;
@@ -110,6 +113,7 @@ impl RowSource {
         shape: &Shape,
         body: Arc<BodySource>,
         tablets: usize,
+        memory: Arc<dyn Memory>,
     ) -> Result<Self> {
         let Format::Csv { head_lines } = request.format else { unreachable!("asked for text only") };
         let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), Arc::clone(&shape.body));
@@ -120,6 +124,8 @@ impl RowSource {
         // A handful of rows a tablet would cost more to deal out than to parse.
         let factor = (tablets / TABLETS_PER_PIECE).clamp(1, PIECES_MAX);
         options.block_bytes = PIECE_BYTES * factor;
+        options.record_bytes_max = ROW_BYTES_MAX;
+        options.memory = Some(memory);
         options.batch_rows = BATCH_ROWS * factor;
         options.origins = true;
         let scan = Scan::try_new(options)?;

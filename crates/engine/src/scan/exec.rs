@@ -12,6 +12,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, ScalarValue, Statistics};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
@@ -26,7 +27,7 @@ use dipper_text::source::Compression;
 use futures::Stream;
 
 use super::filter::{ScanFilter, take_filters};
-use super::{leaf, profile};
+use super::{PoolMemory, leaf, profile};
 use crate::error::EngineError;
 use crate::files::FileEntry;
 use crate::files::reads::FileReads;
@@ -122,7 +123,7 @@ impl TextScanExec {
         self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
     }
 
-    fn open(&self) -> std::result::Result<Arc<ScanQueue>, EngineError> {
+    fn open(&self, pool: &Arc<dyn MemoryPool>) -> std::result::Result<Arc<ScanQueue>, EngineError> {
         let spec = &self.spec;
         let file_columns = self.file_columns();
         let mut options = ScanOptions::new(spec.dialect.clone(), Arc::clone(&spec.file_schema));
@@ -130,6 +131,7 @@ impl TextScanExec {
         options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
         options.limit = self.fetch.map(|n| n as u64);
         options.block_bytes = BLOCK_BYTES;
+        options.memory = Some(PoolMemory::new(pool, "text scan"));
         options.bad_value = spec.bad_value;
         options.invalid_utf8 = spec.invalid_utf8;
         options.strings = spec.strings;
@@ -204,8 +206,9 @@ impl ExecutionPlan for TextScanExec {
         Ok(Arc::new(self.with(self.predicates.clone(), self.fetch)))
     }
 
-    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let queue = self.queue.get_or_init(|| self.open()).clone().map_err(EngineError::into_datafusion)?;
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let open = || self.open(context.memory_pool());
+        let queue = self.queue.get_or_init(open).clone().map_err(EngineError::into_datafusion)?;
         Ok(Box::pin(TextScanStream {
             worker: queue.worker(),
             spec: Arc::clone(&self.spec),

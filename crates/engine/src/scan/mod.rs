@@ -4,11 +4,13 @@
 //! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
 //!   `column_tests.rs`: those of row groups, a column at a time
 //! - `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
+//! - `memory.rs`: the memory of long records
 
 mod column_tests;
 mod exec;
 mod filter;
 pub(crate) mod leaf;
+mod memory;
 mod parquet;
 pub(crate) mod profile;
 pub(crate) mod prune;
@@ -18,4 +20,5 @@ pub(crate) use column_tests::GroupFilter;
 pub(crate) use exec::table_schema;
 pub use exec::{TextScanExec, TextScanFile, TextScanSpec};
 pub(crate) use filter::{ScanFilter, narrowed, over_table, take_filters};
+pub(crate) use memory::PoolMemory;
 pub(crate) use parquet::{ParquetScanExec, ParquetScanFile, ParquetScanSpec};

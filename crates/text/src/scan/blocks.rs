@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering;
 
 use super::chain::Summary;
 use super::chunk::{Chunk, Structure};
+use super::count;
 use super::grammar::{Ends, Grammar};
 use super::machine::{self, Place, State};
 use super::queue::{Scan, ScanQueue};
 use super::worker::Part;
-use super::{BLOCK_BYTES_MAX, count};
 use crate::block::{PAD, TextBlock};
 use crate::error::{ErrorKind, TextError};
 use crate::simd::{Carry, Found, Index, Shape};
@@ -113,7 +113,7 @@ impl Reader<'_> {
     fn fill(&mut self, to: u64) -> Result<(), TextError> {
         let wanted = PAD + (to.min(self.end) - self.base) as usize;
         if wanted + PAD > self.buffer.len() {
-            let mut larger = self.queue.pool.take(wanted + PAD);
+            let mut larger = self.queue.pool.take(wanted + PAD).map_err(|e| self.at_record(e))?;
             larger[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
             self.queue.pool.give_back(std::mem::replace(&mut self.buffer, larger));
         }
@@ -138,19 +138,23 @@ impl Reader<'_> {
     /// Reads more for a record that is longer than what is there.
     fn fill_more(&mut self) -> Result<(), TextError> {
         let have = (self.filled - PAD) as u64;
-        if have >= RECORD_BYTES_MAX {
-            let name = &self.queue.files[self.file].input.name;
-            return Err(too_long().in_file(name));
+        let most = self.queue.scan.options.record_bytes_max;
+        if have >= most as u64 {
+            return Err(self.at_record(too_long(most)));
         }
-        self.fill(self.base + have + have.clamp(AHEAD, RECORD_BYTES_MAX - have + AHEAD))
+        self.fill(self.base + have + have.clamp(AHEAD, (most as u64 - have).max(AHEAD)))
+    }
+
+    /// The error, about a record that begins in this block: the place is the block's.
+    fn at_record(&self, e: TextError) -> TextError {
+        let mut e = e.in_file(&self.queue.files[self.file].input.name);
+        e.byte = Some(self.base);
+        e
     }
 }
 
-/// Longest record that is accepted, in bytes.
-pub(super) const RECORD_BYTES_MAX: u64 = BLOCK_BYTES_MAX as u64;
-
-pub(super) fn too_long() -> TextError {
-    TextError::new(ErrorKind::Limit, format!("a record is longer than {} MiB", RECORD_BYTES_MAX >> 20))
+pub(super) fn too_long(most: usize) -> TextError {
+    TextError::new(ErrorKind::Limit, format!("a record is longer than {} MiB", most >> 20))
         .with_hint("is the line end, or a quote that is never closed, the right one?")
 }
 
@@ -214,7 +218,7 @@ fn records(
     let base = from - look;
     let counting = scan.counts_only();
     let ahead = if counting { 0 } else { AHEAD };
-    let buffer = queue.pool.take(PAD * 2 + (to + ahead - base) as usize);
+    let buffer = queue.pool.take(PAD * 2 + (to + ahead - base) as usize)?;
     let mut reader = Reader { queue, file, base, end, buffer, filled: PAD };
     reader.fill(to + ahead)?;
     queue.counters.blocks.fetch_add(1, Ordering::Relaxed);

@@ -103,7 +103,7 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     }
 
     let mut counter = counter();
-    let mut buffer = queue.pool.take(PIECE.min((to - at) as usize));
+    let mut buffer = queue.pool.take(PIECE.min((to - at) as usize))?;
     let mut at = at;
     let ends = loop {
         // Up to round places in the file, where caches have their checksums.
@@ -164,7 +164,7 @@ pub(super) fn quoted(
     let ([outside, inside], last) = match seen {
         Some(seen) => seen,
         None => {
-            let mut buffer = queue.pool.take(len);
+            let mut buffer = queue.pool.take(len)?;
             let n = read_full(&*input.source, at, &mut buffer[..len]).map_err(io)?;
             if n < len {
                 return Err(io(ended(&*input.source, at + n as u64)));

@@ -90,6 +90,19 @@ pub trait RowFilter: Send + Sync + fmt::Debug {
     fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>>;
 }
 
+/// Where the memory for long records is asked for. Dropped with the scan and its last batch, it gives back what is left:
+/// a scan that fails does not say what it held.
+pub trait Memory: Send + Sync + fmt::Debug {
+    /// Takes so many bytes more.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn grow(&self, bytes: usize) -> Result<(), String>;
+
+    /// Gives so many bytes back.
+    fn shrink(&self, bytes: usize);
+}
+
 /// Everything about a scan that is the same for all files.
 #[derive(Debug, Clone)]
 pub struct ScanOptions {
@@ -106,8 +119,12 @@ pub struct ScanOptions {
     pub limit: Option<u64>,
     /// Most rows in a batch.
     pub batch_rows: usize,
-    /// Bytes read at a time. A record longer than this makes its block grow, up to 512 MiB.
+    /// Bytes read at a time. A record longer than this makes its block grow, up to `record_bytes_max`.
     pub block_bytes: usize,
+    /// Bytes of the longest record that is accepted, at most [`BLOCK_BYTES_MAX`].
+    pub record_bytes_max: usize,
+    /// Where blocks are asked for that have grown beyond four times their size; `None`: nowhere.
+    pub memory: Option<Arc<dyn Memory>>,
     /// Values that do not fit.
     pub bad_value: BadValue,
     /// Strings that are not UTF-8.
@@ -139,6 +156,8 @@ impl ScanOptions {
             limit: None,
             batch_rows: 8192,
             block_bytes: 1 << 20,
+            record_bytes_max: BLOCK_BYTES_MAX,
+            memory: None,
             bad_value,
             invalid_utf8,
             strings: Strings::View,

@@ -72,9 +72,13 @@ impl Scan {
         if options.batch_rows == 0 || options.block_bytes == 0 {
             return Err(TextError::new(ErrorKind::Options, "batch_rows and block_bytes must be at least 1"));
         }
-        if options.block_bytes > super::BLOCK_BYTES_MAX {
-            let reason =
-                format!("block_bytes is {}, at most {} are possible", options.block_bytes, super::BLOCK_BYTES_MAX);
+        if options.block_bytes.max(options.record_bytes_max) > super::BLOCK_BYTES_MAX {
+            let reason = format!(
+                "block_bytes is {}, record_bytes_max {}; at most {} are possible",
+                options.block_bytes,
+                options.record_bytes_max,
+                super::BLOCK_BYTES_MAX
+            );
             return Err(TextError::new(ErrorKind::Options, reason));
         }
         if let Some(bad) = options.projection.iter().find(|c| **c >= columns) {
@@ -237,6 +241,7 @@ impl ScanQueue {
     /// A queue over `files`. Nothing is read yet.
     pub fn new(scan: Arc<Scan>, files: Vec<FileInput>) -> Arc<Self> {
         let remaining = AtomicU64::new(scan.options.limit.unwrap_or(u64::MAX));
+        let pool = Arc::new(BufferPool::new(scan.options.memory.clone(), scan.options.block_bytes));
         let files = files
             .into_iter()
             .map(|input| File {
@@ -253,7 +258,7 @@ impl ScanQueue {
             files,
             cursor: Mutex::default(),
             first_done: Condvar::new(),
-            pool: Arc::default(),
+            pool,
             remaining,
             next_split: AtomicU64::new(0),
             cancelled: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::blocks::{RECORD_BYTES_MAX, find, keep_lines, too_long};
+use super::blocks::{find, keep_lines, too_long};
 use super::chunk::{Chunk, Structure};
 use super::grammar::{Ends, Grammar};
 use super::head::head_len;
@@ -178,7 +178,11 @@ impl Stream {
         let wanted =
             if self.begun { scan.options.block_bytes } else { queue.first_block(&queue.files[self.file]) as usize };
         let mut size = PAD + self.rest.len() + wanted;
-        let mut buffer = queue.pool.take(size + PAD);
+        // What no record before has ended begins where the last piece ended.
+        let (name, position) = (&queue.files[self.file].input.name, self.position);
+        let at_record = |e: TextError| TextError { byte: Some(position), ..e.in_file(name) };
+        let most = scan.options.record_bytes_max;
+        let mut buffer = queue.pool.take(size + PAD).map_err(at_record)?;
         buffer[PAD..PAD + self.rest.len()].copy_from_slice(&self.rest);
         let mut filled = PAD + self.rest.len();
         queue.counters.blocks.fetch_add(1, Ordering::Relaxed);
@@ -216,13 +220,13 @@ impl Stream {
                     break;
                 }
             }
-            if (filled - PAD) as u64 > RECORD_BYTES_MAX {
-                return Err(too_long().in_file(&queue.files[self.file].input.name));
+            if filled - PAD > most {
+                return Err(at_record(too_long(most)));
             }
             // A record longer than the block: twice as much, and no more than shows that it is too long.
-            size = PAD + ((size - PAD) * 2).min(RECORD_BYTES_MAX as usize + 1);
+            size = PAD + ((size - PAD) * 2).min(most + 1).max(size - PAD);
             if buffer.len() < size + PAD {
-                let mut larger = queue.pool.take(size + PAD);
+                let mut larger = queue.pool.take(size + PAD).map_err(at_record)?;
                 larger[..filled].copy_from_slice(&buffer[..filled]);
                 queue.pool.give_back(std::mem::replace(&mut buffer, larger));
             }
