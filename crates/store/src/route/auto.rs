@@ -70,7 +70,7 @@ impl Auto {
                         (0..=9999).contains(&at.year()).then(|| vec![Some(date_text(at, data_type))])
                     };
                     let upper = unit.add(lower, 1).and_then(value);
-                    let bounds = Bounds::Range { lower: value(lower), upper };
+                    let bounds = Bounds::range(value(lower), upper);
                     found.entry((name.clone(), Vec::new())).or_insert(NewPartition { name, bounds });
                 }
             }

@@ -133,7 +133,7 @@ pub fn interval(
 
 fn range(name: String, lower: NaiveDateTime, upper: NaiveDateTime, data_type: &SqlType) -> NewPartition {
     let value = |at| Some(vec![Some(date_text(at, data_type))]);
-    NewPartition { name, bounds: Bounds::Range { lower: value(lower), upper: value(upper) } }
+    NewPartition { name, bounds: Bounds::range(value(lower), value(upper)) }
 }
 
 fn suffix(at: NaiveDateTime, unit: Unit) -> String {
@@ -332,7 +332,7 @@ impl DynamicPartition {
         }
         let Some(oldest) = self.start.and_then(|s| self.unit.add(today, s)) else { return Ok(work) };
         for partition in partitions.iter().filter(|p| !p.temporary) {
-            let Bounds::Range { lower, upper: Some(upper) } = &partition.bounds else { continue };
+            let Bounds::Range { lower, upper: Some(upper), .. } = &partition.bounds else { continue };
             let instant = |v: &[Option<String>]| v.first().cloned().flatten().and_then(|t| parse_instant(&t));
             let Some(end) = instant(upper) else { continue };
             let begin = lower.as_deref().and_then(instant);

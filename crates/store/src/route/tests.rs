@@ -35,7 +35,7 @@ fn values(texts: &[&str]) -> Values {
 
 fn range(lower: &[&str], upper: &[&str]) -> Bounds {
     let side = |v: &[&str]| (!v.is_empty()).then(|| values(v));
-    Bounds::Range { lower: side(lower), upper: side(upper) }
+    Bounds::range(side(lower), side(upper))
 }
 
 fn two_ints() -> TableSchema {
@@ -80,8 +80,11 @@ fn ranges_over_two_columns() {
     let wrong = Partition { name: "x".into(), bounds: range(&["40"], &["twelve"]), ..(*all[0]).clone() };
     let e = validate(&schema, &all, &wrong).unwrap_err().to_string();
     assert_eq!(e, "\"twelve\" is not a bigint, the type of partition column \"a\"");
-    assert_eq!(less_than(&schema, &all, "x", Some(values(&["40"]))).expect("a range"), range(&["30", "NULL"], &["40"]));
-    assert_eq!(less_than(&schema, &[], "x", None).expect("a range"), range(&[], &[]));
+    assert_eq!(
+        less_than(&schema, &all, "x", Some(values(&["40"])), false).expect("a range"),
+        range(&["30", "NULL"], &["40"])
+    );
+    assert_eq!(less_than(&schema, &[], "x", None, false).expect("a range"), range(&[], &[]));
 }
 
 #[test]
@@ -231,7 +234,7 @@ proptest! {
         let schema = two_ints();
         let text = |(a, b): (i64, i64)| Some(vec![Some(a.to_string()), Some(b.to_string())]);
         let parts: Vec<_> = cuts.windows(2).enumerate()
-            .map(|(i, w)| partition(i as u32, &format!("p{i}"), Bounds::Range { lower: text(w[0]), upper: text(w[1]) }, 3))
+            .map(|(i, w)| partition(i as u32, &format!("p{i}"), Bounds::range(text(w[0]), text(w[1])), 3))
             .collect();
         let router = Router::try_new(&schema, &parts).unwrap();
         let batch = ints(rows.iter().map(|r| r.0).collect(), rows.iter().map(|r| r.1).collect(), &schema);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_row::RowConverter;
 
 use super::{RouteError, bounds_kind, converters, literal, text_of};
-use crate::table::order::{compare_values, overlap};
+use crate::table::order::{Edge, compare_edges, overlap, sides};
 use crate::table::schema::{Bounds, Partition, PartitionBy, PartitionKind, TableSchema, Values};
 use crate::types::SqlType;
 
@@ -49,12 +49,19 @@ pub(super) fn range(
     by: &PartitionBy,
     partition: &Partition,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), RouteError> {
-    let Bounds::Range { lower, upper } = &partition.bounds else { return Err(wrong_kind(by, partition)) };
-    let low = match lower {
-        Some(values) => tuple(schema, by, &partition.name, values)?,
-        None => Vec::new(),
+    let Bounds::Range { lower, upper, lower_max, upper_max } = &partition.bounds else {
+        return Err(wrong_kind(by, partition));
     };
-    let high = upper.as_ref().map(|values| tuple(schema, by, &partition.name, values)).transpose()?;
+    let edge = |values: &Values, max: bool| -> Result<Vec<u8>, RouteError> {
+        let mut bytes = tuple(schema, by, &partition.name, values)?;
+        if max {
+            // Above the first byte of every value, and of NULL.
+            bytes.push(u8::MAX);
+        }
+        Ok(bytes)
+    };
+    let low = lower.as_ref().map(|values| edge(values, *lower_max)).transpose()?.unwrap_or_default();
+    let high = upper.as_ref().map(|values| edge(values, *upper_max)).transpose()?;
     if high.as_ref().is_some_and(|high| low >= *high) {
         let show = |v: &Option<Values>| match v {
             Some(v) => v.iter().map(|v| v.as_deref().unwrap_or("NULL")).collect::<Vec<_>>().join(", "),
@@ -146,9 +153,13 @@ pub fn canonical(schema: &TableSchema, partition: &str, bounds: Bounds) -> Resul
     };
     Ok(match bounds {
         Bounds::All => Bounds::All,
-        Bounds::Range { lower, upper } => {
-            Bounds::Range { lower: lower.map(tuple).transpose()?, upper: upper.map(tuple).transpose()? }
-        }
+        Bounds::Range { lower, upper, lower_max, upper_max } => Bounds::Range {
+            // Behind as many values as there are columns it says nothing more.
+            lower_max: lower_max && lower.as_ref().is_some_and(|v| v.len() < by.columns.len()),
+            upper_max: upper_max && upper.as_ref().is_some_and(|v| v.len() < by.columns.len()),
+            lower: lower.map(tuple).transpose()?,
+            upper: upper.map(tuple).transpose()?,
+        },
         Bounds::List(list) => Bounds::List(list.into_iter().map(tuple).collect::<Result<_, _>>()?),
     })
 }
@@ -165,6 +176,7 @@ pub fn validate_all(schema: &TableSchema, partitions: &[Arc<Partition>]) -> Resu
 }
 
 /// The bounds of `VALUES LESS THAN (upper)` (`None`: MAXVALUE): from the upper bound of the last range below it on.
+/// `upper_max`: MAXVALUE follows the values.
 ///
 /// # Errors
 /// Values that are not of the partition columns' types, and tables that are not partitioned by range.
@@ -173,22 +185,27 @@ pub fn less_than(
     existing: &[Arc<Partition>],
     name: &str,
     upper: Option<Values>,
+    upper_max: bool,
 ) -> Result<Bounds, RouteError> {
     let Some(by) = schema.partition_by.as_ref().filter(|by| by.kind == PartitionKind::Range) else {
         let reason = "VALUES LESS THAN needs a table that is partitioned by RANGE".to_string();
         return Err(RouteError::Bounds { partition: name.into(), reason });
     };
-    let Bounds::Range { upper, .. } = canonical(schema, name, Bounds::Range { lower: None, upper })? else {
-        return Ok(Bounds::All);
-    };
+    let bounds = Bounds::Range { lower: None, lower_max: false, upper, upper_max };
+    let mut bounds = canonical(schema, name, bounds)?;
     let types = types(schema, by)?;
-    let mut lower: Option<&Values> = None;
+    let (_, upper) = sides(&bounds);
+    let mut from: Option<Edge<'_>> = None;
     for other in existing.iter().filter(|p| !p.temporary) {
-        let Bounds::Range { upper: Some(end), .. } = &other.bounds else { continue };
-        let below = upper.as_ref().is_none_or(|u| compare_values(&types, end, u) == Some(Ordering::Less));
-        if below && lower.is_none_or(|l| compare_values(&types, end, l) == Some(Ordering::Greater)) {
-            lower = Some(end);
+        let (_, Some(end)) = sides(&other.bounds) else { continue };
+        let below = upper.is_none_or(|u| compare_edges(&types, end, u) == Some(Ordering::Less));
+        if below && from.is_none_or(|l| compare_edges(&types, end, l) == Some(Ordering::Greater)) {
+            from = Some(end);
         }
     }
-    Ok(Bounds::Range { lower: lower.cloned(), upper })
+    if let (Some((values, max)), Bounds::Range { lower, lower_max, .. }) = (from, &mut bounds) {
+        *lower = Some(values.clone());
+        *lower_max = max;
+    }
+    Ok(bounds)
 }

@@ -75,16 +75,33 @@ pub(crate) fn compare_values(types: &[&SqlType], a: &Values, b: &Values) -> Opti
     Some(Ordering::Equal)
 }
 
+/// An end of a range: its values, and whether MAXVALUE follows them.
+pub(crate) type Edge<'a> = (&'a Values, bool);
+
+/// Compares two ends of ranges: behind the values of one come MAXVALUE or, without a word, what is below everything.
+pub(crate) fn compare_edges(types: &[&SqlType], (a, a_max): Edge<'_>, (b, b_max): Edge<'_>) -> Option<Ordering> {
+    let known = a.len().min(b.len()).min(types.len());
+    let order = compare_values(&types[..known], a, b)?;
+    let rest = |values: &Values, max: bool| match (values.len() > known, max) {
+        (true, _) => 1,
+        (false, false) => 0,
+        (false, true) => 2,
+    };
+    let full = known == types.len();
+    Some(if full { order } else { order.then(rest(a, a_max).cmp(&rest(b, b_max))) })
+}
+
 /// Whether some value belongs to both; `None` if a bound is no value of its column.
 pub(crate) fn overlap(types: &[&SqlType], a: &Bounds, b: &Bounds) -> Option<bool> {
     Some(match (a, b) {
         (Bounds::All, _) | (_, Bounds::All) => true,
-        (Bounds::Range { lower: al, upper: au }, Bounds::Range { lower: bl, upper: bu }) => {
-            let below = |lower: &Option<Values>, upper: &Option<Values>| match (lower, upper) {
-                (Some(l), Some(u)) => Some(compare_values(types, l, u)? == Ordering::Less),
+        (Bounds::Range { .. }, Bounds::Range { .. }) => {
+            let below = |lower: End<'_>, upper: End<'_>| match (lower, upper) {
+                (Some(l), Some(u)) => Some(compare_edges(types, l, u)? == Ordering::Less),
                 _ => Some(true),
             };
-            below(al, bu)? && below(bl, au)?
+            let ((a_lower, a_upper), (b_lower, b_upper)) = (sides(a), sides(b));
+            below(a_lower, b_upper)? && below(b_lower, a_upper)?
         }
         (Bounds::List(a), Bounds::List(b)) => {
             for x in a {
@@ -118,8 +135,18 @@ pub(super) fn same_cover<'a>(
     Some(true)
 }
 
-/// One end of a range.
-type End<'a> = Option<&'a Values>;
+/// One end of a range; `None` is unbounded.
+type End<'a> = Option<Edge<'a>>;
+
+/// The ends of a range; of other bounds, unbounded.
+pub(crate) fn sides(bounds: &Bounds) -> (Option<Edge<'_>>, Option<Edge<'_>>) {
+    match bounds {
+        Bounds::Range { lower, upper, lower_max, upper_max } => {
+            (lower.as_ref().map(|v| (v, *lower_max)), upper.as_ref().map(|v| (v, *upper_max)))
+        }
+        Bounds::All | Bounds::List(_) => (None, None),
+    }
+}
 
 /// Compares lower ends with lower ends or upper ends with upper ends; unbounded ones are equal.
 fn ends(types: &[&SqlType], a: &End<'_>, b: &End<'_>) -> Option<Ordering> {
@@ -127,7 +154,7 @@ fn ends(types: &[&SqlType], a: &End<'_>, b: &End<'_>) -> Option<Ordering> {
         (None, None) => Some(Ordering::Equal),
         (None, Some(_)) => Some(Ordering::Less),
         (Some(_), None) => Some(Ordering::Greater),
-        (Some(a), Some(b)) => compare_values(types, a, b),
+        (Some(a), Some(b)) => compare_edges(types, *a, *b),
     }
 }
 
@@ -136,9 +163,8 @@ fn cover<'a>(types: &[&SqlType], bounds: impl Iterator<Item = &'a Bounds>) -> Op
     let mut list: Vec<(End<'a>, End<'a>)> = Vec::new();
     for b in bounds {
         match b {
-            Bounds::All => list.push((None, None)),
-            Bounds::Range { lower, upper } => list.push((lower.as_ref(), upper.as_ref())),
-            Bounds::List(values) => list.extend(values.iter().map(|v| (Some(v), Some(v)))),
+            Bounds::All | Bounds::Range { .. } => list.push(sides(b)),
+            Bounds::List(values) => list.extend(values.iter().map(|v| (Some((v, false)), Some((v, false))))),
         }
     }
     let mut comparable = true;
@@ -156,7 +182,7 @@ fn cover<'a>(types: &[&SqlType], bounds: impl Iterator<Item = &'a Bounds>) -> Op
         if let Some(last) = joined.last_mut()
             && let (Some(end), Some(begin)) = (last.1, lower)
             && lower != upper
-            && compare_values(types, end, begin)? == Ordering::Equal
+            && compare_edges(types, end, begin)? == Ordering::Equal
         {
             last.1 = upper;
         } else {
@@ -190,7 +216,7 @@ mod tests {
 
     fn range(lower: Option<&str>, upper: Option<&str>) -> Bounds {
         let values = |t: &str| vec![Some(t.to_string())];
-        Bounds::Range { lower: lower.map(values), upper: upper.map(values) }
+        Bounds::range(lower.map(values), upper.map(values))
     }
 
     #[test]
@@ -208,6 +234,27 @@ mod tests {
         assert!(both(&list(&[Some("1"), None]), &list(&[None])));
         assert!(!both(&list(&[Some("1")]), &list(&[Some("2")])));
         assert_eq!(overlap(&types, &range(Some("x"), None), &range(None, Some("1"))), None);
+    }
+
+    #[test]
+    fn maxvalue_is_above_what_begins_alike() {
+        let types = [&SqlType::Int, &SqlType::Int];
+        let values = |v: &[i32]| -> Values { v.iter().map(|v| Some(v.to_string())).collect() };
+        let (short, full, next) = (values(&[20]), values(&[20, 7]), values(&[21]));
+        let ascending = [(&short, false), (&full, false), (&short, true), (&next, false)];
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(compare_edges(&types, *a, *b), Some(i.cmp(&j)), "{a:?} {b:?}");
+            }
+        }
+        let below = Bounds::Range { upper: Some(short.clone()), upper_max: true, lower: None, lower_max: false };
+        let above = Bounds::Range { lower: Some(short), lower_max: true, upper: None, upper_max: false };
+        assert_eq!(overlap(&types, &below, &above), Some(false));
+        assert_eq!(overlap(&types, &below, &Bounds::range(Some(full), None)), Some(true));
+        assert_eq!(overlap(&types, &below, &Bounds::range(Some(next), None)), Some(false));
+        // What has no MAXVALUE inside is written as ever.
+        let text = serde_json::to_string(&Bounds::range(None, None)).unwrap();
+        assert_eq!(text, r#"{"range":{"lower":null,"upper":null}}"#);
     }
 
     #[test]

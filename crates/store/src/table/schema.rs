@@ -147,9 +147,23 @@ pub enum Bounds {
         lower: Option<Values>,
         /// First value that is above.
         upper: Option<Values>,
+        /// MAXVALUE follows `lower`, which has fewer values than there are columns: the bound is above all that begins
+        /// with them, not below.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lower_max: bool,
+        /// As `lower_max`, of `upper`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        upper_max: bool,
     },
     /// These values, each with one entry per partition column.
     List(Vec<Values>),
+}
+
+impl Bounds {
+    /// A range whose bounds have no MAXVALUE inside.
+    pub fn range(lower: Option<Values>, upper: Option<Values>) -> Self {
+        Bounds::Range { lower, upper, lower_max: false, upper_max: false }
+    }
 }
 
 /// A partition.

@@ -34,7 +34,7 @@ pub(crate) fn partition(id: u32, name: &str, bounds: Bounds) -> Partition {
 
 pub(crate) fn range(lower: i64, upper: i64) -> Bounds {
     let values = |n: i64| -> Option<Values> { Some(vec![Some(n.to_string())]) };
-    Bounds::Range { lower: values(lower), upper: values(upper) }
+    Bounds::range(values(lower), values(upper))
 }
 
 pub(crate) fn segment(tablet: Tablet, rows: u32) -> Segment {

@@ -19,7 +19,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
                 .collect(),
             _ => by.columns.iter().map(|id| PartitionExpr::Column(name(schema, *id))).collect(),
         },
-        partitions: state.partitions().map(|p| PartitionItem::One(partition(p))).collect(),
+        partitions: state.partitions().map(|p| PartitionItem::One(partition(p, by.columns.len()))).collect(),
     });
     CreateTable {
         name: Name(vec![table.to_string()]),
@@ -80,25 +80,30 @@ fn index(schema: &TableSchema, index: &dipper_store::table::schema::Index) -> In
     }
 }
 
-fn partition(p: &Partition) -> PartitionDef {
+fn partition(p: &Partition, columns: usize) -> PartitionDef {
     let values = match &p.bounds {
         // Not shown: a table without PARTITION BY has no list of partitions.
         Bounds::All => PartitionValues::Rest,
         Bounds::List(rows) => PartitionValues::In(rows.clone()),
-        Bounds::Range { lower: None, upper } => PartitionValues::LessThan(bound(upper.as_ref())),
-        Bounds::Range { lower: Some(lower), upper } => {
-            PartitionValues::Range { lower: bound(Some(lower)), upper: bound(upper.as_ref()) }
+        Bounds::Range { lower: None, upper, upper_max, .. } => {
+            PartitionValues::LessThan(bound(upper.as_ref(), *upper_max, columns))
         }
+        Bounds::Range { lower: Some(lower), upper, lower_max, upper_max } => PartitionValues::Range {
+            lower: bound(Some(lower), *lower_max, columns),
+            upper: bound(upper.as_ref(), *upper_max, columns),
+        },
     };
     let properties = p.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     PartitionDef { name: p.name.clone(), if_not_exists: false, values, properties }
 }
 
-fn bound(values: Option<&Values>) -> Vec<PartitionValue> {
-    match values {
-        None => vec![PartitionValue::Max],
-        Some(values) => values.iter().cloned().map(PartitionValue::Value).collect(),
+fn bound(values: Option<&Values>, max: bool, columns: usize) -> Vec<PartitionValue> {
+    let Some(values) = values else { return vec![PartitionValue::Max] };
+    let mut all: Vec<PartitionValue> = values.iter().cloned().map(PartitionValue::Value).collect();
+    if max {
+        all.resize(columns.max(all.len()), PartitionValue::Max);
     }
+    all
 }
 
 /// A partition's values as SHOW PARTITIONS of Doris has them.
@@ -116,9 +121,10 @@ pub(crate) fn range_text(schema: &TableSchema, bounds: &Bounds) -> String {
     };
     match bounds {
         Bounds::All => String::new(),
-        Bounds::Range { lower, upper } => {
-            let lower = lower.as_ref().map_or_else(|| keys(&Vec::new(), "MINVALUE"), |v| keys(v, "MINVALUE"));
-            let upper = upper.as_ref().map_or_else(|| keys(&Vec::new(), "MAXVALUE"), |v| keys(v, "MAXVALUE"));
+        Bounds::Range { lower, upper, lower_max, upper_max } => {
+            let rest = |max: bool| if max { "MAXVALUE" } else { "MINVALUE" };
+            let lower = lower.as_ref().map_or_else(|| keys(&Vec::new(), "MINVALUE"), |v| keys(v, rest(*lower_max)));
+            let upper = upper.as_ref().map_or_else(|| keys(&Vec::new(), "MAXVALUE"), |v| keys(v, rest(*upper_max)));
             format!("[{lower}..{upper})")
         }
         Bounds::List(rows) => rows.iter().map(|row| format!("[{}]", keys(row, "NULL"))).collect::<Vec<_>>().join(","),

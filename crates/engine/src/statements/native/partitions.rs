@@ -88,10 +88,18 @@ fn one(
     let by = definition.partition_by.as_ref().expect("the caller has looked");
     let bounds = match (&def.values, by.kind) {
         (PartitionValues::LessThan(values), PartitionKind::Range) => {
-            less_than(definition, existing, &def.name, bound(values))?
+            let (upper, upper_max) = bound(values);
+            less_than(definition, existing, &def.name, upper, upper_max)?
         }
         (PartitionValues::Range { lower, upper }, PartitionKind::Range) => {
-            canonical(definition, &def.name, Bounds::Range { lower: bound(lower), upper: bound(upper) })?
+            if lower.first() == Some(&PartitionValue::Max) {
+                return Err(EngineError::invalid(format!(
+                    "partition {}: nothing is above MAXVALUE, the lower bound",
+                    def.name
+                )));
+            }
+            let ((lower, lower_max), (upper, upper_max)) = (bound(lower), bound(upper));
+            canonical(definition, &def.name, Bounds::Range { lower, upper, lower_max, upper_max })?
         }
         (PartitionValues::In(list), PartitionKind::List) => {
             canonical(definition, &def.name, Bounds::List(list.clone()))?
@@ -116,8 +124,8 @@ fn one(
     Ok(Partition { id, name: def.name.clone(), bounds, buckets, temporary, properties })
 }
 
-/// `None` is unbounded. MAXVALUE counts from its place on: what is behind it says nothing more.
-fn bound(values: &[PartitionValue]) -> Option<Values> {
+/// The values before MAXVALUE, and whether it follows them; `None` is unbounded. What is behind it says nothing more.
+fn bound(values: &[PartitionValue]) -> (Option<Values>, bool) {
     let known: Values = values
         .iter()
         .map_while(|v| match v {
@@ -125,7 +133,8 @@ fn bound(values: &[PartitionValue]) -> Option<Values> {
             PartitionValue::Max => None,
         })
         .collect();
-    (!known.is_empty()).then_some(known)
+    let max = !known.is_empty() && known.len() < values.len();
+    ((!known.is_empty()).then_some(known), max)
 }
 
 fn single(values: &[PartitionValue]) -> Result<&str> {
@@ -162,7 +171,7 @@ fn integer_steps(from: &str, to: &str, step: i64) -> Result<Vec<NewPartition>> {
     while at < end {
         let next = at.saturating_add(step).min(end);
         let bound = |n: i64| Some(vec![Some(n.to_string())]);
-        let bounds = Bounds::Range { lower: bound(at), upper: bound(next) };
+        let bounds = Bounds::range(bound(at), bound(next));
         made.push(NewPartition { name: format!("p_{at}").replace('-', "_"), bounds });
         if made.len() > PARTITIONS_MAX {
             return Err(EngineError::invalid(format!(
