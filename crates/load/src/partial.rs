@@ -2,6 +2,9 @@
 //!
 //! Values are read on one state of the table. The rowset then says so ([`Rowset::reads`]): if one of the rows has changed
 //! when it is to be published, it is refused, and [`Partial::rebase`] makes it anew on the state that there is then.
+//!
+//! A sequence column is a column like others: a row that does not bring it keeps the old one, and so replaces the old row;
+//! one that brings a smaller value than the table has loses to the old row when it is published, as whole rows do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,8 +61,7 @@ impl Partial {
     /// For a load that brings the columns at `given` (places in the table's schema), computed on `state`.
     ///
     /// # Errors
-    /// [`LoadError::Partial`] for tables that are not UNIQUE, key columns that are missing, and a sequence column among
-    /// those given: a row that loses by it would have been read for nothing.
+    /// [`LoadError::Partial`] for tables that are not UNIQUE, and key columns that are missing.
     pub fn try_new(
         table: Table,
         state: Arc<TableState>,
@@ -75,13 +77,6 @@ impl Partial {
         if let Some(key) = (0..schema.keys).find(|k| !given.contains(k)) {
             let name = &schema.columns[key].name;
             return refuse(format!("Partial update should include all key columns, missing: {name}"));
-        }
-        let sequence = schema.sequence.and_then(|id| schema.position(id));
-        if let Some(at) = sequence.filter(|at| given.contains(at)) {
-            let name = &schema.columns[at].name;
-            return refuse(format!(
-                "partial columns with the sequence column {name:?}: leave it out, or load whole rows"
-            ));
         }
         let partitions: Vec<_> = state.partitions().cloned().collect();
         Ok(Partial {

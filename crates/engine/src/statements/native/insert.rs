@@ -386,19 +386,6 @@ async fn insert_once(
     let state = native::snapshot(&context, table.id).await?;
     let definition = Arc::clone(state.schema());
     let now = Now::of(session);
-    if let Some(sequence) = definition.sequence.and_then(|id| definition.position(id)) {
-        let column = &definition.columns[sequence];
-        let named = match insert.columns.is_empty() {
-            true => !column.hidden,
-            false => insert.columns.iter().any(|c| c.eq_ignore_ascii_case(&column.name)),
-        };
-        if !named && column.default.is_none() && session.variables.flag("require_sequence_in_insert") {
-            return Err(EngineError::invalid(format!(
-                "Table {} has sequence column, need to specify the sequence column",
-                table.name
-            )));
-        }
-    }
     // Doris: a list of columns that leaves some out, and all of them are an upsert of whole rows as ever.
     let partial = session.variables.flag("enable_unique_key_partial_update")
         && definition.model == Model::Unique
@@ -408,6 +395,20 @@ async fn insert_once(
             .columns
             .iter()
             .any(|c| !c.hidden && !insert.columns.iter().any(|n| n.eq_ignore_ascii_case(&c.name)));
+    if let Some(sequence) = definition.sequence.and_then(|id| definition.position(id)) {
+        let column = &definition.columns[sequence];
+        let named = match insert.columns.is_empty() {
+            true => !column.hidden,
+            false => insert.columns.iter().any(|c| c.eq_ignore_ascii_case(&column.name)),
+        };
+        // Rows that the table has keep theirs where they are completed.
+        if !named && !partial && column.default.is_none() && session.variables.flag("require_sequence_in_insert") {
+            return Err(EngineError::invalid(format!(
+                "Table {} has sequence column, need to specify the sequence column",
+                table.name
+            )));
+        }
+    }
     let shape = Shape::with(&definition, &insert.columns, &now, strict, partial)?;
     let targets = shape.targets();
     let given = match values::literal_rows(&insert.source.ast, &params, &targets) {
