@@ -320,6 +320,24 @@ def two_phases(s):
     assert second["Status"] == "Success"
     assert s.sql("select * from d.u order by id") == [[1, "new"], [2, "b"], [3, "c"]]
 
+    # SHOW says how they ended, also after a restart, and a refused repeat is no transaction.
+    def shown(label):
+        states = s.sql(f"show transaction from d where label = '{label}'"), s.sql(f"show load from d where label = '{label}'")
+        return [[row[column] for row in rows] for rows, column in zip(states, (3, 2))]
+
+    assert shown(label) == [["VISIBLE"], ["FINISHED"]], shown(label)
+    waiting = s.load(u, b"5\te\n", two_phase_commit="true", label=label + "w")
+    dropped = s.load(u, b"6\tf\n", two_phase_commit="true", label=label + "d")
+    status(s.load(u, b"5\te\n", label=label + "w"), "Label Already Exists")
+    assert shown(label + "w") == [["PRECOMMITTED"], ["PRECOMMITTED"]], shown(label + "w")
+    assert end(txn_id=dropped["TxnId"], txn_operation="abort")["status"] == "Success"
+    assert shown(label + "d") == [["ABORTED"], ["CANCELLED"]], shown(label + "d")
+    assert end(txn_id=waiting["TxnId"], txn_operation="commit")["status"] == "Success"
+    assert shown(label + "w") == [["VISIBLE"], ["FINISHED"]], shown(label + "w")
+    assert s.sql(f"show transaction from d where id = {waiting['TxnId']}")[0][1] == label + "w"
+    s.restart()
+    assert shown(label + "w") == [["VISIBLE"], ["FINISHED"]], shown(label + "w")
+
 
 def refused_before_the_body(s):
     t = fresh(s, "t")

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::TryStreamExt;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
 use parking_lot::Mutex;
@@ -37,6 +37,8 @@ pub const LABELS_KEPT_MS: i64 = 3 * 24 * 3_600_000;
 /// How long a node counts as alive after it last said so.
 const LEASE_MS: i64 = 30_000;
 /// How often it says so.
+/// Requests for attempts at a time.
+const LISTED_AT_ONCE: usize = 16;
 const LEASE_EVERY: Duration = Duration::from_secs(10);
 /// Characters of a label.
 pub const LABEL_CHARS_MAX: usize = 128;
@@ -273,21 +275,23 @@ impl Labels {
         }
     }
 
-    /// All attempts of a database that are kept, in no order (SHOW LOAD). What became of one says
+    /// Attempts of a database that are kept, at most so many, in no order (SHOW LOAD). What became of one says
     /// [`status`](Self::status).
     ///
     /// # Errors
     /// The store's.
-    pub async fn list(&self, db: TableId) -> Result<Vec<Attempt>, LabelError> {
-        let mut found = Vec::new();
-        for path in self.paths(&db_path(db)).await? {
-            if let Some(number) = attempt_of(&path)
-                && let Some(attempt) = self.get::<Attempt>(&path, number).await?
-            {
-                found.push(attempt);
+    pub async fn list(&self, db: TableId, most: usize) -> Result<Vec<Attempt>, LabelError> {
+        let paths = self.paths(&db_path(db)).await?;
+        let mut requests = Vec::new();
+        for path in &paths {
+            if let Some(number) = attempt_of(path) {
+                // Boxed: behind closures the compiler does not see that they are `Send`.
+                requests.push(self.get::<Attempt>(path, number).boxed());
             }
         }
-        Ok(found)
+        requests.truncate(most);
+        let found: Vec<Option<Attempt>> = stream::iter(requests).buffered(LISTED_AT_ONCE).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// What became of an attempt. As [`lookup`](Self::lookup), it aborts a load that nobody is at any more.
@@ -321,7 +325,7 @@ impl Labels {
     /// The store's.
     pub async fn forget_before(&self, db: TableId, before_ms: i64) -> Result<u64, LabelError> {
         let mut forgotten = 0;
-        let labels: HashSet<String> = self.list(db).await?.into_iter().map(|a| a.label).collect();
+        let labels: HashSet<String> = self.list(db, usize::MAX).await?.into_iter().map(|a| a.label).collect();
         for label in labels {
             let attempts = self.attempts(db, &label).await?;
             let Some(last) = attempts.last() else { continue };
@@ -620,8 +624,8 @@ mod tests {
         {
             assert_eq!(other.lookup(DB, label).await.unwrap().unwrap().1, status, "{label}");
         }
-        assert_eq!(mine.list(DB).await.unwrap().iter().filter(|a| a.label == "m").count(), 3);
+        assert_eq!(mine.list(DB, 99).await.unwrap().iter().filter(|a| a.label == "m").count(), 3);
         assert!(mine.forget_before(DB, i64::MAX).await.unwrap() >= 3);
-        assert_eq!(mine.list(DB).await.unwrap(), []);
+        assert_eq!(mine.list(DB, 99).await.unwrap(), []);
     }
 }

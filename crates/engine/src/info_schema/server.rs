@@ -192,7 +192,7 @@ pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Re
             load.state().into(),
             wall_clock_us(millis(load.started), &zone),
             load.ended.as_ref().map_or(Cell::Null, |end| wall_clock_us(millis(end.at), &zone)),
-            answer.and_then(|a| a.txn).map(|t| txn_number(t) as i64).into(),
+            load.txn().map(|t| txn_number(t) as i64).into(),
             count(|a| a.total_rows),
             count(|a| a.loaded_rows),
             count(|a| a.filtered_rows),

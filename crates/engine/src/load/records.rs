@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
+use dipper_store::chain::TxnId;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -77,6 +78,8 @@ pub struct LoadEnd {
     pub at: SystemTime,
     /// The answer that was given.
     pub answer: LoadAnswer,
+    /// How a prepared load was ended by a second request to this process: true if it was committed.
+    pub second: Option<bool>,
 }
 
 impl LoadRecord {
@@ -85,13 +88,28 @@ impl LoadRecord {
         match &self.ended {
             None => "LOADING",
             Some(end) => match end.answer.status {
-                LoadStatus::Success if end.answer.two_phase_commit => "PRECOMMITTED",
+                LoadStatus::Success if end.answer.two_phase_commit => match end.second {
+                    None => "PRECOMMITTED",
+                    Some(true) => "FINISHED",
+                    Some(false) => "CANCELLED",
+                },
                 LoadStatus::Success => "FINISHED",
                 LoadStatus::PublishTimeout => "COMMITTED",
                 LoadStatus::LabelExists | LoadStatus::Fail => "CANCELLED",
                 LoadStatus::Unknown => "UNKNOWN",
             },
         }
+    }
+
+    /// The transaction, and none where the load was refused because its label is another's.
+    pub fn txn(&self) -> Option<TxnId> {
+        let end = self.ended.as_ref().filter(|end| end.answer.status != LoadStatus::LabelExists);
+        end.and_then(|end| end.answer.txn)
+    }
+
+    /// Whether it was such a repeat, which is no load of its own: its label's load is another row.
+    pub fn is_repeat(&self) -> bool {
+        self.ended.as_ref().is_some_and(|end| end.answer.status == LoadStatus::LabelExists)
     }
 
     /// Where the time went, as JSON.
@@ -109,7 +127,7 @@ impl LoadRecord {
         let Some(end) = &self.ended else { return profile };
         let answer = &end.answer;
         let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
-        profile["txn"] = answer.txn.map(txn_number).into();
+        profile["txn"] = self.txn().map(txn_number).into();
         profile["message"] = answer.message.as_str().into();
         profile["rows"] = json!({
             "total": answer.total_rows, "loaded": answer.loaded_rows,
@@ -183,6 +201,17 @@ impl LoadRecords {
         running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
     }
 
+    /// A prepared load was committed or aborted.
+    pub(super) fn settle(&self, txn: TxnId, committed: bool) {
+        let mut known = self.known.lock();
+        let of = |r: &&mut Arc<LoadRecord>| r.txn() == Some(txn);
+        if let Some(record) = known.ended.iter_mut().rev().find(of)
+            && let Some(end) = &mut Arc::make_mut(record).ended
+        {
+            end.second = Some(committed);
+        }
+    }
+
     /// Number of loads that run now.
     pub fn running(&self) -> usize {
         self.known.lock().running.len()
@@ -226,7 +255,7 @@ impl Running {
         totals.rows += answer.loaded_rows;
         totals.filtered += answer.filtered_rows;
         totals.bytes += answer.bytes;
-        record.ended = Some(LoadEnd { at: SystemTime::now(), answer });
+        record.ended = Some(LoadEnd { at: SystemTime::now(), answer, second: None });
         if known.ended.len() == RECORDS_MAX {
             known.ended.pop_front();
         }

@@ -1,14 +1,16 @@
 //! The second phase of prepared loads, and what became of labels.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{Database, TableId};
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{LabelError, LabelStatus};
+use dipper_store::labels::{Attempt, LabelError, LabelStatus};
 use dipper_store::table::Table;
 use dipper_store::table::schema::Model;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::answer::txn_number;
 use crate::access::{self, Object};
@@ -113,6 +115,7 @@ async fn ended(
                 TwoPhase::Abort => drop(table.abort_prepared(txn).await?),
                 TwoPhase::Commit => commit(engine, &table, txn).await?,
             }
+            engine.loads.records.settle(txn, operation == TwoPhase::Commit);
             let done = if operation == TwoPhase::Commit { "commit" } else { "abort" };
             Ok(format!("transaction [{}] {done} successfully.", txn_number(txn)))
         }
@@ -172,6 +175,39 @@ async fn by_label(engine: &Arc<Engine>, name: &str, label: &str) -> Result<Optio
         LabelStatus::Aborted | LabelStatus::Forgotten => Some(Found::Aborted(txn)),
     })
 }
+
+/// Labels of a database with what became of their newest loads, oldest first: what outlives this process, and what others
+/// loaded. At most [`LABELS_LISTED`]: each is a request.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn known_labels(engine: &Arc<Engine>, database: &Database) -> Result<Vec<(Attempt, LabelStatus)>> {
+    let labels = engine.loads.labels(engine.io()).await?;
+    let mut newest: HashMap<String, Attempt> = HashMap::new();
+    for attempt in labels.list(database.id, LABELS_LISTED).await? {
+        match newest.get(&attempt.label) {
+            Some(known) if known.attempt > attempt.attempt => {}
+            _ => drop(newest.insert(attempt.label.clone(), attempt)),
+        }
+    }
+    let mut requests = Vec::with_capacity(newest.len());
+    for attempt in newest.into_values() {
+        let judged = async move {
+            let status = labels.status(database.id, &attempt).await?;
+            Ok::<_, EngineError>((attempt, status))
+        };
+        // Boxed: behind closures the compiler does not see that they are `Send`.
+        requests.push(judged.boxed());
+    }
+    let mut known: Vec<_> = futures::stream::iter(requests).buffer_unordered(REQUESTS).try_collect().await?;
+    known.sort_by_key(|(attempt, _)| attempt.at_ms);
+    Ok(known)
+}
+
+/// Labels that SHOW lists; as many as Doris keeps (`label_num_threshold`).
+const LABELS_LISTED: usize = 2000;
+/// Requests for them at a time.
+const REQUESTS: usize = 16;
 
 /// The state of the load with a label, in Doris's words; `UNKNOWN` for a label that nobody used.
 ///

@@ -153,10 +153,10 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
         ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
-        ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()),
+        ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()).await,
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
         ShowKind::LoadWarnings { url: None, from } => server::load_warnings_of(session, from.as_ref()).await,
-        ShowKind::Transaction { from, id } => server::transactions(session, from.as_ref(), *id),
+        ShowKind::Transaction { from, id } => server::transactions(session, from.as_ref(), *id).await,
         ShowKind::Replicas { distribution: false, table, partitions } => {
             native::replicas(session, table, partitions).await
         }

@@ -1,12 +1,17 @@
 //! SHOW about the server: variables, sessions, warnings, character sets, functions, privileges.
 
+use std::collections::{HashMap, HashSet};
+
 use dipper_sql::statement::{Name, Scope};
+use dipper_store::chain::TxnId;
+use dipper_store::labels::{Attempt, LabelStatus};
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use crate::info_schema::{self, PRIVILEGES, millis};
 use crate::load::answer::txn_number;
-use crate::load::records::LoadKind;
+use crate::load::records::{LoadKind, LoadRecord};
+use crate::load::two_phase::known_labels;
 use crate::session::{Level, Session};
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
 
@@ -343,8 +348,57 @@ pub(super) fn config(session: &Session) -> Sheet {
     sheet
 }
 
-/// SHOW TRANSACTION: those of the loads that this process knows of.
-pub(super) fn transactions(session: &Session, from: Option<&Name>, id: Option<u64>) -> Result<Sheet> {
+/// What labels of a database say, without those of transactions that this process knows of; and the words for a prepared
+/// load that was ended elsewhere.
+struct Labelled {
+    others: Vec<(Attempt, LabelStatus)>,
+    ended: HashMap<TxnId, LabelStatus>,
+}
+
+async fn labelled(session: &Session, database: &str, loads: &[LoadRecord]) -> Result<Labelled> {
+    let state = session.engine.catalog.refresh().await?;
+    let Some(found) = state.database(database) else {
+        return Ok(Labelled { others: Vec::new(), ended: HashMap::new() });
+    };
+    let here: HashSet<TxnId> = loads.iter().filter_map(LoadRecord::txn).collect();
+    let all = known_labels(&session.engine, found).await?;
+    let ended = all.iter().map(|(attempt, status)| (attempt.txn, *status)).collect();
+    Ok(Labelled { others: all.into_iter().filter(|(attempt, _)| !here.contains(&attempt.txn)).collect(), ended })
+}
+
+impl Labelled {
+    /// The state of a load of this process: another one, or a DROP, may have ended it since it was prepared.
+    fn state(&self, load: &LoadRecord) -> &'static str {
+        match load.txn().and_then(|txn| self.ended.get(&txn)) {
+            Some(status) if load.state() == "PRECOMMITTED" => state_word(*status),
+            _ => load.state(),
+        }
+    }
+}
+
+/// What became of a label in the words of SHOW LOAD.
+fn state_word(status: LabelStatus) -> &'static str {
+    match status {
+        LabelStatus::Running => "LOADING",
+        LabelStatus::Precommitted => "PRECOMMITTED",
+        LabelStatus::Finished => "FINISHED",
+        LabelStatus::Aborted => "CANCELLED",
+        LabelStatus::Forgotten => "UNKNOWN",
+    }
+}
+
+/// The same in those of SHOW TRANSACTION.
+fn transaction_word(state: &'static str) -> &'static str {
+    match state {
+        "FINISHED" => "VISIBLE",
+        "CANCELLED" => "ABORTED",
+        "LOADING" => "PREPARE",
+        state => state,
+    }
+}
+
+/// SHOW TRANSACTION: those of the loads that this process knows of, and those whose labels are kept.
+pub(super) async fn transactions(session: &Session, from: Option<&Name>, id: Option<u64>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW TRANSACTION")?;
     let zone = session.variables.time_zone();
     let mut sheet = Sheet::texts(&[
@@ -359,18 +413,29 @@ pub(super) fn transactions(session: &Session, from: Option<&Name>, id: Option<u6
         "Reason",
         "ErrMsg",
     ]);
-    for load in session.engine.loads().list().into_iter().filter(|l| l.header.database == database) {
+    let loads: Vec<LoadRecord> =
+        session.engine.loads().list().into_iter().filter(|l| l.header.database == database).collect();
+    let labelled = labelled(session, database, &loads).await?;
+    let wanted = |n: &u64| id.is_none_or(|id| *n == id);
+    for (attempt, status) in &labelled.others {
+        let Some(number) = Some(txn_number(attempt.txn)).filter(wanted) else { continue };
+        sheet.push([
+            number.to_string().into(),
+            (&attempt.label).into(),
+            Cell::Null,
+            transaction_word(state_word(*status)).into(),
+            Cell::Null,
+            wall_clock_text(attempt.at_ms, &zone),
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+        ]);
+    }
+    for load in &loads {
         let end = load.ended.as_ref();
-        let number = end.and_then(|end| end.answer.txn).map(txn_number);
-        let Some(number) = number.filter(|n| id.is_none_or(|id| *n == id)) else {
-            continue;
-        };
-        let status = match load.state() {
-            "FINISHED" => "VISIBLE",
-            "CANCELLED" => "ABORTED",
-            "LOADING" => "PREPARE",
-            state => state,
-        };
+        let Some(number) = load.txn().map(txn_number).filter(wanted) else { continue };
+        let status = transaction_word(labelled.state(load));
         let ended = end.map_or(Cell::Null, |end| wall_clock_text(millis(end.at), &zone));
         let message = end.map(|end| end.answer.message.clone()).filter(|m| m != "OK");
         sheet.push([
@@ -396,8 +461,9 @@ fn database_of<'a>(session: &'a Session, from: Option<&'a Name>, what: &str) -> 
     })
 }
 
-/// SHOW LOAD: those of a database that this process knows of. SHOW STREAM LOAD: those that came over HTTP.
-pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Result<Sheet> {
+/// SHOW LOAD: those of a database that this process knows of, and those whose labels are kept. SHOW STREAM LOAD: of the
+/// former those that came over HTTP, of the latter those that are prepared, which comes over HTTP only.
+pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW LOAD")?;
     let zone = session.variables.time_zone();
     let mut sheet = Sheet::texts(&[
@@ -421,9 +487,41 @@ pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Res
         "User",
         "Comment",
     ]);
-    for load in session.engine.loads().list() {
-        let wanted = load.header.database == database && (!stream || load.header.kind == LoadKind::Stream);
-        if !wanted {
+    let mut loads = session.engine.loads().list();
+    loads.retain(|load| load.header.database == database);
+    let labelled = labelled(session, database, &loads).await?;
+    for (attempt, status) in &labelled.others {
+        if stream && *status != LabelStatus::Precommitted {
+            continue;
+        }
+        let started = wall_clock_text(attempt.at_ms, &zone);
+        let number = txn_number(attempt.txn).to_string();
+        let progress = if *status == LabelStatus::Running { "0%" } else { "100%" };
+        sheet.push([
+            (&number).into(),
+            (&attempt.label).into(),
+            state_word(*status).into(),
+            progress.into(),
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            started.clone(),
+            started.clone(),
+            started.clone(),
+            started,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            (&number).into(),
+            "{}".into(),
+            Cell::Null,
+            Cell::Null,
+        ]);
+    }
+    for load in loads {
+        // What was refused because its label is another's is no load of its own.
+        if load.is_repeat() || stream && load.header.kind != LoadKind::Stream {
             continue;
         }
         let started = wall_clock_text(millis(load.started), &zone);
@@ -435,7 +533,7 @@ pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Res
         sheet.push([
             load.id.to_string().into(),
             (&load.header.label).into(),
-            load.state().into(),
+            labelled.state(&load).into(),
             progress.into(),
             load.header.kind.name().into(),
             Cell::Null,
@@ -448,7 +546,7 @@ pub(super) fn loads(session: &Session, stream: bool, from: Option<&Name>) -> Res
             ended,
             log.into(),
             load.profile().to_string().into(),
-            answer.and_then(|a| a.txn).map(|t| txn_number(t).to_string()).into(),
+            load.txn().map(|t| txn_number(t).to_string()).into(),
             "{}".into(),
             (&load.header.user).into(),
             (&load.header.comment).into(),
