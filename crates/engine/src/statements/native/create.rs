@@ -281,7 +281,9 @@ pub(super) fn definition(
         }
     }
     rules::check(&definition)?;
+    rules::buckets(definition.buckets)?;
     for c in &definition.columns {
+        rules::column(c)?;
         super::insert::default_value(c, &super::insert::Now::of(session))?;
     }
     let partitions = match &create.partition_by {

@@ -1,6 +1,6 @@
 //! PROPERTIES of native tables: which act, which are kept for show, which are wrong.
 
-use dipper_store::table::schema::TableSchema;
+use dipper_store::table::schema::{Model, TableSchema};
 
 use crate::error::{EngineError, Result};
 use crate::session::Session;
@@ -62,7 +62,87 @@ const WITHOUT_EFFECT: &[&str] = &[
     "version_info",
 ];
 
-/// Checks the values of properties that act, and says which of the others do nothing.
+/// Properties of Doris and StarRocks that would act there, and do not here: accepted with a note.
+const NOTED: &[&str] = &[
+    "_auto_bucket",
+    "auto_analyze_policy",
+    "base_compaction_forbidden_time_ranges",
+    "compaction_policy",
+    "compaction_strategy",
+    "datacache.partition_duration",
+    "distribution_type",
+    "enable_duplicate_without_keys_by_default",
+    "enable_load_profile",
+    "enable_nondeterministic_function",
+    "enable_statistic_collect_on_first_load",
+    "enable_unique_key_skip_bitmap_column",
+    "file_bundling",
+    "file_cache_ttl_seconds",
+    "foreign_key_constraints",
+    "labels.location",
+    "mutable_bucket_num",
+    "partition.retention_count",
+    "partition_live_number",
+    "partition_retention_condition",
+    "partition_ttl",
+    "partition_ttl_number",
+    "primary_index_cache_expire_sec",
+    "row_store_page_size",
+    "short_key",
+    "skip_write_index_on_load",
+    "storage_cooldown_ttl",
+    "storage_dict_page_size",
+    "storage_page_size",
+    "storage_policy",
+    "time_drift_constraint",
+    "time_series_compaction_empty_rowsets_threshold",
+    "time_series_compaction_file_count_threshold",
+    "time_series_compaction_goal_size_mbytes",
+    "time_series_compaction_level_threshold",
+    "time_series_compaction_time_threshold_seconds",
+    "timeout",
+    "unique_constraints",
+    "vertical_compaction_num_columns_per_group",
+    "write_quorum",
+    "dynamic_partition.hot_partition_num",
+    "dynamic_partition.remote_storage_policy",
+    "dynamic_partition.replication_allocation",
+    "dynamic_partition.replication_num",
+    "dynamic_partition.reserved_history_periods",
+    "dynamic_partition.storage_medium",
+    "dynamic_partition.storage_policy",
+];
+
+/// Groups of such properties, by how their names begin.
+const NOTED_GROUPS: &[&str] = &["binlog.", "variant_", "flat_json."];
+
+/// Those without effect whose value is a number above 0.
+const NUMBERS: &[&str] = &[
+    "replication_num",
+    "min_load_replica_num",
+    "bucket_size",
+    "row_store_page_size",
+    "storage_page_size",
+    "dynamic_partition.replication_num",
+];
+
+/// Those without effect that are true or false.
+const FLAGS: &[&str] = &[
+    "in_memory",
+    "light_schema_change",
+    "enable_single_replica_compaction",
+    "enable_mow_light_delete",
+    "enable_persistent_index",
+    "replicated_storage",
+    "fast_schema_evolution",
+    "enable_async_write_back",
+    "is_being_synced",
+];
+
+/// Checks the values of properties, and says which of those that act elsewhere do nothing.
+///
+/// # Errors
+/// One that nobody knows, with the nearest name, or a value that is none of its property.
 pub(super) fn check<'a>(
     session: &mut Session,
     definition: &TableSchema,
@@ -70,16 +150,16 @@ pub(super) fn check<'a>(
 ) -> Result<()> {
     for (key, value) in given {
         let lower = key.to_lowercase();
-        if WITHOUT_EFFECT.contains(&lower.as_str()) {
-            continue;
-        }
-        if !ACTING.contains(&lower.as_str()) {
-            if !lower.starts_with("binlog.") && !lower.starts_with("variant_") {
-                session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
-            }
-            continue;
+        let noted = NOTED.contains(&lower.as_str()) || NOTED_GROUPS.iter().any(|group| lower.starts_with(group));
+        if !noted && !WITHOUT_EFFECT.contains(&lower.as_str()) && !ACTING.contains(&lower.as_str()) {
+            let known = [ACTING, WITHOUT_EFFECT, NOTED].into_iter().flatten().copied();
+            let near = crate::near::closest(&lower, known).map(|n| format!("; did you mean '{n}'?"));
+            return Err(EngineError::invalid(format!("Unknown property '{key}'{}", near.unwrap_or_default())));
         }
         check_value(definition, &lower, value)?;
+        if noted {
+            session.note(1105, format!("property '{key}' is kept and shown, and has no effect here"));
+        }
     }
     Ok(())
 }
@@ -88,6 +168,24 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
     let wrong =
         |expected: &str| Err(EngineError::invalid(format!("property '{key}' = '{value}': expected {expected}")));
     match key {
+        "enable_unique_key_merge_on_write" | "function_column.sequence_col" | "function_column.sequence_type"
+            if definition.model != Model::Unique =>
+        {
+            return Err(EngineError::invalid(format!(
+                "property '{key}' is for UNIQUE KEY tables; the table is {}",
+                if definition.model == Model::Aggregate { "an AGGREGATE KEY one" } else { "a DUPLICATE KEY one" }
+            )));
+        }
+        key if NUMBERS.contains(&key) => {
+            if !value.trim().parse::<u64>().is_ok_and(|n| n > 0) {
+                return wrong("a number above 0");
+            }
+        }
+        key if FLAGS.contains(&key) => {
+            if !matches!(value.to_lowercase().as_str(), "true" | "false") {
+                return wrong("true or false");
+            }
+        }
         "store_row_column"
         | "enable_unique_key_merge_on_write"
         | "disable_auto_compaction"

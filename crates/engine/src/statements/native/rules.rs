@@ -10,6 +10,59 @@ use crate::error::{EngineError, ErrorKind, Result};
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 4096;
+/// Most buckets of a partition; Doris's `max_bucket_num_per_partition`. Each is a directory of its own for every load.
+const BUCKETS_MAX: u32 = 768;
+/// Longest CHAR, in Doris and StarRocks.
+const CHAR_MAX: u32 = 255;
+/// Longest VARCHAR, that of StarRocks; Doris's is 65533.
+const VARCHAR_MAX: u32 = 1_048_576;
+
+/// Checks a number of buckets that a statement asks for.
+pub(super) fn buckets(count: Option<u32>) -> Result<()> {
+    match count {
+        Some(count) if count > BUCKETS_MAX => invalid(format!(
+            "BUCKETS {count}: a partition has at most {BUCKETS_MAX}; leave it out, or write BUCKETS AUTO"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks a column as a statement defines it.
+pub(super) fn column(column: &TableColumn) -> Result<()> {
+    let name = &column.name;
+    let bound = match column.data_type {
+        SqlType::Char(Some(n)) if n > CHAR_MAX => Some((n, CHAR_MAX, "CHAR", "VARCHAR")),
+        SqlType::Varchar(Some(n)) if n > VARCHAR_MAX => Some((n, VARCHAR_MAX, "VARCHAR", "STRING")),
+        _ => None,
+    };
+    if let Some((found, most, this, other)) = bound {
+        return Err(EngineError {
+            code: 1074,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!(
+                "Column length too big for column '{name}' (max = {most}): {this}({found}); use {other}"
+            ))
+        });
+    }
+    let wrong = |why: String| {
+        Err(EngineError {
+            code: 1067,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!("Invalid default value for '{name}': {why}"))
+        })
+    };
+    match (&column.default, &column.data_type) {
+        (Some(DefaultValue::Literal(None)), _) if !column.nullable => {
+            wrong("NULL, in a column that is NOT NULL".into())
+        }
+        (Some(DefaultValue::Literal(Some(text))), SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)))
+            if text.len() > *n as usize =>
+        {
+            wrong(format!("'{text}' has {} bytes, {} takes {n}", text.len(), column.data_type))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Checks a definition; partitions are checked by the store's router.
 pub(super) fn check(schema: &TableSchema) -> Result<()> {

@@ -7,6 +7,7 @@ use dipper_store::types::SqlType;
 
 use super::super::create::{self, named};
 use super::super::insert::{Now, default_value};
+use super::super::rules;
 use super::types::{self, Change};
 use crate::error::{EngineError, ErrorKind, Result};
 
@@ -80,6 +81,7 @@ pub(super) fn add(
 
 /// The value that rows written before have, as text.
 fn added_default(column: &TableColumn, now: &Now) -> Result<Option<String>> {
+    rules::column(column)?;
     let Some(value) = default_value(column, now)? else {
         return invalid(format!(
             "column {} is NOT NULL: it needs a DEFAULT, which the rows that are there get",
@@ -186,6 +188,7 @@ pub(super) fn modify(
         comment: given.comment.or_else(|| old.comment.clone()),
         ..old.clone()
     };
+    rules::column(&column)?;
     default_value(&column, now)?;
     schema.columns[at] = column;
     if let Some(position) = position {

@@ -9,6 +9,7 @@ use dipper_store::table::schema::{Distribution, Partition, PartitionId, TableSch
 use dipper_store::table::{Table, TableChange as Change, TableState};
 
 use super::super::partitions::from_item;
+use super::super::rules;
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// The store's change for a statement's; `None` where IF EXISTS or IF NOT EXISTS leaves nothing to do.
@@ -99,6 +100,7 @@ pub(super) fn buckets(schema: &TableSchema, clause: &DistributionClause) -> Resu
         }
         _ => false,
     };
+    rules::buckets(clause.buckets)?;
     match same {
         true => Ok(clause.buckets),
         false => Err(EngineError::unsupported(
