@@ -199,6 +199,22 @@ def a_line_of_600_mb(server):
     long.unlink()
 
 
+def a_long_line_in_little_memory(server):
+    """A record counts as memory: where there is none for it an error says so, long before the limit of its length."""
+    long = server.directory / "long.csv"
+    with open(long, "wb") as out:
+        out.write(b"a,b\n1,2\n")
+        out.truncate(400 << 20)
+    client = server.client()
+    files = (f"files('path'='{long}', 'format'='csv', 'columns'='a:string,b:string', 'column_separator'=',', "
+             "'header'='true')")
+    for _ in range(3):
+        client.refused(f"select max(b) from {files}", "long.csv", "no memory for a record")
+    assert server.resident_mib() < 700, server.resident_mib()
+    assert client.query("select 1") == [[b"1"]]
+    long.unlink()
+
+
 def nul_bytes(server):
     """NUL is a character like others."""
     file = server.directory / "nul.csv"
@@ -287,6 +303,7 @@ CASES = {
     half_open_connections: [],
     a_bomb_of_zeros: [],
     a_line_of_600_mb: [],
+    a_long_line_in_little_memory: ["--memory", "256MiB"],
     nul_bytes: [],
     joins_without_a_match: [],
     hints_of_a_statement_that_is_stopped: [],
