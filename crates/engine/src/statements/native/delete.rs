@@ -1,4 +1,7 @@
 //! DELETE: the rows that the condition finds get bits in their segments' delete vectors.
+//!
+//! Where a sequence column decides which rows win, they are written again as rows that delete, as Doris does: what comes
+//! late with a smaller value must still meet their sequence.
 
 use std::sync::Arc;
 
@@ -9,12 +12,14 @@ use datafusion::physical_plan::execute_stream;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Delete, QueryText};
 use dipper_store::table::data::{Rows, SegmentId};
-use dipper_store::table::schema::Model;
+use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
 use dipper_store::table::{Deletes, TableState};
 use futures::StreamExt;
 use roaring::RoaringBitmap;
 use sqlparser::ast;
 
+use super::insert::Now;
+use super::update::rewrite;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{self, ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable, QueryContext};
@@ -42,6 +47,10 @@ pub(in crate::statements) async fn delete(
     keys_only(&state, &delete.source)?;
     let partitions = super::partition_ids(&state, &delete.partitions)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.object().to_string());
+    if state.schema().sequence.is_some() {
+        let items = |definition: &TableSchema, _: &Now| Ok(tombstones(definition, &alias));
+        return rewrite(session, &table, &delete.partitions, &delete.source, params, items).await;
+    }
     let source = with_items(&delete.source, vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)])?;
     let session_ref: &Session = session;
     let found = handle.delete(partitions, |state, after| {
@@ -52,6 +61,16 @@ pub(in crate::statements) async fn delete(
     let (_, affected_rows) = found.await?;
     session.wrote();
     Ok(Outcome::Done(Done { affected_rows, ..Done::default() }))
+}
+
+/// Rows as they are, but that they delete; and their addresses.
+fn tombstones(definition: &TableSchema, alias: &str) -> Vec<ast::SelectItem> {
+    let deletes = || ast::SelectItem::UnnamedExpr(ast::Expr::Value(ast::Value::Number("1".into(), false).into()));
+    let values = definition.columns.iter().map(|c| match c.name == DELETE_SIGN {
+        true => deletes(),
+        false => column(alias, &c.name),
+    });
+    values.chain([column(alias, SEGMENT_COLUMN), column(alias, ROW_COLUMN)]).collect()
 }
 
 /// A context in which the table's rows, as of `state`, have addresses.

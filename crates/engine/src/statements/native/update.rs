@@ -6,7 +6,8 @@ use std::time::Duration;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Update, is_default};
+use dipper_sql::statement::{QueryText, Update, is_default};
+use dipper_store::catalog::Table as CatalogTable;
 use dipper_store::table::Reads;
 use dipper_store::table::schema::{Model, TableSchema};
 use parking_lot::Mutex;
@@ -35,15 +36,29 @@ pub(in crate::statements) async fn update(
             table.name
         )));
     }
-    let handle = session.engine.native.get(table.id).await?;
     let alias = update.alias.clone().unwrap_or_else(|| update.table.object().to_string());
+    let items = |definition: &TableSchema, now: &Now| items(definition, update, &alias, now);
+    rewrite(session, &table, &update.partitions, &update.source, params, items).await
+}
+
+/// Writes the rows that a query finds again, with the values that `items` asks for: of every column of the table, and the
+/// row's address.
+pub(super) async fn rewrite(
+    session: &mut Session,
+    table: &CatalogTable,
+    partitions: &[String],
+    source: &QueryText,
+    params: Vec<VarValue>,
+    items: impl Fn(&TableSchema, &Now) -> Result<Vec<ast::SelectItem>>,
+) -> Result<Outcome> {
+    let handle = session.engine.native.get(table.id).await?;
     for attempt in 0..ATTEMPTS_MAX {
         let state = handle.refresh().await?;
         let definition = Arc::clone(state.schema());
-        let changed = ChangedTable { id: table.id, partitions: update.partitions.clone(), after: 0 };
+        let changed = ChangedTable { id: table.id, partitions: partitions.to_vec(), after: 0 };
         let context = changing(session, changed, &state).await?;
         let now = Now::of(session);
-        let source = with_items(&update.source, items(&definition, update, &alias, &now)?)?;
+        let source = with_items(source, items(&definition, &now)?)?;
         let names: Vec<String> = definition.columns.iter().map(|c| c.name.clone()).collect();
         let shape = Shape::try_new(&definition, &names, &now, true)?;
         let width = definition.columns.len();
