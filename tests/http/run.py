@@ -259,7 +259,7 @@ def overwrites_beside_loads(s):
 
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         loads = [pool.submit(load) for _ in range(3)]
-        for _ in range(12):
+        for _ in range(60):
             body = json.dumps({"stmt": "insert overwrite table d.t select * from d.t"})
             s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
         stop = True

@@ -6,7 +6,7 @@
 //! A sequence column is a column like others: a row that does not bring it keeps the old one, and so replaces the old row;
 //! one that brings a smaller value than the table has loses to the old row when it is published, as whole rows do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::{Array, BooleanArray, RecordBatch};
@@ -143,6 +143,30 @@ impl Partial {
         }
         let is_new = found.iter().map(|at| Some(at.is_none())).collect();
         Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
+    }
+
+    /// Which rows have keys that neither the table has nor a row before them; their keys go into `seen`. A row whose key has a
+    /// NULL that may not be there is new: it gets a value, or is refused. Blocking; not on async threads.
+    ///
+    /// # Errors
+    /// The store's, and damage.
+    pub fn unseen(&self, batch: &RecordBatch, seen: &mut HashSet<Vec<u8>>) -> Result<BooleanArray, LoadError> {
+        let keys = &batch.columns()[..self.schema.keys];
+        let (tablets, valid) = self.tablets(batch)?;
+        let encoded = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
+        let lookups = (0..batch.num_rows()).map(|row| {
+            let (tablet, key) = (tablets[row].filter(|_| valid[row]), encoded.get(row));
+            async move {
+                match tablet {
+                    Some(tablet) => self.find(tablet, key).await,
+                    None => Ok(None),
+                }
+            }
+        });
+        let found: Vec<Option<Address>> =
+            self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
+        let is_new = |row: usize| !valid[row] || found[row].is_none() && seen.insert(encoded.get(row).to_vec());
+        Ok((0..batch.num_rows()).map(is_new).map(Some).collect())
     }
 
     /// What the rowset has to say of the rows that were read.

@@ -1,10 +1,12 @@
 //! INSERT into native tables: the query's batches as rows of the table, pushed into one load.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::{RecordBatchOptions, new_null_array};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
@@ -321,8 +323,8 @@ fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
     }
 }
 
-/// How often an INSERT OVERWRITE is computed that reads what it replaces while others change it.
-const OVERWRITES_MAX: u32 = 10;
+/// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.
+const REPEATS_MAX: u32 = 10;
 
 /// What an INSERT stores.
 enum Given {
@@ -331,6 +333,8 @@ enum Given {
 }
 
 /// INSERT INTO and INSERT OVERWRITE.
+///
+/// INSERT IGNORE keeps the rows of a UNIQUE table whose keys are there, as in MySQL.
 ///
 /// An INSERT OVERWRITE takes the place of all rows that are there when it is committed. One that reads the table itself
 /// is computed anew where rows came or went since it read: they would be lost, or come back.
@@ -346,7 +350,8 @@ pub(in crate::statements) async fn insert(
     strict: bool,
 ) -> Result<Done> {
     // A body comes once.
-    let attempts = if insert.overwrite && session.body.is_none() { OVERWRITES_MAX } else { 1 };
+    let repeats = (insert.overwrite || insert.ignore) && session.body.is_none();
+    let attempts = if repeats { REPEATS_MAX } else { 1 };
     for attempt in 1..attempts {
         match insert_once(session, database, table, insert, params.clone(), strict).await {
             Err(e) if e.kind == ErrorKind::Conflict => {
@@ -437,7 +442,9 @@ async fn insert_once(
     let grouped = !mode.eq_ignore_ascii_case("off_mode");
     // What others than VALUES give may be much.
     let few = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_)) || session.body.is_some() && grouped;
-    if few && insert.label.is_none() && !insert.overwrite && !partial && target.partitions.is_empty() {
+    target.ignores = insert.ignore && definition.model == Model::Unique && !insert.overwrite;
+    let alone = insert.overwrite || partial || target.ignores;
+    if few && insert.label.is_none() && !alone && target.partitions.is_empty() {
         target.shared = Some(Patience(mode.eq_ignore_ascii_case("sync_mode")));
     }
     let txn = target.txn;
@@ -489,6 +496,9 @@ async fn insert_once(
     }
     for reason in written.reasons {
         session.warn(1366, reason);
+    }
+    if written.left_out > 0 {
+        session.warn(1062, format!("Duplicate entry: {} rows were left out, their keys are there", written.left_out));
     }
     let info =
         format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
@@ -574,6 +584,8 @@ pub(super) struct Target {
     max_filter_ratio: f64,
     /// Rows that the table has keep the columns that the query does not give.
     partial: Option<NewKeys>,
+    /// Rows whose keys are there are left out.
+    ignores: bool,
     /// A few rows, which may share a commit with others.
     shared: Option<Patience>,
     recorder: Option<Recorder>,
@@ -596,6 +608,7 @@ impl Target {
             label: None,
             max_filter_ratio: 0.0,
             partial: None,
+            ignores: false,
             shared: None,
             recorder: None,
             select: None,
@@ -611,6 +624,8 @@ pub(super) struct Written {
     pub(super) rejected: u64,
     /// Why, for the first of them.
     pub(super) reasons: Vec<String>,
+    /// Rows left out because their keys are there.
+    left_out: u64,
     /// The transaction of others that it shared.
     txn: Option<TxnId>,
     /// The first value that was made for the AUTO_INCREMENT column.
@@ -643,6 +658,7 @@ const REASONS_MAX: usize = 64;
 struct Rejects {
     pushed: u64,
     rejected: u64,
+    left_out: u64,
     reasons: Vec<String>,
     generated: Option<i64>,
 }
@@ -662,6 +678,7 @@ impl Rejects {
             rows: self.pushed - self.rejected,
             rejected: self.rejected,
             reasons: self.reasons.clone(),
+            left_out: self.left_out,
             txn: None,
             generated: self.generated,
         }
@@ -737,15 +754,26 @@ async fn write(
         Load::begin(target, options.clone(), engine.io().clone())
     };
     let given = shape.given();
-    let complete = |state: &Arc<TableState>| {
+    let with = |state: &Arc<TableState>, given: &[usize]| {
         let readers = Arc::clone(engine.native.readers());
-        Partial::try_new(handle.clone(), Arc::clone(state), &given, readers, engine.io().clone())
+        Partial::try_new(handle.clone(), Arc::clone(state), given, readers, engine.io().clone())
     };
+    let complete = |state: &Arc<TableState>| with(state, &given);
     let load = begin(&state, txn)?;
     let partial = match target.partial {
         Some(new_keys) => Some((Arc::new(complete(&state)?), new_keys)),
         None => None,
     };
+    let unseen = match target.ignores {
+        // Keys that are not given are the same in all rows, or made by the load.
+        true => {
+            let all: Vec<usize> = (0..state.schema().columns.len()).collect();
+            Some(Arc::new((with(&state, &all)?, Mutex::new(HashSet::new()))))
+        }
+        false => None,
+    };
+    // No key of theirs may come to be there before they are.
+    let unread = target.ignores.then(|| Reads { seq: state.seq(), rows: 0 });
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
     let rejects = Arc::new(Mutex::new(Rejects::default()));
@@ -753,6 +781,7 @@ async fn write(
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
         let (rejects, select, partial) = (Arc::clone(&rejects), select.clone(), partial.clone());
+        let unseen = unseen.clone();
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
                 let mut batch = batch.map_err(EngineError::from)?;
@@ -760,6 +789,11 @@ async fn write(
                     batch = select(&batch)?;
                 }
                 let mut rows = [shape.shape(&batch)?];
+                if let Some((table, seen)) = unseen.as_deref() {
+                    let new = block_in_place(|| table.unseen(&rows[0], &mut seen.lock()))?;
+                    rejects.lock().left_out += (new.len() - new.true_count()) as u64;
+                    rows = [filter_record_batch(&rows[0], &new)?];
+                }
                 if let Some((partial, new_keys)) = &partial {
                     let filled = block_in_place(|| partial.fill(&rows[0]))?;
                     new_keys.check(&filled)?;
@@ -796,7 +830,7 @@ async fn write(
     rowset.label = label;
     rowset.reads = match (&partial, reads) {
         (Some((partial, _)), _) => Some(partial.reads()),
-        (None, reads) => reads.map(|reads| reads()),
+        (None, reads) => reads.map(|reads| reads()).or(unread),
     };
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(&handle, rowset.clone()).await {
