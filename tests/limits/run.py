@@ -284,6 +284,44 @@ def hints_of_a_statement_that_is_stopped(server):
     assert shown == [[b"1", b"0"]], shown
 
 
+def short_statements_beside_long_ones(server):
+    """Joins that no pair of rows meets hold every query thread; what is over soon does not wait for them."""
+    file = server.directory / "many.csv"
+    file.write_text("v\n" + "".join(f"{i}\n" for i in range(200_000)), encoding="ascii")
+    client = server.client()
+    client.query("create database s")
+    client.query("use s")
+    client.query(f"create view many as select v from '{file}'")
+    client.query("create table t (k int, v int) unique key (k) distributed by hash (k) buckets 4")
+    client.query("insert into t select number, 1 from numbers('number' = '100000')")
+    joins = [server.client() for _ in range(6)]
+    for join in joins:
+        join.query("use s")
+        join.query("set query_timeout = 60")
+        join.send(0, b"\x03select count(*) from many a cross join many b where a.v + b.v = -3")
+    time.sleep(1)
+    for sql in [
+        "insert into t values (-1, 2)",
+        "update t set v = 3 where k = -1",
+        "select v from t where k = -1",
+        "delete from t where k = -1",
+        "select count(*), sum(v) from t",
+        "select 1",
+    ]:
+        begun = time.monotonic()
+        client.query(sql)
+        took = time.monotonic() - begun
+        assert took < 3, f"{took:.1f} s: {sql}"
+    # One that is not short gets its share, too.
+    begun = time.monotonic()
+    client.query("select count(*) from numbers('number' = '3000000') where number % 7 = 1")
+    assert time.monotonic() - begun < 20
+    listed = [row for row in client.query("show processlist") if any(cell and b"cross join" in cell for cell in row)]
+    assert len(listed) == len(joins), listed
+    for join in joins:
+        join.socket.close()
+
+
 def named_pipes(server):
     """Opening one would wait for a writer that may never come: refused at once."""
     client = server.client()
@@ -308,6 +346,7 @@ CASES = {
     joins_without_a_match: [],
     hints_of_a_statement_that_is_stopped: [],
     named_pipes: [],
+    short_statements_beside_long_ones: ["--threads", "2"],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }
 

@@ -1,7 +1,8 @@
 //! Admission: so many statements read tables at once, the rest wait their turn.
 //!
 //! Running all at once would not finish any sooner on the same cores, and each holds memory for its hash tables and sorts.
-//! Look-ups by key, and statements that read no table, never wait. The three settings are StarRocks's query queue:
+//! Look-ups by key, statements that read no table, and [tiny](Class::Tiny) ones never wait; [short](Class::Short) ones wait for
+//! short ones only. The three settings, of each of the two queues, are StarRocks's query queue:
 //! `query_queue_concurrency_limit`, `query_queue_max_queued_queries`, `query_queue_pending_timeout_second`.
 
 use std::collections::VecDeque;
@@ -12,11 +13,18 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
+};
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::unnest::UnnestExec;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::NativeScanExec;
 use crate::variables::Globals;
 
 /// Statements that run at once for each query thread, where nothing is said: enough that some always have work while
@@ -28,7 +36,30 @@ const PER_THREAD: usize = 8;
 pub(crate) struct Admission {
     globals: Arc<Globals>,
     threads: usize,
-    queue: Mutex<Queue>,
+    short: Mutex<Queue>,
+    long: Mutex<Queue>,
+}
+
+/// How long a statement will run, as far as that is known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A few keys, a few rows: over before another could wait for it.
+    Tiny,
+    /// Some 50 ms of one core.
+    Short,
+    /// Longer, or not known.
+    Long,
+}
+
+impl Class {
+    /// The class of a plan: by the rows that it reads, and the pairs of its joins.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        match rows_at_most(plan) {
+            Some(rows) if rows <= TINY_ROWS => Class::Tiny,
+            Some(rows) if rows <= SHORT_ROWS => Class::Short,
+            _ => Class::Long,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -42,37 +73,46 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Permit {
     of: Arc<Admission>,
+    class: Class,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.of.queue.lock().running -= 1;
-        Admission::wake(&self.of);
+        self.of.queue(self.class).lock().running -= 1;
+        Admission::wake(&self.of, self.class);
     }
 }
 
 impl Admission {
     pub(crate) fn new(globals: Arc<Globals>, threads: usize) -> Arc<Self> {
-        Arc::new(Admission { globals, threads, queue: Mutex::default() })
+        Arc::new(Admission { globals, threads, short: Mutex::default(), long: Mutex::default() })
     }
 
-    /// Waits until `plan` may run. `None`: it reads no table and needs no leave.
+    fn queue(&self, class: Class) -> &Mutex<Queue> {
+        match class {
+            Class::Tiny | Class::Short => &self.short,
+            Class::Long => &self.long,
+        }
+    }
+
+    /// Waits until `plan` may run. `None`: it reads no table or is tiny, and needs no leave.
     ///
     /// # Errors
     /// Too many wait already, or it waited too long.
     pub(crate) async fn admit(self: &Arc<Self>, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Permit>> {
-        match reads_tables(plan) {
-            true => self.enter().await.map(Some),
-            false => Ok(None),
+        match Class::of(plan) {
+            Class::Tiny => Ok(None),
+            _ if !reads_tables(plan) => Ok(None),
+            class => self.enter(class).await.map(Some),
         }
     }
 
-    async fn enter(self: &Arc<Self>) -> Result<Permit> {
+    async fn enter(self: &Arc<Self>, class: Class) -> Result<Permit> {
         let turn = {
-            let mut queue = self.queue.lock();
+            let mut queue = self.queue(class).lock();
             if queue.waiting.is_empty() && queue.running < self.limit() {
                 queue.running += 1;
-                return Ok(Permit { of: Arc::clone(self) });
+                return Ok(Permit { of: Arc::clone(self), class });
             }
             let most = self.globals.number("query_queue_max_queued_queries");
             queue.waiting.retain(|w| !w.is_closed());
@@ -87,23 +127,23 @@ impl Admission {
             turn
         };
         // A limit that was raised since is seen here.
-        Self::wake(self);
+        Self::wake(self, class);
         let seconds = self.globals.number("query_queue_pending_timeout_second");
         match tokio::time::timeout(Duration::from_secs(seconds), turn).await {
             Ok(permit) => permit.map_err(|_| EngineError::new(ErrorKind::Killed, "the server is shutting down")),
             Err(_) => Err(busy(format!(
                 "it waited {seconds} s (query_queue_pending_timeout_second) while {} others ran; \
                  SHOW PROCESSLIST lists them",
-                self.queue.lock().running
+                self.queue(class).lock().running
             ))),
         }
     }
 
     /// Lets those run whose turn it is.
-    fn wake(this: &Arc<Self>) {
+    fn wake(this: &Arc<Self>, class: Class) {
         loop {
             let next = {
-                let mut queue = this.queue.lock();
+                let mut queue = this.queue(class).lock();
                 if queue.running >= this.limit() {
                     return;
                 }
@@ -112,7 +152,7 @@ impl Admission {
                 next
             };
             // One that has given up drops its permit, outside the lock, and so lets the next one in.
-            drop(next.send(Permit { of: Arc::clone(this) }));
+            drop(next.send(Permit { of: Arc::clone(this), class }));
         }
     }
 
@@ -140,6 +180,52 @@ fn reads_tables(plan: &Arc<dyn ExecutionPlan>) -> bool {
     !in_memory && !plan.is::<PlaceholderRowExec>() && !plan.is::<EmptyExec>()
 }
 
+/// Rows that a tiny plan reads and compares at most.
+const TINY_ROWS: u64 = 1 << 14;
+/// Rows that a short plan reads and compares at most.
+const SHORT_ROWS: u64 = 1 << 20;
+/// Bytes that it reads at most, as they are stored.
+const SHORT_BYTES: u64 = 64 << 20;
+
+/// Rows that a plan handles at most in any of its parts. `None`: it is not known, or the bytes are many.
+fn rows_at_most(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let children = plan.children();
+    if children.is_empty() {
+        return rows_of_leaf(plan);
+    }
+    // These make any number of rows.
+    if plan.is::<UnnestExec>() || plan.is::<RecursiveQueryExec>() {
+        return None;
+    }
+    let joins = plan.is::<CrossJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<HashJoinExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<SymmetricHashJoinExec>()
+        || plan.is::<PiecewiseMergeJoinExec>();
+    let mut rows = u64::from(joins);
+    for child in children {
+        let of_child = rows_at_most(child)?;
+        rows = if joins { rows.saturating_mul(of_child.max(1)) } else { rows.saturating_add(of_child) };
+    }
+    Some(rows)
+}
+
+fn rows_of_leaf(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    if plan.is::<PlaceholderRowExec>() || plan.is::<EmptyExec>() {
+        return Some(1);
+    }
+    if let Some(scan) = plan.downcast_ref::<NativeScanExec>() {
+        let (rows, bytes) = scan.read_at_most();
+        return Some(rows).filter(|_| bytes <= SHORT_BYTES);
+    }
+    let known = plan.statistics_from_inputs(&[], &StatisticsArgs::new()).ok()?;
+    let rows = *known.num_rows.get_value()? as u64;
+    // Rows in memory have no stored size.
+    let bytes = known.total_byte_size.get_value().map_or(0, |bytes| *bytes as u64);
+    Some(rows).filter(|_| bytes <= SHORT_BYTES)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,14 +242,14 @@ mod tests {
 
     fn waiting(admission: &Arc<Admission>) -> tokio::task::JoinHandle<Result<Permit>> {
         let admission = Arc::clone(admission);
-        tokio::spawn(async move { admission.enter().await })
+        tokio::spawn(async move { admission.enter(Class::Long).await })
     }
 
     #[tokio::test]
     async fn so_many_run_and_the_first_to_come_is_next() {
         let admission = limited("2");
-        let first = admission.enter().await.unwrap();
-        let second = admission.enter().await.unwrap();
+        let first = admission.enter(Class::Long).await.unwrap();
+        let second = admission.enter(Class::Long).await.unwrap();
         let third = waiting(&admission);
         tokio::task::yield_now().await;
         let fourth = waiting(&admission);
@@ -173,19 +259,35 @@ mod tests {
         assert!(!fourth.is_finished());
         drop((second, third));
         drop(fourth.await.unwrap().unwrap());
-        assert_eq!(admission.queue.lock().running, 0);
+        assert_eq!(admission.long.lock().running, 0);
+    }
+
+    #[tokio::test]
+    async fn short_ones_wait_for_short_ones_only() {
+        let admission = limited("1");
+        let _long = admission.enter(Class::Long).await.unwrap();
+        let short = admission.enter(Class::Short).await.unwrap();
+        let next = {
+            let admission = Arc::clone(&admission);
+            tokio::spawn(async move { admission.enter(Class::Short).await })
+        };
+        tokio::task::yield_now().await;
+        assert!(!next.is_finished());
+        drop(short);
+        drop(next.await.unwrap().unwrap());
+        assert_eq!((admission.short.lock().running, admission.long.lock().running), (0, 1));
     }
 
     #[tokio::test]
     async fn one_that_gives_up_takes_no_turn() {
         let admission = limited("1");
-        let running = admission.enter().await.unwrap();
+        let running = admission.enter(Class::Long).await.unwrap();
         let (gone, next) = (waiting(&admission), waiting(&admission));
         tokio::task::yield_now().await;
         gone.abort();
         drop(running);
         drop(next.await.unwrap().unwrap());
-        assert_eq!(admission.queue.lock().running, 0);
+        assert_eq!(admission.long.lock().running, 0);
     }
 
     #[tokio::test]
@@ -193,10 +295,10 @@ mod tests {
         let admission = limited("1");
         set(&admission.globals, "query_queue_max_queued_queries", "1");
         set(&admission.globals, "query_queue_pending_timeout_second", "1");
-        let _running = admission.enter().await.unwrap();
+        let _running = admission.enter(Class::Long).await.unwrap();
         let late = waiting(&admission);
         tokio::task::yield_now().await;
-        let refused = admission.enter().await.unwrap_err();
+        let refused = admission.enter(Class::Long).await.unwrap_err();
         assert!(refused.message.contains("query_queue_max_queued_queries"), "{refused}");
         let late = late.await.unwrap().unwrap_err();
         assert!(late.message.contains("waited 1 s"), "{late}");
@@ -205,7 +307,7 @@ mod tests {
     #[tokio::test]
     async fn a_raised_limit_lets_the_waiting_in() {
         let admission = limited("1");
-        let _running = admission.enter().await.unwrap();
+        let _running = admission.enter(Class::Long).await.unwrap();
         let (second, third) = (waiting(&admission), waiting(&admission));
         tokio::task::yield_now().await;
         set(&admission.globals, "query_queue_concurrency_limit", "0");

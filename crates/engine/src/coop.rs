@@ -4,12 +4,15 @@
 //! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
 //! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
 //! whether the statement still [runs](Run), and fails if it does not. So do the optimizer's rules: a plan is made in one
-//! turn, too.
+//! turn, too. And once its turn has taken [long](TURN), it lets another thread do what else waits for this one.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
@@ -30,6 +33,8 @@ use datafusion::physical_plan::joins::{
 };
 use datafusion::physical_plan::unnest::UnnestExec;
 use futures::future::BoxFuture;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 
 /// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins.
 #[derive(Debug)]
@@ -107,7 +112,10 @@ impl PhysicalExpr for WhileItRuns {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         still_wanted()?;
-        self.0.evaluate(batch)
+        match is_long() {
+            true => block_in_place(|| self.0.evaluate(batch)),
+            false => self.0.evaluate(batch),
+        }
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -182,6 +190,33 @@ tokio::task_local! {
     static ENDED: Arc<AtomicBool>;
 }
 
+/// A turn that takes longer keeps other statements waiting.
+const TURN: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// When the turn of the task that this thread runs began.
+    static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Whether the task's turn has taken so long that the thread's other tasks should go to another thread. Handing them over
+/// may fail where the work is shorter than another thread needs to wake up, so it is tried until the turn ends; once they
+/// are gone it costs next to nothing.
+fn is_long() -> bool {
+    BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN)
+        && Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// Notes when the turns of `work` begin.
+fn in_turns<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| {
+        let before = BEGUN.replace(Some(Instant::now()));
+        let polled = work.as_mut().poll(context);
+        BEGUN.set(before);
+        polled
+    })
+}
+
 /// Work that somebody waits for, until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Run(Arc<AtomicBool>);
@@ -189,7 +224,7 @@ pub(crate) struct Run(Arc<AtomicBool>);
 impl Run {
     /// `work` and the tasks that it spawns through DataFusion see when the run ends.
     pub(crate) fn scope<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        ENDED.scope(Arc::clone(&self.0), work)
+        in_turns(ENDED.scope(Arc::clone(&self.0), work))
     }
 
     /// [`scope`](Self::scope) of a function: one that starts a plan, say, which may spawn tasks.
@@ -207,7 +242,7 @@ impl Drop for Run {
 /// The task that DataFusion is about to spawn, as part of the run of the task that spawns it.
 pub(crate) fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
     match ENDED.try_with(Arc::clone) {
-        Ok(ended) => Box::pin(ENDED.scope(ended, task)),
+        Ok(ended) => Box::pin(in_turns(ENDED.scope(ended, task))),
         Err(_) => task,
     }
 }

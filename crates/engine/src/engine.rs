@@ -9,6 +9,7 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_store::backup::Copied;
@@ -19,7 +20,7 @@ use futures::future::BoxFuture;
 use object_store::ObjectStore;
 
 use crate::access::Access;
-use crate::admission::Admission;
+use crate::admission::{Admission, Class};
 use crate::catalogs::ExternalCatalogs;
 use crate::catalogs::iceberg::Places;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -113,6 +114,8 @@ pub struct Engine {
     pub(crate) threads: usize,
     next_connection: AtomicU32,
     cpu: Pool,
+    /// Plans, and runs what is over soon.
+    short: Pool,
     /// Writes of loads and compactions, and what else waits for the store.
     io: Pool,
 }
@@ -139,7 +142,9 @@ impl Engine {
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
             .max(1);
         let nice = rustix::process::getpriority_process(None).unwrap_or(0);
-        let cpu = Pool::cpu(threads, nice + options.nice)?;
+        let cpu = Pool::cpu("query", threads, nice + options.nice)?;
+        // They go before long statements on the same cores, and behind look-ups.
+        let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
         let runtime = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
@@ -183,6 +188,7 @@ impl Engine {
             threads,
             next_connection: AtomicU32::new(1),
             cpu,
+            short,
             io,
         }))
     }
@@ -272,6 +278,17 @@ impl Engine {
     /// The query threads.
     pub(crate) fn cpu(&self) -> &tokio::runtime::Handle {
         self.cpu.handle()
+    }
+
+    /// The threads for what is over soon: a statement's plan, and the rest of it where that is [short](Class::Short). Long
+    /// ones do not hold them.
+    pub(crate) fn short(&self) -> &tokio::runtime::Handle {
+        self.short.handle()
+    }
+
+    /// The threads that a plan is run by.
+    pub(crate) fn threads_of(&self, plan: &Arc<dyn ExecutionPlan>) -> &tokio::runtime::Handle {
+        if Class::of(plan) == Class::Long { self.cpu() } else { self.short() }
     }
 
     /// The threads that wait for the store.
@@ -366,16 +383,16 @@ pub async fn check(
 struct Pool(Option<tokio::runtime::Runtime>);
 
 impl Pool {
-    /// The query threads.
-    fn cpu(threads: usize, nice: i32) -> Result<Self> {
+    /// Threads that plan and run statements.
+    fn cpu(name: &str, threads: usize, nice: i32) -> Result<Self> {
         let built = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
-            .thread_name("query")
+            .thread_name(name)
             .thread_stack_size(STACK_BYTES)
             .on_thread_start(move || drop(set_nice(nice)))
             .enable_all()
             .build();
-        Self::of(built, "query")
+        Self::of(built, name)
     }
 
     /// The threads that wait for the store.

@@ -207,7 +207,7 @@ impl Planned {
     }
 }
 
-/// Starts a query on the query threads. Gives its rows, and what the user should be told.
+/// Plans a query, and starts it on the threads for it. Gives its rows, and what the user should be told.
 ///
 /// Where the first thing that comes is that an object is gone (the statement's view of a table was older than the time that
 /// readers have), the query is planned once more, on what is there now.
@@ -250,10 +250,10 @@ fn rerun(
 }
 
 async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarValue>) -> Result<(Rows, Vec<String>)> {
-    let cpu = context.engine.cpu().clone();
+    let threads = context.engine.short().clone();
     let io = Arc::clone(&context.io);
     on_cpu(
-        &cpu,
+        &threads,
         io.scope(async move {
             let mut recorder = Recorder::begin(&context, Task::Query, &query.text);
             let planned = plan(&context, &query, Some(&params)).await?;
@@ -272,7 +272,7 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
     .await
 }
 
-/// Runs `work` on the query threads; it is cancelled when the returned future is dropped. A panic is an error of this
+/// Runs `work` on these threads of the engine; it is cancelled when the returned future is dropped. A panic is an error of this
 /// statement only.
 pub(crate) async fn on_cpu<T: Send + 'static>(
     cpu: &tokio::runtime::Handle,
@@ -303,7 +303,7 @@ fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
     EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
 }
 
-/// Runs a physical plan on the query threads, as soon as it is [admitted](crate::admission), and hands its batches over
+/// Runs a physical plan on the threads [for it](Engine::threads_of), as soon as it is [admitted](crate::admission), and hands its batches over
 /// through a bounded channel.
 pub(crate) async fn start(
     context: &QueryContext,
@@ -311,11 +311,14 @@ pub(crate) async fn start(
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
     let permit = context.engine.admission.admit(&physical).await?;
+    let threads = context.engine.threads_of(&physical).clone();
     let run = Run::default();
-    let mut stream = context.io.enter(|| run.enter(|| execute_stream(physical, state.task_ctx())))?;
+    let mut stream = {
+        let _on = threads.enter();
+        context.io.enter(|| run.enter(|| execute_stream(physical, state.task_ctx())))?
+    };
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
-    let cpu = context.engine.cpu().clone();
-    let forward = cpu.spawn(run.scope(context.io.scope(async move {
+    let forward = threads.spawn(run.scope(context.io.scope(async move {
         let _permit = permit;
         loop {
             // Ends when the client is gone, also in the middle of a long wait for the first batch.

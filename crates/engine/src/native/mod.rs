@@ -22,6 +22,7 @@ mod volumes;
 pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
+pub(crate) use scan::NativeScanExec;
 pub(crate) use settings::{ScanSettings, store_extensions};
 pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, Uncached, Volumes, is_enabled};
 

@@ -10,7 +10,10 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -101,7 +104,7 @@ impl ScanSegment {
 
 impl NativeScanSpec {
     #[expect(clippy::too_many_arguments, reason = "one call, each a thing of its own")]
-    pub(crate) fn new(
+    pub(super) fn new(
         name: &str,
         table: &Table,
         state: &Arc<TableState>,
@@ -423,6 +426,25 @@ impl NativeScanExec {
         Some((whole(known.min_value.get_value()?)?, whole(known.max_value.get_value()?)?))
     }
 
+    /// Rows and stored bytes that the scan reads at most, about: those of a whole key are found by indexes.
+    pub(crate) fn read_at_most(&self) -> (u64, u64) {
+        let spec = &self.spec;
+        let rows: u64 = spec.segments.iter().map(|s| u64::from(s.described().rows)).sum();
+        let bytes: u64 = spec.segments.iter().map(|s| s.described().bytes).sum();
+        if let Some(keys) = keys_wanted(&self.predicates, &spec.sources, spec.state.schema().keys) {
+            let most = keys.saturating_mul(spec.segments.len() as u64).saturating_mul(ROWS_A_KEY).min(rows);
+            return (most, bytes / rows.max(1) * most);
+        }
+        let rows = self.fetch.filter(|_| self.predicates.is_empty()).map_or(rows, |n| rows.min(n as u64));
+        let mut columns = vec![false; spec.sources.len()];
+        self.projection.iter().for_each(|at| columns[*at] = true);
+        for predicate in &self.predicates {
+            collect_columns(predicate).iter().for_each(|column| columns[column.index()] = true);
+        }
+        let read = columns.iter().filter(|read| **read).count() as u64;
+        (rows, bytes / columns.len().max(1) as u64 * read)
+    }
+
     /// Rows are exact as long as nothing filters; column bounds hold for every row, counts for those ever loaded.
     fn statistics(&self) -> Statistics {
         let spec = &self.spec;
@@ -441,6 +463,46 @@ impl NativeScanExec {
             total_byte_size: Precision::Inexact(bytes as usize),
             column_statistics: columns,
         }
+    }
+}
+
+/// Rows that are read of a segment for a key, about.
+const ROWS_A_KEY: u64 = 256;
+
+/// How many whole keys the filters of a scan leave at most; `None` if they leave a key column open.
+fn keys_wanted(predicates: &[Arc<dyn PhysicalExpr>], sources: &[Source], keys: usize) -> Option<u64> {
+    let mut found: Vec<Option<u64>> = vec![None; keys];
+    for conjunct in predicates.iter().flat_map(split_conjunction) {
+        let Some((column, values)) = values_of(conjunct) else { continue };
+        if let Some(found) = sources[column].stored().and_then(|at| found.get_mut(at)) {
+            *found = Some(found.map_or(values, |before| before.min(values)));
+        }
+    }
+    found.into_iter().try_fold(1u64, |all, values| Some(all.saturating_mul(values?))).filter(|_| keys > 0)
+}
+
+/// The column that a condition leaves few values to, and how many.
+fn values_of(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, u64)> {
+    if let Some(list) = condition.downcast_ref::<InListExpr>() {
+        let column = list.expr().downcast_ref::<Column>()?.index();
+        return (!list.negated()).then_some((column, list.list().len() as u64));
+    }
+    let binary = condition.downcast_ref::<BinaryExpr>()?;
+    match binary.op() {
+        Operator::Eq => {
+            let column = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Column>().map(Column::index);
+            let constant = |e: &Arc<dyn PhysicalExpr>| e.is::<Literal>();
+            match (column(binary.left()), column(binary.right())) {
+                (Some(at), None) if constant(binary.right()) => Some((at, 1)),
+                (None, Some(at)) if constant(binary.left()) => Some((at, 1)),
+                _ => None,
+            }
+        }
+        Operator::Or => match (values_of(binary.left())?, values_of(binary.right())?) {
+            ((left, some), (right, more)) if left == right => Some((left, some + more)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

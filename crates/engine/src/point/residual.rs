@@ -42,8 +42,8 @@ fn with_condition(query: &QueryText, condition: Option<AstExpr>) -> QueryText {
 pub(super) async fn columns(context: &Arc<QueryContext>, query: &QueryText) -> Result<Vec<Column>> {
     let query = with_condition(query, None);
     let context = Arc::clone(context);
-    let cpu = context.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    let threads = context.engine.short().clone();
+    query::on_cpu(&threads, async move {
         let planned = match query::plan(&context, &query, None).await {
             // A `?` whose type does not follow from what is around it: NULL has every type.
             Err(_) => query::plan(&context, &query, Some(&vec![VarValue::Null; usize::from(u16::MAX)])).await?,
@@ -84,8 +84,8 @@ impl Residual {
         let provider = Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?);
         let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
         let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
-        let cpu = context.engine.cpu().clone();
-        query::on_cpu(&cpu, async move {
+        let threads = context.engine.short().clone();
+        query::on_cpu(&threads, async move {
             let planned = query::plan_over(&context, &query, Some(&variables), &tables).await?;
             let physical = planned.physical().await?;
             let batches: Vec<RecordBatch> = execute_stream(physical, planned.state.task_ctx())?.try_collect().await?;

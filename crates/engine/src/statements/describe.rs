@@ -78,8 +78,8 @@ async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
     }
     let (database, object) = qualified(session, name)?;
     let context = session.query_context().await?;
-    let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    let threads = session.engine.short().clone();
+    query::on_cpu(&threads, async move {
         let described = columns::columns(&context, &database, &object).await?;
         described.ok_or_else(|| tables::no_such_table(&context, Some(&database), &object))
     })
@@ -88,9 +88,9 @@ async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
 
 async fn of_query(session: &Session, query: &dipper_sql::statement::QueryText) -> Result<Vec<ColumnInfo>> {
     let context = session.query_context().await?;
-    let cpu = session.engine.cpu().clone();
+    let threads = session.engine.short().clone();
     let query = query.clone();
-    query::on_cpu(&cpu, async move {
+    query::on_cpu(&threads, async move {
         let planned = query::plan(&context, &query, Some(&[])).await?;
         let info = |c: crate::result::Column| {
             let (type_text, nullable) = (type_text(&c.field), c.field.is_nullable());

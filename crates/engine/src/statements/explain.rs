@@ -64,9 +64,9 @@ pub(super) async fn explain(
         _ => None,
     };
     let context = session.query_context_for(&query).await?;
-    let cpu = session.engine.cpu().clone();
+    let threads = session.engine.short().clone();
     let lines =
-        query::on_cpu(&cpu, async move { text(&context, &query, params, analyze, verbose, logical_only).await })
+        query::on_cpu(&threads, async move { text(&context, &query, params, analyze, verbose, logical_only).await })
             .await?;
     let lines = match point {
         Some(point) => beside_scan(&lines, &point),

@@ -235,9 +235,9 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
         Statement::Query(q) => {
             let context = session.query_context().await?;
             let query = q.clone();
-            let cpu = session.engine.cpu().clone();
+            let threads = session.engine.short().clone();
             let placeholders = parsed.placeholders;
-            let columns = query::on_cpu(&cpu, async move {
+            let columns = query::on_cpu(&threads, async move {
                 let planned = match query::plan(&context, &query, None).await {
                     // A `?` whose type does not follow from what is around it: NULL has every type.
                     Err(_) if placeholders > 0 => {

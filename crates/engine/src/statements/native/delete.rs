@@ -8,7 +8,6 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
-use datafusion::physical_plan::execute_stream;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Delete, QueryText};
 use dipper_store::table::data::{Rows, SegmentId};
@@ -138,15 +137,13 @@ async fn addresses(
     state: Arc<TableState>,
 ) -> Result<Deletes> {
     let context = changing(session, changed, &state).await?;
-    let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    let threads = session.engine.short().clone();
+    query::on_cpu(&threads, async move {
         let planned = query::plan(&context, &source, Some(&params)).await?;
-        let physical = planned.physical().await?;
-        let _permit = context.engine.admission.admit(&physical).await?;
-        let mut stream = execute_stream(physical, planned.state.task_ctx())?;
+        let mut stream = query::start(&context, &planned.state, planned.physical().await?).await?;
         let mut found = Addresses::new(&state);
         while let Some(batch) = stream.next().await {
-            found.add(&batch.map_err(EngineError::from)?, 0);
+            found.add(&batch?, 0);
         }
         Ok(found.rows())
     })

@@ -31,6 +31,7 @@ use sqlparser::ast;
 use tokio::task::block_in_place;
 
 use super::{ATTEMPTS_MAX, values};
+use crate::admission::Class;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::group::{self, Share, Shared};
@@ -454,10 +455,10 @@ async fn insert_once(
         held = Some(acquire(session, database, table.id, label, txn).await?);
     }
     let engine = Arc::clone(&session.engine);
-    let cpu = session.engine.cpu().clone();
+    let threads = session.engine.short().clone();
     let statement = session.process().activity().info.unwrap_or_default();
     let (overwrite, id) = (insert.overwrite, table.id);
-    let written = query::on_cpu(&cpu, async move {
+    let written = query::on_cpu(&threads, async move {
         target.recorder = Recorder::begin(&context, Task::Write, &statement);
         // States of the query's own: whether it reads the table is seen from them.
         let context = match overwrite {
@@ -548,8 +549,8 @@ pub(super) async fn fill(session: &Session, database: &str, name: &str, source: 
     let shape = Shape::try_new(state.schema(), &[], &Now::of(session), true)?;
     let target = Target::new(handle, state, shape);
     let (engine, source) = (Arc::clone(&session.engine), source.clone());
-    let cpu = session.engine.cpu().clone();
-    let written = query::on_cpu(&cpu, async move {
+    let threads = session.engine.short().clone();
+    let written = query::on_cpu(&threads, async move {
         let planned = query::plan(&context, &source, None).await?;
         run(&engine, planned, target).await
     });
@@ -690,7 +691,7 @@ impl Rejects {
     }
 }
 
-/// Runs a query and publishes its rows.
+/// Runs a query on the threads for it, and publishes its rows.
 pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Target) -> Result<Written> {
     check_width(
         target.shape.wanted,
@@ -701,10 +702,20 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
     if let Some(recorder) = &mut recorder {
         recorder.planned();
     }
-    let _permit = engine.admission.admit(&physical).await?;
-    let Some(mut recorder) = recorder else { return write(engine, &planned, physical, target).await };
-    recorder.admitted();
-    let written = write(engine, &planned, Arc::clone(&physical), target).await;
+    let permit = engine.admission.admit(&physical).await?;
+    if let Some(recorder) = &mut recorder {
+        recorder.admitted();
+    }
+    let (plan, of) = (Arc::clone(&physical), Arc::clone(engine));
+    let work = Box::pin(async move {
+        let _permit = permit;
+        write(&of, &planned, plan, target).await
+    });
+    let written = match Class::of(&physical) {
+        Class::Long => query::on_cpu(engine.cpu(), work).await,
+        Class::Tiny | Class::Short => work.await,
+    };
+    let Some(recorder) = recorder else { return written };
     let rows = written.as_ref().map_or(0, |w| w.rows);
     recorder.end(Some(physical.as_ref()), rows, Duration::ZERO, written.as_ref().map(drop).map_err(Some));
     written

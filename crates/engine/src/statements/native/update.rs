@@ -72,8 +72,8 @@ pub(super) async fn rewrite(
         }));
         target.reads = Some(Box::new(move || Reads { seq: state.seq(), rows: read.lock().len() }));
         let (engine, params) = (Arc::clone(&session.engine), params.clone());
-        let cpu = session.engine.cpu().clone();
-        let written = query::on_cpu(&cpu, async move {
+        let threads = session.engine.short().clone();
+        let written = query::on_cpu(&threads, async move {
             let planned = query::plan(&context, &source, Some(&params)).await?;
             run(&engine, planned, target).await
         });

@@ -313,8 +313,8 @@ pub(super) async fn partitions(
     };
     let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();
     let wanted = wanted(&format!("{database}.{}", name.object()), &names, spec)?;
-    let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    let threads = session.engine.short().clone();
+    query::on_cpu(&threads, async move {
         let mut sheet = Sheet::texts(&["Partition", "Location"]);
         for values in define::partitions(&context, &external).await? {
             if wanted.iter().all(|(at, value)| &values[*at] == value) {

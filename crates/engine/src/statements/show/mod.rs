@@ -177,8 +177,8 @@ async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) ->
     let context = session.query_context().await?;
     let options = session.variables.parse_options();
     let query = with_condition(&format!("SELECT * FROM `{RESULT}`"), &options, condition)?;
-    let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move {
+    let threads = session.engine.short().clone();
+    query::on_cpu(&threads, async move {
         let schema = batch.schema();
         let columns = schema.fields().iter().map(|f| f.name().clone()).collect();
         let prepared = {
