@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::charter::table_refs;
 use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
@@ -249,7 +250,7 @@ impl Session {
     /// No such database, or no such catalog.
     pub async fn use_database(&mut self, name: &str) -> Result<()> {
         if let Some((catalog, database)) = name.split_once('.') {
-            let state = self.engine.catalog.refresh().await?;
+            let state = self.engine.known_catalog().await;
             let is_one = state.database(name).is_some();
             if !is_one && (catalogs::is_internal(catalog) || state.external_catalog(catalog).is_some()) {
                 return self.use_database_of(&Name(vec![catalog.to_string(), database.to_string()])).await;
@@ -258,10 +259,18 @@ impl Session {
         self.use_database_of(&Name(vec![name.to_string()])).await
     }
 
-    /// Selects a database by its name, perhaps with its catalog in front.
+    /// Selects a database by its name, perhaps with its catalog in front. One that is known does not wait for the store.
     pub(crate) async fn use_database_of(&mut self, name: &Name) -> Result<()> {
+        let known = self.engine.known_catalog().await;
+        if self.use_database_in(&known, name).await.is_ok() {
+            return Ok(());
+        }
         let state = self.engine.catalog.refresh().await?;
-        let rights = self.rights(&state)?;
+        self.use_database_in(&state, name).await
+    }
+
+    async fn use_database_in(&mut self, state: &CatalogState, name: &Name) -> Result<()> {
+        let rights = self.rights(state)?;
         let database = name.object();
         let catalog = name.database().or(self.catalog.as_deref()).filter(|c| !catalogs::is_internal(c));
         let catalog = catalog.map(str::to_string);
@@ -271,18 +280,18 @@ impl Session {
             _ => Object::Database(database.to_string()),
         };
         // Who may see nothing of it does not learn either whether it is there.
-        if !access::sees(&rights, &state, &object) {
+        if !access::sees(&rights, state, &object) {
             return Err(access::denied(&rights, "any privilege", &object));
         }
         match catalog {
             None => {
-                if !crate::tables::database_exists(&state, database) {
+                if !crate::tables::database_exists(state, database) {
                     return Err(state.no_database(database).into());
                 }
                 self.select(None, Some(database.to_string()));
             }
             Some(catalog) => {
-                let definition = catalogs::named(&state, &catalog)?;
+                let definition = catalogs::named(state, &catalog)?;
                 if !is_virtual {
                     catalogs::check_database(&self.engine, &definition, database).await?;
                 }
@@ -450,8 +459,12 @@ impl Session {
         Arc::new(QueryContext::new(self, self.engine.catalog.snapshot()))
     }
 
-    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time.
+    /// As [`query_context`](Self::query_context), with the tables that the query names refreshed at the same time. One that
+    /// names none needs nothing of the store.
     pub(crate) async fn query_context_for(&self, query: &QueryText) -> Result<Arc<QueryContext>> {
+        if table_refs(query).is_empty() {
+            return Ok(self.query_context_now());
+        }
         self.newest(&Arc::new(QueryContext::new(self, self.engine.catalog.snapshot())), query).await
     }
 
@@ -490,6 +503,9 @@ impl Session {
         query: &QueryText,
         params: Vec<VarValue>,
     ) -> Result<(Rows, Vec<String>)> {
+        if table_refs(query).is_empty() {
+            return query::run(Arc::clone(known), query.clone(), params).await;
+        }
         let is_remote = self.engine.native.readers().fetcher().is_remote();
         let Some(staleness) = is_remote.then(|| native::assume(known, query)).flatten() else {
             return query::run(self.newest(known, query).await?, query.clone(), params).await;

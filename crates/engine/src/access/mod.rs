@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use dipper_sql::statement::privilege_name;
 use dipper_store::catalog::access::{ANY_HOST, Accounts, Privileges, Rights, User};
 use dipper_store::catalog::{CatalogState, TableId};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
 pub(crate) use needs::guard;
@@ -26,8 +28,12 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::CATALOG;
 use crate::session::ClientInfo;
 
-/// Logins see what other processes did to accounts after this time at the latest.
-const LOGIN_STALENESS: Duration = Duration::from_secs(1);
+/// Who does not wait for the store sees what other processes did to the catalog after this time at the latest, where the
+/// store answers.
+const KNOWN_STALENESS: Duration = Duration::from_secs(1);
+
+/// How long a store that does not answer is waited for by who can do with what is known.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Property of a user: connections that it may have at once.
 pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
@@ -38,7 +44,8 @@ pub(crate) struct Access {
     known: Mutex<Known>,
     /// By user name: its connections, and how many sessions each has (two for a moment when the user changes).
     connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
-    refreshed: Mutex<Option<Instant>>,
+    /// When the catalog was last asked for by those who can do without the answer.
+    asked: Mutex<Option<(Instant, Shared<BoxFuture<'static, ()>>)>>,
 }
 
 /// Rights by account, for one state of the accounts.
@@ -89,20 +96,46 @@ impl Drop for Connected {
 }
 
 impl Engine {
-    /// Who somebody is that says to be `name` and comes from `address`; `None` for nobody.
+    /// The catalog for logins, and for statements that choose a database: they go on with what this process knows where the
+    /// store does not answer soon, or fails. What is known is asked for anew once it is older than [`KNOWN_STALENESS`].
+    pub(crate) async fn known_catalog(&self) -> Arc<CatalogState> {
+        if self.catalog.staleness() > KNOWN_STALENESS {
+            let (begun, asked) = {
+                let mut last = self.access.asked.lock();
+                // While an answer is open, and for a while after one that was none, nobody asks again.
+                match &*last {
+                    Some((begun, asked)) if asked.peek().is_none() || begun.elapsed() < KNOWN_STALENESS => {
+                        (*begun, asked.clone())
+                    }
+                    _ => last.insert((Instant::now(), self.ask_for_catalog())).clone(),
+                }
+            };
+            let _ = tokio::time::timeout_at((begun + PATIENCE).into(), asked).await;
+        }
+        self.catalog.snapshot()
+    }
+
+    fn ask_for_catalog(&self) -> Shared<BoxFuture<'static, ()>> {
+        let catalog = self.catalog.clone();
+        let asked = self.io().spawn(async move {
+            if let Err(error) = catalog.refresh().await {
+                tracing::warn!(%error, "the catalog cannot be read; logins go by what is known of it");
+            }
+        });
+        asked.map(drop).boxed().shared()
+    }
+
+    /// Who somebody is that says to be `name` and comes from `address`; `None` for nobody. Only who is not known waits for
+    /// the store: another process may have made the account.
     ///
     /// # Errors
     /// The catalog cannot be read.
     pub async fn account(&self, name: &str, address: IpAddr) -> Result<Option<Arc<User>>> {
-        let due = {
-            let mut refreshed = self.access.refreshed.lock();
-            let due = refreshed.is_none_or(|at| at.elapsed() >= LOGIN_STALENESS);
-            if due {
-                *refreshed = Some(Instant::now());
-            }
-            due
-        };
-        let state = if due { self.catalog.refresh().await? } else { self.catalog.snapshot() };
+        if let Some(user) = self.known_catalog().await.accounts.find(name, address) {
+            return Ok(Some(Arc::clone(user)));
+        }
+        let is_new = self.catalog.staleness() <= KNOWN_STALENESS;
+        let state = if is_new { self.catalog.snapshot() } else { self.catalog.refresh().await? };
         Ok(state.accounts.find(name, address).cloned())
     }
 

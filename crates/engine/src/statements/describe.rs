@@ -87,7 +87,7 @@ async fn of_table(session: &Session, name: &Name) -> Result<Vec<ColumnInfo>> {
 }
 
 async fn of_query(session: &Session, query: &dipper_sql::statement::QueryText) -> Result<Vec<ColumnInfo>> {
-    let context = session.query_context().await?;
+    let context = session.query_context_for(query).await?;
     let threads = session.engine.short().clone();
     let query = query.clone();
     query::on_cpu(&threads, async move {

@@ -105,7 +105,7 @@ async fn run_statement(
             Ok(Outcome::Rows(rows))
         }
         Statement::Do(q) => {
-            let context = session.query_context().await?;
+            let context = session.query_context_for(q).await?;
             query::drain(query::run(context, q.clone(), Vec::new()).await?.0).await?;
             Ok(Outcome::ok())
         }
@@ -233,7 +233,7 @@ pub(crate) fn describe<'a>(
 async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
     match &parsed.statement {
         Statement::Query(q) => {
-            let context = session.query_context().await?;
+            let context = session.query_context_for(q).await?;
             let query = q.clone();
             let threads = session.engine.short().clone();
             let placeholders = parsed.placeholders;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use dipper_sql::charter::table_refs;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{Assignment, Literal, QueryText, Scope, SetValue, Statement};
 use dipper_store::catalog::CatalogChange;
@@ -180,6 +181,7 @@ impl Pending {
     async fn compute(&mut self, session: &Session, query: &QueryText) -> Result<ScalarValue> {
         let context = match &self.context {
             Some(context) => Arc::clone(context),
+            None if table_refs(query).is_empty() => session.query_context_now(),
             None => Arc::clone(self.context.insert(session.query_context().await?)),
         };
         let (mut rows, _) = query::run(context, query.clone(), Vec::new()).await?;

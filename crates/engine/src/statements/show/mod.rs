@@ -174,7 +174,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
 
 /// The rows that `condition` is true for, by the rules of queries.
 async fn filter(session: &Session, batch: RecordBatch, condition: &ast::Expr) -> Result<RecordBatch> {
-    let context = session.query_context().await?;
+    let context = session.query_context_now();
     let options = session.variables.parse_options();
     let query = with_condition(&format!("SELECT * FROM `{RESULT}`"), &options, condition)?;
     let threads = session.engine.short().clone();
