@@ -322,6 +322,47 @@ def short_statements_beside_long_ones(server):
         join.socket.close()
 
 
+def held_by_a_session(server):
+    """Prepared statements and user variables of a session are bounded in bytes, those of all sessions in number."""
+    client = server.client()
+    text = "x" * 900_000
+    for i in range(70):
+        client.query(f"prepare s{i} from 'select \\'{text}\\''")
+    client.query("set @a = repeat('y', 500000)")
+    error = client.refused("set @b = repeat('y', 5000000)", "64 MiB", "DEALLOCATE PREPARE")
+    assert error.code != 1461, error
+    for i in range(70, 80):
+        try:
+            client.query(f"prepare s{i} from 'select \\'{text}\\''")
+        except Refused as error:
+            assert "64 MiB" in error.message, error
+            break
+    else:
+        raise AssertionError("80 texts of 900 KB are held")
+    for i in range(70):
+        client.query(f"deallocate prepare s{i}")
+    client.query("set @b = repeat('y', 5000000)")
+    for i in range(70, 80):
+        with contextlib.suppress(Refused):
+            client.query(f"deallocate prepare s{i}")
+    client.query("set global max_prepared_stmt_count = 3")
+    other = server.client()
+    other.query("prepare a from 'select 1'")
+    with contextlib.suppress(Refused):
+        for name in "bcd":
+            other.query(f"prepare {name} from 'select 1'")
+    assert client.refused("prepare one_more from 'select 1'", "max_prepared_stmt_count").code == 1461
+    other.socket.close()
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            client.query("prepare one_more from 'select 1'")
+            break
+        except Refused:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 def named_pipes(server):
     """Opening one would wait for a writer that may never come: refused at once."""
     client = server.client()
@@ -346,6 +387,7 @@ CASES = {
     joins_without_a_match: [],
     hints_of_a_statement_that_is_stopped: [],
     named_pipes: [],
+    held_by_a_session: [],
     short_statements_beside_long_ones: ["--threads", "2"],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }

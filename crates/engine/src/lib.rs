@@ -59,5 +59,5 @@ pub use error::{EngineError, Result};
 pub use files::FileAccess;
 pub use location::{DataLocation, RemoteOptions};
 pub use result::{Column, Done, Outcome, Rows};
-pub use session::{ClientInfo, Session};
+pub use session::{ClientInfo, Selected, Session};
 pub use statements::like;

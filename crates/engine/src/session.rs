@@ -1,6 +1,7 @@
 //! One client's session: what it has selected and set, and the running of its statements.
 
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -86,6 +87,8 @@ pub struct Warning {
 pub(crate) struct TextPrepared {
     pub(crate) source: Arc<str>,
     pub(crate) parsed: Arc<Parsed>,
+    /// Where its names are found.
+    pub(crate) selected: Selected,
 }
 
 /// Tables of which a session remembers whether it may read them.
@@ -97,6 +100,45 @@ struct QuickRights {
     version: u64,
     rights: Option<Arc<Rights>>,
     tables: Vec<(TableId, bool)>,
+}
+
+/// Where names are found that are written without a database or a catalog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    catalog: Option<String>,
+    database: Option<String>,
+}
+
+/// A session that has something else selected, as long as this is there; see [`Session::at`].
+#[derive(Debug)]
+pub struct At<'s> {
+    session: &'s mut Session,
+    /// What was selected before, and in its place.
+    changed: Option<(Selected, Selected)>,
+}
+
+impl Deref for At<'_> {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        self.session
+    }
+}
+
+impl DerefMut for At<'_> {
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session
+    }
+}
+
+impl Drop for At<'_> {
+    fn drop(&mut self) {
+        if let Some((before, there)) = self.changed.take()
+            && self.session.selected() == there
+        {
+            self.session.select(before.catalog, before.database);
+        }
+    }
 }
 
 /// One client's session.
@@ -299,6 +341,22 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// What is selected.
+    pub fn selected(&self) -> Selected {
+        Selected { catalog: self.catalog.clone(), database: self.database.clone() }
+    }
+
+    /// The session for a statement that was prepared when `there` was selected: as in MySQL, its names are found there
+    /// whatever USE has said since. A statement that selects something itself is heeded.
+    pub fn at(&mut self, there: &Selected) -> At<'_> {
+        let before = self.selected();
+        if before == *there {
+            return At { session: self, changed: None };
+        }
+        self.select(there.catalog.clone(), there.database.clone());
+        At { session: self, changed: Some((before, there.clone())) }
     }
 
     /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.

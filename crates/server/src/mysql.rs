@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use dipper_engine::load::infile::Infile;
 use dipper_engine::point::{PointPlan, PointRows, PointStatement};
 use dipper_engine::process::Stop;
-use dipper_engine::{ClientInfo, Column, Connected, Engine, EngineError, Outcome, Session as EngineSession};
+use dipper_engine::{ClientInfo, Column, Connected, Engine, EngineError, Outcome, Selected, Session as EngineSession};
 use dipper_mysql::constants::{capability, status};
 use dipper_mysql::{
     Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, NotABinaryRow, Param, Prepared, ReadyAnswer,
@@ -167,6 +167,8 @@ pub struct MysqlSession {
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
+    /// Where its names are found, whatever is selected when it is executed.
+    selected: Selected,
     /// `None` for look-ups: thousands of connections hold one each, and hardly ever need it.
     parsed: Option<Parsed>,
     /// Replaced when its table is another one, or has another definition.
@@ -206,21 +208,24 @@ impl From<EngineError> for Unsent {
     }
 }
 
-impl MysqlSession {
-    fn parse_one(&self, sql: &str) -> Result<Option<Parsed>, SqlError> {
-        let mut statements = self.inner.parse(sql).map_err(|e| sql_error(&e))?;
-        match statements.len() {
-            0 => Ok(None),
-            1 => Ok(Some(statements.remove(0))),
-            n => Err(SqlError::new(code::PARSE, format!("expected one statement, found {n}"))),
-        }
+fn parse_one(session: &EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
+    let mut statements = session.parse(sql).map_err(|e| sql_error(&e))?;
+    match statements.len() {
+        0 => Ok(None),
+        1 => Ok(Some(statements.remove(0))),
+        n => Err(SqlError::new(code::PARSE, format!("expected one statement, found {n}"))),
     }
+}
 
-    async fn run(&mut self, source: &str, parsed: &Parsed, params: &[Param<'_>]) -> Result<Response, SqlError> {
-        let params = params.iter().map(params::value).collect();
-        let outcome = self.inner.execute(source, parsed, params).await.map_err(|e| sql_error(&e))?;
-        Ok(response(outcome))
-    }
+async fn run(
+    session: &mut EngineSession,
+    source: &str,
+    parsed: &Parsed,
+    params: &[Param<'_>],
+) -> Result<Response, SqlError> {
+    let params = params.iter().map(params::value).collect();
+    let outcome = session.execute(source, parsed, params).await.map_err(|e| sql_error(&e))?;
+    Ok(response(outcome))
 }
 
 #[async_trait]
@@ -228,7 +233,7 @@ impl Session for MysqlSession {
     type Statement = PreparedStatement;
 
     async fn query(&mut self, sql: &str) -> Result<Response, SqlError> {
-        match self.parse_one(sql)? {
+        match parse_one(&self.inner, sql)? {
             Some(parsed) if parsed.placeholders > 0 => {
                 Err(SqlError::new(code::PARSE, "placeholders (?) can only stand in prepared statements".to_string()))
             }
@@ -241,14 +246,14 @@ impl Session for MysqlSession {
                     };
                     Ok(Response::Infile(load.path.clone()))
                 }
-                _ => self.run(sql, &parsed, &[]).await,
+                _ => run(&mut self.inner, sql, &parsed, &[]).await,
             },
             None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
         }
     }
 
     async fn prepare(&mut self, sql: &str) -> Result<Prepared<PreparedStatement>, SqlError> {
-        let parsed = self.parse_one(sql)?;
+        let parsed = parse_one(&self.inner, sql)?;
         let Some(parsed) = parsed else {
             return Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string()));
         };
@@ -265,7 +270,12 @@ impl Session for MysqlSession {
         };
         let parsed = point.is_none().then_some(parsed);
         Ok(Prepared {
-            statement: PreparedStatement { source: sql.to_string(), parsed, point: Mutex::new(point) },
+            statement: PreparedStatement {
+                source: sql.to_string(),
+                selected: self.inner.selected(),
+                parsed,
+                point: Mutex::new(point),
+            },
             params,
             columns,
         })
@@ -307,15 +317,16 @@ impl Session for MysqlSession {
     }
 
     async fn execute(&mut self, statement: &PreparedStatement, params: &[Param<'_>]) -> Result<Response, SqlError> {
-        let stale = statement.point.lock().as_ref().is_some_and(|point| self.inner.is_stale(point));
+        let mut session = self.inner.at(&statement.selected);
+        let stale = statement.point.lock().as_ref().is_some_and(|point| session.is_stale(point));
         if stale {
-            let point = self.inner.prepare_point(&statement.source).await.map_err(|e| sql_error(&e))?;
+            let point = session.prepare_point(&statement.source).await.map_err(|e| sql_error(&e))?;
             *statement.point.lock() = point;
         }
         match &statement.parsed {
-            Some(parsed) => self.run(&statement.source, parsed, params).await,
-            None => match self.parse_one(&statement.source)? {
-                Some(parsed) => self.run(&statement.source, &parsed, params).await,
+            Some(parsed) => run(&mut session, &statement.source, parsed, params).await,
+            None => match parse_one(&session, &statement.source)? {
+                Some(parsed) => run(&mut session, &statement.source, &parsed, params).await,
                 None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
             },
         }
@@ -337,7 +348,7 @@ impl Session for MysqlSession {
 
     async fn field_list(&mut self, table: &str, pattern: &str) -> Result<Vec<ColumnDef>, SqlError> {
         let query = format!("SELECT * FROM `{}` LIMIT 0", table.replace('`', "``"));
-        let parsed = self.parse_one(&query)?.expect("a query");
+        let parsed = parse_one(&self.inner, &query)?.expect("a query");
         let columns = self.inner.describe(&query, &parsed).await.map_err(|e| sql_error(&e))?.unwrap_or_default();
         Ok(columns
             .iter()

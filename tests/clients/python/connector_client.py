@@ -97,6 +97,29 @@ def run(pure):
             rows.execute("select last_insert_id(), found_rows()")
             equal(rows.fetchall(), [(0, 0)])
 
+    @check(f"{kind}: prepared statements keep their database")
+    def keep_database():
+        with connection.cursor() as rows:
+            for database in ("connector_here", "connector_there"):
+                rows.execute(f"drop database if exists {database}")
+                rows.execute(f"create database {database}")
+                rows.execute(
+                    f"create table {database}.t (k int, v varchar(20)) unique key (k) distributed by hash (k) buckets 1 "
+                    "properties ('store_row_column' = 'true')"
+                )
+                rows.execute(f"insert into {database}.t values (1, '{database}')")
+        connection.cmd_init_db("connector_here")
+        with connection.cursor(prepared=True) as by_key, connection.cursor(prepared=True) as scan:
+            for database in ("connector_here", "connector_there", "information_schema"):
+                connection.cmd_init_db(database)
+                by_key.execute("select v from t where k = ?", (1,))
+                equal(by_key.fetchall(), [("connector_here",)])
+                scan.execute("select v from t where v >= ?", ("a",))
+                equal(scan.fetchall(), [("connector_here",)])
+                with connection.cursor() as rows:
+                    rows.execute("select database()")
+                    equal(rows.fetchall(), [(database,)])
+
     connection.close()
 
 

@@ -319,6 +319,10 @@ impl Session {
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         let not = |why: &str| Ok(Some(format!("no SHORT-CIRCUIT: {why}")));
+        // Names lead to its tables, which are not dipper's.
+        if self.catalog.is_some() {
+            return Ok(None);
+        }
         let Some(slots) = scan(&query.text, &options, &mut text) else { return Ok(None) };
         match self.known(&text).await? {
             Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
@@ -347,6 +351,10 @@ impl Session {
         let options = self.variables.quick().parse;
         let mut text = String::new();
         key(self.database(), &options, &mut text);
+        // Look-ups are of dipper's own tables.
+        if self.catalog.is_some() {
+            return Ok(None);
+        }
         let Some(slots) = scan(sql, &options, &mut text) else { return Ok(None) };
         let Known::Plan(plan) = self.known(&text).await? else { return Ok(None) };
         let straight = slots.iter().enumerate().all(|(i, s)| *s == Slot::Given(i));

@@ -34,8 +34,6 @@ pub struct PointPlan {
     /// Where the table's name was found.
     database: String,
     name: String,
-    /// The selected database when it was planned, if the name was written without one.
-    selected: Option<String>,
     id: TableId,
     table: Arc<PointTable>,
     shape: Arc<Shape>,
@@ -146,12 +144,13 @@ pub(super) async fn plan(
         Ok(found) => found,
         Err(why) => return Ok(Planned::No(why)),
     };
-    let (stored, needed) = columns(schema, &found_keys)?;
+    let stored = WriteOptions::try_new(Arc::clone(schema))?.row_store_columns().to_vec();
+    let needed = columns(schema, &found_keys);
+    let missing: Vec<String> =
+        needed.iter().filter(|c| !stored.contains(c)).map(|c| schema.columns[*c].name.clone()).collect();
+    // What is kept of rows is shared by plans that need no more than the visible columns of the row store.
+    let stored: Vec<usize> = stored.into_iter().filter(|c| !schema.columns[*c].hidden).collect();
     let whole = needed.iter().all(|c| stored.contains(c));
-    let missing = match whole {
-        true => Vec::new(),
-        false => needed.iter().filter(|c| !stored.contains(c)).map(|c| schema.columns[*c].name.clone()).collect(),
-    };
     let Some(shape) = points.lookups.shape(found.id, schema, if whole { &stored } else { &needed })? else {
         return Ok(Planned::No(Some("a column is of a nested type, which look-ups do not read".into())));
     };
@@ -179,7 +178,6 @@ pub(super) async fn plan(
     Ok(Planned::Plan(PointPlan {
         database: database.to_string(),
         name: name.object().to_string(),
-        selected: name.database().is_none().then(|| database.to_string()),
         id: found.id,
         table,
         shape,
@@ -198,10 +196,8 @@ fn visible(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {
     schema.columns.iter().enumerate().filter(|(_, c)| !c.hidden).map(|(i, _)| i)
 }
 
-/// The visible columns of the row store, and those that a look-up needs; ascending.
-fn columns(schema: &Arc<TableSchema>, found: &Found<'_>) -> Result<(Vec<usize>, Vec<usize>)> {
-    let stored = WriteOptions::try_new(Arc::clone(schema))?.row_store_columns().to_vec();
-    let stored: Vec<usize> = stored.into_iter().filter(|c| !schema.columns[*c].hidden).collect();
+/// The columns that a look-up needs; ascending.
+fn columns(schema: &TableSchema, found: &Found<'_>) -> Vec<usize> {
     let mut needed: Vec<usize> = found.extra_columns.clone();
     for item in &found.items {
         match item {
@@ -216,7 +212,7 @@ fn columns(schema: &Arc<TableSchema>, found: &Found<'_>) -> Result<(Vec<usize>, 
     if needed.is_empty() {
         needed.push(0);
     }
-    Ok((stored, needed))
+    needed
 }
 
 impl PointPlan {
@@ -250,12 +246,9 @@ impl PointPlan {
         }
     }
 
-    /// The view to look into, if the plan still says what its statement means in this session: the name means the same
-    /// table, under the same definition, and the session may read it.
+    /// The view to look into, if the plan still says what its statement means: the name means the same table, under the same
+    /// definition, and the session may read it.
     pub(super) fn current(&self, session: &Session) -> Option<HeldView> {
-        if self.selected.is_some() && self.selected.as_deref() != session.database() {
-            return None;
-        }
         let catalog = &session.engine.catalog;
         let version = catalog.version();
         if version != self.catalog.load(Ordering::Acquire) {

@@ -178,7 +178,7 @@ impl<'q> Lookup<'q> {
     }
 
     fn named(&self, name: &Ident, schema: &TableSchema) -> Option<usize> {
-        schema.columns.iter().position(|c| !c.hidden && c.name.eq_ignore_ascii_case(&name.value))
+        schema.columns.iter().position(|c| c.name.eq_ignore_ascii_case(&name.value))
     }
 
     fn is_table(&self, parts: &[Ident]) -> bool {
@@ -283,6 +283,15 @@ impl<'q> Lookup<'q> {
         let mut items = Vec::with_capacity(self.select.projection.len());
         for item in &self.select.projection {
             items.push(self.item(item, schema)?);
+        }
+        let named = items.iter().flat_map(|item| match item {
+            Item::All => &[],
+            Item::Column(c) => std::slice::from_ref(c),
+            Item::Expression(columns) => columns.as_slice(),
+        });
+        // Who names one sees them all.
+        if items.contains(&Item::All) && named.chain(&extra_columns).any(|c| schema.columns[*c].hidden) {
+            return Err(no("the query names a hidden column beside *"));
         }
         Ok(Found { keys: fixed, items, extra, extra_columns })
     }

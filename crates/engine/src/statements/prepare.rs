@@ -26,7 +26,7 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
     if matches!(parsed.statement, Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)) {
         return Err(EngineError::unsupported("PREPARE of PREPARE, EXECUTE or DEALLOCATE"));
     }
-    let prepared = TextPrepared { source: text.into(), parsed: Arc::new(parsed) };
+    let prepared = TextPrepared { source: text.into(), parsed: Arc::new(parsed), selected: session.selected() };
     session.prepared.insert(name.to_lowercase(), prepared);
     Ok(Outcome::ok())
 }
@@ -42,7 +42,8 @@ pub(super) async fn execute(session: &mut Session, name: &str, using: &[String])
     }
     let params =
         using.iter().map(|v| session.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
-    super::run(session, &prepared.source, &prepared.parsed, params).await
+    let mut there = session.at(&prepared.selected);
+    super::run(&mut there, &prepared.source, &prepared.parsed, params).await
 }
 
 pub(super) fn deallocate(session: &mut Session, name: &str) -> Result<Outcome> {
