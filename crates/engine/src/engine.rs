@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -109,6 +109,8 @@ pub struct Engine {
     pub(crate) loads: Loads,
     pub(crate) access: Access,
     pub(crate) admission: Arc<Admission>,
+    /// Statements that sessions have prepared.
+    pub(crate) prepared: Arc<AtomicU64>,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
@@ -184,6 +186,7 @@ impl Engine {
             loads,
             access: Access::default(),
             admission,
+            prepared: Arc::default(),
             template,
             threads,
             next_connection: AtomicU32::new(1),

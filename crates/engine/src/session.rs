@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
@@ -23,6 +23,7 @@ use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
+use crate::held::Held;
 use crate::load::http_stream::BodyTable;
 use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
@@ -89,6 +90,8 @@ pub(crate) struct TextPrepared {
     pub(crate) parsed: Arc<Parsed>,
     /// Where its names are found.
     pub(crate) selected: Selected,
+    /// Its place in what the session holds.
+    pub(crate) _held: Arc<Held>,
 }
 
 /// Tables of which a session remembers whether it may read them.
@@ -157,7 +160,12 @@ pub struct Session {
     pub(crate) unhinted: Option<Variables>,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
     pub(crate) prepared: HashMap<String, TextPrepared>,
+    /// Bytes of prepared statements and user variables, and those of the latter.
+    pub(crate) held: Arc<AtomicUsize>,
+    pub(crate) held_variables: Option<Held>,
     pub(crate) in_transaction: bool,
+    /// It was begun as READ ONLY.
+    pub(crate) reads_only: bool,
     /// Rows were written since the transaction began; they stay when it is rolled back.
     pub(crate) wrote_in_transaction: bool,
     pub(crate) warnings: Vec<Warning>,
@@ -195,7 +203,10 @@ impl Session {
             quick: Mutex::default(),
             user_variables: HashMap::new(),
             prepared: HashMap::new(),
+            held: Arc::default(),
+            held_variables: None,
             in_transaction: false,
+            reads_only: false,
             wrote_in_transaction: false,
             warnings: Vec::new(),
             point: Default::default(),
@@ -252,6 +263,23 @@ impl Session {
         self.warnings.push(Warning { level: Level::Note, code, message: message.into() });
     }
 
+    /// Refuses to write in a transaction that only reads.
+    ///
+    /// # Errors
+    /// 1792.
+    pub(crate) fn check_writes(&self) -> Result<()> {
+        if !self.reads_only && !self.variables.flag("transaction_read_only") {
+            return Ok(());
+        }
+        Err(EngineError {
+            code: 1792,
+            sqlstate: "25006",
+            ..EngineError::invalid(
+                "Cannot execute statement in a READ ONLY transaction; COMMIT it, or SET SESSION TRANSACTION READ WRITE",
+            )
+        })
+    }
+
     /// Rows were written: a ROLLBACK that follows must not claim to undo it.
     pub(crate) fn wrote(&mut self) {
         if self.in_transaction || !self.autocommit() {
@@ -273,8 +301,10 @@ impl Session {
     pub fn reset(&mut self) {
         self.variables = Variables::new(Arc::clone(&self.engine.globals));
         self.user_variables.clear();
+        self.held_variables = None;
         self.prepared.clear();
         self.in_transaction = false;
+        self.reads_only = false;
         self.wrote_in_transaction = false;
         self.warnings.clear();
         if self.catalog.is_some() {

@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use dipper_engine::load::infile::Infile;
 use dipper_engine::point::{PointPlan, PointRows, PointStatement};
 use dipper_engine::process::Stop;
-use dipper_engine::{ClientInfo, Column, Connected, Engine, EngineError, Outcome, Selected, Session as EngineSession};
+use dipper_engine::{
+    ClientInfo, Column, Connected, Engine, EngineError, Held, Outcome, Selected, Session as EngineSession,
+};
 use dipper_mysql::constants::{capability, status};
 use dipper_mysql::{
     Backend, ColumnDef, DECIMALS_NOT_FIXED, Done, FileChunks, Kill, Login, NotABinaryRow, Param, Prepared, ReadyAnswer,
@@ -169,6 +171,8 @@ pub struct PreparedStatement {
     source: String,
     /// Where its names are found, whatever is selected when it is executed.
     selected: Selected,
+    /// Its place in what the session holds.
+    _held: Held,
     /// `None` for look-ups: thousands of connections hold one each, and hardly ever need it.
     parsed: Option<Parsed>,
     /// Replaced when its table is another one, or has another definition.
@@ -260,6 +264,7 @@ impl Session for MysqlSession {
         let params = u16::try_from(parsed.placeholders).map_err(|_| {
             SqlError::new(code::PS_MANY_PARAM, "Prepared statement contains too many placeholders".to_string())
         })?;
+        let held = self.inner.hold_statement(sql).map_err(|e| sql_error(&e))?;
         let point = self.inner.prepare_point(sql).await.map_err(|e| sql_error(&e))?;
         let columns = match &point {
             Some(point) => Arc::clone(ready(point.plan()).columns()),
@@ -273,6 +278,7 @@ impl Session for MysqlSession {
             statement: PreparedStatement {
                 source: sql.to_string(),
                 selected: self.inner.selected(),
+                _held: held,
                 parsed,
                 point: Mutex::new(point),
             },

@@ -11,6 +11,8 @@ use crate::result::Outcome;
 use crate::session::{Session, TextPrepared};
 
 pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource) -> Result<Outcome> {
+    // As in MySQL, the one before goes, whatever becomes of this one.
+    session.prepared.remove(&name.to_lowercase());
     let text = match source {
         PrepareSource::Text(text) => text.clone(),
         PrepareSource::Variable(variable) => match session.user_variables.get(&variable.to_lowercase()) {
@@ -26,7 +28,9 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
     if matches!(parsed.statement, Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)) {
         return Err(EngineError::unsupported("PREPARE of PREPARE, EXECUTE or DEALLOCATE"));
     }
-    let prepared = TextPrepared { source: text.into(), parsed: Arc::new(parsed), selected: session.selected() };
+    let held = Arc::new(session.hold_statement(&text)?);
+    let prepared =
+        TextPrepared { source: text.into(), parsed: Arc::new(parsed), selected: session.selected(), _held: held };
     session.prepared.insert(name.to_lowercase(), prepared);
     Ok(Outcome::ok())
 }

@@ -1,5 +1,6 @@
 //! SET: values are computed and checked first, then all of them take effect, or none does.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
@@ -44,6 +45,13 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         pending.add(session, assignment).await?;
     }
     let Pending { variables, globals, user, warnings, passwords, .. } = pending;
+    if !user.is_empty() {
+        // Of several values of a name the last one stays.
+        let new: HashMap<&String, &ScalarValue> = user.iter().map(|(name, value)| (name, value)).collect();
+        let kept = session.user_variables.iter().filter(|(name, _)| !new.contains_key(name));
+        let bytes = kept.chain(new.iter().map(|(name, value)| (*name, *value))).map(|(n, v)| n.len() + v.size()).sum();
+        session.hold_variables(bytes)?;
+    }
     if !passwords.is_empty() {
         session.engine.catalog.commit(passwords).await?;
     }
@@ -53,6 +61,7 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     // As in MySQL, turning autocommit on commits.
     if variables.autocommit() && !session.variables.autocommit() {
         session.in_transaction = false;
+        session.reads_only = false;
         session.wrote_in_transaction = false;
     }
     session.variables = variables;
