@@ -321,7 +321,7 @@ fn session_statements() {
     assert_eq!(one("rollback to savepoint s"), Statement::RollbackTo("s".into()));
     assert_eq!(
         one("start transaction with consistent snapshot, read only"),
-        Statement::Begin { read_only: true, consistent_snapshot: true }
+        Statement::Begin { read_only: true, consistent_snapshot: true, label: None }
     );
     assert_eq!(
         one("prepare p from 'select ?'"),

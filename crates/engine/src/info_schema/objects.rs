@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dipper_store::catalog::access::Rights;
+use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, Table, TableDef};
 use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionKind;
@@ -150,15 +150,19 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
 pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table) in catalog_tables(context, wanted) {
         if let Some(view) = table.as_view() {
+            // As in MySQL, who may not ask for the definition sees none.
+            let object = Object::Table(database.to_string(), table.name.clone());
+            let shown = access::on(&context.rights, &context.catalog, &object).contains(Privileges::SHOW_VIEW);
             sheet.push([
                 CATALOG_NAME.into(),
                 database.into(),
                 (&table.name).into(),
-                (&view.sql).into(),
+                if shown { view.sql.as_str() } else { "" }.into(),
                 "NONE".into(),
                 "NO".into(),
                 "root@%".into(),
-                "INVOKER".into(),
+                // What it reads was asked of its maker.
+                "DEFINER".into(),
                 "utf8mb4".into(),
                 "utf8mb4_0900_bin".into(),
             ]);

@@ -52,7 +52,10 @@ impl Session {
     pub async fn begin_infile(&mut self, source: &str, parsed: &Parsed, load: &LoadData) -> Result<Infile> {
         self.warnings.clear();
         self.process().begin(source.get(parsed.text.clone()).unwrap_or(source));
-        let begun = begin(self, load).await;
+        let begun = match self.check_writes() {
+            Ok(()) => begin(self, load).await,
+            Err(e) => Err(e),
+        };
         self.ended(begun.is_err(), begun)
     }
 

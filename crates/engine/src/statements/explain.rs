@@ -44,6 +44,9 @@ pub(super) async fn explain(
             source.clone()
         }
         Statement::SelectIntoOutfile(outfile) if !analyze => outfile.source.clone(),
+        // The rows that will be changed.
+        Statement::Update(update) if !analyze => update.source.clone(),
+        Statement::Delete(delete) if !analyze => delete.source.clone(),
         _ if analyze => return Err(EngineError::unsupported("EXPLAIN ANALYZE runs queries only")),
         _ => return Err(EngineError::unsupported("EXPLAIN explains queries and statements that contain one")),
     };

@@ -81,6 +81,9 @@ async fn run_statement(
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
     crate::access::guard(session, statement).await?;
+    if writes(statement) {
+        session.check_writes()?;
+    }
     if !params.is_empty()
         && !matches!(
             statement,
@@ -153,7 +156,7 @@ async fn run_statement(
         }
         Statement::SwitchCatalog(name) => catalogs::switch(session, name).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
-        Statement::Begin { .. } => transaction::begin(session),
+        Statement::Begin { read_only, label, .. } => transaction::begin(session, *read_only, label.as_deref()),
         Statement::Commit { chain, .. } => transaction::commit(session, *chain),
         Statement::Rollback { chain, .. } => transaction::rollback(session, *chain),
         // As BEGIN and COMMIT: each statement has taken effect by itself, and going back to a savepoint says so.
@@ -219,6 +222,28 @@ async fn run_statement(
         )),
         other => Err(EngineError::unsupported(format!("statement is not supported yet: {}", kind_of(other)))),
     }
+}
+
+/// Whether a statement changes tables or their definitions, which a transaction that only reads does not allow.
+fn writes(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::LoadData(_)
+            | Statement::Truncate { .. }
+            | Statement::CreateExternalTable(_)
+            | Statement::CreateTable(_)
+            | Statement::CreateTableLike { .. }
+            | Statement::CreateView(_)
+            | Statement::AlterView { .. }
+            | Statement::CreateDatabase { .. }
+            | Statement::Drop { .. }
+            | Statement::AlterTable { .. }
+            | Statement::CreateIndex(_)
+            | Statement::DropIndex { .. }
+    )
 }
 
 /// The columns a statement will return, without running it.

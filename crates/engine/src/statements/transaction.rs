@@ -8,14 +8,25 @@ use crate::session::Session;
 /// `ER_WARNING_NOT_COMPLETE_ROLLBACK`.
 const NOT_ROLLED_BACK: u16 = 1196;
 
-pub(super) fn begin(session: &mut Session) -> Result<Outcome> {
+pub(super) fn begin(session: &mut Session, reads_only: bool, label: Option<&str>) -> Result<Outcome> {
+    if let Some(label) = label {
+        session.warn(
+            super::WARNING,
+            format!(
+                "label '{label}' has no effect: every statement takes effect by itself; a label belongs to one load \
+                 (INSERT INTO ... WITH LABEL ...)"
+            ),
+        );
+    }
     session.in_transaction = true;
+    session.reads_only = reads_only;
     session.wrote_in_transaction = false;
     Ok(Outcome::ok())
 }
 
 pub(super) fn commit(session: &mut Session, chain: bool) -> Result<Outcome> {
     session.in_transaction = chain;
+    session.reads_only &= chain;
     session.wrote_in_transaction = false;
     Ok(Outcome::ok())
 }
@@ -23,6 +34,7 @@ pub(super) fn commit(session: &mut Session, chain: bool) -> Result<Outcome> {
 pub(super) fn rollback(session: &mut Session, chain: bool) -> Result<Outcome> {
     rollback_to(session)?;
     session.in_transaction = chain;
+    session.reads_only &= chain;
     session.wrote_in_transaction = false;
     Ok(Outcome::ok())
 }

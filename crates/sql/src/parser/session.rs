@@ -210,7 +210,13 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     match word {
         Some("BEGIN") => {
             let _ = c.accept_any(&["WORK", "TRANSACTION"]);
-            Ok(Statement::Begin { read_only: false, consistent_snapshot: false })
+            // Doris names its transaction.
+            let label = match c.accept(&["WITH", "LABEL"]) {
+                true if c.at_string() => Some(c.string()?),
+                true => Some(c.ident()?),
+                false => None,
+            };
+            Ok(Statement::Begin { read_only: false, consistent_snapshot: false, label })
         }
         Some("START") => {
             c.expect(&["TRANSACTION"])?;
@@ -227,7 +233,7 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
                 }
                 c.accept_token(&Token::Comma);
             }
-            Ok(Statement::Begin { read_only, consistent_snapshot })
+            Ok(Statement::Begin { read_only, consistent_snapshot, label: None })
         }
         Some("SAVEPOINT") => c.ident().map(Statement::Savepoint),
         Some("RELEASE") => {

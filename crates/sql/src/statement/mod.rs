@@ -323,6 +323,8 @@ pub enum Statement {
         read_only: bool,
         /// `WITH CONSISTENT SNAPSHOT` was written.
         consistent_snapshot: bool,
+        /// `WITH LABEL label`.
+        label: Option<String>,
     },
     /// COMMIT.
     Commit {
