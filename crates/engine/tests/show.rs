@@ -132,6 +132,48 @@ async fn a_reset_leaves_nothing_of_what_was_before() {
 }
 
 #[tokio::test]
+async fn explain_says_why_a_query_is_no_look_up() {
+    let mut b = Bench::new().await;
+    let made = "create table u (k int, s varchar(10), v int) unique key(k, s) distributed by hash(k) buckets 2 \
+        properties ('store_row_column' = 'true'); insert into u values (1, 'a', 10), (2, 'b', 20); \
+        create view w as select * from u; set @a = 1";
+    assert_eq!(b.run(made).await, "ok");
+    let long = format!("select v from u where k = 1 and s = 'a' and v <> {}", " ".repeat(17 << 10) + "7");
+    for (sql, said) in [
+        ("select v from u where (k, s) in ((1, 'a'), (9, 'z'))", "SHORT-CIRCUIT"),
+        ("select v from u where (s, k) = ('a', 1)", "SHORT-CIRCUIT"),
+        ("select v from u where k = 1.0 and s = 'a'", "SHORT-CIRCUIT"),
+        ("select v from u where k = 1 + 0 and s = 'a'", "no SHORT-CIRCUIT: key column k is not fixed"),
+        ("select v from u where k = @a and s = 'a'", "no SHORT-CIRCUIT: a key column is compared with a variable"),
+        ("select v from u where k = 1e0 and s = 'a'", "no SHORT-CIRCUIT: a key column is compared with a variable"),
+        (
+            "select v from u where k = 1 and s = 'a' or k = 9 and s = 'z'",
+            "no SHORT-CIRCUIT: conditions are joined by OR",
+        ),
+        ("select v from w where k = 1 and s = 'a'", "no SHORT-CIRCUIT: w is a view"),
+        ("with c as (select * from u) select v from c where k = 1 and s = 'a'", "no SHORT-CIRCUIT: the query has WITH"),
+        ("select v from (select * from u) x where k = 1 and s = 'a'", "no SHORT-CIRCUIT: the query has a subquery"),
+        (
+            "select v from u where k = 1 and s = 'a' union all select v from u where k = 8 and s = 'b'",
+            "no SHORT-CIRCUIT: the query is more than one SELECT",
+        ),
+        (long.as_str(), "no SHORT-CIRCUIT: the statement is longer than 16 KiB"),
+    ] {
+        assert_eq!(b.run(sql).await, "v\n10", "{sql}");
+        let plan = b.run(&format!("explain {sql}")).await;
+        let line = plan.lines().map(str::trim).find(|l| l.contains("SHORT-CIRCUIT"));
+        assert!(line.is_some_and(|l| l.starts_with(said)), "{}: {plan}", &sql[..sql.len().min(100)]);
+    }
+    // Nobody would take these for one.
+    for sql in ["select count(*) from u", "select v from u where v = 1", "select v from u where k > 1 and s > 'a'"] {
+        assert!(!b.run(&format!("explain {sql}")).await.contains("SHORT-CIRCUIT"), "{sql}");
+    }
+    let several = "select k, s, v from u where (k, s) in ((2, 'b'), (1, 'a'), (2, null), (1, 'a'), (1, 'b')) and v > 5";
+    assert_eq!(b.run(&format!("select count(*), sum(v) from ({several}) x")).await, "count(*)|sum(v)\n2|30");
+    assert_eq!(b.run(several).await.lines().count(), 3);
+}
+
+#[tokio::test]
 async fn set_is_all_or_nothing() {
     let mut b = Bench::new().await;
     let error = b.run("set query_timeout = 5, autocommit = 0, time_zone = 'Mars'").await;

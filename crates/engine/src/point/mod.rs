@@ -6,6 +6,7 @@
 //! | `recognise.rs` | does a query ask for rows by their whole key? |
 //! | `plan.rs` | what is planned once; how is it run? |
 //! | `residual.rs` | conditions and expressions over the rows found |
+//! | `explain.rs` | why is a query none, that looks like one? |
 //!
 //! Plans are shared by all sessions and remembered by text without constants, database and sql_mode. A plan holds names and
 //! ids: whether the name still means the table, under the definition that it was planned for, is asked at each run, from
@@ -14,6 +15,7 @@
 //! **Freshness.** Look-ups use the state that this process knows. Its own commits are in it; other processes' commits are
 //! read by [`Engine::refresh_points`], or by a look-up that finds the state older than `read_staleness_ms`.
 
+mod explain;
 mod plan;
 mod recognise;
 mod residual;
@@ -323,7 +325,8 @@ impl Session {
         if self.catalog.is_some() {
             return Ok(None);
         }
-        let Some(slots) = scan(&query.text, &options, &mut text) else { return Ok(None) };
+        let unknown = |session: &Session| explain::why_not(session, query).map_or(Ok(None), |why| not(&why));
+        let Some(slots) = scan(&query.text, &options, &mut text) else { return unknown(self) };
         match self.known(&text).await? {
             Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
                 false => "enable_short_circuit_query is off",
@@ -339,7 +342,7 @@ impl Session {
                 }
             }
             Known::Not(_, Some(why)) => not(&why),
-            Known::Not(_, None) => Ok(None),
+            Known::Not(_, None) => unknown(self),
         }
     }
 

@@ -38,6 +38,8 @@ pub struct PointPlan {
     table: Arc<PointTable>,
     shape: Arc<Shape>,
     keys: Vec<Condition>,
+    /// Keys, or parts of them, that are asked for as a whole.
+    rows: Vec<Vec<Source>>,
     limit: Option<Source>,
     output: Output,
     /// Columns that come from the column store because the row store does not have them, by name.
@@ -154,7 +156,7 @@ pub(super) async fn plan(
     let Some(shape) = points.lookups.shape(found.id, schema, if whole { &stored } else { &needed })? else {
         return Ok(Planned::No(Some("a column is of a nested type, which look-ups do not read".into())));
     };
-    let Found { keys, items, extra, .. } = found_keys;
+    let Found { keys, rows, items, extra, .. } = found_keys;
     let plain: Option<Vec<usize>> = items
         .iter()
         .flat_map(|item| match item {
@@ -182,6 +184,7 @@ pub(super) async fn plan(
         table,
         shape,
         keys,
+        rows,
         limit: lookup.limit.clone(),
         output,
         missing,
@@ -268,7 +271,10 @@ impl PointPlan {
 
     fn bound<'v>(&self, source: &Source, column: usize, slots: &[Value<'v>]) -> Bound<'v> {
         let value = match source {
-            Source::Slot(n) => slots.get(*n).copied().unwrap_or(Value::Other),
+            Source::Slot(n) => match slots.get(*n).copied().unwrap_or(Value::Other) {
+                Value::Decimal(number) => Value::Decimal(whole(number)),
+                value => value,
+            },
             Source::Fixed(VarValue::Int(v)) => Value::Int(*v),
             Source::Fixed(_) => Value::Null,
         };
@@ -280,11 +286,17 @@ impl PointPlan {
         scratch.keys.clear();
         // The usual case first: one value for each column.
         let mut values = [KeyValue::Null; 8];
-        if self.keys.len() <= values.len() && self.keys.iter().all(|k| !matches!(k, Condition::In(v) if v.len() != 1)) {
+        let several = |k: &Condition| match k {
+            Condition::In(values) => values.len() != 1,
+            Condition::Same(_) => false,
+            Condition::Row(_) => true,
+        };
+        if self.keys.len() <= values.len() && !self.keys.iter().any(several) {
             for (i, condition) in self.keys.iter().enumerate() {
                 let (source, null_safe) = match condition {
                     Condition::In(sources) => (&sources[0], false),
                     Condition::Same(source) => (source, true),
+                    Condition::Row(_) => return Ok(Wanted::Unclear),
                 };
                 values[i] = match self.bound(source, i, slots) {
                     Bound::Is(KeyValue::Null) if !null_safe => return Ok(Wanted::Nothing),
@@ -299,8 +311,11 @@ impl PointPlan {
                 Some(tablet) => Wanted::Key(tablet),
             });
         }
+        let Some(rows) = self.row_values(slots) else { return Ok(Wanted::Unclear) };
         let mut lists: Vec<Vec<KeyValue<'_>>> = Vec::with_capacity(self.keys.len());
-        let mut combinations = 1usize;
+        // Each of the rows with each of what the lists give.
+        let width = if self.rows.is_empty() { 1 } else { rows.len() };
+        let mut combinations = width;
         for (i, condition) in self.keys.iter().enumerate() {
             let mut list = Vec::new();
             match condition {
@@ -318,8 +333,11 @@ impl PointPlan {
                         }
                     }
                 }
+                Condition::Row(n) => list.extend(rows.iter().map(|row| row[*n])),
             }
-            combinations = combinations.saturating_mul(list.len());
+            if !matches!(condition, Condition::Row(_)) {
+                combinations = combinations.saturating_mul(list.len());
+            }
             if combinations > KEYS_MAX {
                 return Ok(Wanted::Unclear);
             }
@@ -328,10 +346,14 @@ impl PointPlan {
         let mut seen = std::collections::HashSet::new();
         let mut keys = Vec::with_capacity(combinations);
         for n in 0..combinations {
-            let mut rest = n;
+            let (row, mut rest) = (n % width, n / width);
             let values: Vec<_> = lists
                 .iter()
-                .map(|list| {
+                .zip(&self.keys)
+                .map(|(list, condition)| {
+                    if matches!(condition, Condition::Row(_)) {
+                        return list[row];
+                    }
                     let value = list[rest % list.len()];
                     rest /= list.len();
                     value
@@ -346,6 +368,28 @@ impl PointPlan {
             }
         }
         Ok(if keys.is_empty() { Wanted::Nothing } else { Wanted::Keys(keys) })
+    }
+
+    /// The rows that some key can be; `None` if the SQL layer has to compare one of them.
+    fn row_values<'v>(&self, slots: &[Value<'v>]) -> Option<Vec<Vec<KeyValue<'v>>>>
+    where
+        Self: 'v,
+    {
+        let column_of = |n| self.keys.iter().position(|k| *k == Condition::Row(n)).unwrap_or_default();
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            let bound = row.iter().enumerate().map(|(n, source)| self.bound(source, column_of(n), slots));
+            let bound: Vec<_> = bound.collect();
+            if bound.contains(&Bound::Unclear) {
+                return None;
+            }
+            let values = bound.into_iter().map(|value| match value {
+                Bound::Is(KeyValue::Null) | Bound::Never | Bound::Unclear => None,
+                Bound::Is(value) => Some(value),
+            });
+            rows.extend(values.collect::<Option<Vec<_>>>());
+        }
+        Some(rows)
     }
 
     /// Rows of the result at most; `None` if LIMIT is not a number that it can be.
@@ -465,9 +509,10 @@ impl PointPlan {
             return Some("LIMIT is no number".into());
         }
         for (i, condition) in self.keys.iter().enumerate() {
-            let sources = match condition {
-                Condition::In(sources) => sources.as_slice(),
-                Condition::Same(source) => std::slice::from_ref(source),
+            let sources: Vec<&Source> = match condition {
+                Condition::In(sources) => sources.iter().collect(),
+                Condition::Same(source) => vec![source],
+                Condition::Row(n) => self.rows.iter().map(|row| &row[*n]).collect(),
             };
             if sources.iter().any(|s| self.bound(s, i, slots) == Bound::Unclear) {
                 let column = &self.shape.schema().columns[i];
@@ -478,6 +523,14 @@ impl PointPlan {
             }
         }
         None
+    }
+}
+
+/// A number without a fraction that is 0, which whole numbers do not have.
+fn whole(number: &str) -> &str {
+    match number.split_once('.') {
+        Some((whole, fraction)) if fraction.bytes().all(|b| b == b'0') => whole,
+        _ => number,
     }
 }
 

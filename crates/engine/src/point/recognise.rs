@@ -25,6 +25,25 @@ pub(super) enum Condition {
     In(Vec<Source>),
     /// This, or NULL if it is NULL.
     Same(Source),
+    /// The value of this place in one of [`Found::rows`], the same one for all columns.
+    Row(usize),
+}
+
+/// What one condition says of the key.
+enum Fixed {
+    /// Each of these columns by itself.
+    Columns(Vec<(usize, Condition)>),
+    /// These columns together: one of these rows.
+    Rows(Vec<usize>, Vec<Vec<Source>>),
+}
+
+impl Fixed {
+    fn columns(&self) -> Vec<usize> {
+        match self {
+            Fixed::Columns(columns) => columns.iter().map(|(column, _)| *column).collect(),
+            Fixed::Rows(columns, _) => columns.clone(),
+        }
+    }
 }
 
 /// A column of the result.
@@ -56,6 +75,8 @@ pub(super) struct Lookup<'q> {
 pub(super) struct Found<'q> {
     /// By key column.
     pub keys: Vec<Condition>,
+    /// Of `(k, l) IN ((1, 'a'), ...)`.
+    pub rows: Vec<Vec<Source>>,
     pub items: Vec<Item>,
     /// Conditions beside those on the key, and the columns that they read.
     pub extra: Vec<&'q Expr>,
@@ -148,6 +169,15 @@ fn conjunction<'q>(expr: &'q Expr, out: &mut Vec<&'q Expr>) {
     }
 }
 
+/// The values of `(a, b, ...)`.
+fn tuple(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) => Some(values),
+        Expr::Nested(inner) => tuple(inner),
+        _ => None,
+    }
+}
+
 fn constant(expr: &Expr) -> Option<Source> {
     Some(match expr {
         Expr::Nested(inner) => return constant(inner),
@@ -233,7 +263,42 @@ impl<'q> Lookup<'q> {
 
     /// Whether a condition fixes some key column of the table: then a user may take the query for a look-up.
     pub fn looks_like_one(&self, schema: &TableSchema) -> bool {
-        self.conjuncts.iter().any(|c| self.key_condition(c, schema).is_some())
+        self.conjuncts.iter().any(|c| self.fixed(c, schema).is_some())
+    }
+
+    /// What a condition says of key columns, if it fixes all that it compares.
+    fn fixed(&self, expr: &Expr, schema: &TableSchema) -> Option<Fixed> {
+        if let Some((column, condition)) = self.key_condition(expr, schema) {
+            return Some(Fixed::Columns(vec![(column, condition)]));
+        }
+        let key = |expr: &Expr| self.column(expr, schema).filter(|c| *c < schema.keys);
+        match expr {
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::Eq | BinaryOperator::Spaceship), right } => {
+                let (left, right) = (tuple(left)?, tuple(right)?);
+                let pair = |(left, right): (&Expr, &Expr)| {
+                    let (column, value) = match key(left) {
+                        Some(column) => (column, constant(right)?),
+                        None => (key(right)?, constant(left)?),
+                    };
+                    Some((
+                        column,
+                        if *op == BinaryOperator::Eq { Condition::In(vec![value]) } else { Condition::Same(value) },
+                    ))
+                };
+                let pairs = left.iter().zip(right).map(pair).collect::<Option<Vec<_>>>()?;
+                (left.len() == right.len()).then_some(Fixed::Columns(pairs))
+            }
+            Expr::InList { expr, list, negated: false } => {
+                let columns = tuple(expr)?.iter().map(key).collect::<Option<Vec<_>>>()?;
+                let row = |row: &Expr| {
+                    let row = tuple(row).filter(|row| row.len() == columns.len())?;
+                    row.iter().map(constant).collect::<Option<Vec<_>>>()
+                };
+                let rows = list.iter().map(row).collect::<Option<Vec<_>>>()?;
+                Some(Fixed::Rows(columns, rows))
+            }
+            _ => None,
+        }
     }
 
     /// The key column that a condition fixes.
@@ -263,12 +328,25 @@ impl<'q> Lookup<'q> {
     /// The look-up, if all key columns of the table are fixed.
     pub fn in_table(&self, schema: &TableSchema) -> Result<Found<'q>, No> {
         let mut keys: Vec<Option<Condition>> = vec![None; schema.keys];
+        let mut rows = Vec::new();
         let mut extra = Vec::new();
         let mut extra_columns = Vec::new();
         for conjunct in &self.conjuncts {
-            match self.key_condition(conjunct, schema) {
-                Some((column, condition)) if keys[column].is_none() => keys[column] = Some(condition),
-                _ => {
+            // What was fixed before, by itself or in rows, and what is said twice is asked of the rows that are found.
+            let fixed = self.fixed(conjunct, schema).filter(|fixed| {
+                let columns = fixed.columns();
+                let once = columns.iter().enumerate().all(|(i, c)| keys[*c].is_none() && !columns[..i].contains(c));
+                once && (rows.is_empty() || matches!(fixed, Fixed::Columns(_)))
+            });
+            match fixed {
+                Some(Fixed::Columns(fixed)) => {
+                    fixed.into_iter().for_each(|(column, condition)| keys[column] = Some(condition));
+                }
+                Some(Fixed::Rows(columns, of)) => {
+                    columns.iter().enumerate().for_each(|(n, column)| keys[*column] = Some(Condition::Row(n)));
+                    rows = of;
+                }
+                None => {
                     let columns = self.columns_of(conjunct, schema).ok_or_else(|| no("a condition has a subquery"))?;
                     extra_columns.extend(columns);
                     extra.push(*conjunct);
@@ -293,7 +371,7 @@ impl<'q> Lookup<'q> {
         if items.contains(&Item::All) && named.chain(&extra_columns).any(|c| schema.columns[*c].hidden) {
             return Err(no("the query names a hidden column beside *"));
         }
-        Ok(Found { keys: fixed, items, extra, extra_columns })
+        Ok(Found { keys: fixed, rows, items, extra, extra_columns })
     }
 
     fn item(&self, item: &SelectItem, schema: &TableSchema) -> Result<Item, No> {

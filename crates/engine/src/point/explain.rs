@@ -1,0 +1,167 @@
+//! Why a query is no look-up that a user would take for one: every key column of one table that look-ups read is compared
+//! with something that is no column.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use dipper_sql::charter::session::TableRef;
+use dipper_sql::charter::table_refs;
+use dipper_sql::parser::ParseOptions;
+use dipper_sql::statement::{QueryText, Statement};
+use dipper_store::catalog::{CatalogState, TableId};
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Visit, Visitor};
+
+use super::scan::TEXT_BYTES_MAX;
+use crate::session::Session;
+
+/// Views in views that are looked through.
+const VIEWS_DEEP: usize = 8;
+
+/// The reason, for a query that was not recognised; `None` where nobody would take it for a look-up.
+pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
+    let engine = &session.engine;
+    let state = engine.catalog.snapshot();
+    let mut found = Found { state: &state, tables: HashSet::new(), view: None };
+    found.add(query, session.database(), VIEWS_DEEP);
+    let mut tables = found.tables.iter();
+    let (Some(id), None) = (tables.next(), tables.next()) else { return None };
+    let handle = engine.native.opened(*id)?;
+    engine.points().lookups.table(&handle).view().ok()?;
+    let snapshot = handle.snapshot();
+    let schema = snapshot.schema();
+    let mut compared = Compared::default();
+    let _ = Visit::visit(query.ast.as_ref(), &mut compared);
+    let is_compared = |name: &str| compared.columns.iter().any(|c| c.eq_ignore_ascii_case(name));
+    if schema.keys == 0 || !schema.columns[..schema.keys].iter().all(|c| is_compared(&c.name)) {
+        return None;
+    }
+    if let Some(view) = found.view {
+        return Some(format!("{view} is a view; look-ups read tables by their own names"));
+    }
+    if query.text.len() > TEXT_BYTES_MAX {
+        return Some(format!("the statement is longer than {} KiB", TEXT_BYTES_MAX >> 10));
+    }
+    if query.ast.with.is_some() {
+        return Some("the query has WITH".into());
+    }
+    let SetExpr::Select(select) = query.ast.body.as_ref() else {
+        return Some("the query is more than one SELECT".into());
+    };
+    if !matches!(select.from.as_slice(), [only] if matches!(only.relation, TableFactor::Table { .. }))
+        || compared.queries > 1
+    {
+        return Some("the query has a subquery".into());
+    }
+    if compared.has_or {
+        return Some(
+            "conditions are joined by OR; write IN, for keys of several columns (a, b) IN ((1, 2), ...)".into(),
+        );
+    }
+    Some(
+        "a key column is compared with a variable, an expression or a number with an exponent; look-ups take constants and ?"
+            .into(),
+    )
+}
+
+/// The tables that a query reads, those of its views, too.
+struct Found<'s> {
+    state: &'s CatalogState,
+    tables: HashSet<TableId>,
+    view: Option<String>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, query: &QueryText, database: Option<&str>, deep: usize) {
+        for reference in table_refs(query) {
+            let TableRef::Named { name, .. } = reference else { continue };
+            let Some(database) = name.database().or(database) else { continue };
+            let Some(table) = self.state.table(database, name.object()) else { continue };
+            if table.is_native() {
+                self.tables.insert(table.id);
+            }
+            let Some(view) = table.as_view().filter(|_| deep > 0) else { continue };
+            self.view.get_or_insert(name.object().to_string());
+            let parsed = dipper_sql::parser::parse(&view.sql, &ParseOptions::from_sql_mode(&view.sql_mode));
+            let Some(Statement::Query(inner)) = parsed.ok().and_then(|mut p| p.pop()).map(|p| p.statement) else {
+                continue;
+            };
+            self.add(&inner, Some(view.database.as_str()), deep - 1);
+        }
+    }
+}
+
+/// Columns that are compared with something that is no column.
+#[derive(Default)]
+struct Compared {
+    columns: Vec<String>,
+    has_or: bool,
+    queries: usize,
+}
+
+impl Compared {
+    fn pair(&mut self, left: &Expr, right: &Expr) {
+        for (column, other) in [(left, right), (right, left)] {
+            match column {
+                Expr::Nested(inner) => self.pair(inner, other),
+                Expr::Tuple(columns) if is_fixed(other) => columns.iter().for_each(|c| self.column(c)),
+                column if is_fixed(other) => self.column(column),
+                _ => {}
+            }
+        }
+    }
+
+    fn column(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Identifier(name) => self.columns.push(name.value.clone()),
+            Expr::CompoundIdentifier(parts) => self.columns.extend(parts.last().map(|name| name.value.clone())),
+            Expr::Nested(inner) => self.column(inner),
+            _ => {}
+        }
+    }
+}
+
+impl Visitor for Compared {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::Spaceship, right } => {
+                self.pair(left, right)
+            }
+            Expr::BinaryOp { op: BinaryOperator::Or, .. } => self.has_or = true,
+            Expr::InList { expr, list, negated: false } if list.iter().all(is_fixed) => {
+                if let Some(any) = list.first() {
+                    self.pair(expr, any);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether an expression reads no column: constants, variables, and what is made of them.
+fn is_fixed(expr: &Expr) -> bool {
+    struct Reads;
+    impl Visitor for Reads {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(name) if name.value.starts_with('@') => ControlFlow::Continue(()),
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    Visit::visit(expr, &mut Reads).is_continue()
+}
