@@ -127,6 +127,8 @@ impl RowSource {
         options.record_bytes_max = ROW_BYTES_MAX;
         options.memory = Some(memory);
         options.batch_rows = BATCH_ROWS * factor;
+        options.record_bytes_max = ROW_BYTES_MAX;
+        options.memory = Some(memory);
         options.origins = true;
         let scan = Scan::try_new(options)?;
         let file = FileInput { name: "body".into(), source: body, compression: request.compression };
