@@ -81,6 +81,8 @@ pub struct PartitionField {
 pub struct Snapshot {
     /// Identity.
     pub id: i64,
+    /// The state that it was made from.
+    pub parent_id: Option<i64>,
     /// Milliseconds since 1970, UTC.
     pub timestamp_ms: i64,
     /// Its manifest list.
@@ -173,6 +175,7 @@ impl TableMetadata {
         let snapshot = |j: &Json| -> Result<Snapshot> {
             Ok(Snapshot {
                 id: int(j, "snapshot-id").ok_or_else(|| damaged("a snapshot has no id".into()))?,
+                parent_id: int(j, "parent-snapshot-id"),
                 timestamp_ms: int(j, "timestamp-ms").unwrap_or(0),
                 manifest_list: j.get("manifest-list").and_then(Json::as_str).map(str::to_string),
                 manifests: match j.get("manifests").and_then(Json::as_array) {

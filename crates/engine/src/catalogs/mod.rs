@@ -24,6 +24,7 @@ use crate::info_schema::{self, columns::ColumnInfo};
 use crate::query::{CATALOG, QueryContext, on_cpu};
 use crate::session::Session;
 use hive::{HiveCatalog, HiveTable};
+use iceberg::about::About;
 use iceberg::{IcebergCatalog, Places};
 
 /// Whether `name` means the catalog that dipper keeps itself.
@@ -149,6 +150,14 @@ pub(crate) async fn provider(
     version: Option<&TableVersion>,
 ) -> Result<Arc<dyn TableProvider>> {
     let connector = context.connector(catalog)?;
+    if let Some((base, about)) = About::of(table) {
+        return match find(&context.engine, catalog, database, base).await? {
+            ExternalObject::Hive(_) => {
+                Err(EngineError::unsupported(format!("'{database}.{base}' is a table of Hive, which has no '{table}'")))
+            }
+            ExternalObject::Iceberg(metadata) => about.provider(context, &metadata),
+        };
+    }
     match find(&context.engine, catalog, database, table).await? {
         ExternalObject::Hive(_) if version.is_some() => Err(EngineError::unsupported(format!(
             "'{database}.{table}' is a table of Hive, which keeps no older states; FOR VERSION AS OF is for tables of Iceberg"

@@ -30,6 +30,7 @@ pub use path::PATH_FUNCTIONS;
 pub(crate) use path::schema_option;
 
 use crate::access::{self, Object};
+use crate::catalogs::iceberg::about::About;
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::http_stream;
@@ -130,6 +131,15 @@ impl TableSet {
                     let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
                     Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
                 }
+                TableRef::Function { name, properties, .. } if name == ICEBERG_META => {
+                    match named(context, &about(properties)?, None, &[]).await? {
+                        Found::Missing(e) => return Err(e),
+                        Found::Table { provider, .. } => {
+                            let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
+                            Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                        }
+                    }
+                }
                 // DataFusion's own, such as generate_series: the planner finds them by itself.
                 TableRef::Function { .. } => continue,
             };
@@ -206,6 +216,35 @@ impl Schemas for TableSet {
     }
 }
 
+/// Doris' function for what is told about an Iceberg table.
+const ICEBERG_META: &str = "iceberg_meta";
+
+/// The name of the table that `iceberg_meta('table' = 'catalog.database.table', 'query_type' = 'snapshots')` means.
+fn about(properties: &Properties) -> Result<Name> {
+    let value = |wanted: &str| {
+        let found = properties.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    };
+    let (Some(table), Some(kind)) = (value("table"), value("query_type")) else {
+        return Err(EngineError::invalid(format!(
+            "{ICEBERG_META}(...): expected 'table' = 'catalog.database.table' and 'query_type' = 'snapshots'"
+        )));
+    };
+    let mut parts: Vec<String> = table.split('.').map(str::to_string).collect();
+    if parts.len() != 3 {
+        return Err(EngineError::invalid(format!(
+            "{ICEBERG_META}(...): 'table' = '{table}': expected catalog.database.table"
+        )));
+    }
+    parts[2] = format!("{}${kind}", parts[2]);
+    if About::of(&parts[2]).is_none() {
+        return Err(EngineError::unsupported(format!(
+            "{ICEBERG_META}(...): 'query_type' = '{kind}': snapshots, history and refs are told"
+        )));
+    }
+    Ok(Name(parts))
+}
+
 async fn named(
     context: &Arc<QueryContext>,
     name: &Name,
@@ -259,12 +298,14 @@ async fn named(
         Place::External { database: None, .. } => Ok(Found::Missing(catalogs::no_database_selected(name))),
         // An error counts only if the name is no common table expression.
         Place::External { catalog: external, database: Some(database) } => {
+            // Who may read a table may read what is told about it.
+            let read = About::of(&table).map_or(table.as_str(), |(base, _)| base);
             if context.view_depth == 0
                 && let Err(e) = access::check(
                     &context.rights,
                     &context.catalog,
                     Privileges::SELECT,
-                    &Object::External(external.name.clone(), database.clone(), Some(table.clone())),
+                    &Object::External(external.name.clone(), database.clone(), Some(read.to_string())),
                 )
             {
                 return Ok(Found::Missing(e));

@@ -3,6 +3,7 @@
 //! `iceberg.catalog.type` = `hadoop`: a warehouse directory holds a directory for each database, and that one for each
 //! table, whose `metadata/` tells by its file names which state is the newest. Nothing is kept between statements.
 
+pub(crate) mod about;
 mod adapter;
 mod deleted;
 mod filters;
@@ -238,7 +239,11 @@ pub(crate) fn at(context: &QueryContext, version: Option<&TableVersion>) -> Resu
         Some(TableVersion::Version(text)) => return Ok(At::Version(text.clone())),
         Some(TableVersion::Time(text)) => text.trim(),
     };
-    let bad = || EngineError::invalid(format!("FOR TIMESTAMP AS OF '{text}': expected 'YYYY-MM-DD HH:MM:SS'"));
+    let word = text.strip_suffix("()").unwrap_or(text).to_ascii_lowercase();
+    if ["now", "current_timestamp", "localtimestamp", "sysdate"].contains(&word.as_str()) {
+        return Ok(At::Time(chrono::Utc::now().timestamp_millis()));
+    }
+    let bad = || EngineError::invalid(format!("FOR TIMESTAMP AS OF '{text}': expected 'YYYY-MM-DD HH:MM:SS' or now()"));
     let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
     let day = || chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
     let local = formats.iter().find_map(|f| chrono::NaiveDateTime::parse_from_str(text, f).ok()).or_else(day);
