@@ -31,7 +31,7 @@ test: gateway
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
-test-hive: build
+test-hive: build gateway
 	python3 tests/hive/run.py $(BIN)/dipper
 
 # The S3 server that the store's tests start. Without Go they say that they did not run on S3.

@@ -461,6 +461,60 @@ def tables_are_in_their_volumes():
 
 
 @test
+def volumes_that_change_are_followed():
+    with Stage() as stage:
+        def own(port, secret=bucket.SECRET):
+            return (f"('aws.s3.endpoint' = 'http://127.0.0.1:{port}', 'aws.s3.access_key' = '{bucket.KEY}', "
+                    f"'aws.s3.secret_key' = '{secret}')")
+
+        other = bucket.Proxy(stage.gateway.port, bucket.Faults())
+        a, b = stage.node("a"), stage.node("b")
+        a.sql(f"CREATE STORAGE VOLUME cold TYPE = S3 LOCATIONS = ('s3://faults/cold') PROPERTIES {own(other.port)}")
+        make(a, "t", rows=10, properties="PROPERTIES ('storage_volume' = 'cold')")
+        expect(b.one("SELECT count(*) FROM d.t") == 10, "another node")
+        # Another endpoint, while the old one goes away.
+        a.sql(f"ALTER STORAGE VOLUME cold SET {own(stage.gateway.port)}")
+        other.stop()
+        for i, node in enumerate((a, b)):
+            began = time.time()
+            node.sql(f"INSERT INTO d.t VALUES ({1000 + i}, 1, 'x')")
+            expect(node.one("SELECT count(*) FROM d.t") == 11 + i, "written and read at the new place")
+            expect(time.time() - began < 10, f"{time.time() - began:.1f} s at the new place")
+        # Keys that do not fit are refused at once.
+        a.sql("ALTER STORAGE VOLUME cold SET ('aws.s3.secret_key' = 'revoked')")
+        for node in (a, b):
+            try:
+                node.sql("SELECT * FROM d.t")
+                raise AssertionError("read by a key that was taken back")
+            except pymysql.err.Error as e:
+                expect("403" in str(e), e)
+        # A table is dropped whether or not its rows can be reached.
+        connection = pymysql.connect(host="127.0.0.1", port=b.mysql, user="root", autocommit=True)
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE d.t")
+            cursor.execute("SHOW WARNINGS")
+            warned = cursor.fetchall()
+        connection.close()
+        expect(len(warned) == 1 and "its rows remain in storage volume 'cold'" in warned[0][2], warned)
+        expect(a.sql("SHOW TABLES FROM d") == [], "dropped")
+
+
+@test
+def outages_are_waited_for():
+    faults = bucket.Faults(OPTIONS.seed)
+    with Stage(faults) as stage:
+        a = stage.node("a")
+        make(a, "t", rows=10)
+        faults.shares = {"slow_down": 1.0}
+        threading.Timer(8, lambda: setattr(faults, "shares", {})).start()
+        began = time.time()
+        answer = a.load("t", b"1,1,x\n2,2,y\n")
+        expect(answer["Status"] == "Success", answer)
+        expect(7 < time.time() - began < 60, f"it took {time.time() - began:.1f} s")
+        expect(a.one("SELECT count(*) FROM d.t") == 12, "loaded")
+
+
+@test
 def faults_cost_time_only():
     shares = dict.fromkeys(["error_500", "slow_down", "reset_before", "lost_answer", "short_body"], 0.02)
     faults = bucket.Faults(OPTIONS.seed, conflict=0.05, slow_body=0.01, hang=0.002, **shares)

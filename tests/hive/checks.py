@@ -247,7 +247,8 @@ def catalogs_are_shown_and_selected(world):
     sql = world.sql
     world.hms
     sql("CREATE EXTERNAL CATALOG IF NOT EXISTS c2 COMMENT \"second\" PROPERTIES (\"type\"=\"hive\","
-        f"\"hive.metastore.uris\"=\"thrift://127.0.0.1:{world.metastore.port}\", \"aws.s3.access_key\"=\"who\", \"aws.s3.secret_key\"=\"hush\")")
+        f"\"hive.metastore.uris\"=\"thrift://127.0.0.1:{world.metastore.port}\", \"aws.s3.access_key\"=\"who\", "
+        "\"aws.s3.secret_key\"=\"hush\")")
     names = {row[1]: row for row in sql("SHOW CATALOGS")}
     assert {"c2", "hive", "internal"} <= set(names), names
     same((names["c2"][2], names["c2"][6], names["internal"][3]), ("hive", "second", "Yes"))

@@ -3,7 +3,9 @@
 import datetime
 import math
 import operator
+import pathlib
 import random
+import sys
 import zoneinfo
 
 import pyarrow as pa
@@ -17,6 +19,9 @@ from pyiceberg.types import (DoubleType, IntegerType, ListType, LongType, Nested
 import lake
 from checks import has, same
 from lake import column
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
+import bucket  # noqa: E402
 
 DAY = datetime.date(2024, 1, 1)
 
@@ -215,6 +220,13 @@ def older_states_are_read(world):
     # Snapshot n was made n seconds after 1,700,000,000, which was 22:13:20.
     same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-14 22:13:22.5'"), [(3,)])
     same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-14 22:13:21'"), [(2,)])
+    same(session("SELECT snapshot_id, committed_at FROM ice.db.`old$snapshots` ORDER BY 1 LIMIT 1"),
+         [(1, datetime.datetime(2023, 11, 14, 22, 13, 21))])
+    same(session("SELECT count(*) FROM ice.db.`old$history`"), [(3,)])
+    same(session("SELECT name, type FROM iceberg_meta('table' = 'ice.db.old', 'query_type' = 'refs') WHERE name <> 'main' ORDER BY 1"),
+         [("branch", "BRANCH"), ("first", "TAG")])
+    same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF now()"), [(2,)])
+    has(session.error("SELECT * FROM ice.db.`old$files`"), "doesn't exist")
     session("SET time_zone = '+08:00'")
     same(session("SELECT count(*) FROM ice.db.old FOR TIMESTAMP AS OF '2023-11-15 06:13:21'"), [(2,)])
     same(session("SELECT count(*) FROM ice.db.old n JOIN ice.db.old FOR VERSION AS OF 1 o ON n.renamed = o.k"), [(1,)])
@@ -241,6 +253,32 @@ def tables_in_hdfs(world):
     world.hdfs.stop()
     has(session.error("SELECT * FROM far.db.t"), "hdfs://")
     session("DROP CATALOG far")
+
+
+def tables_in_buckets(world):
+    session = sql(world)
+    gateway = bucket.Gateway(world.root / "gateway")
+    world.started.append(gateway)
+    below = gateway.directory / bucket.BUCKET / "warehouse/db/t"
+    t = lake.Table(below, [column(1, "k", "int"), column(2, "s", "string")], version=3, base="s3a://faults/warehouse/db/t")
+    t.append([{1: i, 2: f"row {i}"} for i in range(100)])
+    t.delete_positions([(next(iter(t.files)), 3)], vectors=True)
+    keys = {
+        "StarRocks": ("aws.s3.endpoint", "aws.s3.access_key", "aws.s3.secret_key"),
+        "Doris": ("s3.endpoint", "s3.access_key", "s3.secret_key"),
+        "Iceberg": ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key"),
+    }
+    for names in keys.values():
+        values = (f"http://127.0.0.1:{gateway.port}", bucket.KEY, bucket.SECRET)
+        own = ", ".join(f"'{name}' = '{value}'" for name, value in zip(names, values))
+        session(f"CREATE CATALOG bucket PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://faults/warehouse', {own})")
+        same(session("SHOW TABLES FROM bucket.db"), [("t",)])
+        same(order(session("SELECT * FROM bucket.db.t")), order(t.expected()))
+        same(session("SELECT count(*) FROM bucket.db.t WHERE k < 10"), [(sum(r[0] < 10 for r in t.expected()),)])
+        has(str(session("EXPLAIN ANALYZE SELECT * FROM bucket.db.t")), "object storage")
+        session(f"ALTER CATALOG bucket SET PROPERTIES ('{names[2]}' = 'wrong')")
+        has(session.error("SELECT * FROM bucket.db.t"), "403")
+        session("DROP CATALOG bucket")
 
 
 def damage_is_named(world):
@@ -340,5 +378,5 @@ def instants_and_lists_of_pyiceberg(world):
     return f"{compared} rows"
 
 
-ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg,
+ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg,
        instants_and_lists_of_pyiceberg]
