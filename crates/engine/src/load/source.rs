@@ -124,8 +124,6 @@ impl RowSource {
         // A handful of rows a tablet would cost more to deal out than to parse.
         let factor = (tablets / TABLETS_PER_PIECE).clamp(1, PIECES_MAX);
         options.block_bytes = PIECE_BYTES * factor;
-        options.record_bytes_max = ROW_BYTES_MAX;
-        options.memory = Some(memory);
         options.batch_rows = BATCH_ROWS * factor;
         options.record_bytes_max = ROW_BYTES_MAX;
         options.memory = Some(memory);
