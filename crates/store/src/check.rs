@@ -168,7 +168,9 @@ async fn check_unnamed(
     let mut unnamed = list("d").await?;
     unnamed.retain(|m| !named.contains(&m.location));
     report.unreferenced += unnamed.len() as u64;
-    let newest = list("v").await?.iter().map(|m| m.last_modified).max();
+    // Strays do not count: they may be newer than anything.
+    let version = |m: &ObjectMeta| m.location.filename().is_some_and(|name| name.parse::<u64>().is_ok());
+    let newest = list("v").await?.iter().filter(|m| version(m)).map(|m| m.last_modified).max();
     let state = table.snapshot();
     let removed: BTreeSet<Path> = state.removed().map(|(id, _)| table.data_path(id)).collect();
     unnamed.retain(|m| !removed.contains(&m.location) && newest.is_none_or(|newest| m.last_modified >= newest));

@@ -115,6 +115,10 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
             safe(&to_text(array, &DataType::Utf8View)?, to)
         }
+        // Arrow would make lists of one element.
+        from if to.is_nested() && !from.is_nested() && !from.is_null() => {
+            Ok(arrow::array::new_null_array(to, array.len()))
+        }
         _ => safe(array, to),
     }
 }
