@@ -27,11 +27,37 @@ trait Summed: ArrowPrimitiveType + Debug + Send {
     fn fits(_: Self::Native, _: &DataType) -> bool {
         true
     }
+
+    /// Sum and carry of values without a NULL.
+    fn total(values: &[Self::Native]) -> (Self::Native, i64) {
+        let (mut sum, mut carry) = (Self::Native::ZERO, 0);
+        values.iter().for_each(|v| carry += add(&mut sum, *v));
+        (sum, carry)
+    }
 }
 
-impl Summed for Int64Type {}
+impl Summed for Int64Type {
+    /// Halves of 32 bits do not wrap, so nothing waits for a carry and many are added at once.
+    fn total(values: &[i64]) -> (i64, i64) {
+        let mut sum = 0;
+        for part in values.chunks(HALVES_MAX) {
+            let (low, high) = part.iter().fold((0_u64, 0_i64), |(l, h), v| (l + u64::from(*v as u32), h + (*v >> 32)));
+            sum += (i128::from(high) << 32) + i128::from(low);
+        }
+        let own = sum as i64;
+        (own, ((sum - i128::from(own)) >> 64) as i64)
+    }
+}
 
-impl Summed for UInt64Type {}
+impl Summed for UInt64Type {
+    fn total(values: &[u64]) -> (u64, i64) {
+        let sum: u128 = values.iter().map(|v| u128::from(*v)).sum();
+        (sum as u64, (sum >> 64) as i64)
+    }
+}
+
+/// Values whose halves fit into 64 bits together.
+const HALVES_MAX: usize = 1 << 30;
 
 impl Summed for Decimal128Type {
     fn fits(sum: i128, data_type: &DataType) -> bool {
@@ -120,11 +146,11 @@ fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
 
 /// Sum and carry of the values that are not NULL.
 fn total<T: Summed>(values: &PrimitiveArray<T>) -> (T::Native, i64) {
-    let (mut sum, mut carry) = (T::Native::ZERO, 0);
-    match values.null_count() {
-        0 => values.values().iter().for_each(|v| carry += add(&mut sum, *v)),
-        _ => values.iter().flatten().for_each(|v| carry += add(&mut sum, v)),
+    if values.null_count() == 0 {
+        return T::total(values.values());
     }
+    let (mut sum, mut carry) = (T::Native::ZERO, 0);
+    values.iter().flatten().for_each(|v| carry += add(&mut sum, v));
     (sum, carry)
 }
 
@@ -382,6 +408,26 @@ mod tests {
         // A window that moves past the large values.
         alone.retract_batch(&[values.slice(0, 2)]).unwrap();
         assert_eq!(alone.evaluate().unwrap(), ScalarValue::Int64(Some(7)));
+    }
+
+    #[test]
+    fn halves_add_up_to_the_whole() {
+        let mut state = 1_u64;
+        let values: Vec<i64> = (0..10_000)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                [state as i64, i64::MAX, i64::MIN, -1, (state >> 40) as i64][i % 5]
+            })
+            .collect();
+        for part in [&values[..0], &values[..1], &values[..3], &values[1..7], &values] {
+            let (sum, carry) = Int64Type::total(part);
+            let whole: i128 = part.iter().map(|v| i128::from(*v)).sum();
+            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
+            let unsigned: Vec<u64> = part.iter().map(|v| *v as u64).collect();
+            let (sum, carry) = UInt64Type::total(&unsigned);
+            let whole: i128 = unsigned.iter().map(|v| i128::from(*v)).sum();
+            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
+        }
     }
 
     #[test]
