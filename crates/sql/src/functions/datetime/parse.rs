@@ -196,8 +196,9 @@ pub fn datetime_from_number(v: i64) -> Option<i64> {
     .to_micros()
 }
 
-/// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day. In microseconds.
-pub fn parse_time(s: &[u8]) -> Option<i64> {
+/// Reads a TIME: `[-][D ]HH:MM[:SS[.ffffff]]`, `HHMMSS`; for a DATETIME its time of day in the zone `session`. In
+/// microseconds.
+pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
     let s = s.trim_ascii();
     let (negative, body) = match s {
         [b'-', rest @ ..] => (true, rest),
@@ -217,7 +218,7 @@ pub fn parse_time(s: &[u8]) -> Option<i64> {
         for part in clock.split(|b| *b == b':') {
             let (value, n) = digits(part, 3);
             if count == 3 || n == 0 || n != part.len() {
-                return parse_datetime(s).map(|v| v.rem_euclid(DAY_MICROS));
+                return parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS));
             }
             fields[count] = i64::from(value);
             count += 1;
@@ -235,7 +236,7 @@ pub fn parse_time(s: &[u8]) -> Option<i64> {
         }
         v / 10_000 * 3600 + m * 60 + s
     } else {
-        return parse_datetime(s).map(|v| v.rem_euclid(DAY_MICROS));
+        return parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS));
     };
     let value = (days * 86_400 + seconds) * SECOND_MICROS + micros;
     Some(if negative { -value } else { value })
@@ -307,7 +308,9 @@ mod tests {
             ("12:60:00", None),
             ("x", None),
         ] {
-            assert_eq!(parse_time(text.as_bytes()), want.map(|v| v * SECOND_MICROS), "{text:?}");
+            assert_eq!(parse_time(text.as_bytes(), Zone::Fixed(0)), want.map(|v| v * SECOND_MICROS), "{text:?}");
         }
+        let shanghai = Zone::Fixed(8 * 3600);
+        assert_eq!(parse_time(b"2024-01-01T10:00:00Z", shanghai), Some(18 * 3600 * SECOND_MICROS));
     }
 }

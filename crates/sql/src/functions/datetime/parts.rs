@@ -119,18 +119,16 @@ fn weeks(a: &Args, f: impl Fn(i64, i64) -> i64) -> Result<ArrayRef> {
 /// TIME of every row in microseconds: of text by the rules of TIME literals, else the time of day.
 pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
     let raw = a.raw(k);
+    let session = a.session_zone()?;
     let values: Vec<Option<i64>> = match raw.array.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            a.text(k)?.array.iter().map(|v| parse_time(v?.as_bytes())).collect()
+            a.text(k)?.array.iter().map(|v| parse_time(v?.as_bytes(), session)).collect()
         }
         t if t.is_numeric() => {
             let text = a.text(k)?;
-            text.array.iter().map(|v| parse_time(v?.as_bytes())).collect()
+            text.array.iter().map(|v| parse_time(v?.as_bytes(), session)).collect()
         }
-        _ => to_datetime(a.name, &raw.array, a.session_zone()?)?
-            .iter()
-            .map(|v| v.map(|v| v.rem_euclid(DAY_MICROS)))
-            .collect(),
+        _ => to_datetime(a.name, &raw.array, session)?.iter().map(|v| v.map(|v| v.rem_euclid(DAY_MICROS))).collect(),
     };
     Ok(if raw.one { vec![values[0]; a.rows] } else { values })
 }
