@@ -17,6 +17,7 @@ pub mod aggregates;
 pub mod casts;
 pub mod checked;
 mod checked_sum;
+mod common_args;
 mod compare;
 pub mod datetime;
 pub mod interval;
@@ -78,6 +79,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(interval::MakeInterval::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
+    scalars.extend([common_args::coalesce(), common_args::make_array()]);
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.push(aggregates::sum());
     aggregates.push(aggregates::avg());

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, Sc
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
-use super::{compare, text};
+use super::{common_args, compare, text};
 use crate::functions::element_at_udf;
 
 /// Plans operators and aggregates as the charter says.
@@ -32,6 +32,7 @@ pub struct CharterPlanner {
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
     element: Arc<ScalarUDF>,
+    array: Arc<ScalarUDF>,
 }
 
 impl Default for CharterPlanner {
@@ -42,6 +43,7 @@ impl Default for CharterPlanner {
             subtract: checked(CheckedOp::Subtract),
             multiply: checked(CheckedOp::Multiply),
             element: Arc::new(element_at_udf()),
+            array: common_args::make_array(),
         }
     }
 }
@@ -497,6 +499,27 @@ impl ExprPlanner for CharterPlanner {
         };
         let element = ScalarFunction::new_udf(Arc::clone(&self.element), vec![expr, key]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(element)))
+    }
+
+    /// `[a, b]`, with the common type of `array(a, b)`.
+    fn plan_array_literal(&self, exprs: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        let array = ScalarFunction::new_udf(Arc::clone(&self.array), exprs);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(array)))
+    }
+
+    /// `map(k1, v1, k2, v2)`, with the common type of all keys and that of all values.
+    fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        if args.len() % 2 == 1 {
+            return plan_err!("map takes keys and values in pairs, found {} arguments", args.len());
+        }
+        let (keys, values): (Vec<_>, Vec<_>) = args.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+        let array = |side: Vec<(usize, Expr)>| {
+            let items = side.into_iter().map(|(_, item)| item).collect();
+            Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.array), items))
+        };
+        let map = datafusion::functions_nested::map::map_udf();
+        let map = ScalarFunction::new_udf(map, vec![array(keys), array(values)]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(map)))
     }
 
     /// `FIRST_VALUE(x, TRUE)` and `LAST_VALUE(x, TRUE)` are Doris' spelling of IGNORE NULLS.
