@@ -1,5 +1,6 @@
 //! IF, ISNULL, IFNULL, GREATEST, LEAST.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
@@ -35,8 +36,8 @@ pub const DEFS: &[Def] = &[
         Ok(ExprSimplifyResult::Simplified(x.is_null()))
     }),
     def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull),
-    def("greatest", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, |x, y| cmp::gt(x, y))),
-    def("least", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, |x, y| cmp::lt(x, y))),
+    def("greatest", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Greater)),
+    def("least", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Less)),
 ];
 
 fn choose(a: &Args) -> Result<ArrayRef> {
@@ -50,20 +51,41 @@ fn ifnull(a: &Args) -> Result<ArrayRef> {
     Ok(zip(&is_null(&x)?, &a.full(1)?, &x)?)
 }
 
-/// Text beside anything else is compared as text, as MySQL does.
+/// Text beside anything else makes text.
 fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let types: Vec<_> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
     common_type("greatest", &types)
 }
 
+/// Text beside numbers: what are numbers compare as numbers, anything else as text.
+fn extreme_text(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
+    let columns = (0..a.len()).map(|k| Ok((a.text(k)?, a.double(k)?))).collect::<Result<Vec<_>>>()?;
+    a.texts(|i, out| {
+        let mut best: Option<(&str, Option<f64>)> = None;
+        for (texts, numbers) in &columns {
+            let (text, number) = (texts.at(i)?, numbers.at(i));
+            let wins = best.is_none_or(|(best_text, best_number)| {
+                let order = match (number, best_number) {
+                    (Some(x), Some(y)) => x.total_cmp(&y),
+                    _ => text.cmp(best_text),
+                };
+                order == wanted
+            });
+            if wins {
+                best = Some((text, number));
+            }
+        }
+        out.push_str(best?.0);
+        Some(())
+    })
+}
+
 /// The value that wins against all others; NULL if one is NULL.
-fn extreme(
-    a: &Args,
-    wins: impl Fn(
-        &dyn arrow::array::Datum,
-        &dyn arrow::array::Datum,
-    ) -> std::result::Result<BooleanArray, arrow::error::ArrowError>,
-) -> Result<ArrayRef> {
+fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
+    if a.ret == DataType::Utf8View && (0..a.len()).any(|k| a.data_type(k).is_numeric()) {
+        return extreme_text(a, wanted);
+    }
+    let wins = if wanted == Ordering::Greater { cmp::gt } else { cmp::lt };
     let column = |k: usize| -> Result<ArrayRef> {
         match &a.ret {
             DataType::Utf8View => Ok(Arc::new(to_text(a.name, &a.full(k)?)?)),
