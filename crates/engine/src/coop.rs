@@ -246,3 +246,23 @@ pub(crate) fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture
         Err(_) => task,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+    use datafusion::optimizer::{Optimizer, OptimizerContext};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_planned_for_nobody() {
+        let plan = LogicalPlanBuilder::empty(true).project([lit(1)]).unwrap().build().unwrap();
+        let optimizer = Optimizer::with_rules(while_wanted(Optimizer::new().rules));
+        let optimize = async || optimizer.optimize(plan.clone(), &OptimizerContext::new(), |_, _| {});
+        let run = Run::default();
+        assert!(run.scope(optimize()).await.is_ok());
+        let late = run.scope(optimize());
+        drop(run);
+        assert!(late.await.unwrap_err().to_string().contains("nobody waits"));
+    }
+}
