@@ -310,7 +310,12 @@ impl From<PointError> for EngineError {
 
 impl From<RouteError> for EngineError {
     fn from(e: RouteError) -> Self {
-        EngineError::invalid(e.to_string())
+        let error = EngineError::invalid(e.to_string());
+        match e {
+            // MySQL: "Unknown partition '%s' in table '%s'".
+            RouteError::NoPartition { .. } => EngineError { code: 1735, ..error },
+            _ => error,
+        }
     }
 }
 
