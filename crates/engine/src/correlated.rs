@@ -22,7 +22,8 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
     LogicalPlanBuilder, SortExpr, Subquery, lit, when,
 };
-use datafusion::optimizer::OptimizerConfig;
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// Joins the scalar subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
 /// cannot be joined stays as it is.
@@ -71,6 +72,34 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -
             .project(shown.into_iter().map(Expr::Column))?,
     };
     Ok(Transformed::yes(plan.build()?))
+}
+
+/// DataFusion's rule for scalar subqueries. What it fails on, such as a dependence below two aggregates, is left as it is
+/// for [`join_subqueries`].
+#[derive(Debug)]
+pub(crate) struct Forgiving(pub(crate) Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for Forgiving {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let mut depends = false;
+        plan.apply_expressions(|expr| {
+            depends |= expr.exists(|e| Ok(is_correlated(e)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        let kept = depends.then(|| plan.clone());
+        match (self.0.rewrite(plan, config), kept) {
+            (Err(_), Some(plan)) => Ok(Transformed::no(plan)),
+            (done, _) => done,
+        }
+    }
 }
 
 /// The outer columns on which subqueries of a plan that could not be joined depend.

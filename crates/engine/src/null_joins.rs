@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Filter, Join, JoinType, LogicalPlan, Operator, bi
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::correlated::join_subqueries;
+use crate::correlated::{Forgiving, join_subqueries};
 
 /// DataFusion's rules, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys, and
 /// [`join_subqueries`] for what the one for scalar subqueries leaves.
@@ -28,6 +28,7 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rules.insert(at, Arc::new(rule));
     }
     let at = rules.iter().position(|r| r.name() == "scalar_subquery_to_join").expect("the rule is one of DataFusion's");
+    rules[at] = Arc::new(Forgiving(Arc::clone(&rules[at])));
     rules.insert(at + 1, Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
     rules
 }
