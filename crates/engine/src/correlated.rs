@@ -1,4 +1,4 @@
-//! Scalar subqueries that depend on the row outside by something else than `=`.
+//! Scalar subqueries that depend on the row outside by something else than `=`, and EXISTS that is no semi join.
 //!
 //! DataFusion joins such a subquery to the rows outside by the columns that are equal, so it can do nothing where the
 //! dependence is `<`, `<=>` or OR, or stands below LIMIT. What it leaves is done here for all values at once (Neumann and
@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, ScalarValue};
+use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
@@ -25,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Joins the scalar subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
+/// Joins the subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
 /// cannot be joined stays as it is.
 pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     let input = match &plan {
@@ -55,6 +56,20 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -
                     }
                 })
             }
+            // Of what DataFusion did not make a semi join: whether there are rows.
+            Expr::Exists(exists) if complete && !exists.subquery.outer_ref_columns.is_empty() => {
+                Ok(match join(&joined, &counted(&exists.subquery)?, config)? {
+                    Some((plan, rows)) => {
+                        joined = plan;
+                        let (rows, none) = (Expr::Column(rows), lit(0_i64));
+                        Transformed::yes(if exists.negated { rows.eq(none) } else { rows.gt(none) })
+                    }
+                    None => {
+                        complete = false;
+                        Transformed::no(Expr::Exists(exists))
+                    }
+                })
+            }
             other => Ok(Transformed::no(other)),
         })?;
         Ok(name.restore(expr.data))
@@ -74,7 +89,7 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -
     Ok(Transformed::yes(plan.build()?))
 }
 
-/// DataFusion's rule for scalar subqueries. What it fails on, such as a dependence below two aggregates, is left as it is
+/// One of DataFusion's rules for subqueries. What it fails on, such as a dependence below two aggregates, is left as it is
 /// for [`join_subqueries`].
 #[derive(Debug)]
 pub(crate) struct Forgiving(pub(crate) Arc<dyn OptimizerRule + Send + Sync>);
@@ -130,7 +145,19 @@ pub(crate) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
 }
 
 fn is_correlated(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty())
+    match expr {
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        Expr::Exists(exists) => !exists.subquery.outer_ref_columns.is_empty(),
+        _ => false,
+    }
+}
+
+/// The number of rows of a subquery.
+fn counted(subquery: &Subquery) -> Result<Subquery> {
+    let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+        .aggregate(Vec::<Expr>::new(), [count(lit(1_i64)).alias("rows")])?
+        .build()?;
+    Ok(subquery.with_plan(Arc::new(rows)))
 }
 
 /// `outer` with the value of `subquery` for each row, and the column that has it.

@@ -27,8 +27,12 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         let at = rules.iter().position(|r| r.name() == before).expect("the rule is one of DataFusion's");
         rules.insert(at, Arc::new(rule));
     }
+    for rule in &mut rules {
+        if ["decorrelate_predicate_subquery", "scalar_subquery_to_join"].contains(&rule.name()) {
+            *rule = Arc::new(Forgiving(Arc::clone(rule)));
+        }
+    }
     let at = rules.iter().position(|r| r.name() == "scalar_subquery_to_join").expect("the rule is one of DataFusion's");
-    rules[at] = Arc::new(Forgiving(Arc::clone(&rules[at])));
     rules.insert(at + 1, Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
     rules
 }
