@@ -608,12 +608,14 @@ def backup_and_restore(s):
         done = run("backup", "d.t", "d.u", "d.w", "--data", data, "--to", copy)
         assert done.returncode == 0 and "3 tables, 5900 rows" in done.stdout, done
         again = run("backup", "--data", data, "--to", copy)
-        assert again.returncode == 1 and "holds a backup already" in again.stderr, again
+        assert again.returncode == 1 and f"'{copy}' holds a backup already" in again.stderr, again
+        checked = run("check", copy)
+        assert checked.returncode == 0 and checked.stdout.startswith("2 tables, ") and "5900 rows" in checked.stdout, checked
         assert "no table 'd.x'" in run("backup", "d.x", "--data", data, "--to", pathlib.Path(directory) / "x").stderr
         # What happens afterwards is not in it.
         s.sql("insert into d.t values (99999, 'x', 1)")
         taken = run("restore", "d.t", "--from", copy, "--data", data)
-        assert taken.returncode == 1 and "exists" in taken.stderr, taken
+        assert taken.returncode == 1 and "exists" in taken.stderr and "restored d.t" not in taken.stderr, taken
         done = run("restore", "d.t=d.restored", "d.u=other.u", "--from", copy, "--data", data)
         assert done.returncode == 0 and "2 tables, 5900 rows" in done.stdout, done
         assert s.sql("select count(*), count(distinct id), sum(b) from d.restored")[0][:2] == [5000, 5000]
@@ -639,6 +641,8 @@ def backup_and_restore(s):
             empty = pathlib.Path(directory) / f"empty{number}"
             refused = run("restore", "--from", copy, "--data", empty)
             assert refused.returncode == 1 and "damaged" in refused.stderr, (path, refused)
+            checked = run("check", copy)
+            assert checked.returncode == 1 and "damaged" in checked.stdout + checked.stderr, (path, checked)
             assert not [p for p in empty.rglob("*.parquet")], path
             path.write_bytes(kept[:-1])
             assert run("restore", "--from", copy, "--data", empty).returncode == 1, path

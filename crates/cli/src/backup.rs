@@ -56,7 +56,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     }
     let RestoreArguments { from, data, remote, .. } = arguments;
     let remote = remote.options();
-    run(|| dipper_engine::restore(from, data, &remote, &tables, &renamed, |c| told("restored", c)), "restored")
+    run(|| dipper_engine::restore(from, data, &remote, &tables, &renamed, |c| told("copied", c)), "restored")
 }
 
 fn told(what: &str, copied: &Copied) {

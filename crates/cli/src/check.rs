@@ -10,7 +10,8 @@ use crate::remote::RemoteArguments;
 /// Arguments of `dipper check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// Where the database is, also one that a server uses: a directory or s3://bucket/prefix; nothing in it is changed.
+    /// Where the database is, also one that a server uses, or a backup: a directory or s3://bucket/prefix; nothing in it is
+    /// changed.
     #[arg(env = "DIPPER_DATA")]
     data: DataLocation,
     #[command(flatten)]

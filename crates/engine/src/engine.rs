@@ -12,7 +12,7 @@ use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
-use dipper_store::backup::Copied;
+use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
 use dipper_store::probed::ProbedStore;
 use dipper_store::volumes::VolumeStore;
@@ -345,7 +345,12 @@ pub async fn backup(
     let (from, target) = (data_store(data, remote).await?, data_store(to, remote).await?);
     let root = object_store::path::Path::default();
     let copied = read_once().scope(dipper_store::backup::backup(&from, &target, &root, tables, progress)).await;
-    copied.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
+    // The store knows no other name of the place than that it is its root.
+    let said = |e: BackupError| match e {
+        BackupError::Exists(_) => BackupError::Exists(to.to_string()).to_string(),
+        e => e.to_string(),
+    };
+    copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
 }
 
 /// Makes tables from a backup; see [`dipper_store::backup::restore`].
@@ -364,21 +369,34 @@ pub async fn restore(
     let (source, to) = (data_store(from, remote).await?, data_store(data, remote).await?);
     let root = object_store::path::Path::default();
     let copied = read_once().scope(dipper_store::backup::restore(&source, &root, &to, tables, renamed, progress)).await;
-    copied.map_err(|e| EngineError::new(ErrorKind::Storage, format!("restore from '{from}': {e}")))
+    let said = |e: BackupError| match e {
+        BackupError::NotFound(_) => BackupError::NotFound(from.to_string()).to_string(),
+        e => format!("restore from '{from}': {e}"),
+    };
+    copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))
 }
 
 /// Verifies a data directory, also one that a server uses: chains, the checksum of every byte of data, keys, and that all
-/// that is named is there. `progress` is told each table's name before it is read.
+/// that is named is there. Of a backup, length and checksum of each of its files. `progress` is told each table's name
+/// before it is read.
 ///
 /// # Errors
-/// The directory or its catalog cannot be read; what is wrong with tables is in the report.
+/// The directory, its catalog or the list of a backup cannot be read; what is wrong with tables is in the report.
 pub async fn check(
     data: &DataLocation,
     remote: &RemoteOptions,
-    progress: impl FnMut(&str),
+    mut progress: impl FnMut(&str),
 ) -> Result<dipper_store::check::Report> {
     there(data)?;
-    Ok(read_once().scope(dipper_store::check::check(&data_store(data, remote).await?, progress)).await?)
+    let store = data_store(data, remote).await?;
+    let checked = async {
+        match dipper_store::backup::check(&store, &mut progress).await {
+            Ok(Some(report)) => Ok(report),
+            Ok(None) => Ok(dipper_store::check::check(&store, &mut progress).await?),
+            Err(e) => Err(EngineError::new(ErrorKind::Storage, e.to_string())),
+        }
+    };
+    read_once().scope(checked).await
 }
 
 /// Threads that end behind whoever lets go of them: a runtime must not block in an asynchronous context, where the last

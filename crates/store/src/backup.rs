@@ -299,6 +299,11 @@ async fn clear(of: &Arc<dyn ObjectStore>, dir: &Path) -> Result<(), BackupError>
 }
 
 impl File {
+    /// For messages.
+    fn measures(&self) -> String {
+        format!("{} bytes with CRC-32C {:08x}", self.bytes, self.crc32c)
+    }
+
     fn below(mut self, dir: &Path) -> Self {
         if let Some(rest) = self.path.strip_prefix(dir.as_ref()) {
             self.path = rest.trim_start_matches('/').to_string();
@@ -315,32 +320,84 @@ async fn copy(
     target: &Arc<dyn ObjectStore>,
     to: &Path,
 ) -> Result<File, BackupError> {
-    let mut file = File { path: path.to_string(), bytes: 0, crc32c: 0 };
     let mut upload = Upload::new(Arc::clone(target), to.clone());
-    let result = async {
-        loop {
-            let part = GetOptions::default().with_range(Some(file.bytes..file.bytes + PART_BYTES as u64));
-            let got = from.get_opts(path, part).await.map_err(|e| store("read", path, e))?;
-            let size = got.meta.size;
-            let mut stream = got.into_stream();
-            while let Some(chunk) = stream.next().await {
-                let chunk = chunk.map_err(|e| store("read", path, e))?;
-                file.bytes += chunk.len() as u64;
-                file.crc32c = crc32c::crc32c_append(file.crc32c, &chunk);
-                upload.write([chunk]).await.map_err(|e| store("write", to, e))?;
-            }
-            if file.bytes >= size {
-                return Ok(());
-            }
-        }
-    };
-    match result.await {
-        Ok(()) => upload.finish().await.map(|()| file).map_err(|e| store("write", to, e)),
+    match read(from, path, Some((&mut upload, to))).await {
+        Ok(file) => upload.finish().await.map(|()| file).map_err(|e| store("write", to, e)),
         Err(e) => {
             upload.abort().await;
             Err(e)
         }
     }
+}
+
+/// Reads an object in parts, and hands them on to an upload with its path, if there is one.
+async fn read(
+    from: &Arc<dyn ObjectStore>,
+    path: &Path,
+    mut into: Option<(&mut Upload, &Path)>,
+) -> Result<File, BackupError> {
+    let mut file = File { path: path.to_string(), bytes: 0, crc32c: 0 };
+    loop {
+        let part = GetOptions::default().with_range(Some(file.bytes..file.bytes + PART_BYTES as u64));
+        let got = from.get_opts(path, part).await.map_err(|e| store("read", path, e))?;
+        let size = got.meta.size;
+        let mut stream = got.into_stream();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|e| store("read", path, e))?;
+            file.bytes += chunk.len() as u64;
+            file.crc32c = crc32c::crc32c_append(file.crc32c, &chunk);
+            if let Some((upload, to)) = &mut into {
+                upload.write([chunk]).await.map_err(|e| store("write", to, e))?;
+            }
+        }
+        if file.bytes >= size {
+            return Ok(file);
+        }
+    }
+}
+
+/// The list of a backup; `None` where there is none.
+async fn manifest(source: &Arc<dyn ObjectStore>) -> Result<Option<Manifest>, BackupError> {
+    let path = Path::from(MANIFEST);
+    let bytes = match source.get(&path).await {
+        Ok(found) => found.bytes().await.map_err(|e| store("read", &path, e))?,
+        Err(Error::NotFound { .. }) => return Ok(None),
+        Err(e) => return Err(store("read", &path, e)),
+    };
+    Ok(Some(decode_as(FORMAT, path.as_ref(), 0, &bytes)?))
+}
+
+/// Verifies a backup as [`restore`] does, without making tables of it: length and checksum of each file. `progress` is told
+/// each table's name before it is read. `None` where there is no backup.
+///
+/// # Errors
+/// The list of its files cannot be read; what is wrong with them is a [problem](Report::problems).
+pub async fn check(
+    source: &Arc<dyn ObjectStore>,
+    mut progress: impl FnMut(&str),
+) -> Result<Option<Report>, BackupError> {
+    let Some(manifest) = manifest(source).await? else { return Ok(None) };
+    let mut report = Report::default();
+    for saved in manifest.tables.iter().filter(|saved| !saved.files.is_empty()) {
+        let name = format!("{}.{}", saved.database, saved.name);
+        progress(&name);
+        report.tables += 1;
+        report.rows += saved.rows;
+        for file in &saved.files {
+            report.objects += 1;
+            let path = Path::from(format!("{}/{}", table_path(saved.id), file.path));
+            match read(source, &path, None).await {
+                Ok(found) if (found.bytes, found.crc32c) == (file.bytes, file.crc32c) => report.bytes += found.bytes,
+                Ok(found) => report.problems.push(format!(
+                    "table {name}: {path} is damaged: expected {}, found {}",
+                    file.measures(),
+                    found.measures()
+                )),
+                Err(e) => report.problems.push(format!("table {name}: {e}")),
+            }
+        }
+    }
+    Ok(Some(report))
 }
 
 /// Makes the tables of a backup in `to`, under new names where `renamed` says so (`(database.table, database.table)`).
@@ -357,13 +414,7 @@ pub async fn restore(
     mut progress: impl FnMut(&Copied),
 ) -> Result<Vec<Copied>, BackupError> {
     let source = below(source, from);
-    let path = Path::from(MANIFEST);
-    let bytes = match source.get(&path).await {
-        Ok(found) => found.bytes().await.map_err(|e| store("read", &path, e))?,
-        Err(Error::NotFound { .. }) => return Err(BackupError::NotFound(from.to_string())),
-        Err(e) => return Err(store("read", &path, e)),
-    };
-    let manifest: Manifest = decode_as(FORMAT, path.as_ref(), 0, &bytes)?;
+    let manifest = manifest(&source).await?.ok_or_else(|| BackupError::NotFound(from.to_string()))?;
     let names = |s: &Saved| [s.database.clone(), format!("{}.{}", s.database, s.name)];
     let asked = wanted.iter().chain(renamed.iter().map(|(old, _)| old));
     if let Some(name) = asked.clone().find(|name| !manifest.tables.iter().any(|s| names(s).contains(name))) {
@@ -430,8 +481,7 @@ async fn restore_table(
             if (found.bytes, found.crc32c) == (file.bytes, file.crc32c) {
                 return Ok(());
             }
-            let text = |f: &File| format!("{} bytes with CRC-32C {:08x}", f.bytes, f.crc32c);
-            Err(BackupError::Damaged { path: path.to_string(), expected: text(file), found: text(&found) })
+            Err(BackupError::Damaged { path: path.to_string(), expected: file.measures(), found: found.measures() })
         }
     });
     // To the end, also behind an error: a put that goes on would be missed by whoever clears up.
