@@ -164,7 +164,8 @@ def expressions_and_where(s):
         ({"columns": "id,a,b=sum(a)"}, "aggregate"), ({"columns": "id,a,c2=1"}, "c2"), ({"where": "zz=1"}, "zz"),
         ({"where": "1=1) from d.t union select (1"}, ""), ({"timezone": "Mars/Base"}, ""), ({"partitions": "p9"}, "p9"),
     ]:
-        status(s.load(t, b"1\ta\t1\n", headers), "Fail", word)
+        answer = status(s.load(t, b"1\ta\t1\n", headers), "Fail", word)
+        assert "__dipper" not in answer["Message"], answer
     assert s.count(t) == 1
 
 

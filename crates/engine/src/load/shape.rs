@@ -29,10 +29,10 @@ use sqlparser::ast::{Expr, visit_expressions};
 
 use super::request::{ColumnItem, MergeType, StreamLoadRequest, UpdateMode};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::query::{QueryContext, session_state};
+use crate::query::{CATALOG, QueryContext, session_state};
 use crate::session::Session;
 use crate::statements::{Now, default_value, stored};
-use crate::tables::TableSet;
+use crate::tables::{FILES_SCHEMA, TableSet};
 
 /// Characters of a value that are shown where it refuses its row.
 const VALUE_CHARS_SHOWN: usize = 128;
@@ -478,6 +478,17 @@ struct Layer {
 
 impl Expressions {
     async fn compile(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
+        // The body has no name that users know.
+        let full = format!("{CATALOG}.{FILES_SCHEMA}.{BODY}");
+        let unnamed = |text: String| {
+            let text = text.replace(&format!("{full}."), "").replace(&format!("{BODY}."), "");
+            text.replace(&full, "the body").replace(BODY, "the body")
+        };
+        let compiled = Self::compiled(session, over, texts).await;
+        compiled.map_err(|e| EngineError { message: unnamed(e.message), ..e })
+    }
+
+    async fn compiled(session: &Session, over: &SchemaRef, texts: &[String]) -> Result<Self> {
         let items: Vec<String> = texts.iter().enumerate().map(|(i, t)| format!("{t} AS `__{i}`")).collect();
         let sql = format!("SELECT {} FROM `{BODY}`", items.join(", "));
         let mut parsed = session.parse(&sql)?;

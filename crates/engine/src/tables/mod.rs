@@ -43,7 +43,7 @@ pub(crate) fn database_exists(state: &CatalogState, name: &str) -> bool {
 }
 
 /// Schema under which the planner knows tables that are paths or calls of table functions.
-const FILES_SCHEMA: &str = "files";
+pub(crate) const FILES_SCHEMA: &str = "files";
 
 /// Doris's table function `numbers('number' = 'n')`.
 const NUMBERS: &str = "numbers";

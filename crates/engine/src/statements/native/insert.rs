@@ -34,6 +34,7 @@ use super::{ATTEMPTS_MAX, values};
 use crate::admission::Class;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::answer::txn_number;
 use crate::load::group::{self, Share, Shared};
 use crate::load::http_stream::Inserted;
 use crate::native;
@@ -501,8 +502,10 @@ async fn insert_once(
     if written.left_out > 0 {
         session.warn(1062, format!("Duplicate entry: {} rows were left out, their keys are there", written.left_out));
     }
-    let info =
-        format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{txn}', 'rows':'{rows}', 'filtered':'{filtered}'}}");
+    let number = txn_number(txn);
+    let info = format!(
+        "{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{number}', 'rows':'{rows}', 'filtered':'{filtered}'}}"
+    );
     Ok(Done { affected_rows: rows, last_insert_id, info })
 }
 
@@ -534,7 +537,7 @@ async fn acquire(session: &Session, database: &str, table: TableId, label: &str,
             };
             Err(EngineError::invalid(format!(
                 "Label [{label}] has already been used, relate to txn [{}], status [{status}].",
-                attempt.txn
+                txn_number(attempt.txn)
             )))
         }
     }
