@@ -116,8 +116,8 @@ pub struct Selected {
 #[derive(Debug)]
 pub struct At<'s> {
     session: &'s mut Session,
-    /// What was selected before, and in its place.
-    changed: Option<(Selected, Selected)>,
+    /// What was selected before, and how often something had been when that was changed.
+    changed: Option<(Selected, u64)>,
 }
 
 impl Deref for At<'_> {
@@ -136,8 +136,9 @@ impl DerefMut for At<'_> {
 
 impl Drop for At<'_> {
     fn drop(&mut self) {
-        if let Some((before, there)) = self.changed.take()
-            && self.session.selected() == there
+        // A statement that has selected something, be it the same, is heeded.
+        if let Some((before, selections)) = self.changed.take()
+            && self.session.selections == selections
         {
             self.session.select(before.catalog, before.database);
         }
@@ -155,6 +156,8 @@ pub struct Session {
     /// The external catalog that is selected; `None`: dipper's own.
     pub(crate) catalog: Option<String>,
     pub(crate) database: Option<String>,
+    /// How often something was selected.
+    selections: u64,
     pub(crate) variables: Variables,
     /// The variables without the hints of the statement that runs.
     pub(crate) unhinted: Option<Variables>,
@@ -196,6 +199,7 @@ impl Session {
             unhinted: None,
             catalog: None,
             database: client.database.clone(),
+            selections: 0,
             query: engine.profiles.id(),
             engine,
             client,
@@ -386,11 +390,13 @@ impl Session {
             return At { session: self, changed: None };
         }
         self.select(there.catalog.clone(), there.database.clone());
-        At { session: self, changed: Some((before, there.clone())) }
+        let changed = Some((before, self.selections));
+        At { session: self, changed }
     }
 
     /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.
     pub(crate) fn select(&mut self, catalog: Option<String>, database: Option<String>) {
+        self.selections += 1;
         self.catalog = catalog;
         self.database = database;
         self.process().set_database(self.database.clone());
