@@ -285,7 +285,10 @@ pub(crate) async fn on_cpu<T: Send + 'static>(
         }
     }
     let run = Run::default();
-    let mut task = AbortOnDrop(cpu.spawn(run.scope(work)));
+    let mut task = AbortOnDrop(match IoContext::current() {
+        Some(io) => cpu.spawn(run.scope(io.scope(work))),
+        None => cpu.spawn(run.scope(work)),
+    });
     match (&mut task.0).await {
         Ok(result) => result,
         Err(e) if e.is_panic() => Err(panicked(&*e.into_panic())),
