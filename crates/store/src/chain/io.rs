@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -23,6 +23,8 @@ const READS_MAX: usize = 16;
 const LIST_ATTEMPTS_MAX: u32 = 50;
 /// How often a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
+/// After so long nothing is read again: clients of remote stores have then repeated what failed, for half a minute.
+const READ_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Names that are none of a chain's and are remembered.
 const STRAYS_MAX: usize = 100;
 /// Records that were put last and need not be read: the one that is being committed, and the one before it.
@@ -104,7 +106,7 @@ impl<S: State> Io<S> {
 
     /// Answers what only reads; a put is for [`put_record`](Self::put_record).
     pub async fn read(&self, ask: &Ask<S>) -> Result<Answer<S>, ChainError> {
-        let mut attempt = 0;
+        let (mut attempt, began) = (0, Instant::now());
         loop {
             let answer = match ask {
                 Ask::Checkpoint => self.checkpoint().await.map(Answer::Checkpoint),
@@ -121,7 +123,7 @@ impl<S: State> Io<S> {
                 | Ask::FreeOld { .. } => unreachable!("not a read"),
             };
             match answer {
-                Err(e) if attempt < READ_ATTEMPTS_MAX && passes(&e) => {
+                Err(e) if attempt < READ_ATTEMPTS_MAX && began.elapsed() < READ_AGAIN_WITHIN && passes(&e) => {
                     attempt += 1;
                     pause(attempt + 2).await;
                 }
