@@ -52,6 +52,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "enable_single_replica_compaction",
     "min_load_replica_num",
     "is_being_synced",
+    "unique_key_update_mode",
+    "deprecated_dynamic_schema",
     "enable_mow_light_delete",
     "enable_persistent_index",
     "persistent_index_type",
@@ -117,14 +119,7 @@ const NOTED: &[&str] = &[
 const NOTED_GROUPS: &[&str] = &["binlog.", "variant_", "flat_json."];
 
 /// Those without effect whose value is a number above 0.
-const NUMBERS: &[&str] = &[
-    "replication_num",
-    "min_load_replica_num",
-    "bucket_size",
-    "row_store_page_size",
-    "storage_page_size",
-    "dynamic_partition.replication_num",
-];
+const NUMBERS: &[&str] = &["replication_num", "bucket_size", "row_store_page_size", "storage_page_size"];
 
 /// Those without effect that are true or false.
 const FLAGS: &[&str] = &[
