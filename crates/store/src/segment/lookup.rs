@@ -3,6 +3,7 @@
 //! Each look-up has two forms: `..._now` takes what the block cache or the system's cache of a local file holds and never
 //! waits, the other one fetches a block that is not there. Both decide from the same bytes.
 
+use std::ops::Range;
 use std::task::Poll;
 
 use arrow_schema::DataType;
@@ -11,8 +12,8 @@ use twox_hash::XxHash3_64;
 
 use super::binary::Reader;
 use super::directory::{KeyBlock, Place, RowBlock, RowStore, SegmentEntry};
-use super::key_index::{self, Found};
-use super::read::Blocks;
+use super::key_index::{self, Found, KeyIter};
+use super::read::{BLOCKS_AHEAD, Blocks};
 use super::{ObjectReader, Result, SegmentError};
 use crate::table::schema::ColumnId;
 
@@ -62,14 +63,28 @@ impl ObjectReader {
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
-            (Some(before), next) => {
-                let of = |b: &KeyBlock| (b.place, b.place.len);
-                let blocks = Blocks { base: segment.base, blocks: &keys.blocks, of, what: "key block" };
-                Probe::Block { blocks, at: before, next }
-            }
+            (Some(before), next) => Probe::Block { blocks: Blocks::of_keys(segment, keys), at: before, next },
             (None, Some(row)) => Probe::At(row),
             (None, None) => Probe::Absent,
         })
+    }
+
+    /// [`keys`](Self::keys), where a few blocks come from the cache and stay there: those of a small segment are wanted
+    /// by each small load.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(crate) async fn keys_again(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
+        if blocks.len() > BLOCKS_AHEAD || !self.cache.has_room() {
+            return self.keys(ordinal, blocks).await;
+        }
+        let (segment, keys) = self.key_index(ordinal)?;
+        let all = Blocks::of_keys(segment, keys);
+        let mut found = Vec::with_capacity(blocks.len());
+        for at in blocks {
+            found.push(KeyIter::new(self.block_among(&all, at).await?, all.place(at).first_row));
+        }
+        Ok(found)
     }
 
     fn in_block(&self, block: &[u8], place: &Place, key: &[u8], next: Option<u32>) -> Result<Option<u32>> {

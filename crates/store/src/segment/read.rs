@@ -14,7 +14,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
+use super::directory::{self, Invalid, KeyBlock, KeyIndex, Place, SegmentEntry};
 use super::fetch::Fetcher;
 use super::foreign::Listed;
 use super::key_index::KeyIter;
@@ -29,7 +29,7 @@ use crate::table::schema::{ColumnId, TableColumn};
 const LZ4_MOST_OF_ONE: usize = 256;
 
 /// Blocks that are fetched together.
-const BLOCKS_AHEAD: usize = 32;
+pub(super) const BLOCKS_AHEAD: usize = 32;
 
 /// A longer tail takes too long to be read by a thread on which others wait: a millisecond for about as many bytes.
 const TAIL_NOW_BYTES: u64 = 1 << 20;
@@ -42,6 +42,13 @@ pub(super) struct Blocks<'a, T> {
     pub of: fn(&T) -> (Place, u32),
     /// What errors call one.
     pub what: &'static str,
+}
+
+impl<'a> Blocks<'a, KeyBlock> {
+    pub fn of_keys(segment: &SegmentEntry, keys: &'a KeyIndex) -> Self {
+        let of = |b: &KeyBlock| (b.place, b.place.len);
+        Self { base: segment.base, blocks: &keys.blocks, of, what: "key block" }
+    }
 }
 
 impl<T> Blocks<'_, T> {
@@ -315,7 +322,7 @@ impl ObjectReader {
     }
 
     /// Whether requests take long to begin.
-    pub(super) fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         self.fetcher.is_remote()
     }
 
@@ -509,7 +516,7 @@ impl ObjectReader {
     /// room, a block that has to be fetched brings its neighbours: a request costs as much for all of them, and a table
     /// that is looked into at random is soon in memory.
     pub(super) async fn block_among<T>(&self, all: &Blocks<'_, T>, at: usize) -> Result<Bytes> {
-        if let Some(bytes) = self.block_now(all.base, &all.place(at)) {
+        if let Some(bytes) = self.block_among_now(all, at)? {
             return Ok(bytes);
         }
         let group = self.group(all, at);
