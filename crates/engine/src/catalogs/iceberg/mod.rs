@@ -7,7 +7,6 @@ pub(crate) mod about;
 mod adapter;
 mod deleted;
 mod filters;
-mod guard;
 pub(crate) mod provider;
 
 use std::collections::BTreeMap;

@@ -42,6 +42,7 @@ use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
 use super::filters::{CONVERT_TZ, predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::pass::{KeptBack, PassExec};
 use crate::query::{QueryContext, on_cpu};
 use crate::tables::parquet_format;
 
@@ -245,7 +246,10 @@ impl IcebergTable {
             .build();
         let mut plan = parquet_format(state).create_physical_plan(state, config).await?;
         if read.iter().any(|at| all[*at].data_type().is_nested()) {
-            plan = Arc::new(super::guard::FlatFilters::new(plan));
+            // The scan decides by the table's schema whether it can apply a filter, and is taken at its word. A file that
+            // has a nested column in another shape is read through an expression that its row filter does not know: the
+            // filter would be dropped.
+            plan = Arc::new(PassExec::new(plan, KeptBack::NestedFilters));
         }
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
