@@ -4,7 +4,8 @@
 //! dependence is `<`, `<=>` or OR, or stands below LIMIT. What it leaves is done here for all values at once (Neumann and
 //! Kemper, "Unnesting Arbitrary Queries", 2015):
 //!
-//! 1. The *domain*: the distinct values of the outer columns that the subquery mentions.
+//! 1. The *domain*: the distinct values of the outer columns that the subquery mentions. What makes them runs once more,
+//!    so it has to make the same ones again.
 //! 2. The subquery, with the domain joined where it first depends on it. Each operator above keeps the domain's columns:
 //!    GROUP BY has them among its keys, LIMIT counts rows for each of their values.
 //! 3. An aggregate without keys has a row for every value of the domain, also where nothing was aggregated.
@@ -13,16 +14,18 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, NullEquality, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType, Sort};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
-    LogicalPlanBuilder, SortExpr, Subquery, lit, when,
+    Aggregate, BinaryExpr, Cast, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit,
+    LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Subquery, SubqueryAlias, TryCast, lit, when,
 };
+use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -43,34 +46,27 @@ pub(crate) fn join_subqueries(plan: LogicalPlan, config: &dyn OptimizerConfig) -
     let names = NamePreserver::new(&plan);
     let exprs = plan.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_down(|e| match e {
-            Expr::ScalarSubquery(subquery) if complete && !subquery.outer_ref_columns.is_empty() => {
-                Ok(match join(&joined, &subquery, config)? {
-                    Some((plan, value)) => {
-                        joined = plan;
-                        Transformed::yes(Expr::Column(value))
-                    }
-                    None => {
-                        complete = false;
-                        Transformed::no(Expr::ScalarSubquery(subquery))
-                    }
-                })
+        let expr = expr.transform_down(|e| {
+            if !complete || !is_correlated(&e) {
+                return Ok(Transformed::no(e));
             }
-            // Of what DataFusion did not make a semi join: whether there are rows.
-            Expr::Exists(exists) if complete && !exists.subquery.outer_ref_columns.is_empty() => {
-                Ok(match join(&joined, &counted(&exists.subquery)?, config)? {
-                    Some((plan, rows)) => {
-                        joined = plan;
-                        let (rows, none) = (Expr::Column(rows), lit(0_i64));
-                        Transformed::yes(if exists.negated { rows.eq(none) } else { rows.gt(none) })
-                    }
-                    None => {
-                        complete = false;
-                        Transformed::no(Expr::Exists(exists))
-                    }
-                })
-            }
-            other => Ok(Transformed::no(other)),
+            let found = match &e {
+                Expr::ScalarSubquery(subquery) => join(&joined, input, subquery, config)?,
+                // Of what DataFusion did not make a semi join: whether there are rows.
+                Expr::Exists(exists) => join(&joined, input, &counted(&exists.subquery)?, config)?,
+                _ => None,
+            };
+            let Some((plan, value)) = found else {
+                complete = false;
+                return Ok(Transformed::no(e));
+            };
+            joined = plan;
+            let value = Expr::Column(value);
+            Ok(Transformed::yes(match &e {
+                Expr::Exists(exists) if exists.negated => value.eq(lit(0_i64)),
+                Expr::Exists(_) => value.gt(lit(0_i64)),
+                _ => value,
+            }))
         })?;
         Ok(name.restore(expr.data))
     });
@@ -117,24 +113,16 @@ impl OptimizerRule for Forgiving {
     }
 }
 
-/// The outer columns on which subqueries of a plan that could not be joined depend.
+/// The outer columns on which parts of a plan that could not be joined depend.
 pub(crate) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
     let mut columns = Vec::new();
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|e| {
-                let (Expr::ScalarSubquery(subquery)
-                | Expr::Exists(datafusion::logical_expr::expr::Exists { subquery, .. })
-                | Expr::InSubquery(datafusion::logical_expr::expr::InSubquery { subquery, .. })) = e
-                else {
-                    return Ok(TreeNodeRecursion::Continue);
-                };
-                for column in &subquery.outer_ref_columns {
-                    if let Expr::OuterReferenceColumn(_, column) = column {
-                        let name = column.flat_name();
-                        if !columns.contains(&name) {
-                            columns.push(name);
-                        }
+                if let Expr::OuterReferenceColumn(_, column) = e {
+                    let name = column.flat_name();
+                    if !columns.contains(&name) {
+                        columns.push(name);
                     }
                 }
                 Ok(TreeNodeRecursion::Continue)
@@ -144,12 +132,15 @@ pub(crate) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
     Ok(columns)
 }
 
+/// Whether it is a subquery that depends on the rows outside.
 fn is_correlated(expr: &Expr) -> bool {
-    match expr {
-        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
-        Expr::Exists(exists) => !exists.subquery.outer_ref_columns.is_empty(),
-        _ => false,
-    }
+    let (Expr::ScalarSubquery(subquery)
+    | Expr::Exists(Exists { subquery, .. })
+    | Expr::InSubquery(InSubquery { subquery, .. })) = expr
+    else {
+        return false;
+    };
+    !subquery.outer_ref_columns.is_empty()
 }
 
 /// The number of rows of a subquery.
@@ -160,8 +151,10 @@ fn counted(subquery: &Subquery) -> Result<Subquery> {
     Ok(subquery.with_plan(Arc::new(rows)))
 }
 
-/// `outer` with the value of `subquery` for each row, and the column that has it.
+/// `rows` with the value of `subquery` for each, and the column that has it. They are the rows of `outer`, perhaps beside
+/// values of other subqueries: only `outer` is run once more for this one, or each would double the plan.
 fn join(
+    rows: &LogicalPlan,
     outer: &LogicalPlan,
     subquery: &Subquery,
     config: &dyn OptimizerConfig,
@@ -174,10 +167,10 @@ fn join(
             columns.push(column);
         }
     }
-    if columns.is_empty() || !columns.iter().all(|c| outer.schema().has_column(c)) {
+    if columns.is_empty() || !columns.iter().all(|c| outer.schema().has_column(c)) || !is_single(&subquery.subquery)? {
         return Ok(None);
     }
-    let domain = Domain { outer, columns: &columns, config };
+    let Some(domain) = Domain::of(outer, &columns, config)? else { return Ok(None) };
     let value = Column::from(subquery.subquery.schema().qualified_field(0));
     let Some(Dependent { plan, domain: keys }) = domain.within(&subquery.subquery)? else { return Ok(None) };
     let alias = config.alias_generator().next("__scalar");
@@ -185,15 +178,54 @@ fn join(
     let right = LogicalPlanBuilder::from(plan).project(shown)?.alias(alias.clone())?.build()?;
     let right_keys: Vec<Column> = keys.iter().map(|key| Column::new(Some(alias.clone()), key.name())).collect();
     let on = (columns.clone(), right_keys);
-    let joined = LogicalPlanBuilder::from(outer.clone())
+    let joined = LogicalPlanBuilder::from(rows.clone())
         .join_detailed(right, JoinType::Left, on, None, NullEquality::NullEqualsNull)?
         .build()?;
     Ok(Some((joined, Column::new(Some(alias), value.name()))))
 }
 
+/// Whether a subquery has at most one row for each row outside.
+fn is_single(plan: &LogicalPlan) -> Result<bool> {
+    Ok(match plan {
+        LogicalPlan::Projection(Projection { input, .. })
+        | LogicalPlan::Filter(Filter { input, .. })
+        | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. })
+        | LogicalPlan::Sort(Sort { input, .. }) => is_single(input)?,
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type()?, FetchType::Literal(Some(0 | 1))) || is_single(&limit.input)?
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.group_expr.iter().all(|key| is_fixed(key, &aggregate.input)) || is_single(&aggregate.input)?
+        }
+        LogicalPlan::Join(join) => {
+            is_single(&join.left)?
+                && match join.join_type {
+                    JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => true,
+                    JoinType::Inner | JoinType::Left => is_single(&join.right)?,
+                    _ => false,
+                }
+        }
+        LogicalPlan::EmptyRelation(_) => true,
+        _ => false,
+    })
+}
+
+/// Whether the filters on top of a plan let through one value of `key` for each row outside.
+fn is_fixed(key: &Expr, plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Filter(filter) = plan else { return false };
+    let fixes = |condition: &Expr| match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq | Operator::IsNotDistinctFrom, right }) => {
+            **left == *key && right.column_refs().is_empty() || **right == *key && left.column_refs().is_empty()
+        }
+        _ => false,
+    };
+    split_conjunction(&filter.predicate).into_iter().any(fixes) || is_fixed(key, &filter.input)
+}
+
 /// The values for which a subquery is computed.
 struct Domain<'a> {
-    outer: &'a LogicalPlan,
+    /// The different values of `columns`.
+    values: LogicalPlan,
     columns: &'a [Column],
     config: &'a dyn OptimizerConfig,
 }
@@ -205,31 +237,30 @@ struct Dependent {
     domain: Vec<Column>,
 }
 
-impl Domain<'_> {
+impl<'a> Domain<'a> {
+    /// The values of the columns in `outer`; `None` where they may be others when it runs once more.
+    fn of(outer: &LogicalPlan, columns: &'a [Column], config: &'a dyn OptimizerConfig) -> Result<Option<Self>> {
+        let keys = columns.iter().cloned().map(Expr::Column);
+        let values = LogicalPlanBuilder::from(outer.clone()).aggregate(keys, Vec::<Expr>::new())?.build()?;
+        // What the values do not depend on may be as it likes.
+        let values = OptimizeProjections::new().rewrite(values, config)?.data;
+        Ok(is_repeatable(&values)?.then_some(Domain { values, columns, config }))
+    }
+
     /// The domain itself, under a name of its own.
     fn rows(&self) -> Result<Dependent> {
         let alias = self.config.alias_generator().next("__domain");
-        let keys: Vec<Expr> = self.columns.iter().cloned().map(Expr::Column).collect();
-        let named = |(i, key): (usize, &Expr)| key.clone().alias(format!("{alias}_{i}"));
-        let names: Vec<Expr> = keys.iter().enumerate().map(named).collect();
-        let domain = (0..keys.len()).map(|i| Column::new(Some(alias.clone()), format!("{alias}_{i}"))).collect();
-        let plan = LogicalPlanBuilder::from(self.outer.clone())
-            .aggregate(keys, Vec::<Expr>::new())?
-            .project(names)?
-            .alias(alias)?
-            .build()?;
+        let named = |(i, key): (usize, &Column)| Expr::Column(key.clone()).alias(format!("{alias}_{i}"));
+        let names: Vec<Expr> = self.columns.iter().enumerate().map(named).collect();
+        let domain =
+            (0..self.columns.len()).map(|i| Column::new(Some(alias.clone()), format!("{alias}_{i}"))).collect();
+        let plan = LogicalPlanBuilder::from(self.values.clone()).project(names)?.alias(alias)?.build()?;
         Ok(Dependent { plan, domain })
     }
 
     /// An expression with columns in the place of outer ones; `None` where a subquery of its own depends on rows outside.
     fn inside(&self, expr: Expr, domain: &[Column]) -> Result<Option<Expr>> {
-        let nested = |e: &Expr| match e {
-            Expr::ScalarSubquery(s) => !s.outer_ref_columns.is_empty(),
-            Expr::Exists(e) => !e.subquery.outer_ref_columns.is_empty(),
-            Expr::InSubquery(i) => !i.subquery.outer_ref_columns.is_empty(),
-            _ => false,
-        };
-        if expr.exists(|e| Ok(nested(e)))? {
+        if expr.exists(|e| Ok(is_correlated(e)))? {
             return Ok(None);
         }
         let inside = expr.transform_up(|e| match e {
@@ -435,6 +466,43 @@ impl Domain<'_> {
             join.null_aware,
         )?;
         Ok(Some(Dependent { plan: LogicalPlan::Join(plan), domain }))
+    }
+}
+
+/// Whether a plan has the same rows each time it runs: none that are random, or chosen among equals, and no sums of
+/// floating-point numbers, whose last digits depend on the order of the rows.
+fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let floats = plan.schema().fields().iter().any(|field| field.data_type().is_floating());
+    let mut repeatable = true;
+    plan.apply_with_subqueries(|node| {
+        repeatable = !node.expressions().iter().any(Expr::is_volatile)
+            && match node {
+                LogicalPlan::Limit(_) | LogicalPlan::Window(_) => false,
+                LogicalPlan::Sort(sort) => sort.fetch.is_none(),
+                LogicalPlan::TableScan(scan) => scan.fetch.is_none(),
+                LogicalPlan::Aggregate(aggregate) if floats => {
+                    !aggregate.aggr_expr.iter().any(|value| is_float_sum(value, aggregate.input.schema()))
+                }
+                _ => true,
+            };
+        Ok(if repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(repeatable)
+}
+
+/// Whether an aggregate calculates with floating-point numbers, rather than with integers that are cast, or chooses one.
+fn is_float_sum(value: &Expr, schema: &DFSchema) -> bool {
+    match value {
+        Expr::Alias(alias) => is_float_sum(&alias.expr, schema),
+        Expr::AggregateFunction(function) if ["count", "min", "max"].contains(&function.func.name()) => false,
+        Expr::AggregateFunction(function) => function.params.args.iter().any(|arg| {
+            let arg = match arg {
+                Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => expr,
+                other => other,
+            };
+            arg.get_type(schema).is_ok_and(|t| t.is_floating())
+        }),
+        _ => false,
     }
 }
 
