@@ -74,13 +74,14 @@ pub fn as_list(name: &str, array: &ArrayRef) -> Result<ListArray> {
 }
 
 /// Offsets of the list of row `i`, None for NULL.
-fn span(lists: &Col<ListArray>, i: usize) -> Option<std::ops::Range<usize>> {
+pub fn span(lists: &Col<ListArray>, i: usize) -> Option<std::ops::Range<usize>> {
     let row = if lists.one { 0 } else { i };
     let offsets = lists.array.value_offsets();
     lists.array.is_valid(row).then(|| offsets[row] as usize..offsets[row + 1] as usize)
 }
 
-fn lists(a: &Args, k: usize) -> Result<Col<ListArray>> {
+/// Argument `k` as lists.
+pub fn lists(a: &Args, k: usize) -> Result<Col<ListArray>> {
     let raw = a.raw(k);
     Ok(Col { array: as_list(a.name, &raw.array)?, one: raw.one })
 }

@@ -1,17 +1,15 @@
 //! Parts of structs, and values as JSON.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{is_null, nullif};
 use arrow::datatypes::{DataType, Fields};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 
-use super::args::Args;
+use super::args::{Args, to_text};
+use super::array::{lists, span};
 use super::func::{Def, Ret, def};
 use super::json::write_quoted;
-use super::json_path::compact;
 use crate::charter::nested;
 
 /// Name of the function that makes one JSON object of an array of names and one of values. (Not a name of SQL.)
@@ -75,25 +73,17 @@ fn struct_element(a: &Args) -> Result<ArrayRef> {
 
 /// `[names], [values]` as an object; the last of equal names wins.
 fn json_members(a: &Args) -> Result<ArrayRef> {
-    let (names, values) = (a.raw(0), a.raw(1));
-    let (name_lists, value_lists) =
-        (super::as_list("json_objectagg", &names.array)?, super::as_list("json_objectagg", &values.array)?);
-    let (texts, json) = (
-        super::args::to_text("json_objectagg", name_lists.values())?,
-        nested::json(&Arc::clone(value_lists.values()))?,
-    );
-    let mut missing = false;
+    let (names, values) = (lists(a, 0)?, lists(a, 1)?);
+    let texts = to_text(a.name, names.array.values())?;
+    let json = nested::json(values.array.values())?;
+    let (mut missing, mut uneven) = (false, false);
     let out = a.texts(|i, out| {
-        let (n, v) = (if names.one { 0 } else { i }, if values.one { 0 } else { i });
-        if name_lists.is_null(n) || value_lists.is_null(v) {
-            return None;
-        }
-        let (from, to) = (name_lists.value_offsets()[n] as usize, name_lists.value_offsets()[n + 1] as usize);
-        let shift = value_lists.value_offsets()[v] as usize;
+        let (of_names, of_values) = (span(&names, i)?, span(&values, i)?);
+        uneven |= of_names.len() != of_values.len();
         let mut members = indexmap::IndexMap::new();
-        for at in from..to {
-            missing |= texts.is_null(at);
-            members.insert(texts.value(at), shift + at - from);
+        for (name, value) in of_names.zip(of_values) {
+            missing |= texts.is_null(name);
+            members.insert(texts.value(name), value);
         }
         out.push('{');
         for (k, (name, at)) in members.into_iter().enumerate() {
@@ -102,13 +92,16 @@ fn json_members(a: &Args) -> Result<ArrayRef> {
             }
             write_quoted(out, name);
             out.push(':');
-            if json.is_valid(at) { compact(out, json.value(at)) } else { out.push_str("null") }
+            out.push_str(if json.is_valid(at) { json.value(at) } else { "null" });
         }
         out.push('}');
         Some(())
     })?;
     if missing {
         return exec_err!("json_objectagg: expected a key, found NULL");
+    }
+    if uneven {
+        return exec_err!("{}: expected as many values as names", a.name);
     }
     Ok(out)
 }

@@ -308,7 +308,8 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             rename(function, "array_agg");
             return Some(call("to_json", vec![Expr::Function(function.clone())]));
         }
-        "json_objectagg" if list.args.len() == 2 && function.over.is_none() => {
+        // Keys and values are collected side by side: different ones of each would no longer belong together.
+        "json_objectagg" if list.args.len() == 2 && function.over.is_none() && list.duplicate_treatment.is_none() => {
             rename(function, "array_agg");
             let of = |k: usize| -> Option<Expr> {
                 let mut one = function.clone();
