@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use indexmap::IndexMap;
 
 use super::args::Args;
 use super::func::{Def, MANY, Ret, def};
@@ -176,26 +177,29 @@ fn patch(out: &mut String, target: &str, by: &str) {
         return;
     }
     let target = if kind(target) == Kind::Object { members(target) } else { Vec::new() };
-    let by = members(by);
     let name = |key: Option<&str>| key.and_then(unquote);
+    // By name: the key as written, the value, and whether the target has it. Of equal names the last counts.
+    let mut changes: IndexMap<_, _> = members(by).into_iter().map(|(key, v)| (name(key), (key, v, false))).collect();
     let mut first = true;
     out.push('{');
-    for (key, v) in &target {
-        match by.iter().rev().find(|(k, _)| name(*k) == name(*key)) {
-            Some((_, new)) if kind(new) == Kind::Null => {}
-            Some((_, new)) => {
-                member(out, &mut first, *key);
-                patch(out, v, new);
+    for (key, v) in target {
+        match changes.get_mut(&name(key)) {
+            Some((_, new, known)) => {
+                *known = true;
+                if kind(new) != Kind::Null {
+                    member(out, &mut first, key);
+                    patch(out, v, new);
+                }
             }
             None => {
-                member(out, &mut first, *key);
+                member(out, &mut first, key);
                 compact(out, v);
             }
         }
     }
-    for (key, new) in &by {
-        if kind(new) != Kind::Null && target.iter().all(|(k, _)| name(*k) != name(*key)) {
-            member(out, &mut first, *key);
+    for (key, new, known) in changes.into_values() {
+        if !known && kind(new) != Kind::Null {
+            member(out, &mut first, key);
             patch(out, "null", new);
         }
     }
@@ -418,6 +422,7 @@ mod tests {
             (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
             ("[1,2]", r#"{"a":"b","c":null}"#, r#"{"a":"b"}"#),
             ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+            (r#"{"a":1}"#, r#"{"b":1,"b":2,"\u0061":3}"#, r#"{"a":3,"b":2}"#),
         ] {
             assert_eq!(patched(target, by), want, "{target} {by}");
         }
