@@ -57,7 +57,6 @@ const NO_CALLS: &[&str] = &[
     "BETWEEN",
     "DIV",
     "MOD",
-    "INTERVAL",
     "LIMIT",
     "SETS",
     "LATERAL",

@@ -223,10 +223,14 @@ pub(super) fn custom_type(parser: &mut Parser) -> Result<DataType, ParserError> 
 /// function `INTERVAL(x, a, b)`.
 fn parse_interval(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.advance_token();
-    let value = match parser.parse_expr()? {
+    // Without operators, which belong to the value of the one and stand behind the other.
+    let mut value = match parser.parse_subexpr(u8::MAX)? {
         Expr::Tuple(args) => return Ok(crate::functions::call("interval", args)),
         value => value,
     };
+    while let precedence @ 1.. = parser.get_next_precedence()? {
+        value = parser.parse_infix(value, precedence)?;
+    }
     let token = parser.peek_token_ref().clone();
     let Token::Word(Word { value: unit, quote_style: None, .. }) = &token.token else {
         return parser.expected("a unit such as DAY behind the value of INTERVAL", token);
