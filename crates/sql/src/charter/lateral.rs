@@ -52,6 +52,14 @@ pub(crate) fn expand(query: &mut Query) -> Result<(), SqlError> {
         }
 
         fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
+            if let TableFactor::Table { with_ordinality: true, .. }
+            | TableFactor::Function { with_ordinality: true, .. } = factor
+            {
+                return Err(SqlError::unsupported(
+                    "WITH ORDINALITY; LATERAL VIEW posexplode(array) counts elements",
+                    None,
+                ));
+            }
             plain_call(factor);
             if let Some(derived) = unnested(factor)? {
                 *factor = derived;
@@ -111,7 +119,7 @@ fn plain_call(factor: &mut TableFactor) {
             FunctionArguments::List(list) => (&mut function.name, &mut list.args, alias),
             _ => return,
         },
-        TableFactor::Function { name, args, alias, with_ordinality: false, .. } => (name, args, alias),
+        TableFactor::Function { name, args, alias, .. } => (name, args, alias),
         _ => return,
     };
     *factor = TableFactor::Table {
@@ -130,7 +138,9 @@ fn plain_call(factor: &mut TableFactor) {
 
 /// What `unnest(...)` and `unnest_bitmap(...)` in FROM become.
 fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
-    let TableFactor::Table { name, args: Some(args), alias, .. } = factor else { return Ok(None) };
+    let TableFactor::Table { name, args: Some(args), alias, version: None, sample: None, .. } = factor else {
+        return Ok(None);
+    };
     let [ast::ObjectNamePart::Identifier(function)] = name.0.as_slice() else { return Ok(None) };
     let base = match function.value.to_ascii_lowercase().as_str() {
         "unnest" => "unnest",
