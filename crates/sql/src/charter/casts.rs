@@ -34,7 +34,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     use Class as C;
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
-        (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean,
+        (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || nested::is_list(to),
         (C::Boolean | C::Float | C::DateTime, C::Text) | (C::Boolean, C::Decimal(..)) => true,
         (_, C::Text) => from.is_nested(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
@@ -127,6 +127,7 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
+        (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to),
         (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),

@@ -1,15 +1,16 @@
 //! Arrays, maps and structs as text, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
-//! JSON's escapes in strings; and any value as JSON.
+//! JSON's escapes in strings, and arrays out of such texts; and any value as JSON.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::casts::cast_values;
 use super::operators::Class;
-use crate::functions::{as_list, write_quoted};
+use crate::functions::{Kind, as_list, document, kind, members, unquote, write_quoted};
 
 /// How values are written.
 #[derive(Clone, Copy, PartialEq)]
@@ -70,6 +71,47 @@ fn written(array: &ArrayRef, style: Style) -> Result<StringViewArray> {
         builder.append_value(&text);
     }
     Ok(builder.finish())
+}
+
+/// Whether values of a type are read by [`lists`]: arrays of plain values, or of such arrays.
+pub(super) fn is_list(to: &DataType) -> bool {
+    matches!(to, DataType::List(item) if !item.data_type().is_nested() || is_list(item.data_type()))
+}
+
+/// Arrays of texts such as `["a", null]`; NULL where a text is no JSON array, or an element does not convert.
+///
+/// # Errors
+/// Elements of a type that text is not cast to.
+pub(super) fn lists(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> {
+    of_json(texts.iter().map(|text| document(text?)).collect(), to)
+}
+
+fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
+    let DataType::List(item) = to else {
+        let text = |value: &str| match kind(value) {
+            Kind::Null => None,
+            Kind::Text => unquote(value),
+            _ => Some(value.to_string()),
+        };
+        let texts: StringViewArray = values.into_iter().map(|value| value.and_then(text)).collect();
+        return cast_values(&(Arc::new(texts) as ArrayRef), to);
+    };
+    let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
+    for value in values {
+        let array = value.filter(|value| kind(value) == Kind::Array);
+        let before = items.len();
+        items.extend(array.into_iter().flat_map(members).map(|(_, item)| Some(item)));
+        lengths.push(items.len() - before);
+        valid.push(array.is_some());
+    }
+    let items = of_json(items, item.data_type())?;
+    let lists = ListArray::try_new(
+        Arc::clone(item),
+        OffsetBuffer::from_lengths(lengths),
+        items,
+        Some(NullBuffer::from(valid)),
+    )?;
+    Ok(Arc::new(lists))
 }
 
 impl Column {

@@ -45,6 +45,7 @@ use datafusion::execution::FunctionRegistry;
 pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
 pub(crate) use json::write_quoted;
+pub(crate) use json_path::{Kind, document, kind, members, unquote};
 pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
