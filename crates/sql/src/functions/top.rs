@@ -67,7 +67,10 @@ impl AggregateUDFImpl for TopN {
         ])
     }
 
-    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct {
+            return exec_err!("topn counts how often values occur: leave DISTINCT out");
+        }
         Ok(Box::new(Counts::default()))
     }
 }
