@@ -41,7 +41,7 @@ struct Export {
     bom: bool,
     /// The types of the columns stand in a line below their names.
     types: bool,
-    /// The directory whose files go when the new ones are complete.
+    /// The directory whose files go when the new ones have their names.
     emptied: Option<Place>,
     /// An empty file that says that all is there.
     success: Option<Place>,
@@ -89,30 +89,34 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     let name = outfile.format.as_deref().unwrap_or("csv");
     let format = options.format(name)?;
     let prefix = Place::of(&session.engine.stores, &outfile.path, &options.store_properties())?;
+    // As in Doris, what is behind the last `/` begins the names of the files.
+    let below = outfile.path.ends_with('/');
+    let directory = if below { prefix.clone() } else { prefix.around()? };
+    let named = move |text: &str| if below { prefix.join(text) } else { prefix.with_suffix(text) };
+    let all = named("*");
     let suffix = match options.take("file_suffix") {
+        Some(suffix) if suffix.contains('/') => {
+            return Err(EngineError::invalid(format!("file_suffix = '{suffix}': expected the end of a file's name")));
+        }
         Some(suffix) => suffix.trim_start_matches('.').to_string(),
         None => format.extension(),
     };
+    let id = unique_suffix();
     let export_of = Export {
+        place: Box::new(move |n| named(&format!("{id}_{n}.{suffix}"))),
+        format,
         file_bytes_max: options.size("max_file_size")?,
+        replace: false,
         bom: options.flag("with_bom", false)?,
         types: name.eq_ignore_ascii_case("csv_with_names_and_types"),
-        emptied: match options.flag("delete_existing_files", false)? {
-            true => Some(prefix.around()?),
-            false => None,
-        },
         success: match options.take("success_file_name") {
             Some(name) if name.is_empty() || name.contains('/') => {
                 return Err(EngineError::invalid(format!("success_file_name = '{name}': expected the name of a file")));
             }
-            Some(name) => Some(prefix.around()?.join(&name)?),
+            Some(name) => Some(directory.join(&name)?),
             None => None,
         },
-        place: {
-            let (prefix, id) = (prefix.clone(), unique_suffix());
-            Box::new(move |n| prefix.with_suffix(&format!("{id}_{n}.{suffix}")))
-        },
-        ..Export::one(prefix.clone(), format)
+        emptied: options.flag("delete_existing_files", false)?.then_some(directory),
     };
     if export_of.bom && !matches!(export_of.format, OutputFormat::Csv(..)) {
         return Err(EngineError::invalid("with_bom is for CSV"));
@@ -120,7 +124,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     options.finish("PROPERTIES of INTO OUTFILE")?;
     let first = (export_of.place)(0)?;
     let written = export(session, &outfile.source, export_of).await?;
-    let url = if written.files == 1 { first.url() } else { prefix.with_suffix("*").map_or(first.url(), |p| p.url()) };
+    let url = if written.files == 1 { first.url() } else { all.map_or(first.url(), |all| all.url()) };
     Ok(Outcome::Rows(summary(&written, &url)?))
 }
 
@@ -185,8 +189,12 @@ async fn export(session: &Session, source: &QueryText, export: Export) -> Result
     let first = (export.place)(0)?;
     first.check(access)?;
     first.check_new(export.replace).await?;
-    for place in export.emptied.iter().chain(&export.success) {
-        place.check(access)?;
+    if let Some(directory) = &export.emptied {
+        directory.check(access)?;
+    }
+    if let Some(success) = &export.success {
+        success.check(access)?;
+        success.check_new(true).await?;
     }
     let context = session.query_context().await?;
     let cpu = session.engine.cpu().clone();
@@ -227,40 +235,42 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     for file in &mut files {
         file.finish().await?;
     }
-    for place in old {
+    publish(&mut files, export.replace).await?;
+    // Last: whatever fails, the old files or the new ones are there.
+    for place in &old {
         place.remove().await?;
     }
-    publish(&mut files, export).await?;
+    if let Some(success) = &export.success
+        && let Err(e) = write_empty(success).await
+    {
+        if old.is_empty() {
+            withdraw(&mut files).await;
+        }
+        return Err(e);
+    }
     let sum = |of: fn(&NewFile) -> u64| files.iter().map(of).sum();
     Ok(Written { files: files.len() as u64, rows: sum(NewFile::rows), bytes: sum(NewFile::bytes) })
 }
 
 /// Gives all files their names, or none.
-async fn publish(files: &mut [NewFile], export: &Export) -> Result<()> {
-    let mut failed = None;
-    for file in files.iter_mut() {
-        if let Err(e) = file.publish(export.replace).await {
-            failed = Some(e);
-            break;
+async fn publish(files: &mut [NewFile], replace: bool) -> Result<()> {
+    for n in 0..files.len() {
+        if let Err(e) = files[n].publish(replace).await {
+            withdraw(files).await;
+            return Err(e);
         }
     }
-    if let (None, Some(success)) = (&failed, &export.success) {
-        let empty = OutputFormat::Json(Compression::None);
-        let published = match NewFile::create(success, &empty, &Arc::new(Schema::empty())) {
-            Ok(mut file) => file.publish(true).await,
-            Err(e) => Err(e),
-        };
-        failed = published.err();
+    Ok(())
+}
+
+async fn withdraw(files: &mut [NewFile]) {
+    for file in files {
+        file.withdraw().await;
     }
-    match failed {
-        None => Ok(()),
-        Some(e) => {
-            for file in files {
-                file.withdraw().await;
-            }
-            Err(e)
-        }
-    }
+}
+
+async fn write_empty(place: &Place) -> Result<()> {
+    NewFile::create(place, &OutputFormat::Json(Compression::None), &Arc::new(Schema::empty()))?.publish(true).await
 }
 
 /// The format of the rows, and the bytes ahead of them: a byte order mark, and the lines of names and types, which no
