@@ -472,12 +472,9 @@ impl Options {
             delimiter,
             line_end: if line == b"\n" { LineEnd::Newline } else { LineEnd::Bytes(line) },
             quote,
-            header: match self.take("csv.include_header") {
-                Some(text) => {
-                    self.left.insert("header".into(), text);
-                    self.flag("header", names)?
-                }
-                None => self.flag("header", names)?,
+            header: match self.left.contains_key("csv.include_header") {
+                true => self.flag("csv.include_header", names)?,
+                false => self.flag("header", names)?,
             },
             null_values: vec![null.unwrap_or_default().into_bytes()],
             ..CsvDialect::default()
