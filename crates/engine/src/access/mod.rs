@@ -45,8 +45,11 @@ pub(crate) struct Access {
     /// By user name: its connections, and how many sessions each has (two for a moment when the user changes).
     connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
     /// When the catalog was last asked for by those who can do without the answer.
-    asked: Mutex<Option<(Instant, Shared<BoxFuture<'static, ()>>)>>,
+    asked: Mutex<Option<(Instant, Asked)>>,
 }
+
+/// Done when the catalog has been read, or could not be.
+type Asked = Shared<BoxFuture<'static, ()>>;
 
 /// Rights by account, for one state of the accounts.
 #[derive(Debug, Default)]
@@ -102,11 +105,11 @@ impl Engine {
         if self.catalog.staleness() > KNOWN_STALENESS {
             let (begun, asked) = {
                 let mut last = self.access.asked.lock();
-                // While an answer is open, and for a while after one that was none, nobody asks again.
+                // While an answer is open, and for a while after one that was none, nobody asks again. One that came when
+                // nobody waited any more is seen by asking for it only, not by `peek`.
+                let open = |asked: &Asked| asked.clone().now_or_never().is_none();
                 match &*last {
-                    Some((begun, asked)) if asked.peek().is_none() || begun.elapsed() < KNOWN_STALENESS => {
-                        (*begun, asked.clone())
-                    }
+                    Some((begun, asked)) if open(asked) || begun.elapsed() < KNOWN_STALENESS => (*begun, asked.clone()),
                     _ => last.insert((Instant::now(), self.ask_for_catalog())).clone(),
                 }
             };
@@ -115,7 +118,7 @@ impl Engine {
         self.catalog.snapshot()
     }
 
-    fn ask_for_catalog(&self) -> Shared<BoxFuture<'static, ()>> {
+    fn ask_for_catalog(&self) -> Asked {
         let catalog = self.catalog.clone();
         let asked = self.io().spawn(async move {
             if let Err(error) = catalog.refresh().await {
@@ -317,4 +320,21 @@ pub(crate) fn denied(rights: &Rights, command: &str, object: &Object) -> EngineE
         }
     };
     EngineError { code, sqlstate: "42000", ..EngineError::new(ErrorKind::Denied, message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineOptions;
+
+    #[tokio::test]
+    async fn an_answer_that_came_too_late_for_its_asker_is_no_open_one() {
+        let engine = Engine::open(EngineOptions { threads: Some(1), ..EngineOptions::default() }).await.unwrap();
+        // Whoever asked has gone.
+        *engine.access.asked.lock() = Some((Instant::now(), engine.ask_for_catalog()));
+        tokio::time::sleep(KNOWN_STALENESS * 3 / 2).await;
+        assert!(engine.catalog.staleness() > KNOWN_STALENESS);
+        engine.known_catalog().await;
+        assert!(engine.catalog.staleness() < KNOWN_STALENESS);
+    }
 }
