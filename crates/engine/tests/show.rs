@@ -157,6 +157,14 @@ async fn explain_says_why_a_query_is_no_look_up() {
             "select v from u where k = 1 and s = 'a' union all select v from u where k = 8 and s = 'b'",
             "no SHORT-CIRCUIT: the query is more than one SELECT",
         ),
+        (
+            "select a.v from u a join u b on a.k = b.k and a.s = b.s where a.k = 1 and a.s = 'a'",
+            "no SHORT-CIRCUIT: the query has more in FROM than the name of a table",
+        ),
+        (
+            "select a.v from u a, u b where a.k = 1 and a.s = 'a' and b.k = 2 and b.s = 'b'",
+            "no SHORT-CIRCUIT: the query has more in FROM than the name of a table",
+        ),
         (long.as_str(), "no SHORT-CIRCUIT: the statement is longer than 16 KiB"),
     ] {
         assert_eq!(b.run(sql).await, "v\n10", "{sql}");

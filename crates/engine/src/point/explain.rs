@@ -9,8 +9,9 @@ use dipper_sql::charter::table_refs;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::{CatalogState, TableId};
-use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, Visit, Visitor};
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, TableWithJoins, Visit, Visitor};
 
+use super::recognise::MORE_IN_FROM;
 use super::scan::TEXT_BYTES_MAX;
 use crate::session::Session;
 
@@ -47,10 +48,12 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
     let SetExpr::Select(select) = query.ast.body.as_ref() else {
         return Some("the query is more than one SELECT".into());
     };
-    if !matches!(select.from.as_slice(), [only] if matches!(only.relation, TableFactor::Table { .. }))
-        || compared.queries > 1
-    {
+    if compared.queries > 1 {
         return Some("the query has a subquery".into());
+    }
+    let is_table = |from: &TableWithJoins| from.joins.is_empty() && matches!(from.relation, TableFactor::Table { .. });
+    if !matches!(select.from.as_slice(), [only] if is_table(only)) {
+        return Some(MORE_IN_FROM.into());
     }
     if compared.has_or {
         return Some(

@@ -86,6 +86,8 @@ pub(super) struct Found<'q> {
 /// Why a query is no look-up; `None` where nobody would take it for one.
 pub(super) type No = Option<String>;
 
+pub(super) const MORE_IN_FROM: &str = "the query has more in FROM than the name of a table";
+
 fn no(why: impl Into<String>) -> No {
     Some(why.into())
 }
@@ -101,7 +103,7 @@ pub(super) fn lookup(query: &QueryText) -> Option<Lookup<'_>> {
     let TableFactor::Table { alias, args: None, .. } = &from.relation else { return None };
     let mut refused = other_clause(ast, select).map(|clause| format!("the query has {clause}"));
     if !from.joins.is_empty() || !plain_factor(&from.relation) {
-        refused = no("the query has more in FROM than the name of a table");
+        refused = no(MORE_IN_FROM);
     }
     let limit = match &ast.limit_clause {
         None => None,
