@@ -325,24 +325,33 @@ impl Session {
     /// # Errors
     /// No such database, or no such catalog.
     pub async fn use_database(&mut self, name: &str) -> Result<()> {
-        if let Some((catalog, database)) = name.split_once('.') {
-            let state = self.engine.known_catalog().await;
-            let is_one = state.database(name).is_some();
-            if !is_one && (catalogs::is_internal(catalog) || state.external_catalog(catalog).is_some()) {
-                return self.use_database_of(&Name(vec![catalog.to_string(), database.to_string()])).await;
+        self.use_database_named(|state| match name.split_once('.') {
+            Some((catalog, database))
+                if state.database(name).is_none()
+                    && (catalogs::is_internal(catalog) || state.external_catalog(catalog).is_some()) =>
+            {
+                Name(vec![catalog.to_string(), database.to_string()])
             }
-        }
-        self.use_database_of(&Name(vec![name.to_string()])).await
+            _ => Name(vec![name.to_string()]),
+        })
+        .await
     }
 
-    /// Selects a database by its name, perhaps with its catalog in front. One that is known does not wait for the store.
+    /// Selects a database by its name, perhaps with its catalog in front.
     pub(crate) async fn use_database_of(&mut self, name: &Name) -> Result<()> {
+        self.use_database_named(|_| name.clone()).await
+    }
+
+    /// Selects the database of this name, which depends on what catalogs there are. One that is known does not wait for the
+    /// store.
+    async fn use_database_named(&mut self, name: impl Fn(&CatalogState) -> Name) -> Result<()> {
         let known = self.engine.known_catalog().await;
-        if self.use_database_in(&known, name).await.is_ok() {
-            return Ok(());
-        }
+        let Err(refused) = self.use_database_in(&known, &name(&known)).await else { return Ok(()) };
         let state = self.engine.catalog.refresh().await?;
-        self.use_database_in(&state, name).await
+        if Arc::ptr_eq(&state, &known) {
+            return Err(refused);
+        }
+        self.use_database_in(&state, &name(&state)).await
     }
 
     async fn use_database_in(&mut self, state: &CatalogState, name: &Name) -> Result<()> {
