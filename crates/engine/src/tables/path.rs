@@ -117,9 +117,26 @@ impl Options {
     }
 
     /// The columns whose values are in the names of directories.
-    fn path_columns(&mut self) -> Vec<String> {
+    fn path_columns(&mut self) -> Result<Vec<String>> {
         let names = self.take(&["path_partition_keys", "columns_from_path"]).unwrap_or_default();
-        names.split(',').map(|name| name.trim().to_string()).filter(|name| !name.is_empty()).collect()
+        let mut columns: Vec<String> = Vec::new();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if columns.iter().any(|column| column.eq_ignore_ascii_case(name)) {
+                return Err(EngineError::invalid(format!("columns_from_path names {name} twice")));
+            }
+            columns.push(name.to_string());
+        }
+        Ok(columns)
+    }
+
+    fn bad_value(&mut self, default: BadValue) -> Result<BadValue> {
+        match self.take(&["on_error", "bad_values"]).map(|v| v.to_lowercase()).as_deref() {
+            None => Ok(default),
+            Some("null") => Ok(BadValue::Null),
+            Some("error") => Ok(BadValue::Error),
+            Some("skip" | "reject") => Ok(BadValue::Reject { max: u64::MAX }),
+            Some(other) => Err(EngineError::invalid(format!("on_error = '{other}': expected error, null or skip"))),
+        }
     }
 
     fn invalid_utf8(&mut self, default: InvalidUtf8) -> Result<InvalidUtf8> {
@@ -159,11 +176,14 @@ async fn provider(
     };
     match format.as_str() {
         "parquet" => {
-            let path_columns = options.path_columns();
+            let path_columns = options.path_columns()?;
             options.finish()?;
             let state = session_state(context, &super::TableSet::default());
             let files = file_set(&files, &path_columns)?;
-            ParquetTable::try_new(context, &state, files, access, None).await
+            let table = ParquetTable::try_new(context, &state, files, access, None).await?;
+            let schema = table.schema();
+            apart(&schema.fields()[..schema.fields().len() - path_columns.len()], &path_columns)?;
+            Ok(table)
         }
         "json" | "jsonl" | "ndjson" => {
             options.take(&["read_json_by_line"]);
@@ -271,13 +291,48 @@ fn url_of(path: &Path) -> String {
     format!("file://{}", percent_encoding::utf8_percent_encode(&path.display().to_string(), KEEP))
 }
 
-fn bad_value(options: &mut Options, default: BadValue) -> Result<BadValue> {
-    match options.take(&["on_error", "bad_values"]).map(|v| v.to_lowercase()).as_deref() {
-        None => Ok(default),
-        Some("null") => Ok(BadValue::Null),
-        Some("error") => Ok(BadValue::Error),
-        Some("skip" | "reject") => Ok(BadValue::Reject { max: u64::MAX }),
-        Some(other) => Err(EngineError::invalid(format!("on_error = '{other}': expected error, null or skip"))),
+/// What is said of text of every dialect.
+struct TextOptions {
+    compression: Option<Compression>,
+    bad_value: BadValue,
+    invalid_utf8: InvalidUtf8,
+    path_columns: Vec<String>,
+}
+
+impl TextOptions {
+    /// Those that are given, with defaults for two of them.
+    fn take(options: &mut Options, bad_value: BadValue, invalid_utf8: InvalidUtf8) -> Result<Self> {
+        Ok(TextOptions {
+            compression: options
+                .take(&["compress_type", "compression"])
+                .map(|codec| text_compression(&codec))
+                .transpose()?,
+            bad_value: options.bad_value(bad_value)?,
+            invalid_utf8: options.invalid_utf8(invalid_utf8)?,
+            path_columns: options.path_columns()?,
+        })
+    }
+
+    /// A table over these files, which have these columns.
+    fn table(
+        &self,
+        context: &QueryContext,
+        files: &[FileEntry],
+        dialect: Dialect,
+        file_schema: SchemaRef,
+    ) -> Result<Arc<dyn TableProvider>> {
+        apart(file_schema.fields(), &self.path_columns)?;
+        let table = TextTable {
+            dialect,
+            file_schema,
+            files: file_set(files, &self.path_columns)?,
+            access: context.engine.options.access.clone(),
+            bad_value: self.bad_value,
+            invalid_utf8: self.invalid_utf8,
+            strings: strings(&context.variables),
+            compression: self.compression,
+        };
+        Ok(table.into_provider())
     }
 }
 
@@ -324,53 +379,36 @@ fn csv(
         }
         hints.types = bare;
     }
-    let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
-    let bad_value = bad_value(&mut options, BadValue::Error)?;
-    let invalid_utf8 = options.invalid_utf8(InvalidUtf8::Error)?;
+    let text = TextOptions::take(&mut options, BadValue::Error, InvalidUtf8::Error)?;
     let union = options.flag(&["union_by_name"])?.unwrap_or(false);
-    let path_columns = options.path_columns();
     options.finish()?;
-    let table = |files: &[FileEntry], dialect: CsvDialect, file_schema: SchemaRef| {
-        apart(&file_schema, &path_columns)?;
-        let table = TextTable {
-            dialect: Dialect::Csv(dialect),
-            file_schema,
-            files: file_set(files, &path_columns)?,
-            access: context.engine.options.access.clone(),
-            bad_value,
-            invalid_utf8,
-            strings: strings(&context.variables),
-            compression,
-        };
-        Ok(table.into_provider())
-    };
     if union {
-        let guesses = sample(files, files.len(), &hints, compression)?;
-        return united(&guesses, files, &path_columns, table);
+        let guesses = sample(files, files.len(), &hints, text.compression)?;
+        return united(context, &guesses, files, &text);
     }
-    let guesses = sample(files, FILES_SAMPLED, &hints, compression)?;
+    let guesses = sample(files, FILES_SAMPLED, &hints, text.compression)?;
     let (dialect, file_schema) = one_shape(&guesses)?;
     tracing::debug!(guess = %guesses[0], "inferred");
-    table(files, dialect, file_schema)
+    text.table(context, files, Dialect::Csv(dialect), file_schema)
 }
 
 /// Error where a column is in the files and in their path: one of them would be lost.
-fn apart(file_schema: &Schema, path_columns: &[String]) -> Result<()> {
-    match path_columns.iter().find(|c| file_schema.fields().iter().any(|f| f.name().eq_ignore_ascii_case(c))) {
+fn apart(file_columns: &[FieldRef], path_columns: &[String]) -> Result<()> {
+    match path_columns.iter().find(|c| file_columns.iter().any(|f| f.name().eq_ignore_ascii_case(c))) {
         None => Ok(()),
         Some(column) => Err(EngineError::invalid(format!(
-            "columns_from_path names {column}, which is a column of the files, too; name the files' column otherwise by \
-             'columns' = 'name:type;...' with 'header' = 'false', or leave {column} out of columns_from_path"
+            "columns_from_path names {column}, which is a column of the files, too; leave it out of columns_from_path, or \
+             name the columns of text otherwise by 'columns' = 'name:type;...' with 'header' = 'false'"
         ))),
     }
 }
 
 /// Files with different columns as one table that has all of them; what a file does not have is NULL.
 fn united(
+    context: &QueryContext,
     guesses: &[Guess],
     files: &[FileEntry],
-    path_columns: &[String],
-    table: impl Fn(&[FileEntry], CsvDialect, SchemaRef) -> Result<Arc<dyn TableProvider>>,
+    text: &TextOptions,
 ) -> Result<Arc<dyn TableProvider>> {
     let all = union_by_name(guesses);
     let mut groups: Vec<(&CsvDialect, &[Option<usize>], Vec<FileEntry>)> = Vec::new();
@@ -387,12 +425,12 @@ fn united(
             .collect();
         own.sort_by_key(|(place, _)| *place);
         let schema = Arc::new(Schema::new(own.into_iter().map(|(_, field)| field).collect::<Vec<_>>()));
-        let provider = table(&files, dialect.clone(), schema)?;
+        let provider = text.table(context, &files, Dialect::Csv(dialect.clone()), schema)?;
         let shown = columns.iter().zip(all.schema.fields()).map(|(place, field)| match place {
             Some(_) => ident(field.name()),
             None => cast(lit(ScalarValue::Null), field.data_type().clone()).alias(field.name()),
         });
-        let shown = shown.chain(path_columns.iter().map(ident));
+        let shown = shown.chain(text.path_columns.iter().map(ident));
         let scan = LogicalPlanBuilder::scan(format!("files{i}"), provider_as_source(provider), None)?.project(shown)?;
         plan = Some(match plan {
             None => scan,
@@ -500,24 +538,9 @@ fn hive_text(context: &Arc<QueryContext>, mut options: Options, files: &[FileEnt
     if let Some(lines) = options.number(&["skip_lines", "skip.header.line.count"])? {
         serde_properties.push(("skip.header.line.count".into(), lines.to_string()));
     }
-    let path_columns = options.path_columns();
-    let invalid_utf8 = options.invalid_utf8(InvalidUtf8::Replace)?;
-    let compression = options.take(&["compress_type", "compression"]).map(|c| text_compression(&c)).transpose()?;
-    let bad_value = bad_value(&mut options, BadValue::Null)?;
+    let text = TextOptions::take(&mut options, BadValue::Null, InvalidUtf8::Replace)?;
     options.finish()?;
     let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &serde_properties, &[])?;
     dialect.check_fields(&columns)?;
-    apart(&Schema::new(columns.clone()), &path_columns)?;
-    let files = file_set(files, &path_columns)?;
-    let table = TextTable {
-        dialect: Dialect::Hive(dialect),
-        file_schema: Arc::new(Schema::new(columns)),
-        files,
-        access: context.engine.options.access.clone(),
-        bad_value,
-        invalid_utf8,
-        strings: strings(&context.variables),
-        compression,
-    };
-    Ok(table.into_provider())
+    text.table(context, files, Dialect::Hive(dialect), Arc::new(Schema::new(columns)))
 }
