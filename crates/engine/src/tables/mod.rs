@@ -221,6 +221,10 @@ const ICEBERG_META: &str = "iceberg_meta";
 
 /// The name of the table that `iceberg_meta('table' = 'catalog.database.table', 'query_type' = 'snapshots')` means.
 fn about(properties: &Properties) -> Result<Name> {
+    let known = |key: &str| ["table", "query_type"].iter().any(|known| key.eq_ignore_ascii_case(known));
+    if let Some((key, _)) = properties.iter().find(|(key, _)| !known(key)) {
+        return Err(EngineError::invalid(format!("{ICEBERG_META}(...): option '{key}' is not known")));
+    }
     let value = |wanted: &str| {
         let found = properties.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
