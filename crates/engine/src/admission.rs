@@ -95,12 +95,12 @@ impl Admission {
         }
     }
 
-    /// Waits until `plan` may run. `None`: it reads no table or is tiny, and needs no leave.
+    /// Waits until `plan`, which is of this class, may run. `None`: it reads no table or is tiny, and needs no leave.
     ///
     /// # Errors
     /// Too many wait already, or it waited too long.
-    pub(crate) async fn admit(self: &Arc<Self>, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Permit>> {
-        match Class::of(plan) {
+    pub(crate) async fn admit(self: &Arc<Self>, class: Class, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Permit>> {
+        match class {
             Class::Tiny => Ok(None),
             _ if !reads_tables(plan) => Ok(None),
             class => self.enter(class).await.map(Some),

@@ -9,7 +9,6 @@ use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_store::backup::{BackupError, Copied};
@@ -147,9 +146,9 @@ impl Engine {
         let cpu = Pool::cpu("query", threads, nice + options.nice)?;
         // They go before long statements on the same cores, and behind look-ups.
         let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
-        // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
         let runtime = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
+        // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
         let template = cpu.handle().spawn(async move { template(runtime) });
         let io = Pool::io(nice)?;
         let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
@@ -289,9 +288,12 @@ impl Engine {
         self.short.handle()
     }
 
-    /// The threads that a plan is run by.
-    pub(crate) fn threads_of(&self, plan: &Arc<dyn ExecutionPlan>) -> &tokio::runtime::Handle {
-        if Class::of(plan) == Class::Long { self.cpu() } else { self.short() }
+    /// The threads that plans of a class are run by.
+    pub(crate) fn threads_of(&self, class: Class) -> &tokio::runtime::Handle {
+        match class {
+            Class::Tiny | Class::Short => self.short(),
+            Class::Long => self.cpu(),
+        }
     }
 
     /// The threads that wait for the store.

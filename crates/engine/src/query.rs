@@ -25,6 +25,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use crate::admission::Class;
 use crate::coop::Run;
 use crate::correlated::outer_columns;
 use crate::engine::Engine;
@@ -272,8 +273,8 @@ async fn run_once(context: Arc<QueryContext>, query: QueryText, params: Vec<VarV
     .await
 }
 
-/// Runs `work` on these threads of the engine; it is cancelled when the returned future is dropped. A panic is an error of this
-/// statement only.
+/// Runs `work` on these threads of the engine; it is cancelled when the returned future is dropped. A panic is an error of
+/// this statement only.
 pub(crate) async fn on_cpu<T: Send + 'static>(
     cpu: &tokio::runtime::Handle,
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -306,15 +307,16 @@ fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
     EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
 }
 
-/// Runs a physical plan on the threads [for it](Engine::threads_of), as soon as it is [admitted](crate::admission), and hands its batches over
-/// through a bounded channel.
+/// Runs a physical plan on the threads [for it](Engine::threads_of), as soon as it is [admitted](crate::admission), and
+/// hands its batches over through a bounded channel.
 pub(crate) async fn start(
     context: &QueryContext,
     state: &SessionState,
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
-    let permit = context.engine.admission.admit(&physical).await?;
-    let threads = context.engine.threads_of(&physical).clone();
+    let class = Class::of(&physical);
+    let permit = context.engine.admission.admit(class, &physical).await?;
+    let threads = context.engine.threads_of(class).clone();
     let run = Run::default();
     let mut stream = {
         let _on = threads.enter();

@@ -705,7 +705,8 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
     if let Some(recorder) = &mut recorder {
         recorder.planned();
     }
-    let permit = engine.admission.admit(&physical).await?;
+    let class = Class::of(&physical);
+    let permit = engine.admission.admit(class, &physical).await?;
     if let Some(recorder) = &mut recorder {
         recorder.admitted();
     }
@@ -714,7 +715,7 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
         let _permit = permit;
         write(&of, &planned, plan, target).await
     });
-    let written = match Class::of(&physical) {
+    let written = match class {
         Class::Long => query::on_cpu(engine.cpu(), work).await,
         Class::Tiny | Class::Short => work.await,
     };
