@@ -243,6 +243,8 @@ fn writes(statement: &Statement) -> bool {
             | Statement::AlterTable { .. }
             | Statement::CreateIndex(_)
             | Statement::DropIndex { .. }
+            // It forgets partitions.
+            | Statement::MsckRepair { drop: true, .. }
     )
 }
 
