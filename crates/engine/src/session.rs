@@ -430,6 +430,7 @@ impl Session {
         }
         // A user who was dropped is gone with the next statement, whatever it asks.
         self.rights(&self.engine.catalog.snapshot())?;
+        let limit = self.time_limit(parsed)?;
         if !keeps_warnings(&parsed.statement) {
             let errors = self.warnings.iter().filter(|w| w.level == Level::Error).count();
             self.problems = (self.warnings.len(), errors);
@@ -440,7 +441,6 @@ impl Session {
         let text = source.get(parsed.text.clone()).unwrap_or(source);
         let process = Arc::clone(self.process());
         process.begin(&crate::secrets::mask(&parsed.statement.shown(text)));
-        let limit = self.time_limit(parsed)?;
         let hinted = Hinted(self);
         let run = statements::run(hinted.0, source, parsed, params);
         let result = tokio::select! {
@@ -646,20 +646,20 @@ impl Session {
         if let Some(seconds) = writes.then(|| own("insert_timeout")).flatten().or_else(|| own("query_timeout")) {
             limit = Some(Duration::from_secs(seconds));
         }
-        for (name, value) in &parsed.hints {
-            if name.eq_ignore_ascii_case("query_timeout") {
-                let seconds: u64 = value.parse().map_err(|_| {
-                    EngineError::new(
-                        ErrorKind::BadVariable,
-                        format!("query_timeout in SET_VAR: '{value}' is not a number"),
-                    )
-                })?;
-                limit = (seconds > 0).then(|| Duration::from_secs(seconds));
+        let is_limit = |name: &str| LIMITS.iter().any(|limit| name.eq_ignore_ascii_case(limit));
+        if parsed.hints.iter().any(|(name, _)| is_limit(name)) {
+            let mut hinted = self.variables.clone();
+            for (name, value) in parsed.hints.iter().filter(|(name, _)| is_limit(name)) {
+                hinted.set(name, value)?;
             }
+            limit = hinted.query_timeout();
         }
         Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
     }
 }
+
+/// The variables that limit the time of a statement; see [`Variables::query_timeout`].
+const LIMITS: [&str; 2] = ["query_timeout", "max_execution_time"];
 
 /// A statement's hints, which end with it: also where it is stopped, or nobody waits for it any more.
 struct Hinted<'s>(&'s mut Session);
@@ -693,7 +693,7 @@ impl TimeLimit {
     }
 
     fn error(&self) -> EngineError {
-        let seconds = self.limit.unwrap_or_default().as_secs();
+        let seconds = self.limit.unwrap_or_default().as_secs_f64();
         EngineError::new(
             ErrorKind::Timeout,
             format!(

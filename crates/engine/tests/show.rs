@@ -440,6 +440,8 @@ async fn the_server_tells_about_itself() {
         list.starts_with("Id|User|Host|db|Command|Time|State|Info\n") && list.ends_with("|executing|show processlist"),
         "{list}"
     );
+    assert!(b.run("select /*+ SET_VAR(query_timeout = soon) */ 1").await.contains("expected an integer"));
+    assert_eq!(b.session.process().activity().info, None);
     let long = format!("show processlist -- {}", "x".repeat(200));
     let info = |s: String| s.lines().nth(1).unwrap().rsplit('|').next().unwrap().len();
     assert!(info(b.run(&long).await) <= 100);
