@@ -288,7 +288,8 @@ impl NewFile {
         }
     }
 
-    /// Takes a file back that was published or may have been, because one of the same statement could not be.
+    /// Takes a file of a drawn name back that was published or may have been, because one of the same statement could not
+    /// be. Under another name there may be somebody else's.
     pub(crate) async fn withdraw(&mut self) {
         if self.published {
             let _ = self.target.remove().await;
@@ -305,11 +306,6 @@ impl NewFile {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Where it will be.
-    pub(crate) fn target(&self) -> &Place {
-        &self.target
-    }
-
     fn failed(&self, reason: &str, kind: Option<io::ErrorKind>) -> EngineError {
         let kind = match kind {
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => ErrorKind::Resources,
@@ -317,6 +313,24 @@ impl NewFile {
         };
         EngineError::new(kind, format!("cannot write '{}': {reason}", self.target.name()))
     }
+}
+
+/// Gives files their names, which are drawn: all of them, or none keeps one.
+///
+/// # Errors
+/// As of [`NewFile::publish`].
+pub(crate) async fn publish_drawn(files: &mut [NewFile]) -> Result<()> {
+    for n in 0..files.len() {
+        // A put that is repeated because its answer was lost must not be refused for its own object.
+        let replace = matches!(files[n].target, Place::Object(..));
+        if let Err(e) = files[n].publish(replace).await {
+            for file in &mut files[..=n] {
+                file.withdraw().await;
+            }
+            return Err(e);
+        }
+    }
+    Ok(())
 }
 
 impl Drop for NewFile {

@@ -19,7 +19,9 @@ use crate::info_schema::types::type_text;
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
-use crate::sink::{MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, text_compression, unique_suffix};
+use crate::sink::{
+    MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression, unique_suffix,
+};
 
 /// What a finished export says.
 struct Written {
@@ -33,7 +35,9 @@ struct Export {
     format: OutputFormat,
     /// The name of the n-th file.
     place: Box<dyn Fn(u64) -> Result<Place> + Send + Sync>,
-    /// A file that has reached so many bytes is the last but one; `None`: there is one file.
+    /// The names are drawn: there are no such files.
+    drawn: bool,
+    /// A file that has reached so many bytes is the last but one; `None`: there is one file. For drawn names.
     file_bytes_max: Option<u64>,
     /// An existing file of that name is replaced.
     replace: bool,
@@ -48,11 +52,12 @@ struct Export {
 }
 
 impl Export {
-    /// One file.
+    /// One new file of this name.
     fn one(place: Place, format: OutputFormat) -> Self {
         Export {
             format,
             place: Box::new(move |_| Ok(place.clone())),
+            drawn: false,
             file_bytes_max: None,
             replace: false,
             bom: false,
@@ -104,6 +109,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     let id = unique_suffix();
     let export_of = Export {
         place: Box::new(move |n| named(&format!("{id}_{n}.{suffix}"))),
+        drawn: true,
         format,
         file_bytes_max: options.size("max_file_size")?,
         replace: false,
@@ -177,7 +183,7 @@ pub(super) async fn insert_into_files(
                 0 => format!("data_{id}.{extension}"),
                 n => format!("data_{id}_{n}.{extension}"),
             };
-            Export { place: Box::new(move |n| place.join(&name(n))), file_bytes_max, ..one }
+            Export { place: Box::new(move |n| place.join(&name(n))), drawn: true, file_bytes_max, ..one }
         }
     };
     let written = export(session, source, export_of).await?;
@@ -235,7 +241,10 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     for file in &mut files {
         file.finish().await?;
     }
-    publish(&mut files, export.replace).await?;
+    match export.drawn {
+        true => publish_drawn(&mut files).await?,
+        false => files[0].publish(export.replace).await?,
+    }
     // Last: whatever fails, the old files or the new ones are there.
     for place in &old {
         place.remove().await?;
@@ -244,29 +253,14 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         && let Err(e) = write_empty(success).await
     {
         if old.is_empty() {
-            withdraw(&mut files).await;
+            for file in &mut files {
+                file.withdraw().await;
+            }
         }
         return Err(e);
     }
     let sum = |of: fn(&NewFile) -> u64| files.iter().map(of).sum();
     Ok(Written { files: files.len() as u64, rows: sum(NewFile::rows), bytes: sum(NewFile::bytes) })
-}
-
-/// Gives all files their names, or none.
-async fn publish(files: &mut [NewFile], replace: bool) -> Result<()> {
-    for n in 0..files.len() {
-        if let Err(e) = files[n].publish(replace).await {
-            withdraw(files).await;
-            return Err(e);
-        }
-    }
-    Ok(())
-}
-
-async fn withdraw(files: &mut [NewFile]) {
-    for file in files {
-        file.withdraw().await;
-    }
 }
 
 async fn write_empty(place: &Place) -> Result<()> {

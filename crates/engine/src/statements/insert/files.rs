@@ -25,7 +25,7 @@ use crate::files::FileAccess;
 use crate::files::partitions::directory_name;
 use crate::query::{self, QueryContext};
 use crate::session::Session;
-use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, unique_suffix};
+use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
 use crate::tables::define::{self, FORMAT_TEXT};
 
 /// Most partitions that one thread of a statement has open files in.
@@ -229,26 +229,11 @@ async fn write(
     }
     let old = if overwrite { replaced(&target, &partitions).await? } else { Vec::new() };
     let rows = files.iter().map(NewFile::rows).sum();
-    publish(&mut files).await?;
+    publish_drawn(&mut files).await?;
     for file in old {
         file.remove().await?;
     }
     Ok(rows)
-}
-
-/// All files get their names, or none keeps one.
-async fn publish(files: &mut [NewFile]) -> Result<()> {
-    for i in 0..files.len() {
-        // The names are drawn. A put that is repeated because its answer was lost must not be refused for its own object.
-        let replace = matches!(files[i].target(), Place::Object(..));
-        if let Err(e) = files[i].publish(replace).await {
-            for file in &mut files[..=i] {
-                file.withdraw().await;
-            }
-            return Err(e);
-        }
-    }
-    Ok(())
 }
 
 /// The files that INSERT OVERWRITE replaces: those of the partitions it writes, or of the whole table when it has none.
