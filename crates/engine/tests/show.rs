@@ -139,6 +139,8 @@ async fn explain_says_why_a_query_is_no_look_up() {
         create view w as select * from u; set @a = 1";
     assert_eq!(b.run(made).await, "ok");
     let long = format!("select v from u where k = 1 and s = 'a' and v <> {}", " ".repeat(17 << 10) + "7");
+    let (open, close) = ("(".repeat(40), ")".repeat(40));
+    let nested = format!("select v from u where {open}k{close} = {open}1{close} and s = 'a' or k = 9 and s = 'z'");
     for (sql, said) in [
         ("select v from u where (k, s) in ((1, 'a'), (9, 'z'))", "SHORT-CIRCUIT"),
         ("select v from u where (s, k) = ('a', 1)", "SHORT-CIRCUIT"),
@@ -165,6 +167,7 @@ async fn explain_says_why_a_query_is_no_look_up() {
             "select a.v from u a, u b where a.k = 1 and a.s = 'a' and b.k = 2 and b.s = 'b'",
             "no SHORT-CIRCUIT: the query has more in FROM than the name of a table",
         ),
+        (nested.as_str(), "no SHORT-CIRCUIT: conditions are joined by OR"),
         (long.as_str(), "no SHORT-CIRCUIT: the statement is longer than 16 KiB"),
     ] {
         assert_eq!(b.run(sql).await, "v\n10", "{sql}");

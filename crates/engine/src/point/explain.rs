@@ -103,21 +103,19 @@ struct Compared {
 
 impl Compared {
     fn pair(&mut self, left: &Expr, right: &Expr) {
-        for (column, other) in [(left, right), (right, left)] {
-            match column {
-                Expr::Nested(inner) => self.pair(inner, other),
-                Expr::Tuple(columns) if is_fixed(other) => columns.iter().for_each(|c| self.column(c)),
-                column if is_fixed(other) => self.column(column),
-                _ => {}
+        for (columns, other) in [(left, right), (right, left)] {
+            if is_fixed(other) {
+                self.columns(columns);
             }
         }
     }
 
-    fn column(&mut self, expr: &Expr) {
+    fn columns(&mut self, expr: &Expr) {
         match expr {
             Expr::Identifier(name) => self.columns.push(name.value.clone()),
             Expr::CompoundIdentifier(parts) => self.columns.extend(parts.last().map(|name| name.value.clone())),
-            Expr::Nested(inner) => self.column(inner),
+            Expr::Nested(inner) => self.columns(inner),
+            Expr::Tuple(columns) => columns.iter().for_each(|column| self.columns(column)),
             _ => {}
         }
     }
@@ -137,11 +135,7 @@ impl Visitor for Compared {
                 self.pair(left, right)
             }
             Expr::BinaryOp { op: BinaryOperator::Or, .. } => self.has_or = true,
-            Expr::InList { expr, list, negated: false } if list.iter().all(is_fixed) => {
-                if let Some(any) = list.first() {
-                    self.pair(expr, any);
-                }
-            }
+            Expr::InList { expr, list, negated: false } if list.iter().all(is_fixed) => self.columns(expr),
             _ => {}
         }
         ControlFlow::Continue(())
