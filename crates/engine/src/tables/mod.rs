@@ -273,19 +273,13 @@ async fn named(
                 return Ok(Found::Missing(e));
             }
             let provider = match &database {
-                Some(database) if !partitions.is_empty() => {
-                    match context
-                        .catalog
-                        .table(database, &table)
-                        .filter(|t| !crate::info_schema::is_virtual(database) && t.is_native())
-                    {
-                        Some(found) => Some(crate::native::provider(context, found, partitions).await?),
-                        None if context.catalog.table(database, &table).is_some() => {
-                            return Ok(Found::Missing(only_native(name)));
-                        }
-                        None => None,
+                Some(database) if !partitions.is_empty() => match context.catalog.table(database, &table) {
+                    Some(found) if found.is_native() => {
+                        Some(crate::native::provider(context, found, partitions).await?)
                     }
-                }
+                    None if !crate::info_schema::is_virtual(database) => None,
+                    _ => return Ok(Found::Missing(only_native(name))),
+                },
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };
