@@ -83,6 +83,13 @@ enum Found {
     Missing(EngineError),
 }
 
+impl Found {
+    /// A table that has no name in a catalog, under the one that it is registered by.
+    fn unnamed(table: String, provider: Arc<dyn TableProvider>) -> Self {
+        Found::Table { catalog: CATALOG.into(), database: FILES_SCHEMA.into(), table, provider }
+    }
+}
+
 /// The tables that one query names.
 #[derive(Debug, Default)]
 pub(crate) struct TableSet {
@@ -102,8 +109,7 @@ impl TableSet {
                 TableRef::Path(path) => {
                     outside(context, path)?;
                     let provider = path::from_path(context, path).await?;
-                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-                    Found::Table { catalog, database, table: path.clone(), provider }
+                    Found::unnamed(path.clone(), provider)
                 }
                 TableRef::Function { name, properties, arguments } if PATH_FUNCTIONS.contains(&name.as_str()) => {
                     if let Some(argument) = arguments.first() {
@@ -113,8 +119,7 @@ impl TableSet {
                     }
                     outside(context, name)?;
                     let provider = path::from_function(context, name, properties).await?;
-                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                    Found::unnamed(format!("{name}#{i}"), provider)
                 }
                 TableRef::Function { name, properties, .. } if name == http_stream::FUNCTION => {
                     let Some(body) = &context.body else {
@@ -123,21 +128,16 @@ impl TableSet {
                         )));
                     };
                     let provider = body.provider(properties).await?;
-                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                    Found::unnamed(format!("{name}#{i}"), provider)
                 }
                 TableRef::Function { name, properties, .. } if name == NUMBERS => {
                     let provider = numbers(context, properties)?;
-                    let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-                    Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
+                    Found::unnamed(format!("{name}#{i}"), provider)
                 }
                 TableRef::Function { name, properties, .. } if name == ICEBERG_META => {
                     match named(context, &about(properties)?, None, &[]).await? {
                         Found::Missing(e) => return Err(e),
-                        Found::Table { provider, .. } => {
-                            let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-                            Found::Table { catalog, database, table: format!("{name}#{i}"), provider }
-                        }
+                        Found::Table { provider, .. } => Found::unnamed(format!("{name}#{i}"), provider),
                     }
                 }
                 // DataFusion's own, such as generate_series: the planner finds them by itself.
@@ -160,8 +160,7 @@ impl TableSet {
                 _ => return Err(EngineError::unsupported("an expression of a load reads the body's columns only")),
             }
             let provider = Arc::clone(&provider);
-            let (catalog, database) = (CATALOG.into(), FILES_SCHEMA.into());
-            set.found.push((reference, Found::Table { catalog, database, table: table.into(), provider }));
+            set.found.push((reference, Found::unnamed(table.into(), provider)));
         }
         Ok(set)
     }
