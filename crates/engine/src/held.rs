@@ -19,6 +19,22 @@ pub struct Held {
     statements: Option<Arc<AtomicU64>>,
 }
 
+impl Held {
+    /// Counts these bytes in place of those before.
+    ///
+    /// # Errors
+    /// They are too many; those from before stay counted.
+    fn set_bytes(&mut self, bytes: usize) -> Result<()> {
+        if self.of.load(Ordering::Relaxed) - self.bytes + bytes > HELD_BYTES_MAX {
+            return Err(too_much(bytes));
+        }
+        self.of.fetch_add(bytes, Ordering::Relaxed);
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -51,8 +67,9 @@ impl Session {
             });
         }
         // Counted from here on, also where the bytes are refused.
-        let held = Held { bytes: 0, of: Arc::clone(&self.held), statements: Some(statements) };
-        self.more_bytes(held, text.len())
+        let mut held = Held { bytes: 0, of: Arc::clone(&self.held), statements: Some(statements) };
+        held.set_bytes(text.len())?;
+        Ok(held)
     }
 
     /// Counts the bytes of all user variables, in place of those that were counted before.
@@ -60,24 +77,8 @@ impl Session {
     /// # Errors
     /// They are too many; those from before stay counted.
     pub(crate) fn hold_variables(&mut self, bytes: usize) -> Result<()> {
-        let before = self.held_variables.as_ref().map_or(0, |held| held.bytes);
-        if self.held.load(Ordering::Relaxed) - before + bytes > HELD_BYTES_MAX {
-            return Err(too_much(bytes));
-        }
-        // What was counted before goes first.
-        self.held_variables = None;
-        let counted = Held { bytes: 0, of: Arc::clone(&self.held), statements: None };
-        self.held_variables = Some(self.more_bytes(counted, bytes)?);
-        Ok(())
-    }
-
-    fn more_bytes(&self, mut held: Held, bytes: usize) -> Result<Held> {
-        if self.held.load(Ordering::Relaxed) + bytes > HELD_BYTES_MAX {
-            return Err(too_much(bytes));
-        }
-        self.held.fetch_add(bytes, Ordering::Relaxed);
-        held.bytes += bytes;
-        Ok(held)
+        let none = || Held { bytes: 0, of: Arc::clone(&self.held), statements: None };
+        self.held_variables.get_or_insert_with(none).set_bytes(bytes)
     }
 }
 
