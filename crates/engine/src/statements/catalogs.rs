@@ -93,26 +93,23 @@ pub(super) async fn drop(session: &mut Session, name: &str, if_exists: bool) -> 
     Ok(Outcome::ok())
 }
 
-/// `SWITCH c` / `SET CATALOG c`: no database is selected then.
+/// `SWITCH c` / `SET CATALOG c`: no database is selected then, unless it is in that catalog.
 pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome> {
-    if catalogs::is_internal(name) {
-        if session.catalog.is_some() {
-            session.select(None, None);
+    let to = (!catalogs::is_internal(name)).then(|| name.to_string());
+    if to.is_some() {
+        let state = session.engine.catalog.refresh().await?;
+        let (rights, object) = (session.rights(&state)?, Object::Catalog(name.to_string()));
+        // Who may see nothing of it does not learn either whether it is there.
+        if !access::sees(&rights, &state, &object) {
+            return Err(access::denied(&rights, "any privilege", &object));
         }
-        return Ok(Outcome::ok());
+        let catalog = catalogs::named(&state, name)?;
+        // A catalog that this version cannot read is refused here already.
+        session.engine.external.connector(&catalog)?;
     }
-    let state = session.engine.catalog.refresh().await?;
-    let (rights, object) = (session.rights(&state)?, Object::Catalog(name.to_string()));
-    // Who may see nothing of it does not learn either whether it is there.
-    if !access::sees(&rights, &state, &object) {
-        return Err(access::denied(&rights, "any privilege", &object));
-    }
-    let catalog = catalogs::named(&state, name)?;
-    // A catalog that this version cannot read is refused here already.
-    session.engine.external.connector(&catalog)?;
-    if session.catalog.as_deref() != Some(name) {
-        session.select(Some(name.to_string()), None);
-    }
+    let stays = session.catalog == to;
+    let database = session.database.take().filter(|_| stays);
+    session.select(to, database);
     Ok(Outcome::ok())
 }
 
