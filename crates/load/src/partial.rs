@@ -13,7 +13,7 @@ use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave;
-use dipper_store::key::KeyEncoder;
+use dipper_store::key::{KeyEncoder, Keys};
 use dipper_store::route::{NOWHERE, Routed, Router};
 use dipper_store::segment::{ObjectReader, Readers, Scan};
 use dipper_store::table::data::{SegmentId, Tablet};
@@ -57,6 +57,15 @@ pub struct Filled {
 /// Where an old row is.
 type Address = (SegmentId, u32);
 
+/// What is known of the keys of some rows.
+struct LookedUp {
+    keys: Keys,
+    /// Whether the key has no NULL where there must be none.
+    valid: Vec<bool>,
+    /// The living row of the table with that key.
+    found: Vec<Option<Address>>,
+}
+
 impl Partial {
     /// For a load that brings the columns at `given` (places in the table's schema), computed on `state`.
     ///
@@ -98,21 +107,7 @@ impl Partial {
     /// # Errors
     /// The store's, and damage.
     pub fn fill(&self, batch: &RecordBatch) -> Result<Filled, LoadError> {
-        let rows = batch.num_rows();
-        let keys = &batch.columns()[..self.schema.keys];
-        let (tablets, valid) = self.tablets(batch)?;
-        let encoded = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
-        let lookups = (0..rows).map(|row| {
-            let (tablet, key) = (tablets[row].filter(|_| valid[row]), encoded.get(row));
-            async move {
-                match tablet {
-                    Some(tablet) => self.find(tablet, key).await,
-                    None => Ok(None),
-                }
-            }
-        });
-        let found: Vec<Option<Address>> =
-            self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
+        let LookedUp { found, .. } = self.look_up(batch)?;
         let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
         for (segment, row) in found.iter().flatten() {
             wanted.entry(*segment).or_default().insert(*row);
@@ -151,21 +146,8 @@ impl Partial {
     /// # Errors
     /// The store's, and damage.
     pub fn unseen(&self, batch: &RecordBatch, seen: &mut HashSet<Vec<u8>>) -> Result<BooleanArray, LoadError> {
-        let keys = &batch.columns()[..self.schema.keys];
-        let (tablets, valid) = self.tablets(batch)?;
-        let encoded = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
-        let lookups = (0..batch.num_rows()).map(|row| {
-            let (tablet, key) = (tablets[row].filter(|_| valid[row]), encoded.get(row));
-            async move {
-                match tablet {
-                    Some(tablet) => self.find(tablet, key).await,
-                    None => Ok(None),
-                }
-            }
-        });
-        let found: Vec<Option<Address>> =
-            self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
-        let is_new = |row: usize| !valid[row] || found[row].is_none() && seen.insert(encoded.get(row).to_vec());
+        let LookedUp { keys, valid, found } = self.look_up(batch)?;
+        let is_new = |row: usize| !valid[row] || found[row].is_none() && seen.insert(keys.get(row).to_vec());
         Ok((0..batch.num_rows()).map(is_new).map(Some).collect())
     }
 
@@ -206,6 +188,24 @@ impl Partial {
             }
         }
         Ok(())
+    }
+
+    /// Finds the keys of rows in the table.
+    fn look_up(&self, batch: &RecordBatch) -> Result<LookedUp, LoadError> {
+        let (tablets, valid) = self.tablets(batch)?;
+        let keys = &batch.columns()[..self.schema.keys];
+        let keys = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
+        let lookups = (0..batch.num_rows()).map(|row| {
+            let (tablet, key) = (tablets[row].filter(|_| valid[row]), keys.get(row));
+            async move {
+                match tablet {
+                    Some(tablet) => self.find(tablet, key).await,
+                    None => Ok(None),
+                }
+            }
+        });
+        let found = self.runtime.block_on(futures::stream::iter(lookups).buffered(LOOKUPS).try_collect())?;
+        Ok(LookedUp { keys, valid, found })
     }
 
     /// The tablet of each row, and whether its key has no NULL where there must be none.
