@@ -120,6 +120,20 @@ impl Checks {
         Ok((RecordBatch::try_new(Arc::clone(&self.arrow), columns)?, refused))
     }
 
+    /// The keys of a table with so many key columns as rows that are not strict have them when they were checked: long ones
+    /// are cut.
+    pub fn cut_keys(&self, keys: usize, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
+        let mut columns = batch.columns().to_vec();
+        for (array, column) in columns[..keys].iter_mut().zip(&self.columns) {
+            if let (Rule::Length(max), Some(values)) = (column.rule, array.as_string_view_opt())
+                && longest(values.views()) > max
+            {
+                *array = lengths(values, max, false, &mut |_, _| ());
+            }
+        }
+        Ok(RecordBatch::try_new(batch.schema(), columns)?)
+    }
+
     fn column(&self, array: &ArrayRef, column: &Column, strict: bool, refused: &mut Vec<Refused>) -> ArrayRef {
         let mut refuse = |row: usize, reason: String| {
             refused.push(Refused { row: row as u32, reason: format!("column_name[{}], {reason}", column.name) });

@@ -216,6 +216,15 @@ impl Load {
         self.router.read().tablets() as usize
     }
 
+    /// The batch with its keys as they will be stored: [`push`](Self::push) cuts long ones where the load is not strict. Who
+    /// looks keys up before that asks for this first.
+    ///
+    /// # Errors
+    /// None for batches of the [input's schema](Self::input_schema).
+    pub fn with_stored_keys(&self, batch: &RecordBatch) -> Result<RecordBatch, LoadError> {
+        if self.options.strict { Ok(batch.clone()) } else { self.checks.cut_keys(self.schema.keys, batch) }
+    }
+
     /// Whether every push needs its own number, without gaps from 0 on, because later rows win.
     pub fn is_ordered(&self) -> bool {
         self.ordered

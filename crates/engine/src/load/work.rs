@@ -117,7 +117,7 @@ impl Work {
     /// Rows with the columns that the load does not bring.
     fn filled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let Some(partial) = self.partial.get() else { return Ok(batch.clone()) };
-        let filled = partial.fill(batch)?;
+        let filled = partial.fill(&self.load.with_stored_keys(batch)?)?;
         if self.request.new_keys == NewKeys::Error
             && let Some(row) = (0..batch.num_rows()).find(|row| filled.is_new.value(*row))
         {

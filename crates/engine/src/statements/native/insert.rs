@@ -804,6 +804,9 @@ async fn write(
                     batch = select(&batch)?;
                 }
                 let mut rows = [shape.shape(&batch)?];
+                if unseen.is_some() || partial.is_some() {
+                    rows = [load.with_stored_keys(&rows[0])?];
+                }
                 if let Some((table, seen)) = unseen.as_deref() {
                     let new = block_in_place(|| table.unseen(&rows[0], &mut seen.lock()))?;
                     rejects.lock().left_out += (new.len() - new.true_count()) as u64;
