@@ -215,6 +215,18 @@ def a_long_line_in_little_memory(server):
     long.unlink()
 
 
+def keys_of_an_insert_ignore(server):
+    """The keys that it has seen count as memory."""
+    client = server.client()
+    client.query("create database seen")
+    client.query("use seen")
+    client.query("create table t (k bigint) unique key (k) distributed by hash (k) buckets 1")
+    insert = "insert ignore into t select number from numbers('number' = '{}')"
+    client.refused(insert.format(3_000_000), "keys of an INSERT IGNORE")
+    client.query(insert.format(1_000))
+    assert client.query("select count(*) from t") == [[b"1000"]]
+
+
 def nul_bytes(server):
     """NUL is a character like others."""
     file = server.directory / "nul.csv"
@@ -383,6 +395,7 @@ CASES = {
     a_bomb_of_zeros: [],
     a_line_of_600_mb: [],
     a_long_line_in_little_memory: ["--memory", "256MiB"],
+    keys_of_an_insert_ignore: ["--memory", "72MiB"],
     nul_bytes: [],
     joins_without_a_match: [],
     hints_of_a_statement_that_is_stopped: [],

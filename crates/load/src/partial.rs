@@ -6,7 +6,7 @@
 //! A sequence column is a column like others: a row that does not bring it keeps the old one, and so replaces the old row;
 //! one that brings a smaller value than the table has loses to the old row when it is published, as whole rows do.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, BooleanArray, RecordBatch};
@@ -140,14 +140,18 @@ impl Partial {
         Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
     }
 
-    /// Which rows have keys that neither the table has nor a row before them; their keys go into `seen`. A row whose key has a
-    /// NULL that may not be there is new: it gets a value, or is refused. Blocking; not on async threads.
+    /// Which rows have keys that the table does not have and that `is_first` has not met, which is asked row by row. A row
+    /// whose key has a NULL that may not be there is new: it gets a value, or is refused. Blocking; not on async threads.
     ///
     /// # Errors
     /// The store's, and damage.
-    pub fn unseen(&self, batch: &RecordBatch, seen: &mut HashSet<Vec<u8>>) -> Result<BooleanArray, LoadError> {
+    pub fn unseen(
+        &self,
+        batch: &RecordBatch,
+        mut is_first: impl FnMut(&[u8]) -> bool,
+    ) -> Result<BooleanArray, LoadError> {
         let LookedUp { keys, valid, found } = self.look_up(batch)?;
-        let is_new = |row: usize| !valid[row] || found[row].is_none() && seen.insert(keys.get(row).to_vec());
+        let is_new = |row: usize| !valid[row] || found[row].is_none() && is_first(keys.get(row));
         Ok((0..batch.num_rows()).map(is_new).map(Some).collect())
     }
 

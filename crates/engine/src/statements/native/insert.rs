@@ -13,6 +13,7 @@ use arrow::util::display::array_value_to_string;
 use chrono::Offset;
 use datafusion::common::ScalarValue;
 use datafusion::common::runtime::JoinSet;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_sql::charter::session::VarValue;
@@ -654,6 +655,36 @@ impl Written {
     }
 }
 
+/// Bytes that a key takes in a set beside its own: where it is, as many free places, and what the allocator adds.
+const SEEN_KEY_BYTES: usize = 48;
+
+/// What an INSERT IGNORE leaves of its rows: the first of each key that the table does not have.
+struct Unseen {
+    table: Partial,
+    /// Keys of rows that were left.
+    seen: Mutex<HashSet<Box<[u8]>>>,
+    memory: MemoryReservation,
+}
+
+impl Unseen {
+    fn new(table: Partial, pool: &Arc<dyn MemoryPool>) -> Self {
+        let memory = MemoryConsumer::new("keys of an INSERT IGNORE").register(pool);
+        Unseen { table, seen: Mutex::default(), memory }
+    }
+
+    /// Those rows of a batch. Blocking.
+    fn choose(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut bytes = 0;
+        let new = self.table.unseen(batch, |key| {
+            let is_first = self.seen.lock().insert(key.into());
+            bytes += if is_first { key.len() + SEEN_KEY_BYTES } else { 0 };
+            is_first
+        })?;
+        self.memory.try_grow(bytes)?;
+        Ok(filter_record_batch(batch, &new)?)
+    }
+}
+
 /// Reasons that are kept for SHOW WARNINGS.
 const REASONS_MAX: usize = 64;
 
@@ -783,7 +814,7 @@ async fn write(
         // Keys that are not given are the same in all rows, or made by the load.
         true => {
             let all: Vec<usize> = (0..state.schema().columns.len()).collect();
-            Some(Arc::new((with(&state, &all)?, Mutex::new(HashSet::new()))))
+            Some(Arc::new(Unseen::new(with(&state, &all)?, &planned.state.runtime_env().memory_pool)))
         }
         false => None,
     };
@@ -807,10 +838,10 @@ async fn write(
                 if unseen.is_some() || partial.is_some() {
                     rows = [load.with_stored_keys(&rows[0])?];
                 }
-                if let Some((table, seen)) = unseen.as_deref() {
-                    let new = block_in_place(|| table.unseen(&rows[0], &mut seen.lock()))?;
-                    rejects.lock().left_out += (new.len() - new.true_count()) as u64;
-                    rows = [filter_record_batch(&rows[0], &new)?];
+                if let Some(unseen) = &unseen {
+                    let new = block_in_place(|| unseen.choose(&rows[0]))?;
+                    rejects.lock().left_out += (rows[0].num_rows() - new.num_rows()) as u64;
+                    rows = [new];
                 }
                 if let Some((partial, new_keys)) = &partial {
                     let filled = block_in_place(|| partial.fill(&rows[0]))?;
