@@ -138,6 +138,25 @@ async fn what_an_overwrite_has_read_must_be_what_it_replaces() {
 }
 
 #[tokio::test]
+async fn an_overwrite_brings_no_deleted_row_back() {
+    for model in [Model::Duplicate, Model::Aggregate] {
+        let t = table(&memory(), model).await;
+        let first = object(t.begin(), 0, &[(0, 0, 10)]);
+        let a = id(&first, 0);
+        let state = t.publish(rowset(vec![first])).await.unwrap();
+        t.delete(vec![], move |_, _| async move { Found::Ok(Deletes::from([(a, bits([4, 5]))])) }).await.unwrap();
+        let overwrite = Rowset {
+            reads: Some(Reads { seq: state.seq(), rows: state.rows() }),
+            replaces: Replace::All,
+            ..rowset(vec![object(t.begin(), 0, &[(0, 0, 10)])])
+        };
+        let refused = t.publish(overwrite).await;
+        let expected = Refused::RowsChanged { expected: 10, found: 8 };
+        assert!(matches!(&refused, Err(TableError::Refused(e)) if *e == expected), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_compaction_carries_deletions_over_or_gives_up() {
     let t = table(&memory(), Model::Unique).await;
     let none = |_: Arc<TableState>, _| async { Found::Ok(Deletes::new()) };
