@@ -37,9 +37,9 @@ pub const LABELS_KEPT_MS: i64 = 3 * 24 * 3_600_000;
 /// How long a node counts as alive after it last said so.
 const LEASE_MS: i64 = 30_000;
 /// How often it says so.
+const LEASE_EVERY: Duration = Duration::from_secs(10);
 /// Requests for attempts at a time.
 const LISTED_AT_ONCE: usize = 16;
-const LEASE_EVERY: Duration = Duration::from_secs(10);
 /// Characters of a label.
 pub const LABEL_CHARS_MAX: usize = 128;
 
