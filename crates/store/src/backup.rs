@@ -21,7 +21,7 @@ use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId};
-use crate::chain::{ChainError, Stored, decode_as, encode_as};
+use crate::chain::{ChainError, Stored, decode_as, encode_as, is_stray};
 use crate::check::{Report, check_table};
 use crate::table::{Table, TableError, TableState, table_path};
 use crate::upload::{PART_BYTES, Upload};
@@ -266,7 +266,7 @@ async fn copy_chain(
             .try_collect()
             .await
             .map_err(|e| store("list", &dir_of, e))?;
-        for path in listed {
+        for path in listed.into_iter().filter(|path| !is_stray(&dir_of, path)) {
             match copy(from, &path, target, &path).await {
                 Ok(copied) => files.push(copied.below(dir)),
                 Err(BackupError::Store { source: Error::NotFound { .. }, .. }) => return Ok(None),
@@ -495,4 +495,30 @@ async fn restore_table(
         table.abort_prepared(txn).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::schema::{Bounds, Model};
+    use crate::table::test_support::{memory, partition, schema};
+
+    /// What no writer of a chain has put beside its objects is none of the backup: empty ones could not be read in parts.
+    #[tokio::test]
+    async fn strays_stay_behind() {
+        let (from, to, at) = (memory(), memory(), Path::from("b"));
+        let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
+        let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
+        let dir = table_path(*id);
+        let partitions = vec![partition(0, "p", Bounds::All)];
+        Table::create(Arc::clone(&from), *id, schema(Model::Duplicate, false), partitions).await.unwrap();
+        let catalog = Catalog::open(Arc::clone(&from)).await.unwrap();
+        catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
+        for kind in ["c", "p", "done", "v"] {
+            from.put(&dir.clone().join(kind).join("notes"), Vec::new().into()).await.unwrap();
+        }
+        let saved = backup(&from, &to, &at, &[], |_| ()).await.unwrap();
+        assert_eq!((saved.len(), saved[0].name.as_str()), (1, "d.t"));
+        assert_eq!(restore(&to, &at, &memory(), &[], &[], |_| ()).await.unwrap(), saved);
+    }
 }

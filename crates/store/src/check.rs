@@ -12,6 +12,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use roaring::RoaringBitmap;
 
 use crate::catalog::{Catalog, CatalogError};
+use crate::chain::number;
 use crate::segment::{KeyIter, ObjectReader, PageCache, SegmentError};
 use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::Model;
@@ -160,17 +161,15 @@ async fn check_unnamed(
     named: &BTreeSet<Path>,
     report: &mut Report,
 ) -> object_store::Result<()> {
-    let list = async |below: &str| {
-        let dir = table_path(table.id()).join(below);
-        table.store().list(Some(&dir)).try_collect::<Vec<ObjectMeta>>().await
-    };
+    let list = async |dir: &Path| table.store().list(Some(dir)).try_collect::<Vec<ObjectMeta>>().await;
+    let (data, versions) = (table_path(table.id()).join("d"), table_path(table.id()).join("v"));
     // Data first: what is committed between the two listings has its version in the second.
-    let mut unnamed = list("d").await?;
+    let mut unnamed = list(&data).await?;
     unnamed.retain(|m| !named.contains(&m.location));
     report.unreferenced += unnamed.len() as u64;
     // Strays do not count: they may be newer than anything.
-    let version = |m: &ObjectMeta| m.location.filename().is_some_and(|name| name.parse::<u64>().is_ok());
-    let newest = list("v").await?.iter().filter(|m| version(m)).map(|m| m.last_modified).max();
+    let version = |m: &&ObjectMeta| number(&versions, &m.location).is_some();
+    let newest = list(&versions).await?.iter().filter(version).map(|m| m.last_modified).max();
     let state = table.snapshot();
     let removed: BTreeSet<Path> = state.removed().map(|(id, _)| table.data_path(id)).collect();
     unnamed.retain(|m| !removed.contains(&m.location) && newest.is_none_or(|newest| m.last_modified >= newest));
@@ -298,10 +297,10 @@ mod tests {
         table.publish(rowset(vec![lost])).await.unwrap();
         let versions = table_path(id).join("v");
         store.delete(&versions.clone().join(format!("{:020}", table.version()))).await.unwrap();
-        store.put(&versions.join("notes"), "x".into()).await.unwrap();
+        store.put(&versions.join("7"), "x".into()).await.unwrap();
         let (unreferenced, suspicious) = seen().await;
         assert_eq!((unreferenced, suspicious.len()), (2, 2), "{suspicious:?}");
-        assert!(suspicious[0].contains("/v/notes: no object of dipper's"), "{suspicious:?}");
+        assert!(suspicious[0].contains("/v/7: no object of dipper's"), "{suspicious:?}");
         assert!(suspicious[1].starts_with("table d.t: 1 data objects that version"), "{suspicious:?}");
         assert!(suspicious[1].contains(path.as_ref()), "{suspicious:?}");
     }

@@ -254,9 +254,7 @@ impl<S: State> Io<S> {
         let metas: Vec<ObjectMeta> = stream.try_collect().await.map_err(|e| store_error(&dir, e))?;
         let mut found = Vec::with_capacity(metas.len());
         for meta in metas {
-            let name = meta.location.filename().unwrap_or_default();
-            let number = name.parse::<u64>().ok().filter(|n| self.path(kind, *n) == meta.location && *n > 0);
-            match number {
+            match number(&dir, &meta.location) {
                 Some(number) => found.push((number, meta)),
                 None => self.stray(meta.location),
             }
@@ -403,6 +401,18 @@ impl<S: State> Io<S> {
     pub fn contended(&self, what: &'static str, attempts: u32, reason: impl Into<String>) -> ChainError {
         ChainError::Contended { path: self.prefix(), what, attempts, reason: reason.into() }
     }
+}
+
+/// The number of a chain's object in the directory of its kind; `None` for parts of checkpoints, and strays.
+pub(crate) fn number(dir: &Path, path: &Path) -> Option<u64> {
+    let number = path.filename()?.parse().ok().filter(|n| *n > 0)?;
+    (dir.clone().join(format!("{number:020}")) == *path).then_some(number)
+}
+
+/// Whether what is in the directory of a kind of a chain's objects has a name that no writer of the chain gives.
+pub(crate) fn is_stray(dir: &Path, path: &Path) -> bool {
+    let part = path.filename().and_then(PartName::from_text);
+    number(dir, path).is_none() && part.is_none_or(|name| dir.clone().join(name.to_string()) != *path)
 }
 
 fn store_error(path: &Path, source: Error) -> ChainError {

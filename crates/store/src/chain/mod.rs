@@ -38,6 +38,7 @@ use rand::Rng;
 use tokio::sync::oneshot;
 
 pub use error::{ChainError, CommitError};
+pub(crate) use io::{is_stray, number};
 pub use probe::probe_put_if_absent;
 pub use record::{Entry, Op, Record, RecordId, TxnId};
 pub(crate) use record::{Stored, decode_as, encode_as};
