@@ -44,7 +44,7 @@ use futures::future::{Either, select};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::query::{ChangedTable, QueryContext};
+use crate::query::QueryContext;
 
 /// The table as a query reads it: AGGREGATE tables with equal keys merged.
 ///
@@ -59,7 +59,10 @@ pub(crate) async fn provider(
     let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.readers());
     let changed = context.changed.as_ref().filter(|c| c.id == table.id && partitions.is_empty());
-    let restricted = ChangedTable { id: table.id, partitions: partitions.to_vec(), after: 0 };
+    let restricted = match changed {
+        Some(changed) => (changed.partitions.clone(), changed.after),
+        None => (partitions.to_vec(), 0),
+    };
     // Rows of AGGREGATE tables are merged by the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;
     let columns = match (changed, context.hidden_columns) {
@@ -68,7 +71,7 @@ pub(crate) async fn provider(
         (None, true) => Columns::All,
         (None, false) => Columns::Visible,
     };
-    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, changed.or(Some(&restricted)));
+    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, restricted);
     match merge {
         true => aggregate::merged(provider),
         false => Ok(Arc::new(provider)),

@@ -16,7 +16,6 @@ use super::prune;
 use super::scan::{NativeScanExec, NativeScanSpec};
 use super::settings::{ScanSettings, store_extensions};
 use crate::error::EngineError;
-use crate::query::ChangedTable;
 
 /// Column of [`Columns::Addressed`]: which segment of the snapshot a row is in, UInt32.
 pub(crate) const SEGMENT_COLUMN: &str = "__dipper_segment";
@@ -41,8 +40,10 @@ pub(crate) struct NativeProvider {
     table: Table,
     state: Arc<TableState>,
     readers: Arc<Readers>,
-    /// What the statement, or this mention of the table, is restricted to.
-    changed: Option<ChangedTable>,
+    /// Names of the partitions that are read; empty for all.
+    partitions: Vec<String>,
+    /// Only segments that were added after this commit; 0 for all.
+    after: u64,
     schema: SchemaRef,
 }
 
@@ -53,7 +54,7 @@ impl NativeProvider {
         state: Arc<TableState>,
         readers: Arc<Readers>,
         columns: Columns,
-        changed: Option<&ChangedTable>,
+        (partitions, after): (Vec<String>, u64),
     ) -> Self {
         let mut fields: Vec<Field> = (state.schema().columns.iter())
             .filter(|c| columns != Columns::Visible || !c.hidden)
@@ -63,8 +64,8 @@ impl NativeProvider {
             fields.push(Field::new(SEGMENT_COLUMN, DataType::UInt32, false));
             fields.push(Field::new(ROW_COLUMN, DataType::UInt32, false));
         }
-        let (name, changed) = (name.to_string(), changed.cloned());
-        NativeProvider { name, table, state, readers, changed, schema: Arc::new(Schema::new(fields)) }
+        let schema = Arc::new(Schema::new(fields));
+        NativeProvider { name: name.to_string(), table, state, readers, partitions, after, schema }
     }
 
     pub(super) fn definition(&self) -> &Arc<TableSchema> {
@@ -96,8 +97,7 @@ impl TableProvider for NativeProvider {
         limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let (partitions, after) = self.changed.as_ref().map_or((&[][..], 0), |c| (&c.partitions[..], c.after));
-        let wanted = prune::tablets(&self.state, partitions, filters).map_err(EngineError::into_datafusion)?;
+        let wanted = prune::tablets(&self.state, &self.partitions, filters).map_err(EngineError::into_datafusion)?;
         let (table, readers) = (&self.table, &self.readers);
         let spec = NativeScanSpec::new(
             &self.name,
@@ -106,7 +106,7 @@ impl TableProvider for NativeProvider {
             readers,
             &self.schema,
             &wanted,
-            after,
+            self.after,
             ScanSettings::of(state),
             store_extensions(state),
         );

@@ -44,7 +44,6 @@ enum Values {
 
 impl Values {
     fn of(column: &ArrayRef) -> Result<(Self, bool), Boxed> {
-        let is_text = matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         Ok(match column.data_type() {
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
                 (Values::Bytes(arrow::compute::cast(column, &DataType::Binary)?), true)
@@ -52,7 +51,7 @@ impl Values {
             t if t.is_nested() => {
                 return Err(format!("a value of type {t} has no text in this form; convert it in the query").into());
             }
-            _ => (Values::Text(cast_values(column, &DataType::Utf8).map_err(boxed)?), !is_number(column, is_text)),
+            t => (Values::Text(cast_values(column, &DataType::Utf8).map_err(boxed)?), !is_number(t)),
         })
     }
 
@@ -65,8 +64,8 @@ impl Values {
 }
 
 /// MySQL puts optional quotes around strings and times, not around numbers.
-fn is_number(column: &ArrayRef, is_text: bool) -> bool {
-    !is_text && (column.data_type().is_numeric() || matches!(column.data_type(), DataType::Boolean | DataType::Null))
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric() || matches!(data_type, DataType::Boolean | DataType::Null)
 }
 
 impl<W: Write> MySqlWriter<W> {
