@@ -343,7 +343,7 @@ def report(args, measured, floor):
             if any(name not in measured[title] for title in shown):
                 lines.append(f"| {name} | not measured in all ways |")
                 continue
-            _, gets, down, _ = measured["cold parallel"][name]
+            gets, down = measured["cold parallel"][name][1:3]
             least_bytes, files = floor[name]
             bound += measured["local parallel"][name][0] + least_bytes / 300e6 + 4 * 0.065
             cells = " | ".join(cell(measured[t][name]) for t in shown)
