@@ -8,7 +8,7 @@ use regex::Regex;
 
 /// `'...secret...' = 'value'`, and the same of passwords, tokens and access keys.
 static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
-    let name = r#"[\w.\-]*(?:secret|passw|token|access[._]?key)[\w.\-]*['"`]?\s*=\s*"#;
+    let name = r#"[\w.\-]*(?:secret|passw|token|access[._-]?key)[\w.\-]*['"`]?\s*=\s*"#;
     let value = r#"(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"#;
     Regex::new(&format!("(?is)({name}){value}")).expect("the pattern is one")
 });
@@ -45,6 +45,7 @@ mod tests {
                 r#"PROPERTIES ("aws.s3.access_key"='******', 'aws.s3.secret_key' = '******', "aws.s3.region" = "r")"#,
             ),
             ("s3('uri' = 's3://b/x', 'AWS_TOKEN' = \"a\\\"b\")", "s3('uri' = 's3://b/x', 'AWS_TOKEN' = '******')"),
+            ("SET PROPERTIES ('s3.access-key-id' = 'AK')", "SET PROPERTIES ('s3.access-key-id' = '******')"),
             ("SELECT secret FROM t WHERE tokens = 5", "SELECT secret FROM t WHERE tokens = 5"),
         ] {
             assert_eq!(mask(text), masked);
