@@ -151,6 +151,11 @@ pub(crate) async fn provider(
 ) -> Result<Arc<dyn TableProvider>> {
     let connector = context.connector(catalog)?;
     if let Some((base, about)) = About::of(table) {
+        if version.is_some() {
+            return Err(EngineError::unsupported(format!(
+                "'{database}.{table}' tells of all states of the table; leave out FOR VERSION AS OF or FOR TIMESTAMP AS OF"
+            )));
+        }
         return match find(&context.engine, catalog, database, base).await? {
             ExternalObject::Hive(_) => {
                 Err(EngineError::unsupported(format!("'{database}.{base}' is a table of Hive, which has no '{table}'")))
