@@ -8,8 +8,8 @@
 //! Who will read all of it has [`DEPTH_MAX`] requests of up to [`CHUNK_MAX`] under way from the beginning. Else chunks and
 //! their number in flight double while the reader goes on, so that who wants a few rows asks for little.
 //!
-//! Both give way to [`ReadAhead`](super::ahead::ReadAhead), which holds all scans within the memory that they may use: where it has nothing to spare, a
-//! scan asks for what it needs next, in smaller chunks, and for no more.
+//! Both give way to [`ReadAhead`](super::ahead::ReadAhead), which holds all scans within the memory that they may use:
+//! where it has nothing to spare, a scan asks for what it needs next, in smaller chunks, and for no more.
 //!
 //! What the data cache has is read from there straight into the reader's buffer, and never asked for.
 
@@ -133,6 +133,8 @@ impl ObjectSource {
             let goes_on = window.next == offset && offset > 0;
             if !goes_on {
                 window.next = offset;
+                // With one request at a time it would never learn that there is memory again.
+                window.short &= self.all;
                 (window.depth, window.step) = match (self.all, size <= WHOLE) {
                     (_, true) => (1, WHOLE),
                     // As many as may be in flight, of a file that is not long.
@@ -435,6 +437,28 @@ mod tests {
         assert!(most <= (KEPT + 4) << 20, "{most}");
         drop(source);
         assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn it_reads_ahead_again_when_memory_is_there() {
+        let (_runtime, _, _, mut source, bytes) = rig(30_000_000, false);
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));
+        source.file.ahead = Arc::new(ReadAhead::new(&pool, 32 << 20));
+        let others = source.file.ahead.spare(32 << 20);
+        let read = |from: usize, to: usize| {
+            for at in (from..to).step_by(100_000) {
+                let mut buf = vec![0; 100_000];
+                let n = source.read_at(at as u64, &mut buf).unwrap();
+                assert_eq!(buf[..n], bytes[at..at + n]);
+            }
+        };
+        read(0, 2_000_000);
+        assert!(source.window.lock().short);
+        read(20_000_000, 20_100_000);
+        drop(others);
+        read(20_100_000, 25_000_000);
+        let window = source.window.lock();
+        assert!(window.depth > 1 && !window.short, "{} under way", window.depth);
     }
 
     #[test]
