@@ -170,6 +170,12 @@ fn local(sum: &Sum) -> String {
 
 fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
     let cached = remote.memory_hit_bytes + remote.disk_hit_bytes;
+    let beside =
+        format!("{} LISTs and {} PUTs beside it, ${:.7} in all", remote.lists, remote.puts, dollars(remote, cents));
+    // Files on local disk: the bucket was only asked what the newest state is.
+    if remote.requests == 0 && cached == 0 && (sum.requests > 0 || sum.scans == 0) {
+        return format!("{}; {beside}", local(sum));
+    }
     let word = match (remote.request_bytes, cached) {
         (0, 0) => "hot",
         (fetched, cached) if fetched <= cached.max(sum.memory_bytes) => "warm",
@@ -185,13 +191,10 @@ fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
         ),
     };
     out.push_str(&format!(
-        ", its cache had {} in memory and {} on disk, {} of pages were in memory; {} LISTs and {} PUTs beside it, ${:.7} in all",
+        ", its cache had {} in memory and {} on disk, {} of pages were in memory; {beside}",
         mib(remote.memory_hit_bytes),
         mib(remote.disk_hit_bytes),
-        mib(sum.memory_bytes),
-        remote.lists,
-        remote.puts,
-        dollars(remote, cents)
+        mib(sum.memory_bytes)
     ));
     out
 }
@@ -219,6 +222,9 @@ mod tests {
             (sum(0, 0, MIB), remote(0, 0, 0), "hot: nothing came", "$0.0000100"),
             // Text and Iceberg have no pages.
             (Sum::default(), remote(3, MIB, 0), "cold: 1.0 MiB", "$0.0000112"),
+            // Local files, beside a database in a bucket.
+            (sum(6, MIB, 0), remote(0, 0, 0), "cold: 1.0 MiB were read from disk", "$0.0000100"),
+            (Sum::default(), remote(0, 0, 0), "no scan counted its reads; 2 LISTs", "$0.0000100"),
         ] {
             let told = told(&sum, &remote, 40);
             assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
