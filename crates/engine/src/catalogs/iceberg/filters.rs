@@ -8,7 +8,7 @@ use dipper_iceberg::value::Value;
 
 /// The function that makes the session's clock of an instant: `convert_tz(column, 'UTC', zone)`.
 pub(super) const CONVERT_TZ: &str = "convert_tz";
-/// No clock is further from UTC, in microseconds: local mean times of before there were zones are up to 15:14 away.
+/// No clock is further from UTC, in microseconds: local mean times of before there were zones are up to 15:56 away.
 const CLOCK_AWAY_US: i64 = 16 * 3_600_000_000;
 
 /// What files must meet for rows that pass all `filters`. Filters that are not understood rule out nothing.
