@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray, TimestampMicrosecondArray};
 use arrow::record_batch::RecordBatch;
-use chrono::{Offset, TimeZone, Utc};
+use chrono::DateTime;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use dipper_iceberg::metadata::TableMetadata;
+use dipper_iceberg::metadata::{Snapshot, TableMetadata};
+use dipper_sql::functions::datetime::Zone;
 
 use crate::error::Result;
 use crate::query::QueryContext;
@@ -45,19 +46,20 @@ impl About {
 
     /// Its rows. Times are those of the session's zone.
     pub(crate) fn provider(self, context: &QueryContext, metadata: &TableMetadata) -> Result<Arc<dyn TableProvider>> {
-        let zone = context.variables.time_zone();
+        let zone = Zone::parse(&context.variables.time_zone()).unwrap_or(Zone::Fixed(0));
+        let clock = |ms: i64| DateTime::from_timestamp_millis(ms).map(|at| zone.to_local(at.timestamp_micros()));
         let times = |ms: &mut dyn Iterator<Item = i64>| -> ArrayRef {
-            Arc::new(ms.map(|ms| Some(local_micros(&zone, ms))).collect::<TimestampMicrosecondArray>())
+            Arc::new(ms.map(clock).collect::<TimestampMicrosecondArray>())
         };
         let snapshots = &metadata.snapshots;
         let parent = |id: i64| snapshots.iter().find(|s| s.id == id).and_then(|s| s.parent_id);
         let columns: Vec<(&str, ArrayRef)> = match self {
             About::Snapshots => {
-                let summary = |s: &dipper_iceberg::metadata::Snapshot| {
+                let summary = |s: &Snapshot| {
                     let ordered: std::collections::BTreeMap<_, _> = s.summary.iter().collect();
                     serde_json::to_string(&ordered).ok()
                 };
-                let operation = |s: &dipper_iceberg::metadata::Snapshot| s.summary.get("operation").cloned();
+                let operation = |s: &Snapshot| s.summary.get("operation").cloned();
                 vec![
                     ("committed_at", times(&mut snapshots.iter().map(|s| s.timestamp_ms))),
                     ("snapshot_id", Arc::new(snapshots.iter().map(|s| Some(s.id)).collect::<Int64Array>())),
@@ -104,17 +106,6 @@ impl About {
     }
 }
 
-/// Microseconds of what clocks in a zone (a name, or an offset) showed at a time, as if they were those of UTC.
-fn local_micros(zone: &str, ms: i64) -> i64 {
-    let Some(at) = Utc.timestamp_millis_opt(ms).single() else { return ms.saturating_mul(1000) };
-    let seconds = match (zone.parse::<chrono_tz::Tz>(), zone.parse::<chrono::FixedOffset>()) {
-        (Ok(zone), _) => zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc(),
-        (_, Ok(offset)) => offset.local_minus_utc(),
-        _ => 0,
-    };
-    (ms + i64::from(seconds) * 1000) * 1000
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,7 +117,5 @@ mod tests {
         for own in ["t", "t$files", "$history", "snapshots"] {
             assert_eq!(About::of(own), None, "{own}");
         }
-        assert_eq!(local_micros("+08:00", 1), 8 * 3_600_000_000 + 1000);
-        assert_eq!(local_micros("Asia/Tokyo", 0), 9 * 3_600_000_000);
     }
 }
