@@ -18,6 +18,7 @@ use dipper_cache::TaggedStore;
 use dipper_iceberg::metadata::{At, TableMetadata};
 use dipper_iceberg::{IcebergError, Locations};
 use dipper_sql::charter::session::TableVersion;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -124,6 +125,9 @@ impl Locations for Places {
     }
 }
 
+/// Tables whose metadata is looked for at the same time: in a bucket each takes a listing.
+const LISTINGS_AT_ONCE: usize = 16;
+
 /// A warehouse directory.
 #[derive(Debug)]
 pub(crate) struct IcebergCatalog {
@@ -152,13 +156,12 @@ impl IcebergCatalog {
     }
 
     pub(super) async fn tables(&self, places: &Places, database: &str) -> Result<Vec<(String, bool)>> {
-        let mut tables = Vec::new();
-        for name in children(places, &format!("{}/{database}", self.warehouse)).await? {
-            if newest(places, &format!("{}/{database}/{name}", self.warehouse)).await?.is_some() {
-                tables.push((name, false));
-            }
-        }
-        Ok(tables)
+        let names = children(places, &format!("{}/{database}", self.warehouse)).await?;
+        let seen = futures::stream::iter(names).map(|name| async move {
+            let state = newest(places, &format!("{}/{database}/{name}", self.warehouse)).await?;
+            Ok::<_, EngineError>(state.map(|_| (name, false)))
+        });
+        seen.buffered(LISTINGS_AT_ONCE).try_filter_map(futures::future::ok).try_collect().await
     }
 
     pub(super) async fn table(&self, places: &Places, database: &str, table: &str) -> Result<Option<TableMetadata>> {
