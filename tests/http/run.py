@@ -260,12 +260,15 @@ def overwrites_beside_loads(s):
 
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         loads = [pool.submit(load) for _ in range(3)]
+        overwritten = 0
         for _ in range(60):
             body = json.dumps({"stmt": "insert overwrite table d.t select * from d.t"})
-            s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+            _, _, text = s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+            overwritten += json.loads(text)["code"] == 0
         stop = True
         expected = sum(done.result() for done in loads)
     assert s.count(t) == expected, (s.count(t), expected)
+    assert overwritten > 0, "every one met with a conflict"
 
 
 def labels(s):
