@@ -62,8 +62,7 @@ class World:
 
     @functools.cached_property
     def s3(self):
-        server = services.gateway(self.root / "s3")
-        return server and self.keep(server).wait()
+        return self.keep(services.gateway(self.root / "s3")).wait()
 
     @functools.cached_property
     def server(self):

@@ -3,9 +3,7 @@
 import datetime
 import math
 import operator
-import pathlib
 import random
-import sys
 import zoneinfo
 
 import pyarrow as pa
@@ -17,11 +15,9 @@ from pyiceberg.types import (DoubleType, IntegerType, ListType, LongType, Nested
                              TimestamptzType)
 
 import lake
+import services
 from checks import has, same
 from lake import column
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "faults"))
-import bucket  # noqa: E402
 
 DAY = datetime.date(2024, 1, 1)
 
@@ -257,10 +253,9 @@ def tables_in_hdfs(world):
 
 def tables_in_buckets(world):
     session = sql(world)
-    gateway = bucket.Gateway(world.root / "gateway")
-    world.started.append(gateway)
-    below = gateway.directory / bucket.BUCKET / "warehouse/db/t"
-    t = lake.Table(below, [column(1, "k", "int"), column(2, "s", "string")], version=3, base="s3a://faults/warehouse/db/t")
+    port = world.s3.port
+    below = world.root / "s3/root/lake/warehouse/db/t"
+    t = lake.Table(below, [column(1, "k", "int"), column(2, "s", "string")], version=3, base="s3a://lake/warehouse/db/t")
     t.append([{1: i, 2: f"row {i}"} for i in range(100)])
     t.delete_positions([(next(iter(t.files)), 3)], vectors=True)
     keys = {
@@ -269,9 +264,9 @@ def tables_in_buckets(world):
         "Iceberg": ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key"),
     }
     for names in keys.values():
-        values = (f"http://127.0.0.1:{gateway.port}", bucket.KEY, bucket.SECRET)
+        values = (f"http://127.0.0.1:{port}", services.S3_KEY, services.S3_SECRET)
         own = ", ".join(f"'{name}' = '{value}'" for name, value in zip(names, values))
-        session(f"CREATE CATALOG bucket PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://faults/warehouse', {own})")
+        session(f"CREATE CATALOG bucket PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/warehouse', {own})")
         same(session("SHOW TABLES FROM bucket.db"), [("t",)])
         same(order(session("SELECT * FROM bucket.db.t")), order(t.expected()))
         same(session("SELECT count(*) FROM bucket.db.t WHERE k < 10"), [(sum(r[0] < 10 for r in t.expected()),)])
@@ -378,5 +373,5 @@ def instants_and_lists_of_pyiceberg(world):
     return f"{compared} rows"
 
 
-ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets, what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg,
-       instants_and_lists_of_pyiceberg]
+ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets,
+       what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg, instants_and_lists_of_pyiceberg]

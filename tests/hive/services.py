@@ -12,6 +12,7 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("DIPPER_TEST_CACHE", "~/.cache/dipper/tests")).expanduser()
 GATEWAY = pathlib.Path("~/.cache/dipper/bin/versitygw").expanduser()
+S3_KEY, S3_SECRET = "dipper", "dipper-secret"
 START_SECONDS = 120
 INSTALL_SECONDS = 1800
 
@@ -169,12 +170,12 @@ class Hdfs:
 
 
 def gateway(directory):
-    """An S3 server over a directory, with a bucket `lake`; `None` where it is not installed (make gateway)."""
+    """An S3 server over `root` in a directory, with a bucket `lake`."""
     if not GATEWAY.exists():
-        return None
+        raise RuntimeError("versitygw is not installed: make gateway")
     (directory / "root" / "lake").mkdir(parents=True)
     port = free_port()
-    environment = dict(os.environ, ROOT_ACCESS_KEY="dipper", ROOT_SECRET_KEY="dipper-secret")
+    environment = dict(os.environ, ROOT_ACCESS_KEY=S3_KEY, ROOT_SECRET_KEY=S3_SECRET)
     command = [GATEWAY, "--port", f"127.0.0.1:{port}", "posix", "--nometa", directory / "root"]
     return Server("gateway", command, port, directory, env=environment)
 
