@@ -29,6 +29,9 @@ test: gateway
 	python3 tests/limits/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
+	@if test -x $(HOME)/.cache/dipper/bin/versitygw; then \
+	  $(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper; \
+	else echo "versitygw is not installed: tests/faults/s3.py did not run"; fi
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
 test-hive: build gateway
