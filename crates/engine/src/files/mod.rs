@@ -230,7 +230,7 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         if meta.is_dir() {
             walk(&path, access, found)?;
-        } else if !is_hidden(&path) {
+        } else if root.is_none() && !is_hidden(&path) {
             found.push(FileEntry::of(path)?);
         }
     }
@@ -373,6 +373,8 @@ mod tests {
         assert_eq!(names(dir.path(), "a.csv"), ["a.csv"]);
         assert_eq!(names(dir.path(), "*.csv"), ["a.csv", "b.csv", "x[1].csv"]);
         assert_eq!(names(dir.path(), "**/*.csv"), ["a.csv", "b.csv", "sub/c.csv", "x[1].csv"]);
+        assert_eq!(names(dir.path(), "*/**"), ["sub/c.csv"]);
+        assert_eq!(names(dir.path(), "**"), ["a.csv", "b.csv", "b.txt", "sub/c.csv", "x[1].csv"]);
         assert_eq!(names(dir.path(), "b.{csv,txt}"), ["b.csv", "b.txt"]);
         assert_eq!(names(dir.path(), "sub"), ["sub/c.csv"]);
         assert_eq!(names(dir.path(), "x[1].csv"), ["x[1].csv"]);
