@@ -1,6 +1,8 @@
 //! Which privileges a statement needs before it does anything.
 
-use dipper_sql::statement::{DescribeTarget, Name, ObjectKind, Show, ShowKind, Statement, TableChange};
+use dipper_sql::statement::{
+    DatabaseAlteration, DescribeTarget, Name, ObjectKind, Show, ShowKind, Statement, TableChange,
+};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::Privileges;
 
@@ -153,6 +155,14 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         Statement::CreateDatabase { name, .. } => {
             let catalog = external(session, name.database(), name.object()).unwrap_or_else(|| CATALOG.to_string());
             all(Privileges::CREATE, Some(Object::Catalog(catalog)));
+        }
+        Statement::AlterDatabase { name, change } => {
+            all(Privileges::ALTER, Some(database(name)));
+            // As for tables: the old name is dropped, the new one made.
+            if matches!(change, DatabaseAlteration::Rename(_)) {
+                all(Privileges::DROP, Some(database(name)));
+                all(Privileges::CREATE, Some(Object::Catalog(CATALOG.to_string())));
+            }
         }
         Statement::Drop { kind, names, .. } => {
             for name in names {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dipper_sql::statement::{
-    ColumnDef, CreateExternalTable, CreateView, Literal, Name, ObjectKind, Properties, QueryText, RowFormat, StoredAs,
-    TableChange,
+    ColumnDef, CreateExternalTable, CreateView, DatabaseAlteration, Literal, Name, ObjectKind, Properties, QueryText,
+    RowFormat, StoredAs, TableChange,
 };
 use dipper_store::catalog::{
     CatalogChange, Column, ExternalTable, OnExists, Table, TableDef, TableKind, View, ViewColumn,
@@ -72,6 +72,43 @@ pub(super) async fn create_database(
     }
     session.engine.catalog.commit(vec![change]).await?;
     Ok(Outcome::Done(Done { affected_rows: 1, ..Done::default() }))
+}
+
+pub(super) async fn alter_database(session: &mut Session, name: &Name, change: &DatabaseAlteration) -> Result<Outcome> {
+    let database = name.object().to_string();
+    refuse_external(session, name)?;
+    refuse_virtual(&database)?;
+    match change {
+        DatabaseAlteration::Rename(to) => {
+            refuse_virtual(to)?;
+            if database == DEFAULT_DATABASE || to == DEFAULT_DATABASE {
+                return Err(EngineError::unsupported(format!(
+                    "RENAME of '{database}' to '{to}': database '{DEFAULT_DATABASE}' is always there"
+                )));
+            }
+            let change = CatalogChange::RenameDatabase { db: database.clone(), to: to.clone() };
+            session.engine.catalog.commit(vec![change]).await?;
+            // Who has it selected goes on in it.
+            if session.catalog.is_none() && session.database() == Some(database.as_str()) {
+                session.select(None, Some(to.clone()));
+            }
+        }
+        DatabaseAlteration::SetProperties(properties) => {
+            if properties.iter().any(|(key, _)| key.eq_ignore_ascii_case("comment")) {
+                return Err(EngineError::unsupported("the comment of a database is given by CREATE DATABASE alone"));
+            }
+            let change = CatalogChange::SetDatabaseProperties {
+                db: database.clone(),
+                properties: properties.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
+            };
+            commit(session, &database, vec![change]).await?;
+            for (key, _) in properties.iter().filter(|(key, _)| key != "storage_volume") {
+                let message = format!("property '{key}' of database '{database}' is kept and shown, without effect");
+                session.warn(super::WARNING, message);
+            }
+        }
+    }
+    Ok(Outcome::ok())
 }
 
 pub(super) async fn create_table(session: &mut Session, create: &CreateExternalTable, ddl: &str) -> Result<Outcome> {

@@ -145,6 +145,7 @@ async fn run_statement(
         Statement::CreateCatalog { name, if_not_exists, comment, properties } => {
             catalogs::create(session, name, *if_not_exists, comment.as_deref(), properties).await
         }
+        Statement::AlterDatabase { name, change } => ddl::alter_database(session, name, change).await,
         Statement::AlterCatalog { name, change } => catalogs::alter(session, name, change).await,
         Statement::DropCatalog { name, if_exists } => catalogs::drop(session, name, *if_exists).await,
         Statement::Refresh { kind, name } => catalogs::refresh(session, *kind, name).await,
@@ -239,6 +240,7 @@ fn writes(statement: &Statement) -> bool {
             | Statement::CreateView(_)
             | Statement::AlterView { .. }
             | Statement::CreateDatabase { .. }
+            | Statement::AlterDatabase { .. }
             | Statement::Drop { .. }
             | Statement::AlterTable { .. }
             | Statement::CreateIndex(_)

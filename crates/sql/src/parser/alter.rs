@@ -24,10 +24,12 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("CATALOG") {
         return catalogs::alter(c);
     }
+    if c.accept_any(&["DATABASE", "SCHEMA"]).is_some() {
+        return catalogs::alter_database(c);
+    }
     for (words, what) in [
         (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),
         (&["SYSTEM"], "ALTER SYSTEM"),
-        (&["DATABASE"], "ALTER DATABASE"),
         (&["RESOURCE"], "ALTER RESOURCE"),
     ] {
         if c.peek_words(words) {

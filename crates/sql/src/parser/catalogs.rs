@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use crate::error::SqlError;
-use crate::statement::{CatalogAlteration, Statement};
+use crate::statement::{CatalogAlteration, DatabaseAlteration, Statement};
 
 /// `[IF NOT EXISTS] name [COMMENT ..] PROPERTIES (..)`, behind CREATE [EXTERNAL] CATALOG.
 pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -32,6 +32,48 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(c.expected("SET PROPERTIES, MODIFY COMMENT or RENAME"));
     };
     Ok(Statement::AlterCatalog { name, change })
+}
+
+/// Behind ALTER DATABASE. A quota is a property of that name, as written.
+pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let name = c.name()?;
+    let change = if c.accept_word("RENAME") {
+        c.accept_word("TO");
+        DatabaseAlteration::Rename(c.ident()?)
+    } else if c.accept(&["SET", "PROPERTIES"]) {
+        DatabaseAlteration::SetProperties(c.properties(false)?)
+    } else if c.accept_word("SET") {
+        let Some(what) = c.accept_any(&["DATA", "REPLICA", "TRANSACTION"]) else {
+            return Err(c.expected("PROPERTIES, or DATA, REPLICA or TRANSACTION QUOTA"));
+        };
+        c.expect(&["QUOTA"])?;
+        let key = format!("{}_quota", what.to_ascii_lowercase());
+        DatabaseAlteration::SetProperties(vec![(key, quota(c, what == "DATA")?)])
+    } else {
+        return Err(c.expected("RENAME, SET PROPERTIES or SET ... QUOTA"));
+    };
+    Ok(Statement::AlterDatabase { name, change })
+}
+
+/// The rest of a statement as a number, of bytes also with a unit behind: `10T` is one token, `10 T` are two.
+fn quota(c: &mut Cursor<'_>, of_bytes: bool) -> Result<String, SqlError> {
+    let from = c.index();
+    while !c.at_end() {
+        c.advance();
+    }
+    let text = c.text_from(from);
+    let number = text.trim_end_matches(|ch: char| ch.is_ascii_alphabetic());
+    let unit = text[number.len()..].to_ascii_uppercase();
+    let known = if of_bytes {
+        matches!(unit.strip_suffix('B').unwrap_or(&unit), "" | "K" | "M" | "G" | "T" | "P")
+    } else {
+        unit.is_empty()
+    };
+    if !known || number.trim_end().parse::<u64>().is_err() {
+        c.seek(from);
+        return Err(c.expected(if of_bytes { "a number of bytes, such as 10T" } else { "a number" }));
+    }
+    Ok(text.to_string())
 }
 
 /// Behind DROP CATALOG.

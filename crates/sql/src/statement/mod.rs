@@ -24,7 +24,7 @@ pub use access::{
     AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, PrivilegeName, SecretText, UserName,
     privilege, privilege_name,
 };
-pub use catalogs::CatalogAlteration;
+pub use catalogs::{CatalogAlteration, DatabaseAlteration};
 pub use print::aggregate_name;
 pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
@@ -197,6 +197,13 @@ pub enum Statement {
         comment: Option<String>,
         /// PROPERTIES.
         properties: Properties,
+    },
+    /// ALTER DATABASE.
+    AlterDatabase {
+        /// Which.
+        name: Name,
+        /// What to change.
+        change: DatabaseAlteration,
     },
     /// ALTER CATALOG.
     AlterCatalog {

@@ -91,6 +91,14 @@ pub enum CatalogChange {
         /// Added or overwritten; `None` removes.
         properties: BTreeMap<String, Option<String>>,
     },
+    /// ALTER DATABASE ... RENAME. Ids stay, and with them grants and labels. Names that views look up in this database
+    /// are found under its new name; those that a view's text spells with the old one are not.
+    RenameDatabase {
+        /// Name now.
+        db: String,
+        /// Name afterwards.
+        to: String,
+    },
     /// CREATE TABLE, CREATE VIEW.
     Create {
         /// Identity, see [`TableId::fresh`].
@@ -307,6 +315,31 @@ impl CatalogState {
             }
             CatalogChange::SetDatabaseProperties { db, properties } => {
                 Ok(merge(&mut self.database_mut(db)?.properties, properties))
+            }
+            CatalogChange::RenameDatabase { db, to } => {
+                check_name("database", to)?;
+                if !self.databases.contains_key(db) {
+                    return Err(self.no_database(db));
+                }
+                if self.databases.contains_key(to) {
+                    return Err(CatalogError::DatabaseExists { db: to.clone() });
+                }
+                if let Some(mut database) = self.databases.remove(db) {
+                    Arc::make_mut(&mut database).name.clone_from(to);
+                    self.databases.insert(to.clone(), database);
+                }
+                let looks_here = |table: &Arc<Table>| table.as_view().is_some_and(|v| v.database == *db);
+                for database in self.databases.values_mut().filter(|d| d.tables.values().any(looks_here)) {
+                    for table in Arc::make_mut(database).tables.values_mut().filter(|t| looks_here(t)) {
+                        let table = Arc::make_mut(table);
+                        if let TableDef::View(view) = &mut table.def {
+                            view.database.clone_from(to);
+                        }
+                        // An ALTER VIEW that read the old name must not bring it back.
+                        table.revision += 1;
+                    }
+                }
+                Ok(true)
             }
             CatalogChange::Create { id, db, name, def, on_exists, volume, at_ms } => {
                 check_name("table", name)?;

@@ -43,8 +43,9 @@ impl State for CatalogState {
     type Change = Vec<CatalogChange>;
     type Error = CatalogError;
     type Part = ();
-    // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs
-    const FORMAT: u16 = 4;
+    // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs;
+    // 5: databases change their names
+    const FORMAT: u16 = 5;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

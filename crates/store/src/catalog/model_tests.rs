@@ -7,12 +7,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A database's tables: kind, properties, partitions.
+/// A database's tables: kind, where a view looks up its names, properties, partitions.
 type Model = BTreeMap<String, BTreeMap<String, Entry>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     kind: TableKind,
+    home: String,
     comment: Option<String>,
     properties: BTreeMap<String, String>,
     partitions: BTreeSet<String>,
@@ -22,6 +23,7 @@ struct Entry {
 enum Act {
     CreateDatabase { db: u8, if_not_exists: bool },
     DropDatabase { db: u8, if_exists: bool, cascade: bool },
+    RenameDatabase { db: u8, to: u8 },
     Create { db: u8, table: u8, view: bool, on_exists: OnExists },
     Drop { db: u8, table: u8, view: bool, if_exists: bool },
     Rename { db: u8, table: u8, to_db: u8, to: u8 },
@@ -39,6 +41,7 @@ fn acts() -> impl Strategy<Value = Act> {
         2 => (db.clone(), any::<bool>()).prop_map(|(db, if_not_exists)| Act::CreateDatabase { db, if_not_exists }),
         1 => (db.clone(), any::<bool>(), any::<bool>())
             .prop_map(|(db, if_exists, cascade)| Act::DropDatabase { db, if_exists, cascade }),
+        1 => (db.clone(), db.clone()).prop_map(|(db, to)| Act::RenameDatabase { db, to }),
         6 => (db.clone(), table.clone(), any::<bool>(), on_exists)
             .prop_map(|(db, table, view, on_exists)| Act::Create { db, table, view, on_exists }),
         2 => (db.clone(), table.clone(), any::<bool>(), any::<bool>())
@@ -64,9 +67,9 @@ fn table_name(table: u8) -> String {
     format!("t{table}")
 }
 
-fn definition(view: bool, comment: Option<String>) -> TableDef {
-    if view {
-        return TableDef::View(View { sql: "select 1".into(), comment, ..View::default() });
+fn definition(home: Option<String>, comment: Option<String>) -> TableDef {
+    if let Some(database) = home {
+        return TableDef::View(View { sql: "select 1".into(), database, comment, ..View::default() });
     }
     TableDef::External(ExternalTable {
         columns: vec![Column::new("a", "INT")],
@@ -87,8 +90,10 @@ fn change(act: &Act, state: &CatalogState) -> Option<CatalogChange> {
         Act::DropDatabase { db, if_exists, cascade } => {
             CatalogChange::DropDatabase { db: db_name(db), if_exists, cascade }
         }
+        Act::RenameDatabase { db, to } => CatalogChange::RenameDatabase { db: db_name(db), to: db_name(to) },
         Act::Create { db, table, view, on_exists } => {
-            CatalogChange::create(db_name(db), table_name(table), definition(view, None), on_exists)
+            let def = definition(view.then(|| db_name(db)), None);
+            CatalogChange::create(db_name(db), table_name(table), def, on_exists)
         }
         Act::Drop { db, table, view, if_exists } => {
             CatalogChange::Drop { db: db_name(db), name: table_name(table), kind: kind(view), if_exists }
@@ -106,7 +111,7 @@ fn change(act: &Act, state: &CatalogState) -> Option<CatalogChange> {
                 name: table_name(table),
                 id: t.id,
                 revision: t.revision,
-                def: definition(t.def.kind() == TableKind::View, Some(comment.to_string())),
+                def: definition(t.as_view().map(|v| v.database.clone()), Some(comment.to_string())),
             }
         }
         Act::SetProperty { db, table, key, value } => CatalogChange::SetProperties {
@@ -168,6 +173,19 @@ fn apply(model: &mut Model, act: &Act) -> Result<(), &'static str> {
             Some(tables) if !tables.is_empty() && !cascade => return Err("not empty"),
             Some(_) => drop(model.remove(&db_name(db))),
         },
+        Act::RenameDatabase { db, to } => {
+            if !model.contains_key(&db_name(db)) {
+                return Err("no database");
+            }
+            if model.contains_key(&db_name(to)) {
+                return Err("database exists");
+            }
+            let tables = model.remove(&db_name(db)).unwrap();
+            model.insert(db_name(to), tables);
+            for entry in model.values_mut().flat_map(BTreeMap::values_mut).filter(|e| e.home == db_name(db)) {
+                entry.home = db_name(to);
+            }
+        }
         Act::Create { db, table, view, on_exists } => {
             match find(model, db, table) {
                 Err("no table") => {}
@@ -177,8 +195,9 @@ fn apply(model: &mut Model, act: &Act) -> Result<(), &'static str> {
                 Ok(there) if there.kind != kind(view) => return Err("wrong kind"),
                 Ok(_) => {}
             }
+            let home = if view { db_name(db) } else { String::new() };
             let (properties, partitions) = (BTreeMap::new(), BTreeSet::new());
-            store(model, db, table, Entry { kind: kind(view), comment: None, properties, partitions });
+            store(model, db, table, Entry { kind: kind(view), home, comment: None, properties, partitions });
         }
         Act::Drop { db, table, view, if_exists } => match find(model, db, table) {
             Err(_) if if_exists => {}
@@ -245,12 +264,14 @@ fn model_of(state: &CatalogState) -> Model {
     let entry = |t: &Table| match &t.def {
         TableDef::External(e) => Entry {
             kind: TableKind::Table,
+            home: String::new(),
             comment: e.comment.clone(),
             properties: e.properties.clone(),
             partitions: e.partitions.keys().map(|k| k[0].clone().unwrap()).collect(),
         },
         TableDef::View(v) => Entry {
             kind: TableKind::View,
+            home: v.database.clone(),
             comment: v.comment.clone(),
             properties: BTreeMap::new(),
             partitions: BTreeSet::new(),

@@ -159,6 +159,57 @@ async fn rename_keeps_id_and_partitions() {
 }
 
 #[tokio::test]
+async fn a_renamed_database_keeps_its_id_and_its_views() {
+    let store = memory();
+    let c = Catalog::open(Arc::clone(&store)).await.unwrap();
+    let of_d = TableDef::View(View { database: "d".into(), ..View::default() });
+    let changes = vec![
+        CatalogChange::create_database("d", false),
+        CatalogChange::create_database("e", false),
+        CatalogChange::create("d", "orders", orders(), OnExists::Fail),
+        CatalogChange::create("e", "v", of_d, OnExists::Fail),
+    ];
+    let before = c.commit(changes).await.unwrap();
+    let rename = |from: &str, to: &str| CatalogChange::RenameDatabase { db: from.into(), to: to.into() };
+    assert!(said(c.commit(vec![rename("d", "e")]).await).contains("\"e\" exists already"));
+    assert!(said(c.commit(vec![rename("x", "y")]).await).contains("\"x\" does not exist"));
+    assert!(said(c.commit(vec![rename("d", "")]).await).contains("it is empty"));
+    c.commit(vec![rename("d", "f")]).await.unwrap();
+    for state in [c.snapshot(), Catalog::open(store).await.unwrap().snapshot()] {
+        assert!(state.database("d").is_none());
+        assert_eq!(state.database("f").unwrap().id, before.database("d").unwrap().id);
+        assert_eq!(state.database("f").unwrap().name, "f");
+        assert_eq!(state.table("f", "orders"), before.table("d", "orders"));
+        let view = state.table("e", "v").unwrap();
+        assert_eq!((view.as_view().unwrap().database.as_str(), view.revision), ("f", 2));
+    }
+}
+
+/// Stands for a later dipper, which makes changes that this one does not know.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Later;
+
+impl State for Later {
+    type Change = Vec<serde_json::Value>;
+    type Error = CatalogError;
+    type Part = ();
+    const FORMAT: u16 = CatalogState::FORMAT;
+
+    fn apply(&mut self, _: &Self::Change) -> Result<bool, CatalogError> {
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_not_known_is_refused() {
+    let store = memory();
+    let later = Chain::<Later>::open(Arc::clone(&store), Path::from("catalog"), Options::default()).await.unwrap();
+    later.commit(vec![serde_json::json!({ "rename_everything": { "to": "x" } })]).await.unwrap();
+    let refused = said(Catalog::open(store).await.map(|_| ()));
+    assert!(refused.contains("rename_everything") && refused.contains("catalog/v/"), "{refused}");
+}
+
+#[tokio::test]
 async fn redefine_refuses_what_changed_meanwhile() {
     let c = with_orders().await;
     let t = Arc::clone(c.snapshot().table("d", "orders").unwrap());
