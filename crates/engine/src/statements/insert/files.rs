@@ -19,7 +19,7 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
-use super::{cast, check_width, misfit, no_column};
+use super::{cast, check_width, is_strict, misfit, no_column};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::FileAccess;
 use crate::files::partitions::directory_name;
@@ -37,7 +37,6 @@ pub(super) async fn insert(
     table: &ExternalTable,
     insert: &Insert,
     params: Vec<VarValue>,
-    strict: bool,
 ) -> Result<u64> {
     if !insert.on_duplicate.is_empty() {
         return Err(EngineError::unsupported("ON DUPLICATE KEY UPDATE: tables over files have no keys"));
@@ -46,7 +45,7 @@ pub(super) async fn insert(
         return Err(EngineError::unsupported("WITH LABEL: tables over files keep no labels"));
     }
     let context = session.query_context().await?;
-    let target = Arc::new(Target::try_new(&context, table, insert, strict)?);
+    let target = Arc::new(Target::try_new(&context, table, insert, is_strict(session, insert))?);
     let source = insert.source.clone();
     let overwrite = insert.overwrite;
     let cpu = session.engine.cpu().clone();

@@ -18,16 +18,20 @@ use crate::session::Session;
 
 pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<VarValue>) -> Result<Outcome> {
     let (database, table) = table_named(session, &insert.table).await?;
-    let strict = !insert.ignore && session.variables.flag("enable_insert_strict");
     let done = match table.as_external() {
         Some(external) => {
-            let affected_rows = files::insert(session, external, insert, params, strict).await?;
+            let affected_rows = files::insert(session, external, insert, params).await?;
             Done { affected_rows, ..Done::default() }
         }
-        None => super::native::insert(session, &database, &table, insert, params, strict).await?,
+        None => super::native::insert(session, &database, &table, insert, params).await?,
     };
     session.wrote();
     Ok(Outcome::Done(done))
+}
+
+/// Whether a value that does not fit is an error. Else it is NULL.
+pub(super) fn is_strict(session: &Session, insert: &Insert) -> bool {
+    !insert.ignore && session.variables.flag("enable_insert_strict")
 }
 
 /// The array as the column's type. A value that does not fit is an error, or NULL when not `strict`.

@@ -284,7 +284,7 @@ pub(super) fn definition(
     rules::buckets(definition.buckets)?;
     for c in &definition.columns {
         rules::column(c)?;
-        super::insert::default_value(c, &super::insert::Now::of(session))?;
+        super::shape::default_value(c, &super::shape::Now::of(session))?;
     }
     let partitions = match &create.partition_by {
         None => vec![only_partition(table, partitions::bucket_count(&definition, None))],

@@ -17,7 +17,7 @@ use futures::StreamExt;
 use roaring::RoaringBitmap;
 use sqlparser::ast;
 
-use super::insert::Now;
+use super::shape::Now;
 use super::update::rewrite;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{self, ROW_COLUMN, SEGMENT_COLUMN};

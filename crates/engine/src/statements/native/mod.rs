@@ -15,9 +15,11 @@ mod insert;
 mod partitions;
 mod properties;
 mod rules;
+mod shape;
 mod truncate;
 mod update;
 mod values;
+mod write;
 
 pub(super) use alter::{alter, create_index, drop_index};
 pub(super) use analyze::analyze;
@@ -27,7 +29,7 @@ pub(super) use definition::statement;
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
 pub(super) use insert::insert;
-pub(crate) use insert::{Now, default_value};
+pub(crate) use shape::{Now, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 

@@ -15,7 +15,8 @@ use sqlparser::ast;
 
 use super::ATTEMPTS_MAX;
 use super::delete::{Addresses, changing, column, with_items};
-use super::insert::{Now, Shape, Target, run};
+use super::shape::{Now, Shape, default_expr, now_expr};
+use super::write::{Target, run};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable};
@@ -126,13 +127,13 @@ fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> R
             other => return Err(EngineError::invalid(format!("SET {name} = {other}: expected an expression"))),
         };
         items[at] = ast::SelectItem::UnnamedExpr(match is_default(&expr) {
-            true => super::insert::default_expr(&definition.columns[at], now)?,
+            true => default_expr(&definition.columns[at], now)?,
             false => expr,
         });
     }
     for (at, c) in definition.columns.iter().enumerate().filter(|(_, c)| c.on_update.is_some()) {
         if !seen[at] {
-            items[at] = ast::SelectItem::UnnamedExpr(super::insert::now_expr(c, now)?);
+            items[at] = ast::SelectItem::UnnamedExpr(now_expr(c, now)?);
         }
     }
     items.push(column(alias, SEGMENT_COLUMN));

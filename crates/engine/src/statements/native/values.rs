@@ -1,7 +1,7 @@
 //! VALUES of literals and placeholders as a batch. Making a plan of them takes longer than the load itself: each cell
 //! becomes an expression that the planner types, the optimizer simplifies and the executor evaluates.
 //!
-//! What is stored is what `prepare_values` and the planner make of them, and what they might see in another way is left to
+//! What is stored is what [`prepare`] and the planner make of them, and what they might see in another way is left to
 //! them: a column of whole numbers is Int64; where there is text, or a placeholder, among its cells all of them are text.
 
 use std::sync::Arc;
@@ -10,8 +10,12 @@ use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::statement::{QueryText, is_default};
 use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
+
+use super::shape::{Now, default_expr};
+use crate::error::{EngineError, ErrorKind, Result};
 
 /// A cell; whole numbers and text only, what else there is needs the planner.
 enum Cell<'a> {
@@ -91,4 +95,82 @@ fn column(cells: &[Cell<'_>]) -> ArrayRef {
         }
     }
     Arc::new(texts.finish())
+}
+
+/// VALUES as the table's columns need them: the word DEFAULT becomes the column's default; where rows give one column
+/// values of several kinds, all become text, which is cast to the column's type as it stands. The planner would look for
+/// one type that suits all rows, and lose what does not suit it.
+pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -> Result<QueryText> {
+    let mut query = source.clone();
+    let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
+    for row in &mut values.rows {
+        for (expr, column) in row.iter_mut().zip(targets) {
+            if is_default(expr) {
+                *expr = default_expr(column, now)?;
+            }
+        }
+    }
+    for (at, target) in targets.iter().enumerate() {
+        // Sets and other bytes are no text, nor are arrays, maps and structs read from it.
+        let data_type = target.data_type.to_arrow();
+        if data_type == DataType::BinaryView || data_type.is_nested() {
+            continue;
+        }
+        let mut kinds = values.rows.iter().filter_map(|row| row.get(at).and_then(kind));
+        let first = kinds.next();
+        // Decimals of several scales have no common type that holds them all.
+        let alike = |k: Kind| Some(k) == first && !matches!(k, Kind::Decimal | Kind::Other);
+        if first.is_some() && kinds.all(alike) {
+            continue;
+        }
+        for row in values.rows.iter_mut().filter(|row| row.len() > at) {
+            let text = match (kind(&row[at]), &row[at]) {
+                (None | Some(Kind::Text), _) => continue,
+                (Some(Kind::Integer | Kind::Decimal), number) => {
+                    ast::Expr::Value(ast::Value::SingleQuotedString(number.to_string()).into())
+                }
+                (_, other) => as_text(other.clone())?,
+            };
+            row[at] = text;
+        }
+    }
+    Ok(query)
+}
+
+/// Kinds of literals between which no type is best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Decimal,
+    Boolean,
+    Other,
+}
+
+/// `None` for NULL, which suits every type.
+fn kind(expr: &ast::Expr) -> Option<Kind> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Null => None,
+            ast::Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => Some(Kind::Integer),
+            ast::Value::Number(..) => Some(Kind::Decimal),
+            ast::Value::Boolean(_) => Some(Kind::Boolean),
+            ast::Value::SingleQuotedString(_) | ast::Value::DoubleQuotedString(_) => Some(Kind::Text),
+            _ => Some(Kind::Other),
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => {
+            kind(expr).filter(|k| matches!(k, Kind::Integer | Kind::Decimal)).or(Some(Kind::Other))
+        }
+        _ => Some(Kind::Other),
+    }
+}
+
+/// `CAST(expr AS STRING)`.
+fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
+    match dipper_sql::parser::parse_expr("CAST(NULL AS STRING)", &Default::default())? {
+        ast::Expr::Cast { kind, data_type, array, format, .. } => {
+            Ok(ast::Expr::Cast { kind, expr: Box::new(expr), data_type, array, format })
+        }
+        other => Err(EngineError::new(ErrorKind::Internal, format!("{other} is no cast"))),
+    }
 }

@@ -6,8 +6,8 @@ use dipper_store::table::schema::{Distribution, Model, SEQUENCE, TableColumn, Ta
 use dipper_store::types::SqlType;
 
 use super::super::create::{self, named};
-use super::super::insert::{Now, default_value};
 use super::super::rules;
+use super::super::shape::{Now, default_value};
 use super::types::{self, Change};
 use crate::error::{EngineError, ErrorKind, Result};
 

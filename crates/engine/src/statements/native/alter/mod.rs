@@ -14,7 +14,7 @@ use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, Table
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
-use super::insert::Now;
+use super::shape::Now;
 use super::{ATTEMPTS_MAX, create, discard_missing, properties, rules};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;

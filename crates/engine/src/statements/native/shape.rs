@@ -1,0 +1,227 @@
+//! Rows of a query as rows of a table: which column of the query, default or constant each column is.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatchOptions, new_null_array};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use chrono::Offset;
+use datafusion::common::ScalarValue;
+use dipper_store::sketch;
+use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
+use dipper_store::types::SqlType;
+use roaring::RoaringTreemap;
+use sqlparser::ast;
+
+use crate::error::{EngineError, Result};
+use crate::session::Session;
+use crate::statements::insert::{cast, no_column, twice};
+
+/// Where a column of the table gets its values.
+#[derive(Debug, Clone)]
+enum Source {
+    /// Column of the query.
+    Query(usize),
+    /// The same for all rows.
+    Constant(ScalarValue),
+    /// Generated numbers.
+    AutoIncrement,
+}
+
+/// How batches of a query become rows of a table.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) definition: Arc<TableSchema>,
+    schema: SchemaRef,
+    sources: Vec<Source>,
+    /// Columns that the query has to give.
+    pub(super) wanted: usize,
+    pub(super) strict: bool,
+}
+
+impl Shape {
+    /// `columns` are the names in the statement, empty when none are written: all that are visible.
+    pub(super) fn try_new(definition: &Arc<TableSchema>, columns: &[String], now: &Now, strict: bool) -> Result<Self> {
+        Self::with(definition, columns, now, strict, false)
+    }
+
+    /// As [`try_new`](Self::try_new); `partial`: rows that the table has keep the columns that are not named.
+    pub(super) fn with(
+        definition: &Arc<TableSchema>,
+        columns: &[String],
+        now: &Now,
+        strict: bool,
+        partial: bool,
+    ) -> Result<Self> {
+        let mut sources: Vec<Option<Source>> = vec![None; definition.columns.len()];
+        let mut wanted = 0;
+        let mut next = || {
+            wanted += 1;
+            Some(Source::Query(wanted - 1))
+        };
+        if columns.is_empty() {
+            for (source, column) in sources.iter_mut().zip(&definition.columns) {
+                if !column.hidden {
+                    *source = next();
+                }
+            }
+        }
+        for name in columns {
+            let i = (definition.columns.iter())
+                .position(|c| c.name.eq_ignore_ascii_case(name))
+                .ok_or_else(|| no_column(name, definition.columns.iter().map(|c| c.name.as_str())))?;
+            if sources[i].is_some() {
+                return Err(twice(name));
+            }
+            sources[i] = next();
+        }
+        let sources = (sources.into_iter().zip(&definition.columns))
+            .map(|(source, column)| match source {
+                Some(source) => Ok(source),
+                // A new row without it is rejected by the load.
+                None if partial && !column.nullable && column.default.is_none() && !column.hidden => {
+                    Ok(Source::Constant(ScalarValue::try_from(&column.data_type.to_arrow())?))
+                }
+                None => omitted(column, now),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let nullable = |f: &FieldRef| f.as_ref().clone().with_nullable(true);
+        let schema = Arc::new(Schema::new(definition.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
+        Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict })
+    }
+
+    /// Places of the columns that the query fills.
+    pub(super) fn given(&self) -> Vec<usize> {
+        (0..self.sources.len()).filter(|i| matches!(self.sources[*i], Source::Query(_))).collect()
+    }
+
+    /// The columns that the query fills, in its order.
+    pub(super) fn targets(&self) -> Vec<&TableColumn> {
+        let mut targets: Vec<(usize, &TableColumn)> = (self.sources.iter().zip(&self.definition.columns))
+            .filter_map(|(source, column)| match source {
+                Source::Query(at) => Some((*at, column)),
+                _ => None,
+            })
+            .collect();
+        targets.sort_by_key(|(at, _)| *at);
+        targets.into_iter().map(|(_, column)| column).collect()
+    }
+
+    /// A batch of the query as rows of the table. NOT NULL is checked by the load, which names the row, and fills in
+    /// AUTO_INCREMENT where it finds NULL.
+    pub(super) fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let arrays = (self.sources.iter().zip(self.schema.fields()))
+            .map(|(source, field)| match source {
+                Source::Query(at) => cast(batch.column(*at), field, self.strict),
+                Source::Constant(value) => Ok(value.to_array_of_size(rows)?),
+                Source::AutoIncrement => Ok(new_null_array(field.data_type(), rows)),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|e| EngineError::invalid(e.to_string()))
+    }
+}
+
+/// The statement's time, for CURRENT_TIMESTAMP.
+#[derive(Debug, Clone)]
+pub(crate) struct Now {
+    /// Wall clock in the session's zone, microseconds since 1970.
+    micros: i64,
+}
+
+impl Now {
+    pub(crate) fn of(session: &Session) -> Self {
+        let now = chrono::Utc::now();
+        let zone = session.variables.time_zone();
+        let offset = match zone.parse::<chrono_tz::Tz>() {
+            Ok(zone) => now.with_timezone(&zone).offset().fix().local_minus_utc(),
+            // `SET time_zone` lets only offsets through beside names.
+            Err(_) => zone.parse::<chrono::FixedOffset>().map_or(0, |o| o.local_minus_utc()),
+        };
+        Now { micros: now.timestamp_micros() + i64::from(offset) * 1_000_000 }
+    }
+}
+
+/// The value of a column that the statement does not name.
+fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
+    if column.auto_increment.is_some() {
+        return Ok(Source::AutoIncrement);
+    }
+    if column.name == DELETE_SIGN {
+        return Ok(Source::Constant(ScalarValue::Int8(Some(0))));
+    }
+    match default_value(column, now)? {
+        Some(value) => Ok(Source::Constant(value)),
+        None => Err(EngineError {
+            code: 1364,
+            sqlstate: "HY000",
+            ..EngineError::invalid(format!(
+                "Field '{}' doesn't have a default value, and is NOT NULL; name it in the column list",
+                column.name
+            ))
+        }),
+    }
+}
+
+/// The column's default; `None` when it has none and NULL is not allowed.
+pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+    let data_type = column.data_type.to_arrow();
+    let typed = |value: ScalarValue| {
+        value.cast_to(&data_type).map_err(|_| {
+            EngineError::invalid(format!("column {}: the default {value} is no {}", column.name, column.data_type))
+        })
+    };
+    Ok(Some(match &column.default {
+        Some(DefaultValue::Literal(Some(text))) => typed(ScalarValue::Utf8(Some(text.clone())))?,
+        Some(DefaultValue::Literal(None)) => ScalarValue::try_from(&data_type)?,
+        None if column.nullable => ScalarValue::try_from(&data_type)?,
+        None => return Ok(None),
+        Some(DefaultValue::CurrentTimestamp(digits)) => {
+            let unit = 10_i64.pow(6 - u32::from((*digits).min(6)));
+            typed(ScalarValue::TimestampMicrosecond(Some(now.micros.div_euclid(unit) * unit), None))?
+        }
+        Some(DefaultValue::CurrentDate) => {
+            typed(ScalarValue::Date32(i32::try_from(now.micros.div_euclid(86_400_000_000)).ok()))?
+        }
+        Some(DefaultValue::Empty) => match column.data_type {
+            SqlType::Hll => ScalarValue::BinaryView(Some(sketch::HyperLogLog::new(sketch::HLL_PRECISION).to_bytes())),
+            _ => ScalarValue::BinaryView(Some(sketch::bitmap_to_bytes(&RoaringTreemap::new()))),
+        },
+    }))
+}
+
+/// A value as an expression of a query; NULL for what the table makes up itself.
+fn literal(value: &ScalarValue) -> Result<ast::Expr> {
+    let value = match value {
+        v if v.is_null() => ast::Value::Null,
+        ScalarValue::BinaryView(Some(bytes)) => {
+            ast::Value::HexStringLiteral(bytes.iter().map(|b| format!("{b:02x}")).collect())
+        }
+        v => {
+            let text = v
+                .to_array()
+                .map_err(EngineError::from)
+                .and_then(|a| array_value_to_string(&a, 0).map_err(|e| EngineError::invalid(e.to_string())))?;
+            ast::Value::SingleQuotedString(text)
+        }
+    };
+    Ok(ast::Expr::Value(value.into()))
+}
+
+/// The word DEFAULT for a column.
+pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
+    match omitted(column, now)? {
+        Source::Constant(value) => literal(&value),
+        Source::AutoIncrement | Source::Query(_) => Ok(ast::Expr::Value(ast::Value::Null.into())),
+    }
+}
+
+/// The value of ON UPDATE CURRENT_TIMESTAMP.
+pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
+    let stamped =
+        TableColumn { default: Some(DefaultValue::CurrentTimestamp(column.on_update.unwrap_or(0))), ..column.clone() };
+    default_expr(&stamped, now)
+}

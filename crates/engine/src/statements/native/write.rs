@@ -1,0 +1,410 @@
+//! What INSERT, UPDATE and DELETE write: the batches of a plan, pushed into one load and committed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow::compute::filter_record_batch;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::JoinSet;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
+use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, RejectedRow, memory_of};
+use dipper_store::chain::TxnId;
+use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use tokio::task::block_in_place;
+
+use super::ATTEMPTS_MAX;
+use super::shape::Shape;
+use crate::admission::Class;
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::load::group::{self, Share, Shared};
+use crate::profile::Recorder;
+use crate::query::{self, Planned};
+use crate::statements::insert::check_width;
+
+/// Chooses among the rows of a query, as they come.
+type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
+
+/// What a partial update does about keys that the table does not have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewKeys {
+    pub(super) refused: bool,
+}
+
+/// Whether a statement waits for others to share its commit with, as long as the table says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience(pub(super) bool);
+
+/// One transaction's target.
+pub(super) struct Target {
+    handle: Table,
+    pub(super) state: Arc<TableState>,
+    pub(super) txn: TxnId,
+    pub(super) shape: Shape,
+    /// Names of the partitions that rows may go to; empty for all.
+    pub(super) partitions: Vec<String>,
+    /// They are temporary ones.
+    pub(super) temporary: bool,
+    pub(super) replaces: Replace,
+    pub(super) label: Option<String>,
+    pub(super) max_filter_ratio: f64,
+    /// Rows that the table has keep the columns that the query does not give.
+    pub(super) partial: Option<NewKeys>,
+    /// Rows whose keys are there are left out.
+    pub(super) ignores: bool,
+    /// A few rows, which may share a commit with others.
+    pub(super) shared: Option<Patience>,
+    pub(super) recorder: Option<Recorder>,
+    /// Called for each batch of the query, before it is shaped.
+    pub(super) select: Option<Select>,
+    /// The rows that the new ones were computed from, asked when all are read.
+    pub(super) reads: Option<Box<dyn FnOnce() -> Reads + Send>>,
+}
+
+impl Target {
+    pub(super) fn new(handle: Table, state: Arc<TableState>, shape: Shape) -> Self {
+        Target {
+            txn: handle.begin(),
+            handle,
+            state,
+            shape,
+            partitions: Vec::new(),
+            temporary: false,
+            replaces: Replace::None,
+            label: None,
+            max_filter_ratio: 0.0,
+            partial: None,
+            ignores: false,
+            shared: None,
+            recorder: None,
+            select: None,
+            reads: None,
+        }
+    }
+}
+
+/// What a statement has written.
+pub(super) struct Written {
+    pub(super) rows: u64,
+    /// Rows left out.
+    pub(super) rejected: u64,
+    /// Why, for the first of them.
+    pub(super) reasons: Vec<String>,
+    /// Rows left out because their keys are there.
+    pub(super) left_out: u64,
+    /// The transaction of others that it shared.
+    pub(super) txn: Option<TxnId>,
+    /// The first value that was made for the AUTO_INCREMENT column.
+    pub(super) generated: Option<i64>,
+}
+
+impl Written {
+    /// Doris: more rows than that share of all are left out, and none is kept.
+    fn check(&self, max_filter_ratio: f64) -> Result<()> {
+        if self.rejected as f64 <= max_filter_ratio * (self.rows + self.rejected) as f64 {
+            return Ok(());
+        }
+        let first = self.reasons.first().map(String::as_str).unwrap_or_default();
+        Err(EngineError::new(
+            ErrorKind::BadValue,
+            format!(
+                "Insert has filtered data: {} of {} rows; first: {first}",
+                self.rejected,
+                self.rows + self.rejected
+            ),
+        ))
+    }
+}
+
+/// Bytes that a key takes in a set beside its own: where it is, as many free places, and what the allocator adds.
+const SEEN_KEY_BYTES: usize = 48;
+
+/// What an INSERT IGNORE leaves of its rows: the first of each key that the table does not have.
+struct Unseen {
+    table: Partial,
+    /// Keys of rows that were left.
+    seen: Mutex<HashSet<Box<[u8]>>>,
+    memory: MemoryReservation,
+}
+
+impl Unseen {
+    fn new(table: Partial, pool: &Arc<dyn MemoryPool>) -> Self {
+        let memory = MemoryConsumer::new("keys of an INSERT IGNORE").register(pool);
+        Unseen { table, seen: Mutex::default(), memory }
+    }
+
+    /// Those rows of a batch. Blocking.
+    fn choose(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut bytes = 0;
+        let new = self.table.unseen(batch, |key| {
+            let is_first = self.seen.lock().insert(key.into());
+            bytes += if is_first { key.len() + SEEN_KEY_BYTES } else { 0 };
+            is_first
+        })?;
+        self.memory.try_grow(bytes)?;
+        Ok(filter_record_batch(batch, &new)?)
+    }
+}
+
+/// Reasons that are kept for SHOW WARNINGS.
+const REASONS_MAX: usize = 64;
+
+/// Counts what the parallel parts of a statement push.
+#[derive(Debug, Default)]
+struct Rejects {
+    pushed: u64,
+    rejected: u64,
+    left_out: u64,
+    reasons: Vec<String>,
+    generated: Option<i64>,
+}
+
+impl Rejects {
+    fn add(&mut self, rows: usize, rejected: Vec<RejectedRow>, max_filter_ratio: f64) -> Result<()> {
+        self.pushed += rows as u64;
+        self.rejected += rejected.len() as u64;
+        let left = REASONS_MAX.saturating_sub(self.reasons.len());
+        self.reasons.extend(rejected.into_iter().take(left).map(|r| r.reason));
+        // Without tolerance the first row decides.
+        if max_filter_ratio <= 0.0 { self.written().check(0.0) } else { Ok(()) }
+    }
+
+    fn written(&self) -> Written {
+        Written {
+            rows: self.pushed - self.rejected,
+            rejected: self.rejected,
+            reasons: self.reasons.clone(),
+            left_out: self.left_out,
+            txn: None,
+            generated: self.generated,
+        }
+    }
+
+    /// Threads draw values as they come: the least is the first.
+    fn generated(&mut self, first: Option<i64>) {
+        self.generated = self.generated.into_iter().chain(first).min();
+    }
+}
+
+/// Runs a query on the threads for it, and publishes its rows.
+pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Target) -> Result<Written> {
+    check_width(
+        target.shape.wanted,
+        planned.logical.schema().fields().len() - 2 * usize::from(target.select.is_some()),
+    )?;
+    let physical = planned.physical().await?;
+    let mut recorder = target.recorder.take();
+    if let Some(recorder) = &mut recorder {
+        recorder.planned();
+    }
+    let class = Class::of(&physical);
+    let permit = engine.admission.admit(class, &physical).await?;
+    if let Some(recorder) = &mut recorder {
+        recorder.admitted();
+    }
+    let (plan, of) = (Arc::clone(&physical), Arc::clone(engine));
+    let work = Box::pin(async move {
+        let _permit = permit;
+        write(&of, &planned, plan, target).await
+    });
+    let written = match class {
+        Class::Long => query::on_cpu(engine.cpu(), work).await,
+        Class::Tiny | Class::Short => work.await,
+    };
+    let Some(recorder) = recorder else { return written };
+    let rows = written.as_ref().map_or(0, |w| w.rows);
+    recorder.end(Some(physical.as_ref()), rows, Duration::ZERO, written.as_ref().map(drop).map_err(Some));
+    written
+}
+
+async fn write(
+    engine: &Arc<Engine>,
+    planned: &Planned,
+    physical: Arc<dyn ExecutionPlan>,
+    target: Target,
+) -> Result<Written> {
+    let streams = match target.shared {
+        Some(patience) => {
+            let mut stream = execute_stream(physical, planned.state.task_ctx())?;
+            let mut batches = Vec::new();
+            let mut bytes = 0;
+            while bytes <= group::MEMBER_BYTES_MAX
+                && let Some(batch) = stream.next().await.transpose()?
+            {
+                bytes += memory_of(&batch);
+                batches.push(batch);
+            }
+            if bytes <= group::MEMBER_BYTES_MAX
+                && let Some(written) =
+                    share(engine, &target.handle, &target.shape, target.max_filter_ratio, patience, &batches).await?
+            {
+                return Ok(written);
+            }
+            vec![futures::stream::iter(batches.into_iter().map(Ok)).chain(stream).boxed()]
+        }
+        None => {
+            let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+            streams.into_iter().map(StreamExt::boxed).collect()
+        }
+    };
+    let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
+    let (select, reads) = (target.select, target.reads);
+    let options = LoadOptions {
+        strict: shape.strict,
+        partitions: (!partitions.is_empty()).then_some(partitions),
+        temporary_partitions: temporary,
+        threads: engine.threads,
+        ..LoadOptions::default()
+    };
+    let begin = |state: &Arc<TableState>, txn| {
+        let target = LoadTarget { table: handle.clone(), state: Arc::clone(state), txn };
+        Load::begin(target, options.clone(), engine.io().clone())
+    };
+    let given = shape.given();
+    let with = |state: &Arc<TableState>, given: &[usize]| {
+        let readers = Arc::clone(engine.native.readers());
+        Partial::try_new(handle.clone(), Arc::clone(state), given, readers, engine.io().clone())
+    };
+    let complete = |state: &Arc<TableState>| with(state, &given);
+    let load = begin(&state, txn)?;
+    let partial = match target.partial {
+        Some(new_keys) => Some((Arc::new(complete(&state)?), new_keys)),
+        None => None,
+    };
+    let unseen = match target.ignores {
+        // Keys that are not given are the same in all rows, or made by the load.
+        true => {
+            let all: Vec<usize> = (0..state.schema().columns.len()).collect();
+            Some(Arc::new(Unseen::new(with(&state, &all)?, &planned.state.runtime_env().memory_pool)))
+        }
+        false => None,
+    };
+    // No key of theirs may come to be there before they are.
+    let unread = target.ignores.then(|| Reads { seq: state.seq(), rows: 0 });
+    let shape = Arc::new(shape);
+    let order = Arc::new(AtomicU64::new(0));
+    let rejects = Arc::new(Mutex::new(Rejects::default()));
+    let mut tasks = JoinSet::new();
+    for mut stream in streams {
+        let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
+        let (rejects, select, partial) = (Arc::clone(&rejects), select.clone(), partial.clone());
+        let unseen = unseen.clone();
+        tasks.spawn(async move {
+            while let Some(batch) = stream.next().await {
+                let mut batch = batch.map_err(EngineError::from)?;
+                if let Some(select) = &select {
+                    batch = select(&batch)?;
+                }
+                let mut rows = [shape.shape(&batch)?];
+                if unseen.is_some() || partial.is_some() {
+                    rows = [load.with_stored_keys(&rows[0])?];
+                }
+                if let Some(unseen) = &unseen {
+                    let new = block_in_place(|| unseen.choose(&rows[0]))?;
+                    rejects.lock().left_out += (rows[0].num_rows() - new.num_rows()) as u64;
+                    rows = [new];
+                }
+                if let Some((partial, new_keys)) = &partial {
+                    let filled = block_in_place(|| partial.fill(&rows[0]))?;
+                    new_keys.check(&filled)?;
+                    rows = [filled.batch];
+                }
+                // Numbers are drawn where the push follows at once: it may wait for those before it.
+                let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
+                let mut rejects = rejects.lock();
+                rejects.generated(report.generated);
+                rejects.add(rows[0].num_rows(), report.rejected, max_filter_ratio)?;
+            }
+            Ok::<_, EngineError>(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        let failed = match done {
+            Ok(Ok(())) => continue,
+            Ok(Err(e)) => e,
+            Err(e) if e.is_panic() => {
+                // Others may wait for the number that it has drawn.
+                block_in_place(|| load.abort());
+                std::panic::resume_unwind(e.into_panic())
+            }
+            Err(_) => EngineError::new(ErrorKind::Killed, "the statement was cancelled"),
+        };
+        block_in_place(|| load.abort());
+        tasks.shutdown().await;
+        return Err(failed);
+    }
+    let written = rejects.lock().written();
+    written.check(max_filter_ratio)?;
+    let mut rowset = block_in_place(|| load.finish())?;
+    rowset.replaces = replaces;
+    rowset.label = label;
+    rowset.reads = match (&partial, reads) {
+        (Some((partial, _)), _) => Some(partial.reads()),
+        (None, reads) => reads.map(|reads| reads()).or(unread),
+    };
+    for _ in 0..ATTEMPTS_MAX {
+        match engine.native.publish(&handle, rowset.clone()).await {
+            Ok(_) => return Ok(written),
+            // Rows that were completed have changed meanwhile: they are completed anew.
+            Err(e) if e.kind == ErrorKind::Conflict && partial.is_some() => {
+                let state = handle.refresh().await?;
+                let again = complete(&state)?;
+                let load = begin(&state, handle.begin())?;
+                let rebased = block_in_place(|| {
+                    again.rebase(&rowset, &load)?;
+                    load.finish()
+                })?;
+                rowset =
+                    Rowset { replaces: rowset.replaces, label: rowset.label, reads: Some(again.reads()), ..rebased };
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Err(EngineError::new(ErrorKind::Conflict, "others changed the same rows again and again; repeat the statement"))
+}
+
+/// Commits a few rows together with those of other statements; `None` where they have to be committed by themselves.
+async fn share(
+    engine: &Arc<Engine>,
+    handle: &Table,
+    shape: &Shape,
+    max_filter_ratio: f64,
+    patience: Patience,
+    batches: &[RecordBatch],
+) -> Result<Option<Written>> {
+    let rows = batches.iter().map(|b| shape.shape(b)).collect::<Result<Vec<_>>>()?;
+    let pushed: usize = rows.iter().map(RecordBatch::num_rows).sum();
+    let share = Share {
+        schema: Arc::clone(&shape.definition),
+        rows,
+        strict: shape.strict,
+        refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
+        patient: patience.0,
+    };
+    let (txn, refused, generated) = match group::commit(engine, handle, share).await? {
+        Shared::Committed(txn, refused, generated) => (Some(txn), refused, generated),
+        Shared::Refused(refused) => (None, refused, None),
+        Shared::Apart => return Ok(None),
+    };
+    let mut rejects = Rejects::default();
+    rejects.add(pushed, refused, max_filter_ratio)?;
+    let written = rejects.written();
+    written.check(max_filter_ratio)?;
+    Ok(Some(Written { txn, generated, ..written }))
+}
+
+impl NewKeys {
+    fn check(self, filled: &Filled) -> Result<()> {
+        if self.refused && filled.is_new.true_count() > 0 {
+            return Err(EngineError::invalid(
+                "[E-7003]Can't append new rows in partial update when partial_update_new_key_behavior is ERROR",
+            ));
+        }
+        Ok(())
+    }
+}
