@@ -48,8 +48,8 @@ use crate::query::QueryContext;
 
 /// The table as a query reads it: AGGREGATE tables with equal keys merged.
 ///
-/// `partitions`: their names, if not all are wanted. The table whose rows a statement changes has been restricted already,
-/// so a mention with names is one beside it.
+/// `partitions`: their names, if not all are wanted. The table whose rows a statement changes is mentioned with those that
+/// the statement names; other mentions are beside it.
 pub(crate) async fn provider(
     context: &Arc<QueryContext>,
     table: &CatalogTable,
@@ -58,11 +58,8 @@ pub(crate) async fn provider(
     let state = snapshot(context, table.id).await?;
     let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.readers());
-    let changed = context.changed.as_ref().filter(|c| c.id == table.id && partitions.is_empty());
-    let restricted = match changed {
-        Some(changed) => (changed.partitions.clone(), changed.after),
-        None => (partitions.to_vec(), 0),
-    };
+    let changed = context.changed.as_ref().filter(|c| c.id == table.id && c.partitions == partitions);
+    let after = changed.map_or(0, |c| c.after);
     // Rows of AGGREGATE tables are merged by the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;
     let columns = match (changed, context.hidden_columns) {
@@ -71,7 +68,8 @@ pub(crate) async fn provider(
         (None, true) => Columns::All,
         (None, false) => Columns::Visible,
     };
-    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, restricted);
+    let partitions = partitions.to_vec();
+    let provider = NativeProvider::new(&table.name, handle, state, readers, columns, partitions, after);
     match merge {
         true => aggregate::merged(provider),
         false => Ok(Arc::new(provider)),

@@ -54,7 +54,8 @@ impl NativeProvider {
         state: Arc<TableState>,
         readers: Arc<Readers>,
         columns: Columns,
-        (partitions, after): (Vec<String>, u64),
+        partitions: Vec<String>,
+        after: u64,
     ) -> Self {
         let mut fields: Vec<Field> = (state.schema().columns.iter())
             .filter(|c| columns != Columns::Visible || !c.hidden)

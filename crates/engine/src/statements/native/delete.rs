@@ -50,7 +50,8 @@ pub(in crate::statements) async fn delete(
         let items = |definition: &TableSchema, _: &Now| Ok(tombstones(definition, &alias));
         return rewrite(session, &table, &delete.partitions, &delete.source, params, items).await;
     }
-    let source = with_items(&delete.source, vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)])?;
+    let items = vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)];
+    let source = with_items(&delete.source, &delete.partitions, items)?;
     let session_ref: &Session = session;
     let found = handle.delete(partitions, |state, after| {
         let (source, params) = (source.clone(), params.clone());
@@ -113,13 +114,19 @@ fn keys_only(state: &TableState, source: &QueryText) -> Result<()> {
     }
 }
 
-/// The query with other select items.
-pub(super) fn with_items(source: &QueryText, items: Vec<ast::SelectItem>) -> Result<QueryText> {
+/// The query with other select items, over some partitions of the table that it begins with. Other mentions of the table
+/// are of all of it.
+pub(super) fn with_items(source: &QueryText, partitions: &[String], items: Vec<ast::SelectItem>) -> Result<QueryText> {
     let mut query = source.clone();
     let ast::SetExpr::Select(select) = query.ast.body.as_mut() else {
         return Err(EngineError::new(ErrorKind::Internal, "a DELETE or UPDATE without a SELECT"));
     };
     select.projection = items;
+    if let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { partitions: of, .. }, .. }) =
+        select.from.first_mut()
+    {
+        *of = partitions.iter().map(|name| ast::Ident::with_quote('`', name)).collect();
+    }
     Ok(query)
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn rewrite(
         let changed = ChangedTable { id: table.id, partitions: partitions.to_vec(), after: 0 };
         let context = changing(session, changed, &state).await?;
         let now = Now::of(session);
-        let source = with_items(source, items(&definition, &now)?)?;
+        let source = with_items(source, partitions, items(&definition, &now)?)?;
         let names: Vec<String> = definition.columns.iter().map(|c| c.name.clone()).collect();
         let shape = Shape::try_new(&definition, &names, &now, true)?;
         let width = definition.columns.len();
