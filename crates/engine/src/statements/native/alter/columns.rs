@@ -72,6 +72,7 @@ pub(super) fn add(
         )));
     }
     let mut column = create::column(def, schema.next_column);
+    rules::column(&column)?;
     column.added_default = added_default(&column, now)?;
     let at = target(schema, &def.name, position)?;
     schema.columns.insert(at, column);
@@ -81,7 +82,6 @@ pub(super) fn add(
 
 /// The value that rows written before have, as text.
 fn added_default(column: &TableColumn, now: &Now) -> Result<Option<String>> {
-    rules::column(column)?;
     let Some(value) = default_value(column, now)? else {
         return invalid(format!(
             "column {} is NOT NULL: it needs a DEFAULT, which the rows that are there get",
