@@ -7,7 +7,7 @@ use arrow_buffer::Buffer;
 use bytes::Bytes;
 
 use crate::error::{ErrorKind, TextError};
-use crate::scan::Memory;
+use crate::scan::{COUNTED_BLOCKS, Memory};
 
 /// Readable bytes before the first and after the last byte of text in every block that a scan makes, so that fields
 /// can be loaded in machine words without running out of the block.
@@ -68,9 +68,9 @@ pub(crate) struct BufferPool {
 /// Buffers kept for reuse; more than that are freed. A load holds the most: some 50 for each of the segments that it
 /// collects and encodes.
 const POOLED_MAX: usize = 192;
-/// Blocks that a buffer may have and still be an ordinary one: what is left of the block before, and a record that is
-/// longer than a block.
-const ORDINARY_BLOCKS: usize = 4;
+/// Blocks that a buffer may have and still be an ordinary one: those that are counted at once with a few bytes before them,
+/// or what is left of the block before and a record that is longer than a block.
+const ORDINARY_BLOCKS: usize = COUNTED_BLOCKS as usize + 1;
 /// A buffer that had to grow beyond this for one long record is not kept.
 const POOLED_BYTES_MAX: usize = 32 << 20;
 

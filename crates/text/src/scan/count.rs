@@ -21,7 +21,7 @@ use crate::simd::{Carry, Simd};
 use crate::source::{Source, read_full};
 
 /// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
-pub(super) const COUNTED_BLOCKS: u64 = 4;
+pub(crate) const COUNTED_BLOCKS: u64 = 4;
 /// Bytes that are read at a time where they cannot be mapped: half of a small L2 cache.
 const PIECE: usize = 256 << 10;
 /// Fewer bytes are read, not mapped.

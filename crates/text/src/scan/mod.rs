@@ -15,6 +15,7 @@ mod stream;
 mod tests;
 mod worker;
 
+pub(crate) use count::COUNTED_BLOCKS;
 pub use origins::Origins;
 pub use queue::{Scan, ScanQueue};
 pub use worker::Worker;
@@ -123,7 +124,7 @@ pub struct ScanOptions {
     pub block_bytes: usize,
     /// Bytes of the longest record that is accepted, at most [`BLOCK_BYTES_MAX`].
     pub record_bytes_max: usize,
-    /// Where blocks are asked for that have grown beyond four times their size; `None`: nowhere.
+    /// Where blocks are asked for that have grown beyond five times their size; `None`: nowhere.
     pub memory: Option<Arc<dyn Memory>>,
     /// Values that do not fit.
     pub bad_value: BadValue,

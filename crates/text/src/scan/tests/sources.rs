@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::ErrorKind;
+use crate::{ErrorKind, Memory};
 
 /// How many sources are open now, and were at most.
 #[derive(Debug, Default)]
@@ -153,4 +153,31 @@ fn workers_that_wait_say_what_happened() {
             assert_eq!(error.source.map(|e| e.kind()), Some(io::ErrorKind::PermissionDenied));
         }
     }
+}
+
+/// Has nothing to give.
+#[derive(Debug)]
+struct Spent;
+
+impl Memory for Spent {
+    fn grow(&self, _: usize) -> Result<(), String> {
+        Err("nothing is left".into())
+    }
+
+    fn shrink(&self, _: usize) {}
+}
+
+/// Only buffers for long records are asked for.
+#[test]
+fn what_is_counted_at_once_is_no_long_record() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "1,\"a\nb\"\n".repeat(4000)).expect("written");
+    let mut options = csv(CsvDialect { header: false, ..CsvDialect::default() }, strings(2));
+    options.projection = vec![];
+    options.block_bytes = 1000;
+    options.memory = Some(Arc::new(Spent));
+    let source = Arc::new(FileSource::later(file.path()));
+    let input = FileInput { name: "f".into(), source, compression: Compression::None };
+    let rows = scan_all(&Scan::try_new(options).expect("valid"), vec![input], 2).expect("counted");
+    assert_eq!(rows.len(), 4000);
 }
