@@ -60,8 +60,18 @@ struct Feed {
     order: u64,
     ended: bool,
     memory: Arc<dyn Memory>,
-    /// Bytes of it for a piece that is longer than usual.
-    held: usize,
+}
+
+/// Memory of a piece that is longer than usual, until its rows are made.
+struct Held {
+    memory: Arc<dyn Memory>,
+    bytes: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.shrink(self.bytes);
+    }
 }
 
 /// Where the rows of a batch are.
@@ -141,7 +151,7 @@ impl JsonRows {
         let root = layout.json_root.as_ref().map(path).transpose()?.unwrap_or_default();
         let by_name = schema.fields().iter().enumerate().map(|(i, f)| (f.name().to_lowercase(), i)).collect();
         Ok(JsonRows {
-            feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false, memory, held: 0 }),
+            feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false, memory }),
             line_end: match request.csv.line_delimiter.as_slice() {
                 b"\r\n" => b"\n".to_vec(),
                 _ if !layout.read_json_by_line => b"\n".to_vec(),
@@ -173,17 +183,17 @@ impl JsonRows {
 
     /// The next piece. Blocking.
     pub(super) fn next(&self) -> Result<Option<Piece>> {
-        let (order, line, bytes) = {
+        let (order, line, bytes, _held) = {
             let mut feed = self.feed.lock();
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(EngineError::new(ErrorKind::Killed, "the load was stopped"));
             }
             let line = feed.line;
             let lines = self.layout.read_json_by_line.then_some(self.line_end.as_slice());
-            let Some(bytes) = feed.piece(lines)? else { return Ok(None) };
+            let Some((bytes, held)) = feed.piece(lines)? else { return Ok(None) };
             feed.line += count(&bytes, &self.line_end);
             feed.order += 1;
-            (feed.order - 1, line, bytes)
+            (feed.order - 1, line, bytes, held)
         };
         let cells = self.cells(&bytes, line)?;
         self.piece(order, bytes, cells).map(Some)
@@ -436,16 +446,16 @@ fn count(mut bytes: &[u8], end: &[u8]) -> u64 {
 
 impl Feed {
     /// Whole lines, which end with that, or the whole body; `None` at its end.
-    fn piece(&mut self, lines: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    fn piece(&mut self, lines: Option<&[u8]>) -> Result<Option<(Vec<u8>, Held)>> {
         if self.ended && self.rest.is_empty() {
             return Ok(None);
         }
         let mut buffer = std::mem::take(&mut self.rest);
         let most = if lines.is_some() { ROW_BYTES_MAX } else { WHOLE_BYTES_MAX };
         let mut wanted = PIECE_BYTES;
-        self.memory.shrink(std::mem::take(&mut self.held));
+        let mut held = Held { memory: Arc::clone(&self.memory), bytes: 0 };
         loop {
-            self.hold(wanted)?;
+            self.hold(wanted, &mut held)?;
             let before = buffer.len();
             if !self.ended && before < wanted {
                 let read = (&mut self.body).take((wanted - before) as u64).read_to_end(&mut buffer);
@@ -456,13 +466,13 @@ impl Feed {
                 return Ok(None);
             }
             if self.ended {
-                return Ok(Some(buffer));
+                return Ok(Some((buffer, held)));
             }
             if let Some(line_end) = lines
                 && let Some(at) = rfind(&buffer, line_end)
             {
                 self.rest = buffer.split_off(at + line_end.len());
-                return Ok(Some(buffer));
+                return Ok(Some((buffer, held)));
             }
             if buffer.len() > most {
                 let (line, most) = (self.line, most >> 20);
@@ -482,16 +492,58 @@ impl Feed {
     }
 
     /// Asks for the memory of a piece of so many bytes, which is in it twice: as text, and with its decoded strings.
-    fn hold(&mut self, bytes: usize) -> Result<()> {
+    fn hold(&self, bytes: usize, held: &mut Held) -> Result<()> {
         let wanted = if bytes > ORDINARY_BYTES { 2 * bytes } else { 0 };
-        let more = wanted.saturating_sub(self.held);
+        let more = wanted.saturating_sub(held.bytes);
         if more > 0 {
             self.memory.grow(more).map_err(|why| {
                 let text = format!("line {}: no memory for a row of {} MiB or more: {why}", self.line, bytes >> 21);
                 EngineError::new(ErrorKind::Resources, text)
             })?;
-            self.held += more;
+            held.bytes += more;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Taken(AtomicUsize);
+
+    impl Memory for Taken {
+        fn grow(&self, bytes: usize) -> std::result::Result<(), String> {
+            self.0.fetch_add(bytes, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn shrink(&self, bytes: usize) {
+            self.0.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A thread may be at the rows of one while another reads the next.
+    #[test]
+    fn long_pieces_hold_their_memory_as_long_as_they_are_there() {
+        let memory = Arc::new(Taken::default());
+        let taken = || memory.0.load(Ordering::Relaxed);
+        let lines = [vec![b'x'; 10 << 20], b"\n".to_vec()].concat().repeat(2);
+        let body = Box::new(std::io::Cursor::new(lines));
+        let mut feed =
+            Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false, memory: Arc::<Taken>::clone(&memory) };
+        let mut piece = || feed.piece(Some(b"\n")).expect("read").expect("a line");
+        let first = piece();
+        let one = taken();
+        assert!(one >= 20 << 20, "{one}");
+        let second = piece();
+        assert!(taken() > one);
+        drop(first);
+        assert!(taken() >= 20 << 20, "{}", taken());
+        drop(second);
+        assert_eq!(taken(), 0);
     }
 }
