@@ -233,8 +233,39 @@ pub(super) fn name_items(
     // The outermost list first: a visitor meets those of the WITH clause before it. Its second visit finds every item
     // named.
     let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names));
+    order_by_columns(query);
     let _ = walk::change(query, &mut Namer { items, names });
     outer.unwrap_or_default()
+}
+
+/// `SELECT 1 AS a FROM t ORDER BY t.a`: DataFusion adds `t.a` to the select list to sort by it, where it would stand beside
+/// `a`. So the alias of the outermost list gets another name; its header has been taken.
+fn order_by_columns(query: &mut Query) {
+    let (SetExpr::Select(select), Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(order), .. })) =
+        (query.body.as_mut(), &mut query.order_by)
+    else {
+        return;
+    };
+    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
+    if grouped || select.having.is_some() || select.qualify.is_some() || select.distinct.is_some() {
+        return;
+    }
+    for (i, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let name = visible(&alias.value).to_string();
+        let is_it = |ident: &Ident| ident.value.eq_ignore_ascii_case(&name);
+        let column = |e: &Expr| matches!(e, Expr::CompoundIdentifier(parts) if parts.last().is_some_and(is_it));
+        let meant = order.iter().any(|o| column(&o.expr) && o.expr != *expr);
+        // Inside of an expression the bare name is not looked for.
+        let bare = |e: &Expr| matches!(e, Expr::Identifier(ident) if is_it(ident));
+        if !meant || !order.iter().all(|o| own_name(&o.expr).is_some() || matches!(o.expr, Expr::Value(_))) {
+            continue;
+        }
+        *alias = Ident::with_quote('"', format!("{name}{MARK}o{i}"));
+        for o in order.iter_mut().filter(|o| bare(&o.expr)) {
+            o.expr = Expr::Identifier(alias.clone());
+        }
+    }
 }
 
 fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
