@@ -245,6 +245,7 @@ fn from_access(e: &AccessError) -> EngineError {
         AccessError::NoRole { .. } => (ErrorKind::Invalid, 3523, "HY000"),
         AccessError::ObjectGone => (ErrorKind::Conflict, 1213, "40001"),
         AccessError::TooMany { .. } => (ErrorKind::Resources, 1041, "HY000"),
+        AccessError::FormerPassword { .. } => (ErrorKind::Invalid, 3638, "HY000"),
         _ => (ErrorKind::Invalid, 1105, "HY000"),
     };
     EngineError { kind, code, sqlstate, message: e.to_string(), caret: None }

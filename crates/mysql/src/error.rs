@@ -42,6 +42,10 @@ pub mod code {
     pub const TABLE_ACCESS_DENIED: u16 = 1142;
     /// ER_HOST_IS_BLOCKED.
     pub const HOST_IS_BLOCKED: u16 = 1129;
+    /// ER_MUST_CHANGE_PASSWORD_LOGIN.
+    pub const PASSWORD_EXPIRED: u16 = 1862;
+    /// ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK.
+    pub const USER_IS_BLOCKED: u16 = 3955;
     /// The table does not exist.
     pub const NO_SUCH_TABLE: u16 = 1146;
     /// The packet is larger than max_allowed_packet.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use dipper_engine::{Engine, EngineError};
 use dipper_mysql::Verifier;
@@ -9,6 +10,7 @@ use dipper_store::catalog::access::{Accounts as Known, Password, User};
 use parking_lot::Mutex;
 
 use crate::backoff::{Backoff, Blocked};
+use crate::locks::{Locked, Locks};
 
 /// The accounts of a server; clones share them.
 #[derive(Clone)]
@@ -17,6 +19,7 @@ pub struct Accounts {
     /// Of the password that the server was started with.
     startup: Verifier,
     backoff: Arc<Backoff>,
+    locks: Arc<Locks>,
     /// Whether some account needs no password, by the state of the accounts for which that was found out.
     open: Arc<Mutex<Option<(Arc<Known>, bool)>>>,
 }
@@ -27,9 +30,34 @@ pub(crate) enum LoginError {
     /// Too many wrong passwords came from there.
     #[error("too many wrong passwords came from {0}; wait a few seconds, other hosts can log in")]
     Blocked(IpAddr),
+    /// Too many wrong passwords were given for it.
+    #[error(
+        "Access denied for user {user}. Account is blocked for {} due to {} consecutive failed logins; \
+         ALTER USER {user} ACCOUNT_UNLOCK opens it",
+        remaining(.locked),
+        .locked.count
+    )]
+    Locked {
+        /// The account.
+        user: String,
+        /// By what, and for how long.
+        locked: Locked,
+    },
+    /// The password is right, and too old.
+    #[error(
+        "the password of {0} has expired; somebody with the privilege to has to ALTER USER {0} IDENTIFIED BY '...'"
+    )]
+    Expired(String),
     /// The accounts cannot be read.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+fn remaining(locked: &Locked) -> String {
+    match locked.remaining {
+        Some(time) => format!("{} more seconds", time.as_secs() + u64::from(time.subsec_nanos() > 0)),
+        None => "an unlimited time".to_string(),
+    }
 }
 
 impl Accounts {
@@ -37,7 +65,7 @@ impl Accounts {
     /// empty for none.
     pub fn new(engine: Arc<Engine>, startup_password: &str) -> Self {
         let startup = Verifier::from_password(startup_password);
-        Accounts { engine, startup, backoff: Arc::default(), open: Arc::default() }
+        Accounts { engine, startup, backoff: Arc::default(), locks: Arc::default(), open: Arc::default() }
     }
 
     fn verifier_of(&self, user: &User) -> Verifier {
@@ -56,8 +84,31 @@ impl Accounts {
     /// wrong passwords came from.
     pub(crate) async fn verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
         self.backoff.wait(address).await.map_err(|Blocked| LoginError::Blocked(address))?;
-        let user = self.engine.account(user, address).await?;
-        Ok(user.map(|user| self.verifier_of(&user)))
+        let Some(user) = self.engine.account(user, address).await? else { return Ok(None) };
+        // Before the password is looked at: the answer must not say whether it was right.
+        self.check_lock(&user)?;
+        Ok(Some(self.verifier_of(&user)))
+    }
+
+    fn check_lock(&self, user: &User) -> Result<(), LoginError> {
+        match self.locks.locked(user) {
+            Some(locked) => Err(LoginError::Locked { user: user.to_string(), locked }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether who has given the right password may come in.
+    pub(crate) fn admit(&self, user: &str, address: IpAddr) -> Result<(), LoginError> {
+        let known = self.engine.accounts();
+        let Some(user) = known.find(user, address) else { return Ok(()) };
+        // Others may have locked it since this login began.
+        self.check_lock(user)?;
+        self.locks.succeeded(user);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if user.policy.is_expired(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) {
+            return Err(LoginError::Expired(user.to_string()));
+        }
+        Ok(())
     }
 
     /// Whether `user` is there and has this password.
@@ -65,15 +116,19 @@ impl Accounts {
         // Nobody's password is compared like everybody's.
         let verifier = self.verifier(user, address).await?.unwrap_or_else(Verifier::nobody);
         let accepted = verifier.accepts(password);
-        if !accepted {
-            self.failed(address);
+        match accepted {
+            true => self.admit(user, address)?,
+            false => self.failed(user, address),
         }
         Ok(accepted)
     }
 
     /// Counts a wrong password.
-    pub(crate) fn failed(&self, address: IpAddr) {
+    pub(crate) fn failed(&self, user: &str, address: IpAddr) {
         self.backoff.failed(address);
+        if let Some(user) = self.engine.accounts().find(user, address) {
+            self.locks.failed(user);
+        }
     }
 
     /// Whether some account can be used without a password.

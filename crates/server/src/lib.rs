@@ -6,6 +6,7 @@
 //! | [`http`] | Stream Load and what its clients ask beside it, over HTTP |
 //! | [`accounts`] | who may log in? |
 //! | `backoff` | how are passwords kept from being guessed? |
+//! | `locks` | which accounts have wrong passwords locked? |
 //! | [`params`] | which value does a placeholder of the binary protocol stand for? |
 //!
 //! Connections run on threads of their own, one runtime each; queries run on the engine's threads, at lower priority.
@@ -13,6 +14,7 @@
 pub mod accounts;
 mod backoff;
 pub mod http;
+mod locks;
 pub mod mysql;
 pub mod params;
 

@@ -49,6 +49,15 @@ fn sql_error(e: &EngineError) -> SqlError {
     SqlError::new(e.code, message).with_sqlstate(e.sqlstate)
 }
 
+fn refused(e: &LoginError) -> SqlError {
+    match e {
+        LoginError::Engine(e) => sql_error(e),
+        LoginError::Blocked(_) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
+        LoginError::Locked { .. } => SqlError::new(code::USER_IS_BLOCKED, e.to_string()),
+        LoginError::Expired(_) => SqlError::new(code::PASSWORD_EXPIRED, e.to_string()),
+    }
+}
+
 fn definition(column: &Column) -> ColumnDef {
     let mut definition =
         ColumnDef::from_field(&column.field).of_table(&column.database, &column.table, &column.org_name);
@@ -103,14 +112,11 @@ impl Backend for MysqlBackend {
     type Session = MysqlSession;
 
     async fn verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
-        self.accounts.verifier(user, peer.ip()).await.map_err(|e| match e {
-            LoginError::Engine(e) => sql_error(&e),
-            e @ LoginError::Blocked(_) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
-        })
+        self.accounts.verifier(user, peer.ip()).await.map_err(|e| refused(&e))
     }
 
     fn login_failed(&self, user: &str, peer: SocketAddr) {
-        self.accounts.failed(peer.ip());
+        self.accounts.failed(user, peer.ip());
         tracing::info!(user, %peer, "login failed");
     }
 
@@ -119,6 +125,7 @@ impl Backend for MysqlBackend {
     }
 
     async fn open(&self, login: Login) -> Result<MysqlSession, SqlError> {
+        self.accounts.admit(&login.user, login.peer.ip()).map_err(|e| refused(&e))?;
         let connected = self.engine.connect(&login.user, login.connection.id()).map_err(|e| sql_error(&e))?;
         let client = ClientInfo {
             connection_id: login.connection.id(),

@@ -570,7 +570,41 @@ fn users_roles_and_grants() {
         access("alter user u identified with mysql_native_password as '*14E65567ABDB5135D0CFD9A70B3032C179A49EE7'");
     assert!(matches!(alter, AccessStatement::AlterUser(d) if matches!(d.users[0].1, Some(Identified::ByHash(_)))));
 
-    use dipper_store::catalog::access::Privileges;
+    use dipper_store::catalog::access::{PolicyChange, Privileges, UNBOUNDED};
+    for (rules, expected) in [
+        (
+            "password_history 3 password_expire interval 10 day failed_login_attempts 3 password_lock_time 2 hour",
+            PolicyChange {
+                history: Some(3),
+                expire_seconds: Some(864_000),
+                failed_logins: Some(3),
+                lock_seconds: Some(7_200),
+                unlock: false,
+            },
+        ),
+        (
+            "failed_login_attempts 4 password_lock_time 1",
+            PolicyChange { failed_logins: Some(4), lock_seconds: Some(86_400), ..PolicyChange::default() },
+        ),
+        (
+            "password expire never password history default password_lock_time unbounded account_unlock",
+            PolicyChange {
+                history: Some(0),
+                expire_seconds: Some(0),
+                lock_seconds: Some(UNBOUNDED),
+                unlock: true,
+                ..PolicyChange::default()
+            },
+        ),
+        ("", PolicyChange::default()),
+    ] {
+        let AccessStatement::AlterUser(define) =
+            access(&format!("alter user u identified by 'pw' {rules} comment 'c'"))
+        else {
+            panic!("ALTER USER expected")
+        };
+        assert_eq!((define.policy, define.comment.as_deref()), (expected, Some("c")), "{rules}");
+    }
     let grant = |sql: &str| match access(sql) {
         AccessStatement::Grant(g) | AccessStatement::Revoke(g) => g,
         other => panic!("{sql}: {other:?}"),
@@ -626,6 +660,8 @@ fn users_roles_and_grants() {
         ("grant select on t from u", "expected TO"),
         ("create user u identified with ldap by 'x'", "authentication plugin 'ldap' is not supported"),
         ("grant select on t to u identified by 'x'", "CREATE USER or ALTER USER first"),
+        ("create user u password_expire", "expected NEVER, DEFAULT or INTERVAL"),
+        ("create user u password_lock_time 100000 day", "at most 100 years"),
         ("create user u account lock", "'account' of users is not supported"),
         ("grant usage_priv on resource 'x' to u", "there is none"),
     ] {

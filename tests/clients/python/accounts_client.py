@@ -12,6 +12,8 @@ DATABASE_DENIED = 1044
 TABLE_DENIED = 1142
 TOO_MANY_CONNECTIONS = 1040
 TOO_MANY_OF_USER = 1203
+PASSWORD_EXPIRED = 1862
+BLOCKED_BY_LOCK = 3955
 ERRORS = (pymysql.err.MySQLError, MySQLdb.Error, mysql.connector.Error)
 
 root_connection = pymysql.connect(host=HOST, port=PORT, user="root", autocommit=True)
@@ -254,6 +256,40 @@ def external():
         refused(TABLE_DENIED, ERRORS, lambda: one(connection, "select * from accounts_far.d.t"))
         refused(DATABASE_DENIED, ERRORS, lambda: one(connection, "switch accounts_far"))
     root("drop catalog accounts_far")
+
+
+@check("wrong passwords lock an account whose policy says so")
+def locked():
+    root("drop user if exists alice", "create user alice identified by 'secret' failed_login_attempts 3 password_lock_time 1")
+
+    def login(password):
+        # An address of its own: others have given wrong passwords before, and would wait.
+        with_pymysql("alice", password, bind_address="127.0.0.79").close()
+
+    for _ in range(2):
+        refused(ACCESS_DENIED, ERRORS, lambda: login("wrong"))
+    login("secret")
+    for _ in range(3):
+        refused(ACCESS_DENIED, ERRORS, lambda: login("wrong"))
+    # Right and wrong passwords get one answer.
+    for password in ("wrong", "secret"):
+        refused(BLOCKED_BY_LOCK, ERRORS, lambda password=password: login(password))
+    root("alter user alice account_unlock password_lock_time 1 second")
+    login("secret")
+    for _ in range(3):
+        refused(ACCESS_DENIED, ERRORS, lambda: login("wrong"))
+    refused(BLOCKED_BY_LOCK, ERRORS, lambda: login("secret"))
+    time.sleep(1.2)
+    login("secret")
+
+
+@check("a password that has expired lets nobody in")
+def expired():
+    root("drop user if exists alice", "create user alice identified by 'secret' password_expire interval 1 second")
+    time.sleep(1.2)
+    refused(PASSWORD_EXPIRED, ERRORS, lambda: with_pymysql("alice", "secret"))
+    root("alter user alice identified by 'other' password_expire never")
+    with_pymysql("alice", "other").close()
 
 
 @check("wrong passwords cost time, for their own host only")

@@ -1,6 +1,6 @@
 //! CREATE, ALTER and DROP of users and roles, GRANT, REVOKE, SET PROPERTY.
 
-use dipper_store::catalog::access::Privileges;
+use dipper_store::catalog::access::{PolicyChange, Privileges, UNBOUNDED};
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
@@ -106,30 +106,64 @@ fn define(c: &mut Cursor<'_>, if_exists: bool) -> Result<DefineUser, SqlError> {
             break;
         }
     }
-    let mut define = DefineUser { users, if_exists, roles: Vec::new(), connections_max: None, comment: None };
+    let policy = PolicyChange::default();
+    let mut define = DefineUser { users, if_exists, roles: Vec::new(), connections_max: None, policy, comment: None };
     loop {
+        if rule(c, &mut define.policy)? {
+            continue;
+        }
         if c.accept(&["DEFAULT", "ROLE"]) {
             define.roles = roles(c)?;
         } else if c.accept(&["WITH", "MAX_USER_CONNECTIONS"]) || c.accept_word("MAX_USER_CONNECTIONS") {
             define.connections_max = Some(c.uint()?);
         } else if let Some(comment) = c.comment()? {
             define.comment = Some(comment);
-        } else if [
-            "REQUIRE",
-            "ACCOUNT",
-            "PASSWORD",
-            "PASSWORD_EXPIRE",
-            "PASSWORD_HISTORY",
-            "FAILED_LOGIN_ATTEMPTS",
-            "WITH",
-        ]
-        .iter()
-        .any(|w| c.peek_words(&[w]))
-        {
+        } else if ["REQUIRE", "ACCOUNT", "PASSWORD", "WITH"].iter().any(|w| c.peek_words(&[w])) {
             let what = format!("{} of users is not supported", c.found());
             return Err(c.unsupported(&what));
         } else {
             return Ok(define);
+        }
+    }
+}
+
+/// A rule for passwords, in Doris's words or in MySQL's; false where there is none.
+fn rule(c: &mut Cursor<'_>, policy: &mut PolicyChange) -> Result<bool, SqlError> {
+    if c.accept_word("PASSWORD_HISTORY") || c.accept(&["PASSWORD", "HISTORY"]) {
+        policy.history = Some(if c.accept_word("DEFAULT") { 0 } else { c.uint()? });
+    } else if c.accept_word("PASSWORD_EXPIRE") || c.accept(&["PASSWORD", "EXPIRE"]) {
+        policy.expire_seconds = Some(match c.accept_any(&["DEFAULT", "NEVER", "INTERVAL"]) {
+            Some("INTERVAL") => seconds(c)?,
+            Some(_) => 0,
+            None => return Err(c.expected("NEVER, DEFAULT or INTERVAL")),
+        });
+    } else if c.accept_word("FAILED_LOGIN_ATTEMPTS") {
+        policy.failed_logins = Some(c.uint()?);
+    } else if c.accept_word("PASSWORD_LOCK_TIME") {
+        policy.lock_seconds = Some(if c.accept_word("UNBOUNDED") { UNBOUNDED } else { seconds(c)? });
+    } else if c.accept_word("ACCOUNT_UNLOCK") || c.accept(&["ACCOUNT", "UNLOCK"]) {
+        policy.unlock = true;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// `n [DAY | HOUR | SECOND]`: days are meant where nothing follows.
+fn seconds(c: &mut Cursor<'_>) -> Result<u64, SqlError> {
+    let from = c.index();
+    let n = c.uint()?;
+    let unit = match c.accept_any(&["SECOND", "HOUR", "DAY"]) {
+        Some("SECOND") => 1,
+        Some("HOUR") => 3_600,
+        _ => 86_400,
+    };
+    // A century is as good as for ever, and its end is still a time.
+    match n.checked_mul(unit).filter(|seconds| *seconds <= 100 * 366 * 86_400) {
+        Some(seconds) => Ok(seconds),
+        None => {
+            c.seek(from);
+            Err(c.expected("a time of at most 100 years"))
         }
     }
 }

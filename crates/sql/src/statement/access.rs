@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use dipper_store::catalog::access::Privileges;
+use dipper_store::catalog::access::{PolicyChange, Privileges};
 
 use super::{Assignment, Name, PrepareSource, Properties, Statement};
 
@@ -63,6 +63,8 @@ pub struct DefineUser {
     pub roles: Vec<String>,
     /// WITH MAX_USER_CONNECTIONS.
     pub connections_max: Option<u64>,
+    /// PASSWORD_HISTORY and the like, ACCOUNT_UNLOCK.
+    pub policy: PolicyChange,
     /// COMMENT.
     pub comment: Option<String>,
 }

@@ -44,7 +44,7 @@ impl State for CatalogState {
     type Error = CatalogError;
     type Part = ();
     // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs;
-    // 5: databases change their names
+    // 5: databases change their names; rules for passwords
     const FORMAT: u16 = 5;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {

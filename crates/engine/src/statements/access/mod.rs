@@ -10,7 +10,8 @@ use dipper_sql::statement::{
     AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, SecretText, UserName,
 };
 use dipper_store::catalog::access::{
-    AccessChange, AccessError, Accounts, Grantee, Password, Privileges, ROOT, Rights, Scope, User,
+    AccessChange, AccessError, Accounts, Grantee, Password, PolicyChange, Privileges, ROOT, Rights, Scope, User,
+    account,
 };
 use dipper_store::catalog::{CatalogChange, CatalogError, CatalogState, TableId};
 
@@ -75,13 +76,29 @@ pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> R
             vec![AccessChange::SetProperties { user, properties }]
         }
     };
-    commit(session, changes).await?;
+    let after = commit(session, changes).await?;
+    if let AccessStatement::CreateUser(define) | AccessStatement::AlterUser(define) = statement
+        && (define.policy.failed_logins.is_some() || define.policy.lock_seconds.is_some())
+    {
+        for (user, _) in &define.users {
+            let (name, host) = actor.resolve(session, user);
+            let policy = after.accounts.user(&name, &host).map(|user| &user.policy);
+            if policy.is_some_and(|p| p.locks().is_none() && (p.failed_logins > 0 || p.lock_seconds > 0)) {
+                let message = "FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME lock nothing without each other";
+                session.warn(WARNING, format!("{}: {message}", account(&name, &host)));
+            }
+        }
+    }
     Ok(Outcome::ok())
 }
 
-async fn commit(session: &Session, changes: Vec<AccessChange>) -> Result<()> {
-    session.engine.catalog.commit(changes.into_iter().map(CatalogChange::Access).collect()).await?;
-    Ok(())
+async fn commit(session: &Session, changes: Vec<AccessChange>) -> Result<Arc<CatalogState>> {
+    Ok(session.engine.catalog.commit(changes.into_iter().map(CatalogChange::Access).collect()).await?)
+}
+
+/// Milliseconds since 1970, UTC.
+fn now_ms() -> i64 {
+    chrono::Utc::now().timestamp_millis()
 }
 
 /// Who runs the statement, and the state that it is checked on.
@@ -194,9 +211,11 @@ fn create_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result
             name: name.clone(),
             host,
             password: by.as_ref().map_or(Ok(Password::Empty), identified)?,
+            policy: define.policy.clone(),
             roles: define.roles.iter().cloned().collect::<BTreeSet<_>>(),
             comment: define.comment.clone(),
             if_not_exists: define.if_exists,
+            at_ms: now_ms(),
         });
         changes.extend(connections(define, name));
     }
@@ -214,7 +233,10 @@ fn alter_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result<
     for (user, by) in &define.users {
         let (name, host) = actor.resolve(session, user);
         let own = actor.rights.user();
-        let only_password = define.roles.is_empty() && define.connections_max.is_none() && define.comment.is_none();
+        let only_password = define.roles.is_empty()
+            && define.connections_max.is_none()
+            && define.policy.is_empty()
+            && define.comment.is_none();
         // Everybody may change the own password.
         if !(only_password && own.name == name && own.host == host) {
             actor.may_manage(&name, &host)?;
@@ -228,8 +250,10 @@ fn alter_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result<
             name,
             host,
             password: by.as_ref().map(identified).transpose()?,
+            policy: define.policy.clone(),
             comment: define.comment.clone(),
             if_exists: define.if_exists,
+            at_ms: now_ms(),
         });
     }
     Ok(changes)
@@ -250,7 +274,15 @@ pub(super) fn set_password(
         actor.may_manage(&name, &host)?;
     }
     let password = Some(password(text, plain)?);
-    Ok(CatalogChange::Access(AccessChange::AlterUser { name, host, password, comment: None, if_exists: false }))
+    Ok(CatalogChange::Access(AccessChange::AlterUser {
+        name,
+        host,
+        password,
+        policy: PolicyChange::default(),
+        comment: None,
+        if_exists: false,
+        at_ms: now_ms(),
+    }))
 }
 
 /// What privileges are granted on, by ids.

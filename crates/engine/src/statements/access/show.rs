@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dipper_sql::statement::UserName;
 use dipper_store::catalog::CatalogState;
-use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, User, account};
+use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, UNBOUNDED, User, account};
 
 use super::names::{self, PROPERTIES, on_text};
 use crate::access::{self, MAX_USER_CONNECTIONS, Object, connections_max};
@@ -166,12 +166,36 @@ pub(in crate::statements) async fn create_user(session: &Session, written: &User
     if let Some(limit) = state.accounts.property(&user.name, MAX_USER_CONNECTIONS) {
         text.push_str(&format!(" WITH MAX_USER_CONNECTIONS {limit}"));
     }
+    let policy = &user.policy;
+    for (words, value) in [("PASSWORD_HISTORY", policy.history), ("FAILED_LOGIN_ATTEMPTS", policy.failed_logins)] {
+        if value > 0 {
+            text.push_str(&format!(" {words} {value}"));
+        }
+    }
+    for (words, seconds) in
+        [("PASSWORD_EXPIRE INTERVAL", policy.expire_seconds), ("PASSWORD_LOCK_TIME", policy.lock_seconds)]
+    {
+        match seconds {
+            0 => {}
+            UNBOUNDED => text.push_str(&format!(" {words} UNBOUNDED")),
+            seconds => text.push_str(&format!(" {words} {}", interval(seconds))),
+        }
+    }
     if let Some(comment) = &user.comment {
         text.push_str(&format!(" COMMENT '{}'", comment.replace('\\', "\\\\").replace('\'', "\\'")));
     }
     let mut sheet = Sheet::texts(&["User Identity", "Create Stmt"]);
     sheet.push([account(&user.name, &user.host).into(), text.into()]);
     Ok(sheet)
+}
+
+/// Seconds in the largest unit that says them whole.
+fn interval(seconds: u64) -> String {
+    match seconds {
+        s if s % 86_400 == 0 => format!("{} DAY", s / 86_400),
+        s if s % 3_600 == 0 => format!("{} HOUR", s / 3_600),
+        s => format!("{s} SECOND"),
+    }
 }
 
 /// Properties with their values in force.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::account;
 use super::{
-    ADMIN, ADMIN_ROLE, ANY_HOST, Accounts, Grants, OPERATOR_ROLE, Password, Privileges, ROOT, Role, Scope, User,
+    ADMIN, ADMIN_ROLE, ANY_HOST, Accounts, Grants, OPERATOR_ROLE, Password, PasswordPolicy, PolicyChange, Privileges,
+    ROOT, Role, Scope, User,
 };
 use crate::catalog::state::TableId;
 
@@ -58,6 +59,9 @@ pub enum AccessChange {
         host: String,
         /// Password.
         password: Password,
+        /// What else is asked of it.
+        #[serde(default, skip_serializing_if = "PolicyChange::is_empty")]
+        policy: PolicyChange,
         /// DEFAULT ROLE.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         roles: BTreeSet<String>,
@@ -67,6 +71,9 @@ pub enum AccessChange {
         /// One that is there is not an error.
         #[serde(default)]
         if_not_exists: bool,
+        /// Milliseconds since 1970, UTC.
+        #[serde(default)]
+        at_ms: i64,
     },
     /// ALTER USER, SET PASSWORD.
     AlterUser {
@@ -77,12 +84,18 @@ pub enum AccessChange {
         /// New password.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         password: Option<Password>,
+        /// What else is asked of it.
+        #[serde(default, skip_serializing_if = "PolicyChange::is_empty")]
+        policy: PolicyChange,
         /// New COMMENT.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
         /// A missing one is not an error.
         #[serde(default)]
         if_exists: bool,
+        /// Milliseconds since 1970, UTC.
+        #[serde(default)]
+        at_ms: i64,
     },
     /// DROP USER.
     DropUser {
@@ -182,6 +195,12 @@ pub enum AccessError {
         /// The account.
         user: String,
     },
+    /// A password that the history of its user rules out.
+    #[error("Cannot use these credentials for {user} because they contradict the password history policy")]
+    FormerPassword {
+        /// The account.
+        user: String,
+    },
     /// REVOKE of what was not granted.
     #[error("There is no such grant defined for {grantee}{}", on(.scope.as_ref()))]
     NoGrant {
@@ -252,7 +271,7 @@ impl Accounts {
     /// The change does not fit; it may then be half applied, so callers work on a clone.
     pub fn apply(&mut self, change: &AccessChange, exists: impl Fn(TableId) -> bool) -> Result<bool, AccessError> {
         match change {
-            AccessChange::CreateUser { id, name, host, password, roles, comment, if_not_exists } => {
+            AccessChange::CreateUser { id, name, host, password, policy, roles, comment, if_not_exists, at_ms } => {
                 check_name("user name", name)?;
                 check_host(host)?;
                 if self.user(name, host).is_some() {
@@ -265,11 +284,14 @@ impl Accounts {
                     return Err(AccessError::TooMany { what: "users", limit: ACCOUNTS_MAX });
                 }
                 roles.iter().try_for_each(|role| self.need_role("CREATE USER", role))?;
+                let mut kept = PasswordPolicy { changed_ms: *at_ms, ..PasswordPolicy::default() };
+                kept.change(policy, *at_ms)?;
                 let user = User {
                     id: *id,
                     name: name.clone(),
                     host: host.clone(),
                     password: password.clone(),
+                    policy: kept,
                     roles: roles.clone(),
                     grants: Grants::default(),
                     comment: comment.clone(),
@@ -277,14 +299,20 @@ impl Accounts {
                 self.users.insert((name.clone(), host.clone()), Arc::new(user));
                 Ok(true)
             }
-            AccessChange::AlterUser { name, host, password, comment, if_exists } => {
+            AccessChange::AlterUser { name, host, password, policy, comment, if_exists, at_ms } => {
                 if *if_exists && self.user(name, host).is_none() {
                     return Ok(false);
                 }
                 let user = self.user_mut("ALTER USER", name, host)?;
                 let before = user.clone();
                 if let Some(password) = password {
+                    if !user.policy.replace(&user.password, password, *at_ms) {
+                        return Err(AccessError::FormerPassword { user: account(name, host) });
+                    }
                     user.password = password.clone();
+                }
+                if !policy.is_empty() {
+                    user.policy.change(policy, *at_ms)?;
                 }
                 if let Some(comment) = comment {
                     user.comment = Some(comment.clone()).filter(|c| !c.is_empty());

@@ -4,6 +4,7 @@
 //! are always there; their password is the one that the server was started with, until a statement sets another.
 
 mod change;
+mod policy;
 mod privileges;
 mod rights;
 mod secret;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use change::{AccessChange, AccessError, Grantee};
+pub use policy::{HISTORY_MAX, PasswordPolicy, PolicyChange, UNBOUNDED};
 pub use privileges::Privileges;
 pub use rights::Rights;
 pub use secret::{Password, Secret};
@@ -108,6 +110,9 @@ pub struct User {
     pub host: String,
     /// What is kept of the password.
     pub password: Password,
+    /// What else is asked of it.
+    #[serde(default, skip_serializing_if = "PasswordPolicy::is_new")]
+    pub policy: PasswordPolicy,
     /// Roles, all of them always in force.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<String>,
@@ -206,6 +211,7 @@ impl Default for Accounts {
                 name: name.clone(),
                 host: host.clone(),
                 password: Password::Startup,
+                policy: PasswordPolicy::default(),
                 roles: BTreeSet::new(),
                 grants: grants.clone(),
                 comment: None,

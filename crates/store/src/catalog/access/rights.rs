@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Accounts, Grants, Password, Privileges, Scope, User};
+use super::{Accounts, Grants, Password, PasswordPolicy, Privileges, Scope, User};
 use crate::catalog::state::{Database, TableId};
 
 /// The catalog of this database itself.
@@ -56,6 +56,7 @@ impl Rights {
             name: name.to_string(),
             host: String::new(),
             password: Password::Hashed { sha2: None, sha1: None },
+            policy: PasswordPolicy::default(),
             roles: BTreeSet::new(),
             grants: Grants::default(),
             comment: None,

@@ -90,6 +90,14 @@ impl Password {
         Self::Hashed { sha2: Some(Secret::new(sha2.into())), sha1: Some(Secret::new(sha1.into())) }
     }
 
+    /// Whether both are of one password that is not empty.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let (Self::Hashed { sha2, sha1 }, Self::Hashed { sha2: other2, sha1: other1 }) = (self, other) else {
+            return false;
+        };
+        (sha2.is_some() && sha2 == other2) || (sha1.is_some() && sha1 == other1)
+    }
+
     /// The verifier as MySQL's PASSWORD() prints it: `*` and 40 hex digits. The empty text is an account without
     /// password.
     pub fn from_native_hash(text: &str) -> Option<Self> {

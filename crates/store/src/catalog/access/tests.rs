@@ -6,9 +6,11 @@ fn create(name: &str, host: &str) -> AccessChange {
         name: name.into(),
         host: host.into(),
         password: Password::from_plain("pw"),
+        policy: PolicyChange::default(),
         roles: BTreeSet::new(),
         comment: None,
         if_not_exists: false,
+        at_ms: 1_000,
     }
 }
 
@@ -136,4 +138,59 @@ fn properties_belong_to_a_name() {
     assert!(apply(&mut accounts, set("nobody", Some("1"))).contains("no such user"));
     assert_eq!(apply(&mut accounts, set("root", None)), "true");
     assert!(accounts.is_new());
+}
+
+#[test]
+fn passwords_have_rules() {
+    let mut accounts = Accounts::default();
+    let policy = PolicyChange { history: Some(2), expire_seconds: Some(10), ..PolicyChange::default() };
+    let AccessChange::CreateUser { id, name, host, password, .. } = create("u", "%") else { unreachable!() };
+    let made = AccessChange::CreateUser {
+        id,
+        name,
+        host,
+        password,
+        policy,
+        roles: BTreeSet::new(),
+        comment: None,
+        if_not_exists: false,
+        at_ms: 1_000,
+    };
+    assert_eq!(apply(&mut accounts, made), "true");
+    let alter = |password: Option<&str>, policy: PolicyChange, at_ms| AccessChange::AlterUser {
+        name: "u".into(),
+        host: "%".into(),
+        password: password.map(Password::from_plain),
+        policy,
+        comment: None,
+        if_exists: false,
+        at_ms,
+    };
+    let mut set = |password, at_ms| apply(&mut accounts, alter(Some(password), PolicyChange::default(), at_ms));
+    // The last two, the present one among them, must not come back.
+    assert!(set("pw", 2_000).contains("password history policy"));
+    assert_eq!(set("b", 2_000), "true");
+    assert!(set("pw", 3_000).contains("password history policy"));
+    assert_eq!(set("c", 3_000), "true");
+    assert_eq!(set("pw", 4_000), "true");
+    let of = |accounts: &Accounts| accounts.user("u", "%").unwrap().policy.clone();
+    assert_eq!(of(&accounts).former, [Password::from_plain("c"), Password::from_plain("b")]);
+    assert!(!of(&accounts).is_expired(13_999) && of(&accounts).is_expired(14_000) && !of(&accounts).is_expired(0));
+    let too_many = PolicyChange { history: Some(11), ..PolicyChange::default() };
+    assert!(apply(&mut accounts, alter(None, too_many, 5_000)).contains("no more than 10"));
+
+    assert_eq!(of(&accounts).locks(), None);
+    let locks = PolicyChange {
+        failed_logins: Some(3),
+        lock_seconds: Some(60),
+        history: Some(0),
+        unlock: true,
+        ..PolicyChange::default()
+    };
+    assert_eq!(apply(&mut accounts, alter(None, locks, 6_000)), "true");
+    let after = of(&accounts);
+    assert_eq!((after.locks(), after.unlocked_ms, after.changed_ms), (Some((3, 60)), 6_000, 4_000));
+    assert!(after.former.is_empty());
+    let text = serde_json::to_string(&accounts).unwrap();
+    assert_eq!(serde_json::from_str::<Accounts>(&text).unwrap(), accounts);
 }
