@@ -503,6 +503,20 @@ def volumes_that_change_are_followed():
 
 
 @test
+def a_wrong_endpoint_is_told_soon():
+    # Resolvers take their time to say that there is no such name.
+    for endpoint, most in ((f"http://127.0.0.1:{bucket.free_port()}", 10), ("http://nowhere.invalid:9000", 40)):
+        environment = {**bucket.environment(1), "DIPPER_S3_ENDPOINT": endpoint}
+        data = f"s3://{bucket.BUCKET}/db"
+        ports = ["--mysql-port", str(bucket.free_port()), "--http-port", str(bucket.free_port())]
+        for command in (["server", "--data", data, *ports], ["check", data]):
+            began = time.time()
+            ended = subprocess.run([OPTIONS.server, *command], capture_output=True, text=True, env=environment, timeout=60)
+            expect(ended.returncode != 0 and endpoint in ended.stderr, ended.stdout + ended.stderr)
+            expect(time.time() - began < most, f"{command[0]}: {time.time() - began:.1f} s")
+
+
+@test
 def outages_are_waited_for():
     faults = bucket.Faults(OPTIONS.seed)
     with Stage(faults) as stage:

@@ -5,8 +5,14 @@
 //! object. Here the answer may take [`Limits::answer`] and what sending takes at [`Limits::bytes_a_second`], and its body may
 //! rest for [`Limits::answer`]. Bodies are read here, where a failure counts as one of the request and is tried again, and
 //! given on in one piece.
+//!
+//! A store that was reached before is waited for while it cannot be; one that never was is more likely named wrong, and
+//! soon an error.
 
-use std::time::Duration;
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -57,7 +63,42 @@ pub(crate) struct Connector(pub(crate) tokio::runtime::Handle);
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
-        Ok(HttpClient::new(SpawnService::new(Limited { client, limits: Limits::USUAL }, self.0.clone())))
+        let limited = Limited { client, limits: Limits::USUAL, reached: Arc::new(Reached::within(REACHED_WITHIN)) };
+        Ok(HttpClient::new(SpawnService::new(limited, self.0.clone())))
+    }
+}
+
+/// For so long connections to a store that was never reached are tried again: with the wait after the last of them, an error
+/// takes up to five seconds.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether a store was ever reached.
+#[derive(Debug)]
+struct Reached {
+    ever: AtomicBool,
+    /// When it was tried first.
+    tried: OnceLock<Instant>,
+    within: Duration,
+}
+
+impl Reached {
+    fn within(within: Duration) -> Self {
+        Reached { ever: AtomicBool::new(false), tried: OnceLock::new(), within }
+    }
+
+    /// The error of a request that got no answer from this endpoint: one that is not tried again where that is no use.
+    fn failed(&self, e: HttpError, endpoint: impl FnOnce() -> String) -> HttpError {
+        let not_reached = matches!(e.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout);
+        let since = self.tried.get_or_init(Instant::now).elapsed();
+        if !not_reached || self.ever.load(Ordering::Relaxed) || since < self.within {
+            return e;
+        }
+        let mut cause: &dyn Error = &e;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let message = format!("{} cannot be reached: {cause}; is the endpoint right?", endpoint());
+        HttpError::new(HttpErrorKind::Unknown, std::io::Error::new(std::io::ErrorKind::NotConnected, message))
     }
 }
 
@@ -65,6 +106,7 @@ impl HttpConnector for Connector {
 struct Limited {
     client: HttpClient,
     limits: Limits,
+    reached: Arc<Reached>,
 }
 
 async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, HttpError>>) -> Result<T, HttpError> {
@@ -79,7 +121,15 @@ impl HttpService for Limited {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let has_body = request.method().as_str() != "HEAD";
         let limit = self.limits.of(request.body().content_length());
-        let response = within(limit, self.client.execute(request)).await?;
+        self.reached.tried.get_or_init(Instant::now);
+        let uri = request.uri().clone();
+        let endpoint = || match (uri.scheme_str(), uri.authority()) {
+            (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
+            _ => uri.to_string(),
+        };
+        let answer = async { self.client.execute(request).await.map_err(|e| self.reached.failed(e, endpoint)) };
+        let response = within(limit, answer).await?;
+        self.reached.ever.store(true, Ordering::Relaxed);
         if !has_body {
             return Ok(response);
         }
@@ -119,12 +169,51 @@ mod tests {
     #[tokio::test]
     async fn the_time_for_an_answer_grows_with_what_is_sent() {
         let limits = Limits { answer: Duration::from_millis(20), bytes_a_second: 1000 };
-        let slow = Limited { client: HttpClient::new(Slow(Duration::from_millis(400))), limits };
+        let reached = Arc::new(Reached::within(REACHED_WITHIN));
+        let slow = Limited { client: HttpClient::new(Slow(Duration::from_millis(400))), limits, reached };
         let e = slow.call(HttpRequest::new(Bytes::from_static(b"short").into())).await.unwrap_err();
         assert_eq!(e.kind(), HttpErrorKind::Timeout);
         assert!(std::error::Error::source(&e).unwrap().to_string().contains("within 25ms"));
         let long = slow.call(HttpRequest::new(vec![0; 5000].into())).await.unwrap();
         assert_eq!(long.into_body().bytes().await.unwrap(), "done");
+    }
+
+    /// Answers only while it is up.
+    #[derive(Debug)]
+    struct Refusing(Arc<AtomicBool>);
+
+    #[async_trait]
+    impl HttpService for Refusing {
+        async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+            match self.0.load(Ordering::Relaxed) {
+                true => Ok(HttpResponse::new(Bytes::new().into())),
+                false => Err(HttpError::new(HttpErrorKind::Connect, std::io::Error::other("connection refused"))),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_never_answered_is_not_waited_for() {
+        let up = Arc::new(AtomicBool::new(false));
+        let limited = |within| Limited {
+            client: HttpClient::new(Refusing(Arc::clone(&up))),
+            limits: Limits::USUAL,
+            reached: Arc::new(Reached::within(within)),
+        };
+        let ask = async |store: &Limited| {
+            let mut request = HttpRequest::new(Bytes::new().into());
+            *request.uri_mut() = "http://store.example:9000/bucket/x".parse().unwrap();
+            store.call(request).await
+        };
+        let (patient, store) = (limited(Duration::from_secs(60)), limited(Duration::ZERO));
+        assert_eq!(ask(&patient).await.unwrap_err().kind(), HttpErrorKind::Connect);
+        let e = ask(&store).await.unwrap_err();
+        assert_eq!(e.kind(), HttpErrorKind::Unknown);
+        assert!(e.to_string().contains("http://store.example:9000 cannot be reached: connection refused"), "{e}");
+        up.store(true, Ordering::Relaxed);
+        ask(&store).await.unwrap();
+        up.store(false, Ordering::Relaxed);
+        assert_eq!(ask(&store).await.unwrap_err().kind(), HttpErrorKind::Connect, "it is waited for");
     }
 
     #[test]
