@@ -553,6 +553,8 @@ def http_stream(s):
                       (select.replace("d.t", "d.nosuch"), "nosuch"), (select.replace('"csv"', '"parquet"'), "reads csv"),
                       (select.replace('"csv"', '"csv", "x"="y"'), "'x' is unknown")]:
         status(load(sql, b"1,a,1\n"), "Fail", word)
+    twice = f"insert into d.t (id, a, b) with x as ({select[select.index('select'):]}) select p.c1, 'a', q.c1 from x p join x q on p.c1 = q.c1"
+    status(load(twice, b"1,a,1\n"), "Fail", "a body is read once")
     status(json.loads(s.request("PUT", "/api/_http_stream", b"1\n")[2]), "Fail", "header 'sql' is missing")
     # Much of it, aggregated as it comes.
     g = fresh(s, "g", "create table d.{} (k int, n bigint) duplicate key(k) distributed by hash(k) buckets 1")

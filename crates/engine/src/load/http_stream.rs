@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -104,8 +104,7 @@ impl BodyTable {
         let columns = options.iter().find(|(key, _)| key.eq_ignore_ascii_case("csv_schema"));
         let columns = columns.map(|(_, text)| schema_option(text)).transpose()?;
         let body = self.body.lock().take();
-        let body =
-            body.ok_or_else(|| EngineError::invalid(format!("a body is read once: name {FUNCTION}(...) once")))?;
+        let body = body.ok_or_else(read_once)?;
         let head = {
             let request = request.clone();
             let begun = self.cpu.spawn_blocking(move || Head::read(&request, body)).await;
@@ -135,6 +134,7 @@ impl BodyTable {
                 schema: Arc::clone(&schema),
                 queue: Arc::clone(&queue),
                 open: Arc::clone(&open),
+                begun: AtomicBool::new(false),
                 max_filter_ratio: self.max_filter_ratio,
             };
             Arc::new(part) as Arc<dyn PartitionStream>
@@ -298,6 +298,8 @@ struct Part {
     queue: Arc<ScanQueue>,
     /// Threads that have not come to the end.
     open: Arc<AtomicUsize>,
+    /// It runs already.
+    begun: AtomicBool,
     max_filter_ratio: f64,
 }
 
@@ -310,7 +312,12 @@ impl PartitionStream for Part {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), BATCHES_WAITING);
         let rows = stream.tx();
         let (queue, open, ratio) = (Arc::clone(&self.queue), Arc::clone(&self.open), self.max_filter_ratio);
+        // A plan may mention a table more often than its statement does: each would get a part of the rows.
+        let again = self.begun.swap(true, Ordering::Relaxed);
         stream.spawn_blocking(move || {
+            if again {
+                return Err(read_once().into_datafusion());
+            }
             let mut worker: Worker = queue.worker();
             while let Some(batch) = worker.next_batch().map_err(|e| EngineError::from(e).into_datafusion())? {
                 if rows.blocking_send(Ok(batch.rows)).is_err() {
@@ -325,6 +332,12 @@ impl PartitionStream for Part {
         });
         stream.build()
     }
+}
+
+fn read_once() -> EngineError {
+    EngineError::invalid(format!(
+        "a body is read once: use {FUNCTION}(...), and what is made of it in WITH, once, or load it into a table before"
+    ))
 }
 
 /// Too many lines that are no rows?
