@@ -213,9 +213,17 @@ fn is_single(plan: &LogicalPlan) -> Result<bool> {
 /// Whether the filters on top of a plan let through one value of `key` for each row outside.
 fn is_fixed(key: &Expr, plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
+    // Different integers stay different in another integer type.
+    let is_integer = |e: &Expr| e.get_type(plan.schema()).is_ok_and(|t| t.is_integer());
+    let is_key = |e: &Expr| match e {
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) if is_integer(e) && is_integer(expr) => {
+            **expr == *key
+        }
+        other => other == key,
+    };
     let fixes = |condition: &Expr| match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq | Operator::IsNotDistinctFrom, right }) => {
-            **left == *key && right.column_refs().is_empty() || **right == *key && left.column_refs().is_empty()
+            is_key(left) && right.column_refs().is_empty() || is_key(right) && left.column_refs().is_empty()
         }
         _ => false,
     };
