@@ -10,11 +10,26 @@ use crate::session::Session;
 /// Bytes of text and values that one session may hold.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes of syntax trees that one session may hold beside them. Statements above that are parsed when they are executed.
+const TREE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes that a word or sign of a statement takes in its tree, about: lists of numbers take that for a number and for its
+/// comma.
+const TOKEN_BYTES: usize = 400;
+
+/// Bytes that a session holds.
+#[derive(Debug, Default)]
+pub(crate) struct Holding {
+    bytes: AtomicUsize,
+    tree_bytes: AtomicUsize,
+}
+
 /// Something that a session holds, given back when it is dropped.
 #[derive(Debug)]
 pub struct Held {
     bytes: usize,
-    of: Arc<AtomicUsize>,
+    tree_bytes: usize,
+    of: Arc<Holding>,
     /// The count of prepared statements that it is in.
     statements: Option<Arc<AtomicU64>>,
 }
@@ -25,19 +40,45 @@ impl Held {
     /// # Errors
     /// They are too many; those from before stay counted.
     fn set_bytes(&mut self, bytes: usize) -> Result<()> {
-        if self.of.load(Ordering::Relaxed) - self.bytes + bytes > HELD_BYTES_MAX {
+        let all = &self.of.bytes;
+        if all.load(Ordering::Relaxed) - self.bytes + bytes > HELD_BYTES_MAX {
             return Err(too_much(bytes));
         }
-        self.of.fetch_add(bytes, Ordering::Relaxed);
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        all.fetch_add(bytes, Ordering::Relaxed);
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = bytes;
         Ok(())
     }
+
+    /// Counts the tree of this statement, too. False, and nothing is counted, where trees are too much already: then the
+    /// statement is to be parsed when it is executed.
+    pub fn keep_tree(&mut self, text: &str) -> bool {
+        let bytes = tree_bytes(text);
+        let keeps = self.of.tree_bytes.load(Ordering::Relaxed) + bytes <= TREE_BYTES_MAX;
+        if keeps {
+            self.of.tree_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.tree_bytes += bytes;
+        }
+        keeps
+    }
+}
+
+/// Bytes of a statement's tree, about.
+fn tree_bytes(text: &str) -> usize {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80;
+    let mut in_word = false;
+    let mut tokens = 0;
+    for b in text.bytes() {
+        tokens += usize::from(!b.is_ascii_whitespace() && !(in_word && is_word(b)));
+        in_word = is_word(b);
+    }
+    tokens * TOKEN_BYTES
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.tree_bytes.fetch_sub(self.tree_bytes, Ordering::Relaxed);
         if let Some(statements) = &self.statements {
             statements.fetch_sub(1, Ordering::Relaxed);
         }
@@ -67,7 +108,7 @@ impl Session {
             });
         }
         // Counted from here on, also where the bytes are refused.
-        let mut held = Held { bytes: 0, of: Arc::clone(&self.held), statements: Some(statements) };
+        let mut held = Held { bytes: 0, tree_bytes: 0, of: Arc::clone(&self.held), statements: Some(statements) };
         held.set_bytes(text.len())?;
         Ok(held)
     }
@@ -77,7 +118,7 @@ impl Session {
     /// # Errors
     /// They are too many; those from before stay counted.
     pub(crate) fn hold_variables(&mut self, bytes: usize) -> Result<()> {
-        let none = || Held { bytes: 0, of: Arc::clone(&self.held), statements: None };
+        let none = || Held { bytes: 0, tree_bytes: 0, of: Arc::clone(&self.held), statements: None };
         self.held_variables.get_or_insert_with(none).set_bytes(bytes)
     }
 }
@@ -91,4 +132,23 @@ fn too_much(bytes: usize) -> EngineError {
             HELD_BYTES_MAX >> 20
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_count_by_words_and_signs() {
+        assert_eq!(tree_bytes("select a_1,\n'xyz' "), 6 * TOKEN_BYTES);
+        let of = Arc::new(Holding::default());
+        let text = "1,".repeat(TREE_BYTES_MAX / TOKEN_BYTES / 4);
+        let new = || Held { bytes: 0, tree_bytes: 0, of: Arc::clone(&of), statements: None };
+        let (mut first, mut second, mut third) = (new(), new(), new());
+        assert!(first.keep_tree(&text) && second.keep_tree(&text) && !third.keep_tree(&text));
+        drop(first);
+        assert!(third.keep_tree(&text));
+        drop((second, third));
+        assert_eq!(of.tree_bytes.load(Ordering::Relaxed), 0);
+    }
 }

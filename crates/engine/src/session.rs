@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::charter::table_refs;
+use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
 use dipper_store::catalog::{CatalogState, TableId};
@@ -23,7 +24,7 @@ use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
-use crate::held::Held;
+use crate::held::{Held, Holding};
 use crate::load::http_stream::BodyTable;
 use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
@@ -87,7 +88,10 @@ pub struct Warning {
 #[derive(Debug, Clone)]
 pub(crate) struct TextPrepared {
     pub(crate) source: Arc<str>,
-    pub(crate) parsed: Arc<Parsed>,
+    /// `None` where it would be too large to be kept.
+    pub(crate) parsed: Option<Arc<Parsed>>,
+    /// How the text reads.
+    pub(crate) options: ParseOptions,
     /// Where its names are found.
     pub(crate) selected: Selected,
     /// Its place in what the session holds.
@@ -164,7 +168,7 @@ pub struct Session {
     pub(crate) user_variables: HashMap<String, ScalarValue>,
     pub(crate) prepared: HashMap<String, TextPrepared>,
     /// Bytes of prepared statements and user variables, and those of the latter.
-    pub(crate) held: Arc<AtomicUsize>,
+    pub(crate) held: Arc<Holding>,
     pub(crate) held_variables: Option<Held>,
     pub(crate) in_transaction: bool,
     /// It was begun as READ ONLY.

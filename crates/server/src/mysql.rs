@@ -171,8 +171,8 @@ pub struct MysqlSession {
     infile: Option<Infile>,
 }
 
-/// A statement prepared by COM_STMT_PREPARE. It is parsed once, and planned per execution, on the tables as they are then.
-/// Look-ups by key are planned once.
+/// A statement prepared by COM_STMT_PREPARE. It is planned per execution, on the tables as they are then. Look-ups by key are
+/// planned once.
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
@@ -180,7 +180,8 @@ pub struct PreparedStatement {
     selected: Selected,
     /// Its place in what the session holds.
     _held: Held,
-    /// `None` for look-ups: thousands of connections hold one each, and hardly ever need it.
+    /// `None` for look-ups, of which thousands of connections hold one each and hardly ever need it, and for what is too large
+    /// to be kept.
     parsed: Option<Parsed>,
     /// Replaced when its table is another one, or has another definition.
     point: Mutex<Option<PointStatement>>,
@@ -271,7 +272,7 @@ impl Session for MysqlSession {
         let params = u16::try_from(parsed.placeholders).map_err(|_| {
             SqlError::new(code::PS_MANY_PARAM, "Prepared statement contains too many placeholders".to_string())
         })?;
-        let held = self.inner.hold_statement(sql).map_err(|e| sql_error(&e))?;
+        let mut held = self.inner.hold_statement(sql).map_err(|e| sql_error(&e))?;
         let point = self.inner.prepare_point(sql).await.map_err(|e| sql_error(&e))?;
         let columns = match &point {
             Some(point) => Arc::clone(ready(point.plan()).columns()),
@@ -280,7 +281,7 @@ impl Session for MysqlSession {
                 definitions(&columns.unwrap_or_default())
             }
         };
-        let parsed = point.is_none().then_some(parsed);
+        let parsed = (point.is_none() && held.keep_tree(sql)).then_some(parsed);
         Ok(Prepared {
             statement: PreparedStatement {
                 source: sql.to_string(),

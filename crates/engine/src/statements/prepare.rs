@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{PrepareSource, Statement};
+use dipper_sql::parser::ParseOptions;
+use dipper_sql::statement::{Parsed, PrepareSource, Statement};
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::var_value;
@@ -20,34 +21,51 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
             _ => return Err(EngineError::new(ErrorKind::Syntax, format!("PREPARE: @{variable} is NULL"))),
         },
     };
-    let mut statements = session.parse(&text)?;
-    if statements.len() != 1 {
-        return Err(EngineError::invalid(format!("PREPARE takes one statement, found {}", statements.len())));
-    }
-    let parsed = statements.remove(0);
+    let options = session.variables.parse_options();
+    let parsed = parse(&text, &options)?;
     if matches!(parsed.statement, Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)) {
         return Err(EngineError::unsupported("PREPARE of PREPARE, EXECUTE or DEALLOCATE"));
     }
-    let held = Arc::new(session.hold_statement(&text)?);
-    let prepared =
-        TextPrepared { source: text.into(), parsed: Arc::new(parsed), selected: session.selected(), _held: held };
+    let mut held = session.hold_statement(&text)?;
+    let prepared = TextPrepared {
+        parsed: held.keep_tree(&text).then(|| Arc::new(parsed)),
+        source: text.into(),
+        options,
+        selected: session.selected(),
+        _held: Arc::new(held),
+    };
     session.prepared.insert(name.to_lowercase(), prepared);
     Ok(Outcome::ok())
 }
 
 pub(super) async fn execute(session: &mut Session, name: &str, using: &[String]) -> Result<Outcome> {
     let prepared = session.prepared.get(&name.to_lowercase()).cloned().ok_or_else(|| unknown(name, "EXECUTE"))?;
-    if prepared.parsed.placeholders != using.len() {
+    let parsed = match prepared.parsed {
+        Some(parsed) => parsed,
+        None => Arc::new(parse(&prepared.source, &prepared.options)?),
+    };
+    if parsed.placeholders != using.len() {
         return Err(EngineError::invalid(format!(
             "EXECUTE {name}: the statement has {} placeholders, {} values are given",
-            prepared.parsed.placeholders,
+            parsed.placeholders,
             using.len()
         )));
     }
     let params =
         using.iter().map(|v| session.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
     let mut there = session.at(&prepared.selected);
-    super::run(&mut there, &prepared.source, &prepared.parsed, params).await
+    super::run(&mut there, &prepared.source, &parsed, params).await
+}
+
+fn parse(text: &str, options: &ParseOptions) -> Result<Parsed> {
+    let mut statements = dipper_sql::parser::parse(text, options)?;
+    match (statements.pop(), statements.len()) {
+        (Some(parsed), 0) => Ok(parsed),
+        (last, before) => {
+            let found = before + usize::from(last.is_some());
+            Err(EngineError::invalid(format!("PREPARE takes one statement, found {found}")))
+        }
+    }
 }
 
 pub(super) fn deallocate(session: &mut Session, name: &str) -> Result<Outcome> {
