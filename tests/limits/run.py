@@ -220,9 +220,9 @@ def keys_of_an_insert_ignore(server):
     client = server.client()
     client.query("create database seen")
     client.query("use seen")
-    client.query("create table t (k bigint) unique key (k) distributed by hash (k) buckets 1")
-    insert = "insert ignore into t select number from numbers('number' = '{}')"
-    client.refused(insert.format(3_000_000), "keys of an INSERT IGNORE")
+    client.query("create table t (k varchar(300)) unique key (k) distributed by hash (k) buckets 1")
+    insert = "insert ignore into t select concat(number, repeat('x', 250)) from numbers('number' = '{}')"
+    client.refused(insert.format(400_000), "keys of an INSERT IGNORE")
     client.query(insert.format(1_000))
     assert client.query("select count(*) from t") == [[b"1000"]]
 
