@@ -89,8 +89,10 @@ pub(crate) struct QueryContext {
 #[derive(Debug, Clone)]
 pub(crate) struct ChangedTable {
     pub(crate) id: TableId,
-    /// Names of the partitions that the statement is restricted to; empty for all.
+    /// What stands in `PARTITION (...)` behind its mention that is changed; other mentions of the table are only read.
     pub(crate) partitions: Vec<String>,
+    /// Whose rows are changed. What is only read is in [`QueryContext::snapshots`].
+    pub(crate) state: Arc<TableState>,
     /// Only segments that were added after this commit (`TableState::seq`); 0 for all.
     pub(crate) after: u64,
 }

@@ -46,19 +46,24 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;
 
+/// Stands before the partitions of the table that a statement changes where the statement mentions the table again.
+pub(crate) const CHANGED: &str = "\u{1}";
+
 /// The table as a query reads it: AGGREGATE tables with equal keys merged.
 ///
-/// `partitions`: their names, if not all are wanted. The table whose rows a statement changes is mentioned with those that
-/// the statement names; other mentions are beside it.
+/// `partitions`: their names, if not all are wanted; perhaps behind [`CHANGED`].
 pub(crate) async fn provider(
     context: &Arc<QueryContext>,
     table: &CatalogTable,
     partitions: &[String],
 ) -> Result<Arc<dyn TableProvider>> {
-    let state = snapshot(context, table.id).await?;
+    let changed = context.changed.as_ref().filter(|c| c.id == table.id && c.partitions == partitions);
+    let state = match changed {
+        Some(changed) => Arc::clone(&changed.state),
+        None => snapshot(context, table.id).await?,
+    };
     let handle = context.engine.native.get(table.id).await?;
     let readers = Arc::clone(context.readers());
-    let changed = context.changed.as_ref().filter(|c| c.id == table.id && c.partitions == partitions);
     let after = changed.map_or(0, |c| c.after);
     // Rows of AGGREGATE tables are merged by the age of their segments.
     let merge = changed.is_none() && state.schema().model == Model::Aggregate;
@@ -68,7 +73,7 @@ pub(crate) async fn provider(
         (None, true) => Columns::All,
         (None, false) => Columns::Visible,
     };
-    let partitions = partitions.to_vec();
+    let partitions = partitions.iter().filter(|name| *name != CHANGED).cloned().collect();
     let provider = NativeProvider::new(&table.name, handle, state, readers, columns, partitions, after);
     match merge {
         true => aggregate::merged(provider),

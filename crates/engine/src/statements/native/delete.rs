@@ -8,7 +8,8 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
-use dipper_sql::charter::session::VarValue;
+use dipper_sql::charter::session::{TableRef, VarValue};
+use dipper_sql::charter::table_refs;
 use dipper_sql::statement::{Delete, QueryText};
 use dipper_store::table::data::{Rows, SegmentId};
 use dipper_store::table::schema::{DELETE_SIGN, Model, TableSchema};
@@ -20,7 +21,7 @@ use sqlparser::ast;
 use super::shape::Now;
 use super::update::rewrite;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{self, ROW_COLUMN, SEGMENT_COLUMN};
+use crate::native::{self, CHANGED, ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable, QueryContext};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -51,12 +52,19 @@ pub(in crate::statements) async fn delete(
         return rewrite(session, &table, &delete.partitions, &delete.source, params, items).await;
     }
     let items = vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)];
-    let source = with_items(&delete.source, &delete.partitions, items)?;
+    let (source, mention) = with_items(&delete.source, &delete.partitions, items)?;
     let session_ref: &Session = session;
+    let mut first = None;
     let found = handle.delete(partitions, |state, after| {
         let (source, params) = (source.clone(), params.clone());
-        let changed = ChangedTable { id: table.id, partitions: delete.partitions.clone(), after };
-        async move { addresses(session_ref, changed, source, params, state).await }
+        // Where others commit meanwhile only their rows are still to be looked at, but by the same condition: what else it
+        // reads of the table is as it was at first.
+        let read = match (&first, after) {
+            (Some(first), 1..) => Arc::clone(first),
+            _ => Arc::clone(first.insert(Arc::clone(&state))),
+        };
+        let changed = ChangedTable { id: table.id, partitions: mention.clone(), state, after };
+        async move { addresses(session_ref, changed, &read, source, params).await }
     });
     let (_, affected_rows) = found.await?;
     session.wrote();
@@ -73,14 +81,14 @@ fn tombstones(definition: &TableSchema, alias: &str) -> Vec<ast::SelectItem> {
     values.chain([column(alias, SEGMENT_COLUMN), column(alias, ROW_COLUMN)]).collect()
 }
 
-/// A context in which the table's rows, as of `state`, have addresses.
+/// A context in which the table's rows have addresses where it is changed; elsewhere it is read as of `read`.
 pub(super) async fn changing(
     session: &Session,
     changed: ChangedTable,
-    state: &Arc<TableState>,
+    read: &Arc<TableState>,
 ) -> Result<Arc<QueryContext>> {
     let mut context = QueryContext::new(session, session.engine.catalog.refresh().await?);
-    context.snapshots.lock().insert(changed.id, Arc::clone(state));
+    context.snapshots.lock().insert(changed.id, Arc::clone(read));
     context.changed = Some(changed);
     Ok(Arc::new(context))
 }
@@ -114,20 +122,43 @@ fn keys_only(state: &TableState, source: &QueryText) -> Result<()> {
     }
 }
 
-/// The query with other select items, over some partitions of the table that it begins with. Other mentions of the table
-/// are of all of it.
-pub(super) fn with_items(source: &QueryText, partitions: &[String], items: Vec<ast::SelectItem>) -> Result<QueryText> {
+/// The query with other select items, over some partitions of the table that it begins with; and what stands in
+/// `PARTITION (...)` there. Other mentions of the table are of all of it.
+pub(super) fn with_items(
+    source: &QueryText,
+    partitions: &[String],
+    items: Vec<ast::SelectItem>,
+) -> Result<(QueryText, Vec<String>)> {
     let mut query = source.clone();
     let ast::SetExpr::Select(select) = query.ast.body.as_mut() else {
         return Err(EngineError::new(ErrorKind::Internal, "a DELETE or UPDATE without a SELECT"));
     };
     select.projection = items;
-    if let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { partitions: of, .. }, .. }) =
-        select.from.first_mut()
-    {
-        *of = partitions.iter().map(|name| ast::Ident::with_quote('`', name)).collect();
+    let mut mention: Vec<String> = [CHANGED.to_string()].into_iter().chain(partitions.iter().cloned()).collect();
+    let table = restrict(&mut query, &mention);
+    let again = |other: &TableRef| match other {
+        TableRef::Named { name, partitions, .. } => {
+            *partitions != mention && name.object().eq_ignore_ascii_case(&table)
+        }
+        _ => false,
+    };
+    if !table_refs(&query).iter().any(again) {
+        mention.remove(0);
+        restrict(&mut query, &mention);
     }
-    Ok(query)
+    Ok((query, mention))
+}
+
+/// Puts names into the `PARTITION (...)` of the first table of a query; the table's name.
+fn restrict(query: &mut QueryText, names: &[String]) -> String {
+    let ast::SetExpr::Select(select) = query.ast.body.as_mut() else { return String::new() };
+    let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { name, partitions, .. }, .. }) =
+        select.from.first_mut()
+    else {
+        return String::new();
+    };
+    *partitions = names.iter().map(|name| ast::Ident::with_quote('`', name)).collect();
+    name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone()).unwrap_or_default()
 }
 
 pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {
@@ -139,11 +170,12 @@ pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {
 async fn addresses(
     session: &Session,
     changed: ChangedTable,
+    read: &Arc<TableState>,
     source: QueryText,
     params: Vec<VarValue>,
-    state: Arc<TableState>,
 ) -> Result<Deletes> {
-    let context = changing(session, changed, &state).await?;
+    let state = Arc::clone(&changed.state);
+    let context = changing(session, changed, read).await?;
     let threads = session.engine.short().clone();
     query::on_cpu(&threads, async move {
         let planned = query::plan(&context, &source, Some(&params)).await?;

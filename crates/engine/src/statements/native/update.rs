@@ -56,10 +56,10 @@ pub(super) async fn rewrite(
     for attempt in 0..ATTEMPTS_MAX {
         let state = handle.refresh().await?;
         let definition = Arc::clone(state.schema());
-        let changed = ChangedTable { id: table.id, partitions: partitions.to_vec(), after: 0 };
-        let context = changing(session, changed, &state).await?;
         let now = Now::of(session);
-        let source = with_items(source, partitions, items(&definition, &now)?)?;
+        let (source, mention) = with_items(source, partitions, items(&definition, &now)?)?;
+        let changed = ChangedTable { id: table.id, partitions: mention, state: Arc::clone(&state), after: 0 };
+        let context = changing(session, changed, &state).await?;
         let names: Vec<String> = definition.columns.iter().map(|c| c.name.clone()).collect();
         let shape = Shape::try_new(&definition, &names, &now, true)?;
         let width = definition.columns.len();
