@@ -223,7 +223,7 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     let options =
         glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
     // At the end `**` would mean directories only, each with those below it; a directory means all files below it.
-    let root = pattern.strip_suffix("/**").filter(|root| !root.is_empty());
+    let root = all_below(pattern);
     for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
         let path = entry.map_err(|e| cannot(&e.path().to_path_buf(), "list", e.error()))?;
         access.check(&path)?;
@@ -235,6 +235,15 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
         }
     }
     Ok(())
+}
+
+/// The directories (they may be a pattern, too) of which a pattern means all that is below them.
+fn all_below(pattern: &str) -> Option<&str> {
+    match pattern {
+        "**" => Some("."),
+        "/**" => Some("/"),
+        _ => pattern.strip_suffix("/**"),
+    }
 }
 
 /// Every visible file below `dir`, links followed and checked.
@@ -375,6 +384,9 @@ mod tests {
         assert_eq!(names(dir.path(), "**/*.csv"), ["a.csv", "b.csv", "sub/c.csv", "x[1].csv"]);
         assert_eq!(names(dir.path(), "*/**"), ["sub/c.csv"]);
         assert_eq!(names(dir.path(), "**"), ["a.csv", "b.csv", "b.txt", "sub/c.csv", "x[1].csv"]);
+        for (pattern, root) in [("**", Some(".")), ("/**", Some("/")), ("a*/**", Some("a*")), ("a**", None)] {
+            assert_eq!(all_below(pattern), root);
+        }
         assert_eq!(names(dir.path(), "b.{csv,txt}"), ["b.csv", "b.txt"]);
         assert_eq!(names(dir.path(), "sub"), ["sub/c.csv"]);
         assert_eq!(names(dir.path(), "x[1].csv"), ["x[1].csv"]);
