@@ -94,6 +94,9 @@ pub(super) fn unpack(packed: &[u8], width: u32, count: usize, mut each: impl FnM
     for i in 0..fast {
         each(window(packed, i * width, mask));
     }
+    if fast == count {
+        return;
+    }
     let from = (fast * width / 8).min(packed.len());
     let mut rest = packed[from..].to_vec();
     rest.resize(rest.len() + 8, 0);

@@ -32,6 +32,7 @@ mod encode;
 mod fetch;
 mod foreign;
 mod key_index;
+mod lengths;
 mod lookup;
 mod object;
 mod options;

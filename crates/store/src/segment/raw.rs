@@ -1,8 +1,8 @@
 //! Tests of single columns on pages as they are stored, before anything is decoded.
 //!
-//! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages
-//! the values are tested where they lie; "contains" is one search over the whole page, dictionaries too, and lengths are
-//! walked only where something was found. Columns that are stored in another way are decoded alone, so that what fails one
+//! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages,
+//! and of text behind its lengths, the values are tested where they lie; "contains" is one search over the whole page,
+//! dictionaries too, and lengths are walked only where something was found. Columns that are stored in another way are decoded alone, so that what fails one
 //! test costs the next nothing.
 
 use std::collections::HashMap;
@@ -26,9 +26,10 @@ use parquet::column::page::Page;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::coded::{Answers, codes_of, levels};
+use super::lengths::lengths;
 use super::pages::{Lazy, PagePart, PageRows};
 use super::scan::deposit;
-use super::views::views;
+use super::views::{views, views_behind};
 use super::{ObjectReader, Result, ScanIo};
 
 /// A condition on one column: rows that fail it fail the filter.
@@ -105,21 +106,46 @@ fn parts(page: &Page, rows: usize, nullable: bool) -> Option<Parts> {
     Some(Parts { valid, encoding, values })
 }
 
-/// Which values of a plain page contain what is searched for, one bit each.
-fn search(bytes: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuffer> {
-    let Some(mut hit) = finder.find(bytes) else { return Some(BooleanBuffer::new_unset(count)) };
+/// Which values of a page of text contain what is searched for, one bit each.
+fn search(encoding: Encoding, page: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuffer> {
+    // Found in all of its bytes, lengths too; only if it is there somewhere, values are looked at.
+    let Some(first) = finder.find(page) else { return Some(BooleanBuffer::new_unset(count)) };
+    if encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY {
+        let (lengths, mut at) = lengths(page, count)?;
+        let mut lengths = lengths.into_iter();
+        return search_values(page, count, finder, first, || {
+            let start = at;
+            at += lengths.next()? as usize;
+            Some((start, at))
+        });
+    }
+    let mut at = 0usize;
+    search_values(page, count, finder, first, || {
+        let len = u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?) as usize;
+        let start = at + 4;
+        at = start.checked_add(len)?;
+        Some((start, at))
+    })
+}
+
+/// The first place is `hit`; `next` has the places of one value after the other.
+fn search_values(
+    bytes: &[u8],
+    count: usize,
+    finder: &Finder<'_>,
+    mut hit: usize,
+    mut next: impl FnMut() -> Option<(usize, usize)>,
+) -> Option<BooleanBuffer> {
     let mut found = BooleanBufferBuilder::new(count);
     let needle = finder.needle().len();
-    let mut at = 0;
     let mut done = 0;
     let mut more = true;
     while more && done < count {
-        let len = u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize;
-        let (start, end) = (at + 4, at.checked_add(4)?.checked_add(len)?);
+        let (start, end) = next()?;
         if end > bytes.len() {
             return None;
         }
-        // What was found may reach into a length, or out of the value; then the search goes on behind its start.
+        // What was found may reach into a length or the next value, or be none; then the search goes on behind its start.
         while more && hit < end && (hit < start || hit + needle > end) {
             let next = finder.find(&bytes[hit + 1..]);
             more = next.is_some();
@@ -132,7 +158,6 @@ fn search(bytes: &[u8], count: usize, finder: &Finder<'_>) -> Option<BooleanBuff
             more = next.is_some();
             hit = end + next.unwrap_or(0);
         }
-        at = end;
         done += 1;
     }
     found.append_n(count - done, false);
@@ -145,7 +170,16 @@ fn search_entries(page: &Page, finder: &Finder<'_>) -> Option<BooleanBuffer> {
     if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
         return None;
     }
-    search(buf, *num_values as usize, finder)
+    search(Encoding::PLAIN, buf, *num_values as usize, finder)
+}
+
+/// Values that are stored one by one as an array of the column's type; `None` as of [`plain`].
+fn stored(encoding: Encoding, bytes: &Bytes, count: usize, physical: Type, data_type: &DataType) -> Option<ArrayRef> {
+    match (encoding, data_type) {
+        (Encoding::PLAIN, _) => plain(bytes, count, physical, data_type),
+        (Encoding::DELTA_LENGTH_BYTE_ARRAY, DataType::Utf8View) => Some(Arc::new(views_behind(bytes, count)?)),
+        _ => None,
+    }
 }
 
 /// Plain values of a physical type as an array of the column's type; `None` for types that are left to the decoder, and where
@@ -252,8 +286,8 @@ impl ObjectReader {
             let page = load(page)?;
             let Some(Parts { valid: None, encoding, values }) = parts(&page, rows, nullable) else { return Ok(None) };
             match (encoding, &entries) {
-                (Encoding::PLAIN, _) => {
-                    let Some(all) = plain(&values, rows, physical, data_type) else { return Ok(None) };
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _) => {
+                    let Some(all) = stored(encoding, &values, rows, physical, data_type) else { return Ok(None) };
                     if looked_up(&entries, &mut codes, &mut pieces).is_err() {
                         return Ok(None);
                     }
@@ -382,9 +416,11 @@ impl ObjectReader {
             let Some(Parts { valid, encoding, values }) = parts(page, rows, nullable) else { return Ok(None) };
             let count = valid.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
             let passed = match (encoding, &codes, &finder) {
-                (Encoding::PLAIN, _, Some(finder)) => search(&values, count, finder),
-                (Encoding::PLAIN, _, None) => {
-                    plain(&values, count, physical, data_type).and_then(|values| pass(&values))
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, Some(finder)) => {
+                    search(encoding, &values, count, finder)
+                }
+                (Encoding::PLAIN | Encoding::DELTA_LENGTH_BYTE_ARRAY, _, None) => {
+                    stored(encoding, &values, count, physical, data_type).and_then(|values| pass(&values))
                 }
                 (Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, Some(codes), _) => codes.of(&values, count),
                 _ => None,
@@ -413,6 +449,7 @@ impl ObjectReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::encode::put_delta;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -431,10 +468,15 @@ mod tests {
                 page.extend((value.len() as u32).to_le_bytes());
                 page.extend(value);
             }
-            let found = search(&page, values.len(), &Finder::new(&needle)).unwrap();
-            for (i, value) in values.iter().enumerate() {
-                let contains = value.windows(needle.len()).any(|w| w == needle);
-                assert_eq!(found.value(i), contains, "{needle:?} in {value:?} of {values:?}");
+            let mut behind = Vec::new();
+            put_delta(&mut behind, values.iter().map(|v| v.len() as i64), true);
+            values.iter().for_each(|v| behind.extend(v));
+            for (encoding, page) in [(Encoding::PLAIN, page), (Encoding::DELTA_LENGTH_BYTE_ARRAY, behind)] {
+                let found = search(encoding, &page, values.len(), &Finder::new(&needle)).unwrap();
+                for (i, value) in values.iter().enumerate() {
+                    let contains = value.windows(needle.len()).any(|w| w == needle);
+                    assert_eq!(found.value(i), contains, "{encoding}: {needle:?} in {value:?} of {values:?}");
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The values of a PLAIN page of text as views into it, without a copy.
+//! The values of a page of text as views into it, without a copy.
 
 #![allow(unsafe_code)]
 
@@ -6,6 +6,33 @@ use arrow_array::StringViewArray;
 use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
+
+use super::lengths::lengths;
+
+/// The `count` values of a page that has their lengths first (see [`lengths`]); `None` if the page is cut, or one is not
+/// UTF-8.
+pub(super) fn views_behind(page: &Bytes, count: usize) -> Option<StringViewArray> {
+    let (lengths, start) = lengths(page, count)?;
+    u32::try_from(page.len()).ok()?;
+    let mut views = Vec::with_capacity(count);
+    let mut at = start;
+    let mut whole = true;
+    for len in lengths {
+        let value = page.get(at..at + len as usize)?;
+        // A value that begins with a byte in the middle of a character.
+        whole &= value.first().is_none_or(|first| first & 0xc0 != 0x80);
+        views.push(make_view(value, 0, at as u32));
+        at += len as usize;
+    }
+    // All of them together are UTF-8, and each begins with a character: so each is.
+    if !whole || simdutf8::basic::from_utf8(&page[start..at]).is_err() {
+        return None;
+    }
+    let buffer = Buffer::from(page.clone());
+    // SAFETY: each view was made of a range of the page, checked by `get`, at that range's offset of the one buffer, which is
+    // the page; and the bytes of each range are UTF-8 as just checked.
+    Some(unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), vec![buffer], None) })
+}
 
 /// `count` values, each behind its length of four bytes; `None` if the page is cut, or one is not UTF-8.
 pub(super) fn views(page: &Bytes, count: usize) -> Option<StringViewArray> {
@@ -42,6 +69,7 @@ pub(super) fn views(page: &Bytes, count: usize) -> Option<StringViewArray> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::encode::put_delta;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
@@ -68,13 +96,19 @@ mod tests {
                 page.extend(value);
             }
             let wanted: Option<Vec<&str>> = values.iter().map(|v| std::str::from_utf8(v).ok()).collect();
-            let page = Bytes::from(page);
-            let found = views(&page, values.len());
-            let found = found.as_ref().map(|f| f.iter().map(|v| v.unwrap()).collect::<Vec<_>>());
-            assert_eq!(found, wanted);
-            assert!(views(&page, values.len() + 1).is_none(), "there is no such value");
-            if !page.is_empty() {
-                assert!(views(&page.slice(..page.len() - 1), values.len()).is_none(), "cut");
+            let mut behind = Vec::new();
+            put_delta(&mut behind, values.iter().map(|v| v.len() as i64), true);
+            values.iter().for_each(|v| behind.extend(v));
+            type Views = fn(&Bytes, usize) -> Option<StringViewArray>;
+            for (page, views) in [(page, views as Views), (behind, views_behind as Views)] {
+                let page = Bytes::from(page);
+                let found = views(&page, values.len());
+                let found = found.as_ref().map(|f| f.iter().map(|v| v.unwrap()).collect::<Vec<_>>());
+                assert_eq!(found, wanted);
+                assert!(views(&page, values.len() + 1).is_none(), "there is no such value");
+                if values.iter().any(|v| !v.is_empty()) {
+                    assert!(views(&page.slice(..page.len() - 1), values.len()).is_none(), "cut");
+                }
             }
         }
     }
