@@ -1,19 +1,13 @@
 //! How segments are written: the table's properties, and what a sample of its rows advises.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use arrow_select::take::take_record_batch;
 use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::schema::types::SchemaDescPtr;
 
@@ -22,7 +16,7 @@ use crate::key::KeyEncoder;
 use crate::table::schema::{ColumnId, Model, TableColumn, TableSchema};
 use crate::types::SqlType;
 
-/// Codec of string pages that shrink; numbers and dictionaries are never packed.
+/// Codec of the columns that it makes smaller by enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Codec {
     /// ZSTD, level 1.
@@ -34,22 +28,12 @@ pub enum Codec {
     None,
 }
 
-/// Rows of a column that decide its encoding.
+/// Rows of a sample that decide how columns are encoded.
 const SAMPLE_ROWS: usize = 16 * 1024;
+/// Stretches of neighbouring rows that it is made of: runs and repetitions are seen in them as they are on pages.
+const SAMPLE_STRETCHES: usize = 16;
 /// Rows of a segment that decides for its whole load.
 const SAMPLE_ROWS_MIN: usize = 4096;
-/// A string column gets a dictionary if at most this share of its sample's values are distinct.
-const DISTINCT_STRINGS: f64 = 0.35;
-/// The same for numbers, whose dictionaries gain less.
-const DISTINCT_NUMBERS: f64 = 0.10;
-/// A codec must save this share of a sample's bytes.
-const CODEC_GAIN: f64 = 0.20;
-/// The same for floating-point numbers, which a codec makes slower to read by more.
-const CODEC_GAIN_NUMBERS: f64 = 0.35;
-/// Integers are written as differences if that saves this share of a sample's bytes.
-const DELTA_GAIN: f64 = 0.40;
-/// Bytes of a sample that are packed to see what a codec saves.
-const CODEC_SAMPLE_BYTES: usize = 256 * 1024;
 
 pub(super) const PAGE_ROWS: usize = 20_000;
 pub(super) const PAGE_BYTES: usize = 1024 * 1024;
@@ -59,9 +43,19 @@ pub(super) const STATISTICS_BYTES: usize = 64;
 /// How a column is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnPlan {
-    Dictionary,
+    /// Codes of distinct values; a chunk that has too many of them is written plain.
+    Dictionary {
+        codec: bool,
+    },
+    /// Numbers as differences to the one before.
     Delta,
-    Plain { codec: bool },
+    /// Strings behind the lengths of all of a page, which are written as differences.
+    Lengths {
+        codec: bool,
+    },
+    Plain {
+        codec: bool,
+    },
 }
 
 /// What the rows of a load advise.
@@ -177,7 +171,7 @@ impl WriteOptions {
         &self.schema
     }
 
-    /// The codec of strings that shrink.
+    /// The codec of columns that shrink by it.
     pub fn codec(&self) -> Codec {
         self.codec
     }
@@ -205,30 +199,18 @@ impl WriteOptions {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());
         }
-        // Rows from everywhere: the first ones of a sorted run are more alike than the rest.
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let step = (rows / SAMPLE_ROWS).max(1);
-        let sample = batches
-            .iter()
-            .map(|b| take_record_batch(b, &(0..b.num_rows() as u32).step_by(step).collect::<UInt32Array>()))
-            .collect::<Result<Vec<_>, _>>()?;
-        let plan = Arc::new(self.make_plan(&concat_batches(&sample[0].schema(), &sample)?));
-        Ok(if rows >= SAMPLE_ROWS_MIN { self.plan.get_or_init(|| plan).clone() } else { plan })
+        let sample = concat_batches(batches[0].schema_ref(), &sample(batches, rows))?;
+        Ok(match rows >= SAMPLE_ROWS_MIN {
+            // Threads that come meanwhile wait for it: it is theirs, too.
+            true => self.plan.get_or_init(|| Arc::new(self.make_plan(&sample, rows))).clone(),
+            false => Arc::new(self.make_plan(&sample, rows)),
+        })
     }
 
-    fn make_plan(&self, sample: &RecordBatch) -> Plan {
-        let columns: Vec<_> = sample
-            .columns()
-            .iter()
-            .enumerate()
-            .map(|(i, array)| {
-                if i == 0 && self.schema.keys > 0 && is_integer(array.data_type()) {
-                    ColumnPlan::Delta
-                } else {
-                    self.plan_column(array)
-                }
-            })
-            .collect();
+    /// What a sample of `rows` rows advises.
+    fn make_plan(&self, sample: &RecordBatch, rows: usize) -> Plan {
+        let columns: Vec<_> = sample.columns().iter().map(|array| encode::choose(array, rows, self.codec)).collect();
         let mut properties = WriterProperties::builder()
             .set_created_by("dipper".into())
             .set_data_page_row_count_limit(PAGE_ROWS)
@@ -249,17 +231,6 @@ impl WriteOptions {
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), true)
                     .set_column_compression(path.clone(), self.compression());
-            } else {
-                match columns[column] {
-                    ColumnPlan::Dictionary => properties = properties.set_column_dictionary_enabled(path.clone(), true),
-                    ColumnPlan::Delta => {
-                        properties = properties.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
-                    }
-                    ColumnPlan::Plain { codec: true } => {
-                        properties = properties.set_column_compression(path.clone(), self.compression());
-                    }
-                    ColumnPlan::Plain { codec: false } => {}
-                }
             }
             if let Some(fpp) = self.bloom(column) {
                 properties = properties
@@ -270,89 +241,27 @@ impl WriteOptions {
         }
         Plan { columns, properties: Arc::new(properties.build()) }
     }
-
-    /// Whether the codec saves that share of these bytes.
-    fn gains(&self, raw: &[u8], share: f64) -> bool {
-        let packed = match self.codec {
-            Codec::None => raw.len(),
-            Codec::Lz4 => lz4_flex::block::compress(raw).len(),
-            Codec::Zstd => zstd::bulk::compress(raw, 1).map_or(raw.len(), |p| p.len()),
-        };
-        (packed as f64) < raw.len() as f64 * (1.0 - share)
-    }
-
-    fn plan_column(&self, array: &ArrayRef) -> ColumnPlan {
-        let rows = array.len() - array.null_count();
-        let few = |distinct: usize, share: f64| rows > 0 && distinct as f64 <= rows as f64 * share;
-        match array.data_type() {
-            DataType::Utf8View | DataType::BinaryView => {
-                let array = cast(array, &DataType::BinaryView).expect("views of strings are views of bytes");
-                let values = array.as_binary_view();
-                let mut seen = Distinct::default();
-                // A dictionary of long values would leave the page before it pays.
-                let mut bytes = 0;
-                let mut raw = Vec::new();
-                for value in values.iter().flatten() {
-                    if seen.insert(twox_hash::XxHash3_64::oneshot(value)) {
-                        bytes += value.len() + 4;
-                    }
-                    if raw.len() < CODEC_SAMPLE_BYTES {
-                        raw.extend((value.len() as u32).to_le_bytes());
-                        raw.extend_from_slice(value);
-                    }
-                }
-                if few(seen.len(), DISTINCT_STRINGS) && bytes <= PAGE_BYTES {
-                    return ColumnPlan::Dictionary;
-                }
-                ColumnPlan::Plain { codec: self.gains(&raw, CODEC_GAIN) }
-            }
-            DataType::Float32 | DataType::Float64 => {
-                let values = array.to_data().buffers()[0].clone();
-                let raw = &values[..values.len().min(CODEC_SAMPLE_BYTES)];
-                ColumnPlan::Plain { codec: self.gains(raw, CODEC_GAIN_NUMBERS) }
-            }
-            DataType::Timestamp(..) | DataType::Time64(_) => ColumnPlan::Delta,
-            t if is_integer(t) => {
-                let Ok(values) = cast(array, &DataType::Int64) else { return ColumnPlan::Plain { codec: false } };
-                let values: Vec<i64> = values.as_primitive::<Int64Type>().iter().flatten().collect();
-                let mixed = values.iter().map(|v| (*v as u64).wrapping_mul(GOLDEN).rotate_left(32));
-                if few(mixed.collect::<Distinct>().len(), DISTINCT_NUMBERS) {
-                    return ColumnPlan::Dictionary;
-                }
-                let bytes = t.primitive_width().unwrap_or(8).max(4);
-                let mut written = Vec::new();
-                encode::put_delta(&mut written, values.iter().copied(), bytes == 4);
-                match (written.len() as f64) < (values.len() * bytes) as f64 * (1.0 - DELTA_GAIN) {
-                    true => ColumnPlan::Delta,
-                    false => ColumnPlan::Plain { codec: false },
-                }
-            }
-            _ => ColumnPlan::Plain { codec: false },
-        }
-    }
 }
 
-/// Numbers that are hashes already. How many there are is all that is asked: two values of one hash do not matter.
-type Distinct = HashSet<u64, BuildHasherDefault<AsItIs>>;
-
-/// An odd number whose product spreads small numbers over all bits (2^64 divided by the golden ratio).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-#[derive(Debug, Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
+/// Stretches from all over `rows` rows. The first rows of a sorted run alone are more alike than the rest.
+fn sample(batches: &[RecordBatch], rows: usize) -> Vec<RecordBatch> {
+    if rows <= SAMPLE_ROWS {
+        return batches.to_vec();
     }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = twox_hash::XxHash3_64::oneshot(bytes);
+    let mut found = Vec::new();
+    for stretch in 0..SAMPLE_STRETCHES {
+        let mut from = rows / SAMPLE_STRETCHES * stretch;
+        let mut left = SAMPLE_ROWS / SAMPLE_STRETCHES;
+        for batch in batches {
+            let here = batch.num_rows().saturating_sub(from).min(left);
+            if here > 0 {
+                found.push(batch.slice(from, here));
+            }
+            left -= here;
+            from = from.saturating_sub(batch.num_rows());
+        }
     }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
+    found
 }
 
 fn flag(schema: &TableSchema, name: &'static str) -> Result<bool> {
@@ -365,10 +274,6 @@ fn flag(schema: &TableSchema, name: &'static str) -> Result<bool> {
 
 pub(super) fn nested(t: &SqlType) -> bool {
     matches!(t, SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_))
-}
-
-fn is_integer(t: &DataType) -> bool {
-    t.is_integer() || matches!(t, DataType::Date32)
 }
 
 /// The column as objects hold it: with its id.

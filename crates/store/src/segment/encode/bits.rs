@@ -11,30 +11,24 @@ pub(super) fn put_zigzag(out: &mut Vec<u8>, n: i64) {
     put_var(out, ((n << 1) ^ (n >> 63)) as u64);
 }
 
-/// Appends values of `width` bits each, low bits first, filled with zeros up to a whole number of eights.
-fn pack(out: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
-    let mut acc = 0u128;
+/// Appends values of `width` bits each, low bits first. They are a multiple of eight.
+fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
+    debug_assert!(values.len() % 8 == 0);
+    let mut acc = 0u64;
     let mut bits = 0;
-    let mut n = 0usize;
     for v in values {
-        acc |= u128::from(v) << bits;
+        acc |= v << bits;
         bits += width;
-        n += 1;
-        if bits >= 64 {
-            out.extend((acc as u64).to_le_bytes());
-            acc >>= 64;
-            bits -= 64;
+        if bits >= u64::BITS {
+            out.extend_from_slice(&acc.to_le_bytes());
+            bits -= u64::BITS;
+            acc = if bits == 0 { 0 } else { v >> (width - bits) };
         }
     }
-    bits += width * (n.next_multiple_of(8) - n) as u32;
-    while bits > 0 {
-        out.push(acc as u8);
-        acc >>= 8;
-        bits = bits.saturating_sub(8);
-    }
+    out.extend_from_slice(&acc.to_le_bytes()[..bits as usize / 8]);
 }
 
-/// [`pack`] for up to 32 bits: its accumulator is one register.
+/// [`pack`] for up to 32 bits, filled with zeros up to a whole number of eights.
 fn pack32(out: &mut Vec<u8>, values: &[u32], width: u32) {
     let mut acc = 0u64;
     let mut bits = 0;
@@ -60,14 +54,17 @@ pub(super) fn put_codes(out: &mut Vec<u8>, codes: &[u32], width: u32) {
     if codes.is_empty() {
         return;
     }
-    let changes = codes.windows(2).filter(|w| w[0] != w[1]).count();
+    let changes = codes.iter().zip(&codes[1..]).filter(|(a, b)| a != b).count();
     let value_bytes = width.div_ceil(8) as usize;
+    let mut run = |code: u32, len: usize| {
+        put_var(out, (len as u64) << 1);
+        out.extend_from_slice(&code.to_le_bytes()[..value_bytes]);
+    };
     // A run takes its value and one or two bytes of length.
-    if (changes + 1) * (value_bytes + 2) < codes.len() * width as usize / 8 + 4 {
-        for run in codes.chunk_by(|a, b| a == b) {
-            put_var(out, (run.len() as u64) << 1);
-            out.extend_from_slice(&run[0].to_le_bytes()[..value_bytes]);
-        }
+    if changes == 0 {
+        run(codes[0], codes.len());
+    } else if (changes + 1) * (value_bytes + 2) < codes.len() * width as usize / 8 + 4 {
+        codes.chunk_by(|a, b| a == b).for_each(|equal| run(equal[0], equal.len()));
     } else {
         put_var(out, (codes.len().div_ceil(8) as u64) << 1 | 1);
         pack32(out, codes, width);
@@ -130,19 +127,19 @@ pub(in crate::segment) fn put_delta(out: &mut Vec<u8>, mut values: impl ExactSiz
         }
         let least = deltas[..n].iter().copied().min().expect("there is a value");
         put_zigzag(out, least);
-        let above = |d: i64| {
-            let above = d.wrapping_sub(least) as u64;
-            if is_32 { u64::from(above as u32) } else { above }
-        };
-        let minis = BLOCK / MINIBLOCKS;
+        // A miniblock is always whole.
+        let mut above = [0u64; BLOCK];
+        for (above, delta) in above.iter_mut().zip(&deltas[..n]) {
+            let d = delta.wrapping_sub(least) as u64;
+            *above = if is_32 { u64::from(d as u32) } else { d };
+        }
+        const VALUES: usize = BLOCK / MINIBLOCKS;
         let widths_at = out.len();
         out.extend([0; MINIBLOCKS]);
-        for (i, mini) in deltas[..n].chunks(minis).enumerate() {
-            let bits = mini.iter().map(|d| width(above(*d))).max().unwrap_or(0);
+        for (i, mini) in above[..n.next_multiple_of(VALUES)].chunks(VALUES).enumerate() {
+            let bits = width(mini.iter().fold(0, |all, v| all | v));
             out[widths_at + i] = bits as u8;
-            // A miniblock is always whole.
-            let filled = mini.iter().map(|d| above(*d)).chain(std::iter::repeat_n(0, minis - mini.len()));
-            pack(out, filled, bits);
+            pack(out, mini, bits);
         }
     }
 }

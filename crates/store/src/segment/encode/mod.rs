@@ -4,16 +4,19 @@
 //! is cut first, then levels, values, and bounds are made each by a loop over a slice; dictionary codes go out as one
 //! packed run. Strings of up to 12 bytes are copied as the 16 bytes of their view, which is Parquet's plain encoding.
 //!
+//! What a column is written as follows from a sample ([`choose`]).
+//!
 //! Booleans, decimals and nested columns are written by `ArrowColumnWriter`.
 
 mod bits;
+mod choose;
 mod dictionary;
 mod numbers;
 mod text;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use parquet::basic::{Compression, Encoding, Type};
+use parquet::basic::{Compression, Encoding};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
@@ -21,8 +24,10 @@ use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
+#[cfg(test)]
 pub(super) use self::bits::put_delta;
 use self::bits::put_zigzag;
+pub(super) use self::choose::choose;
 use super::options::ColumnPlan;
 use super::{Codec, Result, SegmentError};
 
@@ -132,26 +137,9 @@ impl<'a> PageSink<'a> {
 
     /// Writes header and bytes; returns the page's offset and size.
     fn page(&mut self, page: &[u8], values: usize, encoding: Encoding, dictionary: bool) -> Result<(i64, i32)> {
-        self.packed.clear();
-        let body: &[u8] = match self.column.codec {
-            Codec::Zstd if self.compress => {
-                self.packed.resize(zstd::zstd_safe::compress_bound(page.len()), 0);
-                let len = ZSTD.with_borrow_mut(|zstd| {
-                    let zstd = match zstd {
-                        Some(zstd) => zstd,
-                        None => zstd.insert(zstd::bulk::Compressor::new(1)?),
-                    };
-                    zstd.compress_to_buffer(page, self.packed.as_mut_slice())
-                });
-                &self.packed[..len.map_err(parquet::errors::ParquetError::from)?]
-            }
-            Codec::Lz4 if self.compress => {
-                self.packed.resize(lz4_flex::block::get_maximum_output_size(page.len()), 0);
-                let len = lz4_flex::block::compress_into(page, self.packed)
-                    .map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))?;
-                &self.packed[..len]
-            }
-            _ => page,
+        let body = match self.compress {
+            true => pack(self.column.codec, page, self.packed)?,
+            false => page,
         };
         let size = |n: usize| {
             i32::try_from(n).map_err(|_| SegmentError::TooLarge { what: "bytes in a page", limit: i32::MAX as u64 })
@@ -165,7 +153,6 @@ impl<'a> PageSink<'a> {
     }
 
     fn dictionary(&mut self, page: &[u8], values: usize) -> Result<()> {
-        // Dictionaries and codes stay plain: a column that would shrink much further has none.
         let (offset, _) = self.page(page, values, Encoding::PLAIN, true)?;
         self.dictionary = Some(offset);
         Ok(())
@@ -217,6 +204,31 @@ impl<'a> PageSink<'a> {
     }
 }
 
+/// Bytes behind a codec; `to` is room for them.
+fn pack<'a>(codec: Codec, raw: &'a [u8], to: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    // Room only grows: what is in it is overwritten.
+    let mut room = |bytes: usize| to.resize(bytes.max(to.len()), 0);
+    let len = match codec {
+        Codec::None => return Ok(raw),
+        Codec::Zstd => {
+            room(zstd::zstd_safe::compress_bound(raw.len()));
+            let len = ZSTD.with_borrow_mut(|zstd| {
+                let zstd = match zstd {
+                    Some(zstd) => zstd,
+                    None => zstd.insert(zstd::bulk::Compressor::new(1)?),
+                };
+                zstd.compress_to_buffer(raw, to.as_mut_slice())
+            });
+            len.map_err(parquet::errors::ParquetError::from)?
+        }
+        Codec::Lz4 => {
+            room(lz4_flex::block::get_maximum_output_size(raw.len()));
+            lz4_flex::block::compress_into(raw, to).map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))?
+        }
+    };
+    Ok(&to[..len])
+}
+
 thread_local! {
     /// Making one costs more than packing a small page.
     static ZSTD: std::cell::RefCell<Option<zstd::bulk::Compressor<'static>>> = const { std::cell::RefCell::new(None) };
@@ -249,6 +261,7 @@ fn code(encoding: Encoding) -> i32 {
         Encoding::PLAIN => 0,
         Encoding::RLE => 3,
         Encoding::DELTA_BINARY_PACKED => 5,
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => 6,
         Encoding::RLE_DICTIONARY => 8,
         other => unreachable!("{other} is not written here"),
     }
@@ -265,11 +278,6 @@ fn folded(bloom: Option<Sbbf>, column: &Column<'_>) -> Option<Sbbf> {
         bloom.fold_to_target_fpp(fpp);
         bloom
     })
-}
-
-/// Whether the column's physical type has 4 bytes.
-fn is_32(column: &Column<'_>) -> bool {
-    matches!(column.descr.physical_type(), Type::INT32 | Type::FLOAT)
 }
 
 #[cfg(test)]

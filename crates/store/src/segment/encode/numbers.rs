@@ -8,13 +8,16 @@ use parquet::basic::Encoding;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::bits::{put_codes, put_delta, put_levels, width};
+use super::choose::primitive;
 use super::dictionary::{CODES_MAX, Codes, hash128};
-use super::{Bounds, Chunk, Column, PageSink, Scratch, bloom, folded, is_32};
-use crate::segment::Result;
+use super::{Bounds, Chunk, Column, PageSink, Scratch, bloom, folded};
 use crate::segment::options::{ColumnPlan, PAGE_ROWS};
+use crate::segment::{Codec, Result};
 
 /// A number in its physical type's bits, and how numbers of its type compare.
-trait Number: ArrowPrimitiveType {
+pub(super) trait Number: ArrowPrimitiveType {
+    /// Of the physical type.
+    const BYTES: usize;
     /// The value in the low bytes of the physical type.
     fn bits(v: Self::Native) -> u64;
     /// Grows with the value; anything for NaN.
@@ -35,6 +38,7 @@ trait Number: ArrowPrimitiveType {
 macro_rules! integer {
     ($t:ty, $physical:ty) => {
         impl Number for $t {
+            const BYTES: usize = size_of::<$physical>();
             #[inline]
             fn bits(v: Self::Native) -> u64 {
                 <$physical>::from(v) as u64
@@ -64,6 +68,7 @@ integer!(TimestampMicrosecondType, i64);
 integer!(Time64MicrosecondType, i64);
 
 impl Number for UInt64Type {
+    const BYTES: usize = 8;
     #[inline]
     fn bits(v: u64) -> u64 {
         v
@@ -85,6 +90,7 @@ impl Number for UInt64Type {
 macro_rules! floating {
     ($t:ty, $native:ty, $bits:ty, $signed:ty) => {
         impl Number for $t {
+            const BYTES: usize = size_of::<$native>();
             #[inline]
             fn bits(v: $native) -> u64 {
                 v.to_bits().into()
@@ -118,6 +124,25 @@ macro_rules! floating {
 floating!(Float32Type, f32, u32, i32);
 floating!(Float64Type, f64, u64, i64);
 
+/// Calls a function with an array as one of its type.
+macro_rules! typed {
+    ($function:ident, $array:expr $(, $argument:expr)*) => {
+        match $array.data_type() {
+            DataType::Int8 => $function::<Int8Type>($array.as_primitive() $(, $argument)*),
+            DataType::Int16 => $function::<Int16Type>($array.as_primitive() $(, $argument)*),
+            DataType::Int32 => $function::<Int32Type>($array.as_primitive() $(, $argument)*),
+            DataType::Date32 => $function::<Date32Type>($array.as_primitive() $(, $argument)*),
+            DataType::Int64 => $function::<Int64Type>($array.as_primitive() $(, $argument)*),
+            DataType::UInt64 => $function::<UInt64Type>($array.as_primitive() $(, $argument)*),
+            DataType::Timestamp(..) => $function::<TimestampMicrosecondType>($array.as_primitive() $(, $argument)*),
+            DataType::Time64(_) => $function::<Time64MicrosecondType>($array.as_primitive() $(, $argument)*),
+            DataType::Float32 => $function::<Float32Type>($array.as_primitive() $(, $argument)*),
+            DataType::Float64 => $function::<Float64Type>($array.as_primitive() $(, $argument)*),
+            other => unreachable!("{other} is written elsewhere"),
+        }
+    };
+}
+
 pub(super) fn encode(
     column: &Column<'_>,
     array: &ArrayRef,
@@ -125,34 +150,22 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<Chunk> {
-    macro_rules! of {
-        ($t:ty) => {
-            numbers::<$t>(column, array.as_primitive(), before, out, scratch)
-        };
-    }
-    match array.data_type() {
-        DataType::Int8 => of!(Int8Type),
-        DataType::Int16 => of!(Int16Type),
-        DataType::Int32 => of!(Int32Type),
-        DataType::Date32 => of!(Date32Type),
-        DataType::Int64 => of!(Int64Type),
-        DataType::UInt64 => of!(UInt64Type),
-        DataType::Timestamp(..) => of!(TimestampMicrosecondType),
-        DataType::Time64(_) => of!(Time64MicrosecondType),
-        DataType::Float32 => of!(Float32Type),
-        DataType::Float64 => of!(Float64Type),
-        other => unreachable!("{other} is written elsewhere"),
-    }
+    typed!(numbers, array, column, before, out, scratch)
+}
+
+/// How to write a column of which these are some of `rows` rows.
+pub(super) fn choose(sample: &ArrayRef, rows: usize, codec: Codec, scratch: &mut Scratch) -> ColumnPlan {
+    typed!(primitive, sample, rows, codec, scratch)
 }
 
 fn numbers<T: Number>(
-    column: &Column<'_>,
     array: &PrimitiveArray<T>,
+    column: &Column<'_>,
     before: u64,
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) -> Result<Chunk> {
-    let bytes = if is_32(column) { 4 } else { 8 };
+    let bytes = T::BYTES;
     let mut filter = bloom(column, array.len() - array.null_count())?;
     if let Some(filter) = &mut filter {
         for v in array.iter().flatten() {
@@ -161,7 +174,7 @@ fn numbers<T: Number>(
     }
     let Scratch { page, packed, codes, slots } = scratch;
     let dictionary = match column.plan {
-        ColumnPlan::Dictionary => number_codes(array, codes, slots),
+        ColumnPlan::Dictionary { .. } => number_codes(array, codes, slots),
         _ => None,
     };
     let coded = dictionary.is_some();
@@ -171,7 +184,10 @@ fn numbers<T: Number>(
         ColumnPlan::Delta => Encoding::DELTA_BINARY_PACKED,
         _ => Encoding::PLAIN,
     };
-    let compress = encoding == Encoding::PLAIN && column.plan == (ColumnPlan::Plain { codec: true });
+    let compress = match column.plan {
+        ColumnPlan::Dictionary { codec } | ColumnPlan::Plain { codec } => codec,
+        ColumnPlan::Lengths { .. } | ColumnPlan::Delta => false,
+    };
     let mut sink = PageSink::new(column, before, out, packed, encoding, compress);
     if coded {
         page.clear();
@@ -195,13 +211,7 @@ fn numbers<T: Number>(
             put_codes(page, &codes[next_code..next_code + values], code_bits);
             next_code += values;
         } else if encoding == Encoding::DELTA_BINARY_PACKED {
-            let signed = |bits: u64| if bytes == 4 { i64::from(bits as u32 as i32) } else { bits as i64 };
-            if nulls == 0 {
-                put_delta(page, part.values().iter().map(|v| signed(T::bits(*v))), bytes == 4);
-            } else {
-                let present: Vec<_> = part.iter().flatten().map(|v| signed(T::bits(v))).collect();
-                put_delta(page, present.into_iter(), bytes == 4);
-            }
+            put_deltas(page, &part, bytes);
         } else {
             put_plain(page, &part, bytes);
         }
@@ -223,28 +233,45 @@ fn numbers<T: Number>(
     sink.finish(Some(statistics), folded(filter, column))
 }
 
+/// Whether ranks from one to the other are few enough for a table of all of them.
+fn is_range(low: i64, high: i64) -> bool {
+    low <= high && high.abs_diff(low) < CODES_MAX as u64
+}
+
+/// Whether [`number_codes`] does without hashes.
+pub(super) fn is_narrow<T: Number>(array: &PrimitiveArray<T>) -> bool {
+    let (low, high) = ranks(array);
+    is_range(low, high)
+}
+
 /// Codes of the values that are not NULL, in order, and the bits of the values that they stand for; `None` if a
 /// dictionary saves nothing.
-fn number_codes<T: Number>(array: &PrimitiveArray<T>, codes: &mut Vec<u32>, slots: &mut Vec<u32>) -> Option<Vec<u64>> {
+pub(super) fn number_codes<T: Number>(
+    array: &PrimitiveArray<T>,
+    codes: &mut Vec<u32>,
+    slots: &mut Vec<u32>,
+) -> Option<Vec<u64>> {
     codes.clear();
     let mut known: Vec<u64> = Vec::new();
     let (low, high) = ranks(array);
-    if high >= low && high.abs_diff(low) < CODES_MAX as u64 {
+    if high == low {
+        known.push(T::bits(T::of_rank(low)));
+        codes.resize(array.len() - array.null_count(), 0);
+    } else if is_range(low, high) {
         // A slot for each possible value, holding its code plus one.
         slots.clear();
         slots.resize(high.abs_diff(low) as usize + 1, 0);
-        codes.reserve(array.len());
-        let mut add = |v: T::Native| {
+        let mut code = |v: T::Native| {
             let slot = &mut slots[T::rank(v).wrapping_sub(low) as usize];
             if *slot == 0 {
                 known.push(T::bits(v));
                 *slot = known.len() as u32;
             }
-            codes.push(*slot - 1);
+            *slot - 1
         };
         match array.null_count() {
-            0 => array.values().iter().for_each(|v| add(*v)),
-            _ => array.iter().flatten().for_each(add),
+            0 => codes.extend(array.values().iter().map(|v| code(*v))),
+            _ => codes.extend(array.iter().flatten().map(code)),
         }
     } else {
         let mut table = Codes::new(slots);
@@ -271,7 +298,20 @@ fn number_codes<T: Number>(array: &PrimitiveArray<T>, codes: &mut Vec<u32>, slot
     (known.len() * 2 <= codes.len().max(2)).then_some(known)
 }
 
-fn put_plain<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
+/// Appends what is not NULL, one value's differences to the next, in numbers of so many bytes.
+pub(super) fn put_deltas<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
+    let signed = |v: T::Native| match bytes {
+        4 => i64::from(T::bits(v) as u32 as i32),
+        _ => T::bits(v) as i64,
+    };
+    match part.null_count() {
+        0 => put_delta(page, part.values().iter().map(|v| signed(*v)), bytes == 4),
+        _ => put_delta(page, part.iter().flatten().map(signed).collect::<Vec<_>>().into_iter(), bytes == 4),
+    }
+}
+
+/// Appends what is not NULL as numbers of so many bytes.
+pub(super) fn put_plain<T: Number>(page: &mut Vec<u8>, part: &PrimitiveArray<T>, bytes: usize) {
     if part.null_count() > 0 {
         part.iter().flatten().for_each(|v| page.extend_from_slice(&T::bits(v).to_le_bytes()[..bytes]));
         return;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::types::{Float64Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{ArrayRef, PrimitiveArray, RecordBatch, StringViewArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::WriterProperties;
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::segment::WriteOptions;
@@ -67,19 +68,133 @@ fn all_types_under_all_plans_read_as_they_were_written() {
             for wide in [false, true] {
                 for nullable in [false, true] {
                     let array = column(t, rows, nullable, wide, &mut rng);
-                    let mut plans = vec![(ColumnPlan::Dictionary, "none"), (ColumnPlan::Dictionary, "zstd")];
-                    plans.push((ColumnPlan::Plain { codec: true }, "zstd"));
-                    plans.push((ColumnPlan::Plain { codec: true }, "lz4"));
-                    plans.push((ColumnPlan::Plain { codec: false }, "zstd"));
-                    let numbers = !matches!(array.data_type(), DataType::Utf8View | DataType::BinaryView);
-                    if numbers && !array.data_type().is_floating() {
-                        plans.push((ColumnPlan::Delta, "zstd"));
+                    let mut plans = Vec::new();
+                    for (codec, name) in [(false, "none"), (false, "zstd"), (true, "zstd"), (true, "lz4")] {
+                        plans.push((ColumnPlan::Dictionary { codec }, name));
+                        plans.push((ColumnPlan::Plain { codec }, name));
+                        if matches!(array.data_type(), DataType::Utf8View | DataType::BinaryView) {
+                            plans.push((ColumnPlan::Lengths { codec }, name));
+                        } else if !array.data_type().is_floating() && !codec {
+                            plans.push((ColumnPlan::Delta, name));
+                        }
                     }
                     for (plan, codec) in plans {
                         check(t, &array, nullable, plan, codec);
                     }
                 }
             }
+        }
+    }
+}
+
+/// Bytes of a chunk under a plan.
+fn size(t: &SqlType, array: &ArrayRef, plan: ColumnPlan, codec: &str) -> usize {
+    let schema = table(&[("c", t.clone(), true)], 0, Model::Duplicate, &[("compression", codec)]);
+    let options = WriteOptions::try_new(schema).unwrap();
+    let column = Column {
+        descr: &options.parquet.columns()[0],
+        nullable: true,
+        plan,
+        codec: options.codec(),
+        compression: options.compression(),
+        bloom: None,
+    };
+    let mut out = Vec::new();
+    encode(&column, array, 0, &mut out, &mut Scratch::default()).unwrap();
+    out.len()
+}
+
+#[test]
+fn what_a_sample_advises_is_small() {
+    use ColumnPlan::*;
+    const ROWS: usize = 60_000;
+    let mut rng = StdRng::seed_from_u64(4);
+    fn numbers<T: arrow_array::ArrowPrimitiveType>(next: impl FnMut(usize) -> T::Native) -> ArrayRef {
+        Arc::new(PrimitiveArray::<T>::from_iter_values((0..ROWS).map(next)))
+    }
+    fn texts(next: impl FnMut(usize) -> String) -> ArrayRef {
+        Arc::new(StringViewArray::from_iter_values((0..ROWS).map(next)))
+    }
+    let (mut id, mut session, mut left) = (0, 0, 0);
+    let mut of_session = |rng: &mut StdRng| {
+        if left == 0 {
+            (session, left) = (rng.random::<i64>(), rng.random_range(1..9));
+        }
+        left -= 1;
+        session
+    };
+    let word = |rng: &mut StdRng| format!("{:x}", rng.random_range(0..3000u64).wrapping_mul(0x9e37_79b9_7f4a) >> 20);
+    // Each with what is the best for it, or one of the best.
+    let columns: Vec<(&str, SqlType, ArrayRef, &[ColumnPlan])> = vec![
+        ("a constant", SqlType::Int, numbers::<Int32Type>(|_| 7), &[Dictionary { codec: false }]),
+        (
+            "few values",
+            SqlType::SmallInt,
+            numbers::<Int16Type>(|_| rng.random_range(0..6) * 100),
+            &[Dictionary { codec: false }],
+        ),
+        (
+            "ids",
+            SqlType::BigInt,
+            numbers::<Int64Type>(|_| {
+                id += rng.random_range(1..5);
+                id
+            }),
+            &[Delta],
+        ),
+        ("hashes", SqlType::BigInt, numbers::<Int64Type>(|_| rng.random()), &[Plain { codec: false }]),
+        (
+            "sessions",
+            SqlType::BigInt,
+            numbers::<Int64Type>(|_| of_session(&mut rng)),
+            &[Plain { codec: true }, Dictionary { codec: true }, Dictionary { codec: false }],
+        ),
+        (
+            "seconds of a month",
+            SqlType::DateTime(0),
+            numbers::<TimestampMicrosecondType>(|_| 1_372_000_000_000_000 + rng.random_range(0..2_600_000) * 1_000_000),
+            &[Delta],
+        ),
+        (
+            "prices",
+            SqlType::Double,
+            numbers::<Float64Type>(|_| f64::from(rng.random_range(0..9_000)) / 100.0),
+            &[Plain { codec: true }, Dictionary { codec: true }],
+        ),
+        (
+            "texts",
+            SqlType::String,
+            texts(|_| (0..rng.random_range(1..30)).map(|_| word(&mut rng)).collect::<Vec<_>>().join(" ")),
+            &[Lengths { codec: true }],
+        ),
+        (
+            "equal lengths",
+            SqlType::String,
+            texts(|i| format!("user{:06}", i * 7919 % 900_001)),
+            &[Plain { codec: true }],
+        ),
+        ("names", SqlType::String, texts(|_| word(&mut rng)), &[Dictionary { codec: false }]),
+    ];
+    for (name, t, array, good) in columns {
+        for codec in ["zstd", "lz4", "none"] {
+            let options =
+                WriteOptions::try_new(table(&[("c", t.clone(), true)], 0, Model::Duplicate, &[("compression", codec)]));
+            let batch = RecordBatch::try_from_iter([("c", array.clone())]).unwrap();
+            let chosen =
+                options.unwrap().plan(&[batch.slice(0, 1000), batch.slice(1000, ROWS - 1000)]).unwrap().columns[0];
+            if codec == "zstd" {
+                assert!(good.contains(&chosen), "{name}: {chosen:?}");
+            }
+            let mut plans = vec![Dictionary { codec: true }, Dictionary { codec: false }];
+            plans.extend([Plain { codec: true }, Plain { codec: false }]);
+            match array.data_type() {
+                DataType::Utf8View => plans.extend([Lengths { codec: true }, Lengths { codec: false }]),
+                DataType::Float64 => {}
+                _ => plans.push(Delta),
+            }
+            let least = plans.into_iter().map(|plan| size(&t, &array, plan, codec)).min().unwrap();
+            let found = size(&t, &array, chosen, codec);
+            assert!(found as f64 <= least as f64 * 1.75, "{name}, {codec}: {chosen:?} takes {found} of {least} bytes");
         }
     }
 }

@@ -9,11 +9,11 @@ use parquet::bloom_filter::Sbbf;
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::ValueStatistics;
 
-use super::bits::{put_codes, put_levels, width};
+use super::bits::{put_codes, put_delta, put_levels, width};
 use super::dictionary::{CODES_MAX, Codes, hash_bytes, hash128};
 use super::{Chunk, Column, PageSink, Scratch, bloom, folded};
+use crate::segment::Result;
 use crate::segment::options::{ColumnPlan, PAGE_BYTES, PAGE_ROWS, STATISTICS_BYTES};
-use crate::segment::{Codec, Result};
 
 /// Strings of so many bytes are in their view.
 const INLINE: u32 = 12;
@@ -73,57 +73,32 @@ fn texts(
     let values = array.len() - array.null_count();
     let (views, buffers) = (array.views(), array.data_buffers());
     let Scratch { page, packed, codes, slots } = scratch;
-    let mut dictionary: Vec<u128> = Vec::new();
-    let mut coded = column.plan == ColumnPlan::Dictionary;
-    if coded {
-        codes.clear();
-        let mut dictionary_bytes = 0;
-        let mut table = Codes::new(slots);
-        let hash = |view: u128| match view as u32 {
-            0..=INLINE => hash128(view),
-            _ => hash_bytes(bytes_of(&view, buffers, &mut [0; 16])),
-        };
-        let mut last = None;
-        coded = present(array, |view| {
-            let code = match last {
-                Some((before, code)) if before == view => code,
-                _ => {
-                    // Equal views are equal strings; long ones can be equal in different places.
-                    let same = |c: u32| {
-                        let known = dictionary[c as usize];
-                        known == view
-                            || (view as u32 > INLINE
-                                && known as u64 == view as u64
-                                && bytes_of(&known, buffers, &mut [0; 16]) == bytes_of(&view, buffers, &mut [0; 16]))
-                    };
-                    table.code(hash(view), same, |c| hash(dictionary[c as usize]))
-                }
-            };
-            if code as usize == dictionary.len() {
-                dictionary.push(view);
-                dictionary_bytes += 4 + view as u32 as usize;
-                if dictionary.len() > CODES_MAX || dictionary_bytes > PAGE_BYTES {
-                    return false;
-                }
-            }
-            last = Some((view, code));
-            codes.push(code);
-            true
-        });
-        coded &= dictionary.len() * 2 <= codes.len().max(2);
-    }
+    let dictionary = match column.plan {
+        ColumnPlan::Dictionary { .. } => text_codes(array, codes, slots),
+        _ => None,
+    };
+    let coded = dictionary.is_some();
+    let dictionary = dictionary.unwrap_or_default();
     let mut filter = bloom(column, values)?;
     if let Some(filter) = &mut filter {
         fill(filter, if coded { &dictionary } else { views }, array, coded);
     }
     // A column whose dictionary did not work out is packed like others, the sample said nothing of it.
     let compress = match column.plan {
-        ColumnPlan::Plain { codec } => codec,
-        _ => !coded && column.codec != Codec::None,
+        ColumnPlan::Plain { codec } | ColumnPlan::Lengths { codec } => codec,
+        ColumnPlan::Dictionary { codec } => codec || !coded,
+        ColumnPlan::Delta => false,
     };
-    let encoding = if coded { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
+    let encoding = match column.plan {
+        _ if coded => Encoding::RLE_DICTIONARY,
+        ColumnPlan::Plain { .. } => Encoding::PLAIN,
+        _ => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+    };
+    let behind = encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY;
     let mut sink = PageSink::new(column, before, out, packed, encoding, compress);
     let mut ranks = Vec::new();
+    // How often each code is on a page.
+    let mut tally: Vec<u32> = Vec::new();
     if coded {
         page.clear();
         dictionary.iter().for_each(|v| put_plain(page, v, buffers));
@@ -161,15 +136,28 @@ fn texts(
             next_code += rows - nulls;
             page.push(code_bits as u8);
             put_codes(page, codes, code_bits);
-            let rank = |c: &&u32| ranks[**c as usize];
-            if let (Some(min), Some(max)) = (codes.iter().min_by_key(rank), codes.iter().max_by_key(rank)) {
-                range = Some((dictionary[*min as usize], dictionary[*max as usize]));
+            tally.clear();
+            tally.resize(dictionary.len(), 0);
+            match codes {
+                [first, rest @ ..] if rest.iter().all(|c| c == first) => tally[*first as usize] = codes.len() as u32,
+                _ => codes.iter().for_each(|c| tally[*c as usize] += 1),
             }
-            text_bytes = codes.iter().map(|c| i64::from(dictionary[*c as usize] as u32)).sum();
+            let seen = || tally.iter().zip(0usize..).filter(|(n, _)| **n > 0).map(|(n, code)| (*n, code));
+            let rank = |(_, code): &(u32, usize)| ranks[*code];
+            if let (Some((_, min)), Some((_, max))) = (seen().min_by_key(rank), seen().max_by_key(rank)) {
+                range = Some((dictionary[min], dictionary[max]));
+            }
+            text_bytes = seen().map(|(n, code)| i64::from(n) * i64::from(dictionary[code] as u32)).sum();
         } else {
             let (mut least, mut most) = (0, 0);
+            if behind {
+                put_lengths(page, &part);
+            }
             present(&part, |view| {
-                put_plain(page, &view, buffers);
+                match behind {
+                    true => put_bytes(page, &view, buffers),
+                    false => put_plain(page, &view, buffers),
+                }
                 text_bytes += i64::from(view as u32);
                 let head = head(view, buffers);
                 match range {
@@ -220,6 +208,49 @@ fn texts(
     sink.finish(Some(statistics.into()), folded(filter, column))
 }
 
+/// Codes of the values that are not NULL, in order, and the views that they stand for; `None` if a dictionary would be too
+/// large, or saves nothing.
+pub(super) fn text_codes(array: &BinaryViewArray, codes: &mut Vec<u32>, slots: &mut Vec<u32>) -> Option<Vec<u128>> {
+    let buffers = array.data_buffers();
+    codes.clear();
+    let mut dictionary: Vec<u128> = Vec::new();
+    let mut dictionary_bytes = 0;
+    let mut table = Codes::new(slots);
+    let hash = |view: u128| match view as u32 {
+        0..=INLINE => hash128(view),
+        _ => hash_bytes(bytes_of(&view, buffers, &mut [0; 16])),
+    };
+    let mut add = |view: u128, times: usize| {
+        // Equal views are equal strings; long ones can be equal in different places.
+        let same = |c: u32| {
+            let known = dictionary[c as usize];
+            known == view
+                || (view as u32 > INLINE
+                    && known as u64 == view as u64
+                    && bytes_of(&known, buffers, &mut [0; 16]) == bytes_of(&view, buffers, &mut [0; 16]))
+        };
+        let code = table.code(hash(view), same, |c| hash(dictionary[c as usize]));
+        if code as usize == dictionary.len() {
+            dictionary.push(view);
+            dictionary_bytes += 4 + view as u32 as usize;
+            if dictionary.len() > CODES_MAX || dictionary_bytes > PAGE_BYTES {
+                return false;
+            }
+        }
+        match times {
+            1 => codes.push(code),
+            _ => codes.resize(codes.len() + times, code),
+        }
+        true
+    };
+    // Neighbours are often equal.
+    let fits = match array.nulls() {
+        Some(nulls) if nulls.null_count() > 0 => nulls.valid_indices().all(|i| add(array.views()[i], 1)),
+        _ => array.views().chunk_by(|a, b| a == b).all(|run| add(run[0], run.len())),
+    };
+    (fits && dictionary.len() * 2 <= codes.len().max(2)).then_some(dictionary)
+}
+
 /// Calls for each row that has a value, until `false`.
 #[inline]
 fn present(array: &BinaryViewArray, mut each: impl FnMut(u128) -> bool) -> bool {
@@ -244,9 +275,34 @@ fn page_rows(array: &BinaryViewArray, from: usize) -> usize {
     end - from
 }
 
+/// Appends the lengths of what is not NULL as differences.
+fn put_lengths(page: &mut Vec<u8>, part: &BinaryViewArray) {
+    let lengths = part.views().iter().map(|view| i64::from(*view as u32));
+    match part.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => put_delta(page, lengths, true),
+        Some(nulls) => {
+            let present: Vec<i64> = lengths.zip(nulls).filter(|(_, valid)| *valid).map(|(len, _)| len).collect();
+            put_delta(page, present.into_iter(), true);
+        }
+    }
+}
+
+/// Appends bytes.
+#[inline]
+pub(super) fn put_bytes(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer::Buffer]) {
+    let len = *view as u32;
+    if len <= INLINE {
+        // As in `put_plain`.
+        page.extend_from_slice(&(view >> 32).to_le_bytes()[..INLINE as usize]);
+        page.truncate(page.len() - (INLINE - len) as usize);
+    } else {
+        page.extend_from_slice(bytes_of(view, buffers, &mut [0; 16]));
+    }
+}
+
 /// Appends length and bytes.
 #[inline]
-fn put_plain(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer::Buffer]) {
+pub(super) fn put_plain(page: &mut Vec<u8>, view: &u128, buffers: &[arrow_buffer::Buffer]) {
     let len = *view as u32;
     if len <= INLINE {
         // A copy of a fixed size is one instruction; what is too much is overwritten by the next one.

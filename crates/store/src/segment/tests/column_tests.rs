@@ -13,8 +13,9 @@ use rand::{Rng, SeedableRng};
 use roaring::RoaringBitmap;
 
 use super::make::*;
+use crate::segment::options::{ColumnPlan, Plan};
 use crate::segment::*;
-use crate::table::schema::Model;
+use crate::table::schema::{Model, TableColumn};
 
 /// Lets a value pass by its text: one in so many, or those that contain something.
 #[derive(Debug)]
@@ -83,11 +84,20 @@ impl ColumnTests for ByText {
 #[tokio::test]
 async fn tests_of_stored_columns_are_those_of_their_values() {
     let mut rng = StdRng::seed_from_u64(11);
-    for (seed, codec) in ["zstd", "none"].into_iter().enumerate() {
+    // As the rows advise; or strings behind their lengths, and all numbers by codes.
+    for (seed, (codec, forced)) in [("zstd", false), ("none", false), ("zstd", true)].into_iter().enumerate() {
         for wide in [false, true] {
             let schema = table(&all_types(), 1, Model::Duplicate, &[("compression", codec)]);
             let mut options = WriteOptions::try_new(schema.clone()).unwrap();
             options.row_group_rows = 12_500;
+            if forced {
+                let plan = |c: &TableColumn| match c.data_type.to_arrow() {
+                    DataType::Utf8View | DataType::BinaryView => ColumnPlan::Lengths { codec: true },
+                    _ => ColumnPlan::Dictionary { codec: true },
+                };
+                let columns = schema.columns.iter().map(plan).collect();
+                options.plan.set(Arc::new(Plan { columns, properties: Default::default() })).unwrap();
+            }
             let batch = sorted(&schema, &rows(&schema, 30_000, wide, seed as u64));
             let (bytes, object) = object(&Arc::new(options), 0, &[vec![batch.clone()]]);
             let stored = Stored::new(bytes).await;
@@ -115,7 +125,7 @@ async fn tests_of_stored_columns_are_those_of_their_values() {
                 let keeps = tests.keeps(&batch);
                 let expected: Vec<u32> =
                     (0..30_000u32).filter(|r| !deleted.contains(*r) && keeps[*r as usize]).collect();
-                let what = format!("{codec} {wide} {round} {tests:?}");
+                let what = format!("{codec} {forced} {wide} {round} {tests:?}");
                 let addresses: Vec<u32> = row_addresses(&found).unwrap().iter().map(|a| *a as u32).collect();
                 assert_eq!(addresses, expected, "{what}");
                 let expected = take_record_batch(&batch, &UInt32Array::from(expected)).unwrap();
