@@ -1,6 +1,11 @@
 //! Pages of text with the lengths of all values first, as differences, and the bytes behind them without gaps
 //! (DELTA_LENGTH_BYTE_ARRAY).
 
+use parquet::basic::{ConvertedType, Encoding};
+use parquet::column::page::Page;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::schema::types::ColumnDescriptor;
+
 use super::binary::{Reader, Short};
 use super::coded::unpack;
 
@@ -54,6 +59,54 @@ pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
     (end <= from.0.len()).then_some((lengths, start))
 }
 
+/// Checks what parquet's decoder believes of such a page: that it has no more values than its header says, before there is
+/// room for all that it claims, and that each of a column of text begins with a character. Other pages pass.
+///
+/// # Errors
+/// What is wrong.
+pub(super) fn check(page: &Page, column: &ColumnDescriptor) -> ParquetResult<()> {
+    let cut = || ParquetError::General("its levels end behind it".into());
+    let (values, most) = match page {
+        Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. }
+            if *encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY =>
+        {
+            let mut from = Reader(buf);
+            let levels = [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)];
+            for (_, encoding) in levels.into_iter().filter(|(most, _)| *most > 0) {
+                if *encoding != Encoding::RLE {
+                    return Ok(());
+                }
+                let len = from.u32().map_err(|_| cut())?;
+                from.take(len as usize).map_err(|_| cut())?;
+            }
+            (from.0, *num_values)
+        }
+        Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. }
+            if *encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY =>
+        {
+            let levels = (*def_levels_byte_len as usize).saturating_add(*rep_levels_byte_len as usize);
+            (buf.get(levels..).ok_or_else(cut)?, *num_values)
+        }
+        _ => return Ok(()),
+    };
+    let mut from = Reader(values);
+    let claimed = from.var().and_then(|_| from.var()).and_then(|_| from.var());
+    let claimed = claimed.ok().filter(|claimed| *claimed <= u64::from(most));
+    let claimed = claimed.ok_or_else(|| ParquetError::General(format!("it has lengths of more than {most} values")))?;
+    let is_text = matches!(column.converted_type(), ConvertedType::UTF8 | ConvertedType::JSON | ConvertedType::ENUM);
+    if is_text {
+        let found = lengths(values, claimed as usize);
+        let (lengths, mut at) = found.ok_or_else(|| ParquetError::General("its lengths are damaged".into()))?;
+        for len in lengths {
+            if len > 0 && values[at] & 0xc0 == 0x80 {
+                return Err(ParquetError::General("a value begins within a character".into()));
+            }
+            at += len as usize;
+        }
+    }
+    Ok(())
+}
+
 /// A difference. It is added up in 32 bits, whatever it says beyond them.
 fn zigzag(from: &mut Reader<'_>) -> Option<i32> {
     let n = from.var().ok()?;
@@ -62,16 +115,49 @@ fn zigzag(from: &mut Reader<'_>) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::segment::encode::put_delta;
+    use bytes::Bytes;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
+
+    #[test]
+    fn what_the_decoder_would_believe_is_refused() {
+        let string = parquet::schema::parser::parse_message_type("message m { required binary c (UTF8); }").unwrap();
+        let column = parquet::schema::types::SchemaDescriptor::new(Arc::new(string)).column(0);
+        let check = |values: &[u8]| {
+            let page = Page::DataPage {
+                buf: Bytes::copy_from_slice(values),
+                num_values: 3,
+                encoding: Encoding::DELTA_LENGTH_BYTE_ARRAY,
+                def_level_encoding: Encoding::RLE,
+                rep_level_encoding: Encoding::RLE,
+                statistics: None,
+            };
+            check(&page, &column).map_err(|e| e.to_string())
+        };
+        let page = |lengths: &[i64], text: &str| {
+            let mut page = Vec::new();
+            put_delta(&mut page, lengths.to_vec().into_iter(), true);
+            page.extend(text.as_bytes());
+            page
+        };
+        assert_eq!(check(&page(&[1, 2, 0], "aé")), Ok(()));
+        assert_eq!(check(&page(&[2, 1, 0], "aé")), Err("Parquet error: a value begins within a character".into()));
+        // Blocks of 128 in 4, and a claim of 2^35 values.
+        let wrong = "Parquet error: it has lengths of more than 3 values";
+        assert_eq!(check(&[128, 1, 4, 128, 128, 128, 128, 128, 1, 0]), Err(wrong.into()));
+        assert_eq!(check(&[128]), Err(wrong.into()));
+        assert_eq!(check(&page(&[1, 2, 1], "aé")), Err("Parquet error: its lengths are damaged".into()));
+    }
 
     #[test]
     fn lengths_are_those_that_were_written() {
         let mut rng = StdRng::seed_from_u64(9);
         for round in 0..2000 {
-            let most = [1, 2, 60, 5000, 1 << 20][round % 5];
+            let most = [1, 2, 60, 700, 1 << 14][round % 5];
             let n = [0, 1, 2, 31, 32, 33, 128, 129, 130, 300][rng.random_range(0..10)];
             let wanted: Vec<u32> = (0..n).map(|_| rng.random_range(0..most)).collect();
             let mut page = Vec::new();

@@ -17,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::claims::check_page;
+use super::lengths;
 
 const SHARDS: usize = 16;
 
@@ -352,6 +353,7 @@ impl Packed {
         }
         self.check()?;
         let page = unpack(self.chunk(), self.offset, self.bytes.clone(), self.dictionary);
+        let page = page.and_then(|page| lengths::check(&page, self.chunk().column_descr()).map(|()| page));
         let page = Arc::new(page.map_err(|e| self.damaged(e))?);
         if let Some((cache, key)) = &self.cache {
             cache.put(*key, Cached::Page(Arc::clone(&page)));

@@ -4,7 +4,7 @@
 //! is cut first, then levels, values, and bounds are made each by a loop over a slice; dictionary codes go out as one
 //! packed run. Strings of up to 12 bytes are copied as the 16 bytes of their view, which is Parquet's plain encoding.
 //!
-//! What a column is written as follows from a sample ([`choose`]).
+//! How a column is written follows from a sample (`choose.rs`).
 //!
 //! Booleans, decimals and nested columns are written by `ArrowColumnWriter`.
 
