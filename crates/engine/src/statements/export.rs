@@ -1,19 +1,23 @@
 //! Results out to files: SELECT INTO OUTFILE, COPY TO, INSERT INTO FILES.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use dipper_sql::charter::casts::cast_values;
 use dipper_sql::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
 use dipper_text::source::Compression;
 use dipper_text::write::CsvWriter;
 use futures::StreamExt;
 
-use crate::error::{EngineError, Result};
+use super::insert::files::{PARTITIONS_MAX, groups};
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::files::partitions::directory_name;
 use crate::files::stores::{StoreProperties, is_store_property, store_properties};
 use crate::info_schema::types::type_text;
 use crate::query::{self, QueryContext};
@@ -33,10 +37,12 @@ struct Written {
 /// What an export writes, and where.
 struct Export {
     format: OutputFormat,
-    /// The name of the n-th file.
-    place: Box<dyn Fn(u64) -> Result<Place> + Send + Sync>,
+    /// The name of the n-th file below this directory, which is empty without partitions.
+    place: Box<dyn Fn(&str, u64) -> Result<Place> + Send + Sync>,
     /// The names are drawn: there are no such files.
     drawn: bool,
+    /// Columns whose values name directories `column=value` instead of being in the files. For drawn names.
+    partition_by: Vec<String>,
     /// A file that has reached so many bytes is the last but one; `None`: there is one file. For drawn names.
     file_bytes_max: Option<u64>,
     /// An existing file of that name is replaced.
@@ -56,8 +62,9 @@ impl Export {
     fn one(place: Place, format: OutputFormat) -> Self {
         Export {
             format,
-            place: Box::new(move |_| Ok(place.clone())),
+            place: Box::new(move |_, _| Ok(place.clone())),
             drawn: false,
+            partition_by: Vec::new(),
             file_bytes_max: None,
             replace: false,
             bom: false,
@@ -108,7 +115,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
     };
     let id = unique_suffix();
     let export_of = Export {
-        place: Box::new(move |n| named(&format!("{id}_{n}.{suffix}"))),
+        place: Box::new(move |_, n| named(&format!("{id}_{n}.{suffix}"))),
         drawn: true,
         format,
         file_bytes_max: options.size("max_file_size")?,
@@ -122,13 +129,14 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
             Some(name) => Some(directory.join(&name)?),
             None => None,
         },
+        partition_by: Vec::new(),
         emptied: options.flag("delete_existing_files", false)?.then_some(directory),
     };
     if export_of.bom && !matches!(export_of.format, OutputFormat::Csv(..)) {
         return Err(EngineError::invalid("with_bom is for CSV"));
     }
     options.finish("PROPERTIES of INTO OUTFILE")?;
-    let first = (export_of.place)(0)?;
+    let first = (export_of.place)("", 0)?;
     let written = export(session, &outfile.source, export_of).await?;
     let url = if written.files == 1 { first.url() } else { all.map_or(first.url(), |all| all.url()) };
     Ok(Outcome::Rows(summary(&written, &url)?))
@@ -168,12 +176,15 @@ pub(super) async fn insert_into_files(
     };
     let place = Place::of(&session.engine.stores, &path, &options.store_properties())?;
     let file_bytes_max = options.size("target_max_file_size")?;
+    let partition_by = options.take("partition_by").unwrap_or_default();
+    let partition_by: Vec<String> =
+        partition_by.split(',').map(|c| c.trim().to_string()).filter(|c| !c.is_empty()).collect();
     options.finish("properties of FILES(...)")?;
     let one = Export::one(place.clone(), format);
     let export_of = match single {
-        true if file_bytes_max.is_some() => {
+        true if file_bytes_max.is_some() || !partition_by.is_empty() => {
             return Err(EngineError::invalid(
-                "FILES(...): 'single' = 'true' is one file; leave out target_max_file_size",
+                "FILES(...): 'single' = 'true' is one file; leave out target_max_file_size and partition_by",
             ));
         }
         true => one,
@@ -183,7 +194,11 @@ pub(super) async fn insert_into_files(
                 0 => format!("data_{id}.{extension}"),
                 n => format!("data_{id}_{n}.{extension}"),
             };
-            Export { place: Box::new(move |n| place.join(&name(n))), drawn: true, file_bytes_max, ..one }
+            let place = move |directory: &str, n| match directory {
+                "" => place.join(&name(n)),
+                directory => place.join(&format!("{directory}/{}", name(n))),
+            };
+            Export { place: Box::new(place), drawn: true, file_bytes_max, partition_by, ..one }
         }
     };
     let written = export(session, source, export_of).await?;
@@ -192,7 +207,7 @@ pub(super) async fn insert_into_files(
 
 async fn export(session: &Session, source: &QueryText, export: Export) -> Result<Written> {
     let access = &session.engine.options.access;
-    let first = (export.place)(0)?;
+    let first = (export.place)("", 0)?;
     first.check(access)?;
     first.check_new(export.replace).await?;
     if let Some(directory) = &export.emptied {
@@ -212,7 +227,13 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     let planned = query::plan(context, source, None).await?;
     let columns = planned.columns();
     let fields: Vec<_> = columns.iter().map(|c| Arc::new(c.field.as_ref().clone().with_name(c.name.clone()))).collect();
-    let schema: SchemaRef = Arc::new(Schema::new(fields));
+    let all = Schema::new(fields);
+    let keys = partition_columns(&all, &export.partition_by)?;
+    let kept: Vec<usize> = (0..all.fields().len()).filter(|at| !keys.contains(at)).collect();
+    if kept.is_empty() {
+        return Err(EngineError::invalid("partition_by names all columns: nothing is left for the files"));
+    }
+    let schema: SchemaRef = Arc::new(all.project(&kept).map_err(|e| EngineError::invalid(e.to_string()))?);
     let (format, start) = start(export, &schema)?;
     let physical = planned.physical().await?;
     let old = match &export.emptied {
@@ -220,24 +241,40 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         None => Vec::new(),
     };
     let mut batches = query::start(context, &planned.state, physical).await?;
-    let mut files = vec![NewFile::begin(&(export.place)(0)?, &format, &schema, &start)?];
-    while let Some(batch) = batches.next().await {
-        let batch = batch?;
-        let named = RecordBatch::try_new_with_options(
-            Arc::clone(&schema),
-            batch.columns().to_vec(),
-            &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-        );
-        let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
-        let mut file = files.pop().expect("one is open");
-        if export.file_bytes_max.is_some_and(|most| file.bytes() >= most) {
-            file.finish().await?;
-            files.push(file);
-            file = NewFile::begin(&(export.place)(files.len() as u64)?, &format, &schema, &start)?;
-        }
-        file.write(&named).await?;
-        files.push(file);
+    // The last file of each directory is open. Without partitions there is one also if there are no rows.
+    let mut directories: HashMap<String, Vec<NewFile>> = HashMap::new();
+    if keys.is_empty() {
+        let first = NewFile::begin(&(export.place)("", 0)?, &format, &schema, &start)?;
+        directories.insert(String::new(), vec![first]);
     }
+    while let Some(batch) = batches.next().await {
+        for (directory, columns, rows) in parts(&batch?, &keys, &kept, &export.partition_by)? {
+            let named = RecordBatch::try_new_with_options(
+                Arc::clone(&schema),
+                columns,
+                &arrow::array::RecordBatchOptions::new().with_row_count(Some(rows)),
+            );
+            let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
+            if directories.len() >= PARTITIONS_MAX && !directories.contains_key(&directory) {
+                return Err(EngineError::new(
+                    ErrorKind::Resources,
+                    format!("partition_by: one statement writes at most {PARTITIONS_MAX} directories"),
+                ));
+            }
+            let files = directories.entry(directory.clone()).or_default();
+            let full = |file: &NewFile| export.file_bytes_max.is_some_and(|most| file.bytes() >= most);
+            if files.last().is_none_or(full) {
+                if let Some(file) = files.last_mut() {
+                    file.finish().await?;
+                }
+                let place = (export.place)(&directory, files.len() as u64)?;
+                place.check(&context.engine.options.access)?;
+                files.push(NewFile::begin(&place, &format, &schema, &start)?);
+            }
+            files.last_mut().expect("one is open").write(&named).await?;
+        }
+    }
+    let mut files: Vec<NewFile> = directories.into_values().flatten().collect();
     for file in &mut files {
         file.finish().await?;
     }
@@ -265,6 +302,48 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
 
 async fn write_empty(place: &Place) -> Result<()> {
     NewFile::create(place, &OutputFormat::Json(Compression::None), &Arc::new(Schema::empty()))?.publish(true).await
+}
+
+/// Which columns of a query `partition_by` names.
+fn partition_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
+    let mut keys = Vec::new();
+    for name in names {
+        let Some((at, field)) =
+            schema.fields().iter().enumerate().find(|(_, field)| field.name().eq_ignore_ascii_case(name))
+        else {
+            return Err(EngineError::invalid(format!("partition_by: the query gives no column {name}")));
+        };
+        if field.data_type().is_nested() {
+            return Err(EngineError::invalid(format!("partition_by: {name} is nested, and names no directory")));
+        }
+        if keys.contains(&at) {
+            return Err(EngineError::invalid(format!("partition_by names {name} twice")));
+        }
+        keys.push(at);
+    }
+    Ok(keys)
+}
+
+/// A batch by directories: the directory, the columns of the files, the number of rows.
+fn parts(
+    batch: &RecordBatch,
+    keys: &[usize],
+    kept: &[usize],
+    names: &[String],
+) -> Result<Vec<(String, Vec<ArrayRef>, usize)>> {
+    let columns = |batch: &RecordBatch| kept.iter().map(|at| Arc::clone(batch.column(*at))).collect();
+    if keys.is_empty() {
+        return Ok(vec![(String::new(), columns(batch), batch.num_rows())]);
+    }
+    let values = keys.iter().map(|at| Ok(cast_values(batch.column(*at), &DataType::Utf8)?));
+    let values: Vec<ArrayRef> = values.collect::<Result<_>>()?;
+    let of_group = |(values, rows): (Vec<Option<String>>, Vec<u32>)| {
+        let count = rows.len();
+        let taken = take_record_batch(batch, &UInt32Array::from(rows));
+        let taken = taken.map_err(|e| EngineError::invalid(e.to_string()))?;
+        Ok((directory_name(names, &values), columns(&taken), count))
+    };
+    groups(&values, batch.num_rows()).into_iter().map(of_group).collect()
 }
 
 /// The format of the rows, and the bytes ahead of them: a byte order mark, and the lines of names and types, which no

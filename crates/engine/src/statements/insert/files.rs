@@ -29,7 +29,7 @@ use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, publish_drawn, un
 use crate::tables::define::{self, FORMAT_TEXT};
 
 /// Most partitions that one thread of a statement has open files in.
-const PARTITIONS_MAX: usize = 1_000;
+pub(in crate::statements) const PARTITIONS_MAX: usize = 1_000;
 
 /// Inserts into a table over files; returns the number of rows.
 pub(super) async fn insert(
@@ -312,7 +312,7 @@ impl Files {
 }
 
 /// Row numbers by partition values, partitions in order of their first row.
-fn groups(partition: &[ArrayRef], rows: usize) -> Vec<(Vec<Option<String>>, Vec<u32>)> {
+pub(in crate::statements) fn groups(partition: &[ArrayRef], rows: usize) -> Vec<(Vec<Option<String>>, Vec<u32>)> {
     let columns: Vec<_> = partition.iter().map(|a| a.as_string::<i32>()).collect();
     let mut order: Vec<(Vec<Option<String>>, Vec<u32>)> = Vec::new();
     let mut by_values: HashMap<Vec<Option<&str>>, usize> = HashMap::new();

@@ -1,6 +1,6 @@
 //! INSERT: into tables over files, and into native ones.
 
-mod files;
+pub(super) mod files;
 
 use std::sync::Arc;
 
