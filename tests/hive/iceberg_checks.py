@@ -4,9 +4,11 @@ import datetime
 import math
 import operator
 import random
+import re
 import zoneinfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -335,6 +337,9 @@ def tables_of_pyiceberg(world):
     same([r[0] for r in session("DESC ice.db.py")], ["id", "label", "at", "v", "extra"])
     has(session("SHOW CREATE TABLE ice.db.py")[0][1], "ENGINE=ICEBERG", "bucket(8, `id`)", "day(`at`)", "truncate(1, `label`)")
     has(str(session("SHOW TABLES FROM ice.db")), "py")
+    parts = session("SHOW PARTITIONS FROM ice.db.py")
+    assert all(re.fullmatch(r"idb=[0-7]/day=2024-03-0\d(/lt=(x|y|null))?", name) for name, *_ in parts), parts[:5]
+    same(sum(files for *_, files in parts), t.inspect.files().filter(pc.field("content") == 0).num_rows)
     same([r[0] for r in session("SHOW DATABASES FROM ice")], ["db", "information_schema", "mysql"])
     # The same table by a metastore that says where its metadata is.
     world.table("ice", [("id", "bigint")], f"file://{at(world, 'py')}", properties={

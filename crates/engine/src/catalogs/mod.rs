@@ -24,7 +24,7 @@ use crate::info_schema::{self, columns::ColumnInfo};
 use crate::query::{CATALOG, QueryContext, on_cpu};
 use crate::session::Session;
 use hive::{HiveCatalog, HiveTable};
-use iceberg::about::About;
+use iceberg::about::{About, Part};
 use iceberg::{IcebergCatalog, Places};
 
 /// Whether `name` means the catalog that dipper keeps itself.
@@ -237,6 +237,19 @@ pub(crate) async fn tables(engine: &Engine, catalog: &ExternalCatalog, database:
     let places = engine.places.of(&catalog.properties);
     let database = database.to_string();
     on_cpu(engine.io(), async move { connector.tables(&places, &database).await }).await
+}
+
+/// The partitions of an Iceberg table; `None` where it is not partitioned.
+///
+/// # Errors
+/// Metadata that cannot be read.
+pub(crate) async fn partitions(
+    engine: &Engine,
+    catalog: &ExternalCatalog,
+    metadata: Arc<TableMetadata>,
+) -> Result<Option<Vec<Part>>> {
+    let places = engine.places.of(&catalog.properties);
+    on_cpu(engine.io(), async move { iceberg::about::partitions(&places, &metadata).await }).await
 }
 
 /// Checks the properties of a catalog without connecting.

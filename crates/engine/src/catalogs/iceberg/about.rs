@@ -1,16 +1,23 @@
 //! What the metadata of an Iceberg table says, as tables beside it: `t$snapshots`, `t$history`, `t$refs` (StarRocks, Spark's
 //! columns), and Doris' `iceberg_meta('table' = 'c.d.t', 'query_type' = 'snapshots')`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, Decimal128Type, DecimalType};
 use arrow::record_batch::RecordBatch;
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
-use dipper_iceberg::metadata::{Snapshot, TableMetadata};
+use dipper_iceberg::metadata::{At, PartitionSpec, Snapshot, TableMetadata};
+use dipper_iceberg::predicate::Predicate;
+use dipper_iceberg::scan;
+use dipper_iceberg::transform::Transform;
+use dipper_iceberg::value::Value;
 use dipper_sql::functions::datetime::Zone;
 
+use super::Places;
 use crate::error::Result;
 use crate::query::QueryContext;
 
@@ -56,7 +63,7 @@ impl About {
         let columns: Vec<(&str, ArrayRef)> = match self {
             About::Snapshots => {
                 let summary = |s: &Snapshot| {
-                    let ordered: std::collections::BTreeMap<_, _> = s.summary.iter().collect();
+                    let ordered: BTreeMap<_, _> = s.summary.iter().collect();
                     serde_json::to_string(&ordered).ok()
                 };
                 let operation = |s: &Snapshot| s.summary.get("operation").cloned();
@@ -106,6 +113,66 @@ impl About {
     }
 }
 
+/// A partition that has rows: its name, and how many rows and data files it has. Deleted rows still count.
+pub(crate) type Part = (String, u64, u64);
+
+/// The partitions of a table now, in the order of their names; `None` where it is not partitioned.
+///
+/// # Errors
+/// Metadata that cannot be read.
+pub(crate) async fn partitions(places: &Places, metadata: &TableMetadata) -> Result<Option<Vec<Part>>> {
+    if metadata.specs.get(&metadata.default_spec_id).is_none_or(PartitionSpec::is_unpartitioned) {
+        return Ok(None);
+    }
+    let (Some(snapshot), schema) = metadata.at(&At::Now)? else { return Ok(Some(Vec::new())) };
+    let plan = scan::plan(places, metadata, snapshot, schema, &Predicate::All).await?;
+    let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for task in &plan.tasks {
+        // What was written under an older spec is in partitions of that one.
+        let Some(spec) = metadata.specs.get(&task.file.spec_id) else { continue };
+        let values = spec.fields.iter().zip(&task.file.partition).filter(|(f, _)| f.transform != Transform::Void);
+        let names: Vec<String> =
+            values.map(|(f, value)| format!("{}={}", f.name, text(f.transform, value.as_ref()))).collect();
+        let (rows, files) = all.entry(names.join("/")).or_default();
+        *rows += u64::try_from(task.file.records).unwrap_or(0);
+        *files += 1;
+    }
+    Ok(Some(all.into_iter().map(|(name, (rows, files))| (name, rows, files)).collect()))
+}
+
+/// A partition value as Iceberg's writers spell it in names of directories, but for their escapes.
+fn text(transform: Transform, value: Option<&Value>) -> String {
+    let day = |days: i64| NaiveDate::default().checked_add_signed(TimeDelta::try_days(days)?).map(|d| d.to_string());
+    let number = |value: &Value| match value {
+        Value::Int(n) => Some(*n),
+        Value::Date(n) => Some(i64::from(*n)),
+        _ => None,
+    };
+    let Some(value) = value else { return "null".to_string() };
+    let spelt = match (transform, number(value)) {
+        (Transform::Year, Some(n)) => Some(n.saturating_add(1970).to_string()),
+        (Transform::Month, Some(n)) => Some(format!("{:04}-{:02}", 1970 + n.div_euclid(12), n.rem_euclid(12) + 1)),
+        (Transform::Day, Some(n)) => day(n),
+        (Transform::Hour, Some(n)) => day(n.div_euclid(24)).map(|d| format!("{d}-{:02}", n.rem_euclid(24))),
+        _ => None,
+    };
+    spelt.unwrap_or_else(|| match value {
+        Value::Bool(v) => v.to_string(),
+        Value::Int(v) => v.to_string(),
+        Value::Double(v) => v.to_string(),
+        Value::Decimal(v, scale) => Decimal128Type::format_decimal(*v, DECIMAL128_MAX_PRECISION, *scale as i8),
+        Value::Date(days) => day(i64::from(*days)).unwrap_or_else(|| days.to_string()),
+        Value::Time(us) => NaiveTime::default().overflowing_add_signed(TimeDelta::microseconds(*us)).0.to_string(),
+        Value::Timestamp(ns) => match i64::try_from(ns.div_euclid(1000)).ok().and_then(DateTime::from_timestamp_micros)
+        {
+            Some(at) => at.naive_utc().to_string(),
+            None => ns.to_string(),
+        },
+        Value::String(v) => v.clone(),
+        Value::Bytes(v) => v.iter().map(|byte| format!("{byte:02x}")).collect(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +184,17 @@ mod tests {
         for own in ["t", "t$files", "$history", "snapshots"] {
             assert_eq!(About::of(own), None, "{own}");
         }
+        for (transform, value, expected) in [
+            (Transform::Year, Value::Int(54), "2024"),
+            (Transform::Month, Value::Int(-1), "1969-12"),
+            (Transform::Day, Value::Date(19_783), "2024-03-01"),
+            (Transform::Hour, Value::Int(25), "1970-01-02-01"),
+            (Transform::Bucket(4), Value::Int(3), "3"),
+            (Transform::Identity, Value::Decimal(-12_345, 2), "-123.45"),
+            (Transform::Identity, Value::Bytes(vec![1, 255]), "01ff"),
+        ] {
+            assert_eq!(text(transform, Some(&value)), expected);
+        }
+        assert_eq!(text(Transform::Identity, None), "null");
     }
 }

@@ -113,14 +113,28 @@ pub(super) async fn partitions(
     let database = database.ok_or_else(|| catalogs::no_database_selected(name))?;
     let table = name.object();
     let full = format!("{database}.{table}");
-    let ExternalObject::Hive(found) = catalogs::find(&session.engine, catalog, &database, table).await? else {
-        return Err(EngineError::unsupported(format!(
-            "SHOW PARTITIONS of '{full}': an Iceberg table has no list of them"
-        )));
+    let not_partitioned =
+        || EngineError { code: 1505, ..EngineError::invalid(format!("'{full}' is not a partitioned table")) };
+    let found = match catalogs::find(&session.engine, catalog, &database, table).await? {
+        ExternalObject::Hive(found) => found,
+        ExternalObject::Iceberg(metadata) => {
+            if !spec.is_empty() {
+                return Err(EngineError::unsupported(format!(
+                    "SHOW PARTITIONS of '{full}' PARTITION (...): of an Iceberg table all are shown"
+                )));
+            }
+            let parts = catalogs::partitions(&session.engine, catalog, metadata).await?.ok_or_else(not_partitioned)?;
+            let mut sheet = Sheet::new(&[("Partition", Kind::Text), ("Records", Kind::UInt), ("Files", Kind::UInt)]);
+            let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
+            for (name, rows, files) in parts {
+                sheet.push([name.into(), int(rows), int(files)]);
+            }
+            return Ok(sheet);
+        }
     };
     let columns: Vec<String> = found.definition.partition_columns.iter().map(|c| c.name.clone()).collect();
     if columns.is_empty() {
-        return Err(EngineError { code: 1505, ..EngineError::invalid(format!("'{full}' is not a partitioned table")) });
+        return Err(not_partitioned());
     }
     let wanted = catalog::wanted(&full, &columns, spec)?;
     let context = session.query_context().await?;
