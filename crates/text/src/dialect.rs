@@ -32,6 +32,19 @@ pub enum Ragged {
     Fill,
 }
 
+/// Where the year, the month and the day stand in a date. One that begins with four digits of a year is read as such in
+/// every order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DateOrder {
+    /// `2024-01-31` alone.
+    YearFirst,
+    /// `31/01/2024`, also with `-` or `.` between, digits left out (`1/2/24` with slashes) and a time of day behind, of 24
+    /// hours or of 12 with AM or PM.
+    DayFirst,
+    /// `01/31/2024`, likewise.
+    MonthFirst,
+}
+
 /// CSV and TSV: RFC 4180 with the usual extensions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CsvDialect {
@@ -55,6 +68,8 @@ pub struct CsvDialect {
     pub null_values: Vec<Vec<u8>>,
     /// Records with too few or too many fields.
     pub ragged: Ragged,
+    /// How dates are written, also those of times.
+    pub dates: DateOrder,
 }
 
 impl Default for CsvDialect {
@@ -71,6 +86,7 @@ impl Default for CsvDialect {
             trim: false,
             null_values: vec![Vec::new()],
             ragged: Ragged::Error,
+            dates: DateOrder::YearFirst,
         }
     }
 }

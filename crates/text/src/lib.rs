@@ -42,9 +42,9 @@ pub use block::TextBlock;
 pub use compress::{CompressError, Encoder, decoder, encoder};
 pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
 pub use csv::converter as csv_converter;
-pub use dialect::{CsvDialect, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
+pub use dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
-pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, union_by_name};
+pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, settle_dates, union_by_name};
 pub use scan::{
     BadValue, Batch, FileInput, InvalidUtf8, Memory, Origins, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions,
     ScanQueue, Split, Strings, Worker,

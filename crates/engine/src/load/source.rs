@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
 use dipper_text::{
-    BadValue, CsvDialect, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Memory, Origins, Rejected,
-    Scan, ScanOptions, ScanQueue, Source, Worker,
+    BadValue, CsvDialect, DateOrder, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Memory, Origins,
+    Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 
 use super::answer::RejectedRow;
@@ -220,6 +220,7 @@ pub(super) fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
         trim: false,
         null_values,
         ragged: dipper_text::Ragged::Error,
+        dates: DateOrder::YearFirst,
     }
 }
 

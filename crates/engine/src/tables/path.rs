@@ -14,9 +14,9 @@ use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTable
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlanBuilder, cast, ident, lit};
 use dipper_sql::statement::Properties;
-use dipper_text::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd, Ragged};
+use dipper_text::dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, LineEnd, Ragged};
 use dipper_text::hive::parse_type;
-use dipper_text::infer::{Guess, Hints, common_dialect, infer, union_by_name};
+use dipper_text::infer::{Guess, Hints, common_dialect, infer, settle_dates, union_by_name};
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8};
 use dipper_text::source::Compression;
 
@@ -336,6 +336,17 @@ impl TextOptions {
     }
 }
 
+/// `date_order`: the letters of PostgreSQL's DateStyle.
+fn date_order(options: &mut Options) -> Result<Option<DateOrder>> {
+    Ok(match options.take(&["date_order"]).map(|v| v.to_lowercase()).as_deref() {
+        None => None,
+        Some("ymd") => Some(DateOrder::YearFirst),
+        Some("dmy") => Some(DateOrder::DayFirst),
+        Some("mdy") => Some(DateOrder::MonthFirst),
+        Some(other) => return Err(EngineError::invalid(format!("date_order = '{other}': expected ymd, dmy or mdy"))),
+    })
+}
+
 fn csv(
     context: &Arc<QueryContext>,
     mut options: Options,
@@ -363,6 +374,7 @@ fn csv(
         ragged: options
             .flag(&["fill_missing_columns", "null_padding"])?
             .map(|fill| if fill { Ragged::Fill } else { Ragged::Error }),
+        dates: date_order(&mut options)?,
         names: Vec::new(),
         types: Vec::new(),
         all_strings: options.flag(&["all_varchar"])?.unwrap_or(false),
@@ -444,7 +456,7 @@ fn united(
 /// Guesses for up to `most` files, spread over all of them.
 fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<Compression>) -> Result<Vec<Guess>> {
     let step = files.len().div_ceil(most).max(1);
-    files
+    let guesses: Result<Vec<Guess>> = files
         .iter()
         .step_by(step)
         .map(|file| {
@@ -453,7 +465,10 @@ fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<C
             let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
             Ok(infer(&FileInput { name, source, compression }, hints)?)
         })
-        .collect()
+        .collect();
+    let mut guesses = guesses?;
+    settle_dates(&mut guesses);
+    Ok(guesses)
 }
 
 /// The dialect and columns that all files share.

@@ -20,7 +20,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 
 use crate::block::TextBlock;
 use crate::convert::{Convert, Cx};
-use crate::dialect::CsvDialect;
+use crate::dialect::{CsvDialect, DateOrder};
 use crate::error::{ErrorKind, TextError};
 use crate::parse;
 use crate::span::Span;
@@ -34,7 +34,8 @@ use unescape::Unescape;
 pub fn converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
     let kind = Kind::try_new(field)?;
     let unescape = Unescape { quote: dialect.quote, escape: dialect.escape.filter(|e| Some(*e) != dialect.quote) };
-    let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, null_first: false };
+    let dates = dialect.dates;
+    let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, dates, null_first: false };
     // Asked while the column knows of no NULL yet.
     column.null_first = dialect.null_values.iter().any(|v| column.reads(v));
     column.nulls = Nulls::new(&dialect.null_values);
@@ -46,6 +47,7 @@ struct Column {
     kind: Kind,
     nulls: Nulls,
     unescape: Unescape,
+    dates: DateOrder,
     /// A NULL value of the dialect could be read as a value of the type, so it must be looked for first.
     null_first: bool,
 }
@@ -243,7 +245,12 @@ impl Convert for Column {
                     self.primitive::<Decimal256Type>(block, spans, cx, |b, s, e| wide(b.get(s..e)?, precision, scale));
                 Arc::new(typed(array, precision, scale)?)
             }
-            Kind::Date => Arc::new(self.primitive::<Date32Type>(block, spans, cx, parse::date_fixed)),
+            Kind::Date if self.dates == DateOrder::YearFirst => {
+                Arc::new(self.primitive::<Date32Type>(block, spans, cx, parse::date_fixed))
+            }
+            Kind::Date => Arc::new(
+                self.primitive::<Date32Type>(block, spans, cx, |b, s, e| time::date(b.get(s..e)?, self.dates).ok()),
+            ),
             Kind::Timestamp => {
                 Arc::new(self.primitive::<TimestampMicrosecondType>(block, spans, cx, parse::timestamp_fixed))
             }
@@ -356,8 +363,8 @@ impl Column {
             return Slow::Value(value);
         }
         let value = match self.kind {
-            Kind::Date => time::date(trimmed).ok().and_then(|days| V::from_micros(days as i64)),
-            Kind::Timestamp => time::timestamp(trimmed).ok().and_then(V::from_micros),
+            Kind::Date => time::date(trimmed, self.dates).ok().and_then(|days| V::from_micros(days as i64)),
+            Kind::Timestamp => time::timestamp(trimmed, self.dates).ok().and_then(V::from_micros),
             _ if self.kind.is_whole() => whole(trimmed).and_then(|text| parse(text, 0, text.len())),
             _ => None,
         };
@@ -369,8 +376,8 @@ impl Column {
         cx.bad.report(row, || {
             let text = self.unescape.text(bytes, span);
             let why = match self.kind {
-                Kind::Date => time::date(text.trim_ascii()).err(),
-                Kind::Timestamp => time::timestamp(text.trim_ascii()).err(),
+                Kind::Date => time::date(text.trim_ascii(), self.dates).err(),
+                Kind::Timestamp => time::timestamp(text.trim_ascii(), self.dates).err(),
                 _ => None,
             };
             let name = self.kind.name();

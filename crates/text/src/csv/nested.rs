@@ -12,6 +12,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 use super::{Column, Kind, Nulls, unescape::Unescape};
 use crate::block::TextBlock;
 use crate::convert::{BadValues, Convert, Cx};
+use crate::dialect::DateOrder;
 use crate::error::{ErrorKind, TextError};
 use crate::span::Span;
 
@@ -221,6 +222,8 @@ impl Node {
                 kind,
                 nulls: Nulls::new(&[]),
                 unescape: Unescape { quote: None, escape: None },
+                // As in JSON: the order of dates is that of the file's own fields.
+                dates: DateOrder::YearFirst,
                 null_first: false,
             })),
         })

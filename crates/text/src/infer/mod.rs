@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use crate::compress::decoder;
-use crate::dialect::{CsvDialect, LineEnd, Ragged};
+use crate::dialect::{CsvDialect, DateOrder, LineEnd, Ragged};
 use crate::error::{ErrorKind, TextError};
 use crate::scan::FileInput;
 use crate::source::Compression;
@@ -46,6 +46,8 @@ pub struct Hints {
     pub null_values: Option<Vec<Vec<u8>>>,
     /// Records with too few or too many fields.
     pub ragged: Option<Ragged>,
+    /// Where year, month and day stand in dates.
+    pub dates: Option<DateOrder>,
     /// Names of the columns in order, instead of the header's or `c1`, `c2`, ...; may be fewer than there are columns.
     pub names: Vec<String>,
     /// Types by column name (compared without case), instead of guessed ones.
@@ -70,6 +72,8 @@ pub struct Guess {
     pub sampled_rows: u64,
     /// Of them, records with fewer fields than there are columns, and with more.
     pub ragged_rows: (u64, u64),
+    /// Days and months could change places: no date of the sample has a day after the twelfth.
+    pub ambiguous_dates: bool,
     /// The sample was the whole file.
     pub complete: bool,
 }
@@ -107,6 +111,14 @@ impl fmt::Display for Guess {
         write!(f, ", {}", if d.header { "header" } else { "no header" })?;
         if d.trim {
             write!(f, ", blanks around fields dropped")?;
+        }
+        match d.dates {
+            DateOrder::YearFirst => {}
+            DateOrder::DayFirst if self.ambiguous_dates => {
+                write!(f, ", dates have the day first (or the month: 'date_order'='mdy')")?;
+            }
+            DateOrder::DayFirst => write!(f, ", dates have the day first")?,
+            DateOrder::MonthFirst => write!(f, ", dates have the month first")?,
         }
         let markers: Vec<_> = d.null_values.iter().filter(|value| !value.is_empty()).map(|v| visible(v)).collect();
         if !markers.is_empty() {
@@ -244,8 +256,10 @@ pub fn infer_sample(
         table.read_far(bytes, &dialect);
     }
     let null_values = table.null_values();
-    dialect.header = hints.header.unwrap_or_else(|| table.has_header(&null_values));
-    let kinds = table.kinds(dialect.header, &null_values);
+    let (dates, ambiguous_dates) = table.date_order(hints.dates);
+    dialect.dates = dates;
+    dialect.header = hints.header.unwrap_or_else(|| table.has_header(&null_values, dates));
+    let kinds = table.kinds(dialect.header, &null_values, dates);
     dialect.null_values = null_values;
     dialect.trim = hints.trim.unwrap_or(false);
     dialect.ragged =
@@ -280,6 +294,7 @@ pub fn infer_sample(
         kinds,
         sampled_rows,
         ragged_rows: (table.short, table.long),
+        ambiguous_dates,
         complete,
     })
 }
@@ -340,10 +355,19 @@ fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
     names
 }
 
+/// Files whose dates do not tell days from months go by those of them that do.
+pub fn settle_dates(guesses: &mut [Guess]) {
+    let tells = |guess: &&Guess| guess.dialect.dates != DateOrder::YearFirst && !guess.ambiguous_dates;
+    let Some(order) = guesses.iter().find(tells).map(|guess| guess.dialect.dates) else { return };
+    for guess in guesses.iter_mut().filter(|guess| guess.ambiguous_dates) {
+        guess.dialect.dates = order;
+    }
+}
+
 /// The dialect in which all of these files can be read, or the positions of two that are written differently.
 ///
 /// Words for NULL are united, and records may be short if they are in any file. A file that shows no quotes, or has no
-/// rows, goes with the others.
+/// rows, goes with the others, as does one all of whose dates have the year first.
 ///
 /// # Errors
 /// The positions of two files whose dialects exclude each other.
@@ -355,18 +379,22 @@ pub fn common_dialect(guesses: &[Guess]) -> Result<CsvDialect, (usize, usize)> {
     for (i, other) in guesses.iter().enumerate().filter(|(_, guess)| telling(guess)) {
         let d = &other.dialect;
         let quotes_agree = d.quote == common.quote || d.quote.is_none() || common.quote.is_none();
+        let dates_agree = d.dates == common.dates || [d.dates, common.dates].contains(&DateOrder::YearFirst);
         let escapes_agree = d.escape == common.escape || d.escape.is_none() || common.escape.is_none();
         let alike = d.delimiter == common.delimiter
             && d.line_end == common.line_end
             && d.header == common.header
             && d.skip_lines == common.skip_lines
             && d.trim == common.trim;
-        if !(alike && quotes_agree && escapes_agree) {
+        if !(alike && quotes_agree && escapes_agree && dates_agree) {
             return Err((lead, i));
         }
         common.quote = common.quote.or(d.quote);
         common.escape = common.escape.or(d.escape);
         common.comment = common.comment.or(d.comment);
+        if d.dates != DateOrder::YearFirst {
+            common.dates = d.dates;
+        }
         if d.ragged == Ragged::Fill {
             common.ragged = Ragged::Fill;
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Hints;
-use crate::dialect::{CsvDialect, LineEnd, Ragged};
+use crate::dialect::{CsvDialect, DateOrder, LineEnd, Ragged};
 
 /// A field of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,6 +293,7 @@ pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
         trim: false,
         null_values: vec![Vec::new()],
         ragged: Ragged::Error,
+        dates: DateOrder::YearFirst,
     };
     let mut best: Option<Candidate> = None;
     // Equal scores: the delimiter that came first is the more trusted one.

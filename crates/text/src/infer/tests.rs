@@ -38,6 +38,16 @@ fn types() {
         ("2024-01-01T25:00:00", "STRING"),
         ("2024-01-01 2024-01-01T10:00:00", "DATETIME"),
         ("2024/1/2 2024-12-31", "DATE"),
+        ("01/02/2024 3/4/2024", "DATE"),
+        ("31/12/2024 01/02/2024", "DATE"),
+        ("12/31/2024 01/02/2024", "DATE"),
+        ("31/12/2024 12/31/2024", "STRING"),
+        ("31.12.2024 2024-01-01", "DATE"),
+        ("31-12-2024 1/2/24", "DATE"),
+        ("01-02-03", "STRING"),
+        ("1.2.3", "STRING"),
+        ("31/12/2024T10:00 01/02/2024", "DATETIME"),
+        ("10:00 11:30:00", "STRING"),
         ("2024-01-01T10:00 2024-01-01T10:00:00+02:00 2024-01-01T10:00:00Z", "DATETIME"),
         ("t f T F", "BOOLEAN"),
         ("F F F", "STRING"),
@@ -46,6 +56,35 @@ fn types() {
         assert_eq!(one_type(values), expected, "{values}");
     }
     assert_eq!(columns(&guess("t;n\n2024-01-01 10:00:00;1\n"))[0].1, "DATETIME");
+}
+
+#[test]
+fn days_and_months() {
+    let order = |text: &str| (guess(text).dialect.dates, guess(text).ambiguous_dates);
+    assert_eq!(order("d,e\n01/02/2024,x\n03/04/2024,y\n"), (DateOrder::DayFirst, true));
+    assert_eq!(order("d,e\n01/02/2024,x\n13/04/2024,y\n"), (DateOrder::DayFirst, false));
+    assert_eq!(order("d,e\n01/02/2024,x\n04/13/2024,y\n"), (DateOrder::MonthFirst, false));
+    assert_eq!(order("d,e\n2024-01-02,x\n2024-04-13,y\n"), (DateOrder::YearFirst, false));
+    // One column tells for all, the first record for those below.
+    assert_eq!(
+        order("d,e\n01/02/2024,12/31/2024 3:00 PM\n03/04/2024,12/31/2024 4:00 PM\n"),
+        (DateOrder::MonthFirst, false)
+    );
+    let bare = guess("01/13/2024,x\n01/02/2024,y\n");
+    assert_eq!((bare.dialect.dates, bare.dialect.header), (DateOrder::MonthFirst, false));
+    assert_eq!(columns(&bare)[0].1, "DATE");
+    // Two columns that exclude each other: one of them stays text.
+    let both = guess("d,e\n13/01/2024,01/13/2024\n");
+    assert_eq!(columns(&both).into_iter().map(|(_, t)| t).collect::<Vec<_>>(), ["DATE", "STRING"]);
+    assert!(
+        guess("d,e\n01/02/2024,x\n")
+            .to_string()
+            .contains("dates have the day first (or the month: 'date_order'='mdy')")
+    );
+    let hints = Hints { dates: Some(DateOrder::MonthFirst), ..Hints::default() };
+    let told = infer_sample("t.csv", b"d,e\n01/02/2024,x\n", true, &[], &hints).unwrap();
+    assert_eq!((told.dialect.dates, told.ambiguous_dates), (DateOrder::MonthFirst, false));
+    assert_eq!(columns(&told)[0].1, "DATE");
 }
 
 #[test]
@@ -190,6 +229,17 @@ fn files_of_one_export_have_a_common_dialect() {
     assert_eq!((common.quote, common.ragged), (Some(b'"'), Ragged::Fill));
     assert_eq!(common_dialect(&[guess("a,b\n1,x\n"), guess("a;b\n1;x\n")]), Err((0, 1)));
     assert_eq!(common_dialect(&[guess("a,b\n1,x\n"), guess("1,x\n2,y\n")]), Err((0, 1)));
+}
+
+#[test]
+fn files_that_do_not_tell_days_from_months_go_by_others() {
+    let (open, months, days) = ("d,e\n01/02/2024,1\n", "d,e\n12/31/2024,1\n", "d,e\n31/12/2024,1\n");
+    let mut guesses = [guess(open), guess("d,e\n2024-01-01,1\n"), guess(months)];
+    settle_dates(&mut guesses);
+    let orders = guesses.each_ref().map(|guess| guess.dialect.dates);
+    assert_eq!(orders, [DateOrder::MonthFirst, DateOrder::YearFirst, DateOrder::MonthFirst]);
+    assert_eq!(common_dialect(&guesses).unwrap().dates, DateOrder::MonthFirst);
+    assert_eq!(common_dialect(&[guess(days), guess(months)]), Err((0, 1)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::shape::{Piece, Records};
 use crate::csv::time;
-use crate::dialect::CsvDialect;
+use crate::dialect::{CsvDialect, DateOrder};
 use crate::parse;
 
 /// The narrowest type that holds all values of a column that were seen.
@@ -64,14 +64,32 @@ impl Kind {
 }
 
 /// A set of kinds that a value fits, or that all values of a column fit.
-type Mask = u8;
+type Mask = u16;
 const BOOLEAN: Mask = 1;
 const BIGINT: Mask = 2;
 const LARGEINT: Mask = 4;
 const DOUBLE: Mask = 8;
+/// By what dates are read as where the year comes first; those of the other [`ORDERS`] come behind, see [`in_order`].
 const DATE: Mask = 16;
 const DATETIME: Mask = 32;
-const ANY: Mask = 63;
+const ANY: Mask = 1023;
+
+/// Orders of dates: the more trusted ones first. Between days and months it is DuckDB's choice.
+const ORDERS: [DateOrder; 3] = [DateOrder::YearFirst, DateOrder::DayFirst, DateOrder::MonthFirst];
+
+/// Bits of dates where they are written in this order.
+fn in_order(dates: Mask, order: DateOrder) -> Mask {
+    match order {
+        DateOrder::YearFirst => dates,
+        DateOrder::DayFirst => dates << 2,
+        DateOrder::MonthFirst => dates << 4,
+    }
+}
+
+/// Orders of dates in which a value or a column can be read.
+fn orders_of(mask: Mask) -> [bool; 3] {
+    ORDERS.map(|order| mask & in_order(DATE | DATETIME, order) != 0)
+}
 
 /// Which kinds, apart from text, a value fits. What looks like a code rather than a number (leading zeros, a plus sign)
 /// is text: reading it as a number would lose something.
@@ -80,23 +98,30 @@ fn mask(value: &[u8]) -> Mask {
         [b'-', b'0'..=b'9' | b'.', ..] => number(&value[1..]),
         [b'0'..=b'9' | b'.', ..] => {
             let as_number = number(value);
-            let dated = value.len() >= 8 && value[1..5].iter().any(|byte| matches!(byte, b'-' | b'/'));
-            if as_number != 0 || !dated {
-                as_number
-            } else if value.len() <= 10 && !value.contains(&b' ') {
-                // A DATETIME column takes dates too.
-                if time::date(value).is_ok() { DATE | DATETIME } else { 0 }
-            } else if time::timestamp(value).is_ok() {
-                DATETIME
-            } else {
-                0
-            }
+            let dated = value.len() >= 6 && value[1..5].iter().any(|byte| matches!(byte, b'-' | b'/' | b'.'));
+            if as_number != 0 || !dated { as_number } else { date(value) }
         }
         [b't' | b'T' | b'f' | b'F'] => BOOLEAN,
         _ if value.eq_ignore_ascii_case(b"true") || value.eq_ignore_ascii_case(b"false") => BOOLEAN,
         _ if is_not_finite(value) => DOUBLE,
         _ => 0,
     }
+}
+
+/// As what and in which orders a value can be read that looks like a date, perhaps with a time behind.
+fn date(value: &[u8]) -> Mask {
+    let alone = value.len() <= 10 && !value.contains(&b' ');
+    // A DATETIME column takes dates too.
+    let bits = if alone { DATE | DATETIME } else { DATETIME };
+    let reads = |order: &DateOrder| match alone {
+        true => time::date(value, *order).is_ok(),
+        false => time::timestamp(value, *order).is_ok(),
+    };
+    // Where the year comes first, it does in all orders.
+    if reads(&DateOrder::YearFirst) {
+        return ORDERS.map(|order| in_order(bits, order)).iter().sum();
+    }
+    ORDERS.into_iter().skip(1).filter(reads).map(|order| in_order(bits, order)).sum()
 }
 
 /// `nan`, `inf` and their like, as the double parser reads them.
@@ -131,15 +156,15 @@ fn number(digits: &[u8]) -> Mask {
     }
 }
 
-fn kind_of(mask: Mask) -> Kind {
+fn kind_of(mask: Mask, dates: DateOrder) -> Kind {
     // Narrowest first.
     let kinds = [
         (BOOLEAN, Kind::Boolean),
         (BIGINT, Kind::BigInt),
         (LARGEINT, Kind::LargeInt),
         (DOUBLE, Kind::Double),
-        (DATE, Kind::Date),
-        (DATETIME, Kind::DateTime),
+        (in_order(DATE, dates), Kind::Date),
+        (in_order(DATETIME, dates), Kind::DateTime),
     ];
     kinds.into_iter().find(|(bit, _)| mask & bit != 0).map_or(Kind::Text, |(_, kind)| kind)
 }
@@ -200,7 +225,7 @@ impl Column {
         }
     }
 
-    fn kind(&self, null_values: &[Vec<u8>]) -> Kind {
+    fn kind(&self, null_values: &[Vec<u8>], dates: DateOrder) -> Kind {
         let other_words = MARKERS
             .iter()
             .enumerate()
@@ -208,7 +233,7 @@ impl Column {
         match (other_words, self.seen) {
             (true, _) => Kind::Text,
             (false, true) if matches!(self.letters, 1 | 2) => Kind::Text,
-            (false, true) => kind_of(self.mask),
+            (false, true) => kind_of(self.mask, dates),
             (false, false) => Kind::Nothing,
         }
     }
@@ -336,22 +361,40 @@ impl Table {
         nulls
     }
 
+    /// The order of dates that reads most columns as such, and whether days and months could change places in them.
+    pub fn date_order(&self, given: Option<DateOrder>) -> (DateOrder, bool) {
+        if let Some(given) = given {
+            return (given, false);
+        }
+        let columns = self.columns.iter().enumerate().filter(|(_, column)| column.seen).map(|(i, column)| {
+            let alone = orders_of(column.mask);
+            // The first record counts where it can be data.
+            let first = self.first.get(i).map_or(ANY, |(value, _)| mask(value.trim().as_bytes()));
+            let with_first = orders_of(column.mask & first);
+            if with_first.contains(&true) { with_first } else { alone }
+        });
+        let columns: Vec<[bool; 3]> = columns.collect();
+        let readable = |at: usize| columns.iter().filter(|orders| orders[at]).count();
+        let best = (0..ORDERS.len()).rev().max_by_key(|at| readable(*at)).unwrap_or(0);
+        (ORDERS[best], best > 0 && columns.iter().all(|[_, days, months]| days == months))
+    }
+
     /// Whether the first record names the columns: one of its values does not fit below, or all is text anyway.
-    pub fn has_header(&self, null_values: &[Vec<u8>]) -> bool {
+    pub fn has_header(&self, null_values: &[Vec<u8>], dates: DateOrder) -> bool {
         if self.first.is_empty() {
             return false;
         }
         let is_null = |value: &str, quoted: bool| !quoted && null_values.iter().any(|null| null == value.as_bytes());
         let mut typed = false;
         for (column, (value, quoted)) in self.columns.iter().zip(&self.first) {
-            let kind = column.kind(null_values);
+            let kind = column.kind(null_values, dates);
             if is_null(value, *quoted) || matches!(kind, Kind::Text | Kind::Nothing) {
                 continue;
             }
             typed = true;
             let mut with_first = *column;
             with_first.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
-            if matches!(with_first.kind(null_values), Kind::Text) {
+            if matches!(with_first.kind(null_values, dates), Kind::Text) {
                 return true;
             }
         }
@@ -364,7 +407,7 @@ impl Table {
     }
 
     /// What the columns are; without a header the first record is data too.
-    pub fn kinds(&self, header: bool, null_values: &[Vec<u8>]) -> Vec<Kind> {
+    pub fn kinds(&self, header: bool, null_values: &[Vec<u8>], dates: DateOrder) -> Vec<Kind> {
         let mut first = self.first.iter();
         self.columns
             .iter()
@@ -373,7 +416,7 @@ impl Table {
                 if let (Some((value, quoted)), false) = (first.next(), header) {
                     column.add(value.as_bytes(), *quoted, self.given_nulls.as_deref());
                 }
-                column.kind(null_values)
+                column.kind(null_values, dates)
             })
             .collect()
     }

@@ -12,8 +12,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use dipper_text::hive::parse_type;
 use dipper_text::{
-    BadValue, Compression, CsvDialect, Dialect, FileInput, HiveDialect, InvalidUtf8, LineEnd, MemorySource, Ragged,
-    Scan, ScanOptions, ScanQueue, Strings,
+    BadValue, Compression, CsvDialect, DateOrder, Dialect, FileInput, HiveDialect, InvalidUtf8, LineEnd, MemorySource,
+    Ragged, Scan, ScanOptions, ScanQueue, Strings,
 };
 
 /// A CSV dialect and the file that follows it in `bytes`.
@@ -36,6 +36,7 @@ pub fn csv(bytes: &[u8]) {
         trim: choices.one_of(&[false, false, true]),
         null_values: choices.one_of(&[vec![Vec::new()], vec![b"NULL".to_vec(), Vec::new()], Vec::new()]),
         ragged: choices.one_of(&[Ragged::Fill, Ragged::Error]),
+        dates: choices.one_of(&[DateOrder::YearFirst, DateOrder::DayFirst, DateOrder::MonthFirst]),
     };
     let types: &[&str] = choices.one_of(&[
         &["string", "string"][..],

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::dialect::{HiveDialect, LineEnd, Ragged};
+use crate::dialect::{DateOrder, HiveDialect, LineEnd, Ragged};
 use crate::scan::{BadValue, InvalidUtf8, Strings};
 use crate::simd::Simd;
 
@@ -63,6 +63,7 @@ fn dialects() -> impl Strategy<Value = CsvDialect> {
                     trim,
                     null_values: vec![Vec::new()],
                     ragged: Ragged::Fill,
+                    dates: DateOrder::YearFirst,
                 })
             },
         )

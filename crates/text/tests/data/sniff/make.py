@@ -154,8 +154,10 @@ DIFFERS = {
     "null_strings": ("NULL is all that keeps v from numbers", {"columns": [["id", "BIGINT"], ["v", "BIGINT"]]}),
     "na": ("NA is all that keeps v from numbers", {"columns": [["id", "BIGINT"], ["v", "BIGINT"]]}),
     "slashN": ("\\N is NULL in every export", {"columns": [["id", "BIGINT"], ["v", "BIGINT"]]}),
-    "us_dates": ("dates are ISO; others stay text", {"columns": [["d", "BIGINT"], ["e", "STRING"]]}),
-    "euro": ("dates are ISO; others stay text", {"columns": [["datum", "STRING"], ["betrag", "STRING"]]}),
+    "dates": (
+        "a year of four digits in front is one in every file, beside other dates",
+        {"columns": [["d", "DATE"], ["e", "DATE"]]},
+    ),
     "text_commas": (
         "| makes every line two fields, nothing needs to be skipped",
         {"delimiter": "|", "skip": 0, "columns": [["id", "BIGINT"], ["text", "STRING"]]},
