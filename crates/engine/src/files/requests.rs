@@ -173,7 +173,7 @@ mod tests {
         let slow = Limited { client: HttpClient::new(Slow(Duration::from_millis(400))), limits, reached };
         let e = slow.call(HttpRequest::new(Bytes::from_static(b"short").into())).await.unwrap_err();
         assert_eq!(e.kind(), HttpErrorKind::Timeout);
-        assert!(std::error::Error::source(&e).unwrap().to_string().contains("within 25ms"));
+        assert!(Error::source(&e).unwrap().to_string().contains("within 25ms"));
         let long = slow.call(HttpRequest::new(vec![0; 5000].into())).await.unwrap();
         assert_eq!(long.into_body().bytes().await.unwrap(), "done");
     }
