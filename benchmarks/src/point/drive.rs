@@ -199,7 +199,8 @@ impl<E: Expect> Worker<'_, E> {
                 while let (Some(&at), Some(&due)) = (idle.last(), waiting.front()) {
                     self.send(at, due)?;
                     open += 1;
-                    (idle.pop(), waiting.pop_front());
+                    idle.pop();
+                    waiting.pop_front();
                 }
             }
             if open == 0 && waiting.is_empty() && now >= end {

@@ -198,6 +198,7 @@ async fn names_of_files_are_not_believed() {
                     _ => drop(o.read(&path, 60_000..100_005, &bytes, Populate::Auto).await),
                 }
                 o.read(&path, 0..100_000, &bytes, Populate::Auto).await;
+                o.cache.settle().await;
                 assert_eq!(
                     o.read(&path, 0..100_000, &bytes, Populate::Auto).await.requests,
                     0,

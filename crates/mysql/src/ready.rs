@@ -166,7 +166,7 @@ mod tests {
             assert!(!answer.begun());
             answer.begin(&ready).put(&[0, 0, 7, 0, 0, 0]).unwrap();
             assert!(answer.begun());
-            assert_eq!(&writer.since(head)[..], expected);
+            assert_eq!(writer.since(head), expected);
         }
     }
 }

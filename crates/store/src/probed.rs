@@ -41,7 +41,7 @@ impl ProbedStore {
                 source: format!("nothing is written to {}: {e}", self.store).into(),
             })
         });
-        proof.await.map(|()| ())
+        proof.await.copied()
     }
 }
 

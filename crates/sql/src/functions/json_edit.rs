@@ -116,7 +116,7 @@ fn edit(out: &mut String, value: &str, legs: &[Leg], new: Option<&str>, mode: Mo
 
 /// Each call is an edit for all rows, in the order of the arguments: NULL where the document or a path is.
 fn edited(a: &Args, step: usize, mode: Mode) -> Result<ArrayRef> {
-    if (a.len() - 1) % step != 0 {
+    if !(a.len() - 1).is_multiple_of(step) {
         return exec_err!(
             "{}: expected a document, then paths and values in pairs, found {} arguments",
             a.name,

@@ -307,7 +307,7 @@ impl<S: State> Io<S> {
 
     /// The parts of those names; `None` if one is missing. Those that this process has are not read.
     async fn parts(&self, names: &[PartName]) -> Result<Option<Vec<Arc<Shared<S::Part>>>>, ChainError> {
-        let reads = names.to_vec().into_iter().map(|name| async move {
+        let reads = names.iter().copied().map(|name| async move {
             let kept = self.kept.lock().get(&name).and_then(Weak::upgrade);
             // It may have got another name since.
             if let Some(part) = kept.filter(|p| p.name() == Some(name)) {

@@ -452,7 +452,7 @@ const AHEAD: usize = 2048;
 /// `len` bytes are readable from `bytes` on, and the features of `I` are enabled.
 #[inline(always)]
 pub(super) unsafe fn line_ends<I: Isa, const CR: bool>(bytes: *const u8, len: usize, line_end: u8) -> u64 {
-    let part = if len >= PLACES * PLACE_MIN { len / PLACES & !63 } else { 0 };
+    let part = if len >= PLACES * PLACE_MIN { (len / PLACES) & !63 } else { 0 };
     // 1: the byte before is a `\r`.
     let mut returned = [0u64; PLACES];
     if CR && part > 0 {

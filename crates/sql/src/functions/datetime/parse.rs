@@ -214,14 +214,12 @@ pub fn parse_time(s: &[u8], session: Zone) -> Option<i64> {
     };
     let seconds = if clock.contains(&b':') {
         let mut fields = [0_i64; 3];
-        let mut count = 0;
-        for part in clock.split(|b| *b == b':') {
+        for (count, part) in clock.split(|b| *b == b':').enumerate() {
             let (value, n) = digits(part, 3);
             if count == 3 || n == 0 || n != part.len() {
                 return parse_datetime_in(s, session).map(|v| v.rem_euclid(DAY_MICROS));
             }
             fields[count] = i64::from(value);
-            count += 1;
         }
         let [h, m, s] = fields;
         if m > 59 || s > 59 {

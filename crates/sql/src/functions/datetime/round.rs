@@ -149,11 +149,11 @@ fn next_day(a: &Args) -> Result<ArrayRef> {
     let wanted = |name: &str| {
         let name = name.trim();
         // MO, MON, MONDAY.
-        let is = |day: &&str| {
+        let is = |day: &str| {
             [2, 3, day.len()].contains(&name.len())
                 && day.get(..name.len()).is_some_and(|d| d.eq_ignore_ascii_case(name))
         };
-        WEEKDAYS.iter().position(|day| is(&day)).map(|at| at as i64)
+        WEEKDAYS.iter().position(|day| is(day)).map(|at| at as i64)
     };
     for name in names.array.iter().flatten() {
         if wanted(name).is_none() {

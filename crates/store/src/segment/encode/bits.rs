@@ -13,7 +13,7 @@ pub(super) fn put_zigzag(out: &mut Vec<u8>, n: i64) {
 
 /// Appends values of `width` bits each, low bits first. They are a multiple of eight.
 fn pack(out: &mut Vec<u8>, values: &[u64], width: u32) {
-    debug_assert!(values.len() % 8 == 0);
+    debug_assert!(values.len().is_multiple_of(8));
     let mut acc = 0u64;
     let mut bits = 0;
     for v in values {
@@ -90,7 +90,7 @@ pub(super) fn put_levels(out: &mut Vec<u8>, rows: usize, nulls: Option<&arrow_bu
             let bytes = &bits[..rows.div_ceil(8)];
             out.extend_from_slice(bytes);
             // Bits behind the last row are anything in Arrow.
-            if rows % 8 != 0 {
+            if !rows.is_multiple_of(8) {
                 let last = out.len() - 1;
                 out[last] &= (1 << (rows % 8)) - 1;
             }
