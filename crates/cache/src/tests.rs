@@ -283,7 +283,7 @@ async fn any_read_is_right_however_the_directory_is_treated() {
         match rng.random_range(0..40) {
             0 => drop(std::fs::remove_dir_all(rig.dir.path())),
             1..6 => {
-                for file in rig.dir.path().join("v1").is_dir().then(|| rig.files()).unwrap_or_default() {
+                for file in if rig.dir.path().join("v1").is_dir() { rig.files() } else { Default::default() } {
                     if let Ok(mut bytes) = std::fs::read(&file)
                         && !bytes.is_empty()
                     {
@@ -300,7 +300,7 @@ async fn any_read_is_right_however_the_directory_is_treated() {
             }
             7 => o.cache.settle().await,
             8 => {
-                let files = rig.dir.path().join("v1").is_dir().then(|| rig.files()).unwrap_or_default();
+                let files = if rig.dir.path().join("v1").is_dir() { rig.files() } else { Default::default() };
                 files.iter().for_each(|file| drop(std::fs::remove_file(file)));
             }
             _ => {}

@@ -10,6 +10,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -81,13 +82,19 @@ fn watched(filter: &JoinFilter) -> JoinFilter {
 }
 
 /// A condition that is an error once nobody waits for its statement.
-#[derive(Debug, Eq, Hash)]
+#[derive(Debug, Eq)]
 struct WhileItRuns(Arc<dyn PhysicalExpr>);
 
 // Derived, it would move what it compares.
 impl PartialEq for WhileItRuns {
     fn eq(&self, other: &Self) -> bool {
         self.0.eq(&other.0)
+    }
+}
+
+impl Hash for WhileItRuns {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 }
 

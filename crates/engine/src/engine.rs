@@ -274,7 +274,7 @@ impl Engine {
 
     /// Memory for the long rows of one load, out of the budget of all statements.
     pub(crate) fn text_memory(&self) -> Arc<dyn dipper_text::Memory> {
-        crate::scan::PoolMemory::new(&self.template.runtime_env().memory_pool, "long rows of a load")
+        crate::scan::PoolMemory::of(&self.template.runtime_env().memory_pool, "long rows of a load")
     }
 
     /// The query threads.

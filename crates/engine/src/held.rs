@@ -69,7 +69,7 @@ fn tree_bytes(text: &str) -> usize {
     let mut in_word = false;
     let mut tokens = 0;
     for b in text.bytes() {
-        tokens += usize::from(!b.is_ascii_whitespace() && !(in_word && is_word(b)));
+        tokens += usize::from(!(b.is_ascii_whitespace() || in_word && is_word(b)));
         in_word = is_word(b);
     }
     tokens * TOKEN_BYTES

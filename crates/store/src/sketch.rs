@@ -467,7 +467,7 @@ mod tests {
                 }
             }
             // Small sets are better than the bound, so the mean is below it.
-            assert!((squares / runs as f64).sqrt() < allowed, "p {precision}: {}", (squares / runs as f64).sqrt());
+            assert!((squares / runs).sqrt() < allowed, "p {precision}: {}", (squares / runs).sqrt());
         }
     }
 

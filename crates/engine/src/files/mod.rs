@@ -225,7 +225,7 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     // At the end `**` would mean directories only, each with those below it; a directory means all files below it.
     let root = all_below(pattern);
     for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
-        let path = entry.map_err(|e| cannot(&e.path().to_path_buf(), "list", e.error()))?;
+        let path = entry.map_err(|e| cannot(e.path(), "list", e.error()))?;
         access.check(&path)?;
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         if meta.is_dir() {

@@ -51,7 +51,7 @@ pub fn find(
     let mut found = Vec::new();
     if let Some(root) = root.filter(|r| r.exists()) {
         access.check(root)?;
-        descend(root, columns, &mut Vec::new(), access, keep, &mut found)?;
+        descend(root, columns, &mut Vec::new(), keep, &mut found)?;
     }
     for (values, location) in registered {
         found.retain(|p| &p.values != values);
@@ -72,7 +72,6 @@ fn descend(
     dir: &Path,
     columns: &[String],
     values: &mut Vec<Option<String>>,
-    access: &FileAccess,
     keep: &dyn Fn(&[Option<String>]) -> Result<bool>,
     found: &mut Vec<PartitionDir>,
 ) -> Result<()> {
@@ -101,7 +100,7 @@ fn descend(
         };
         values.push(value);
         if keep(values)? {
-            descend(&path, columns, values, access, keep, found)?;
+            descend(&path, columns, values, keep, found)?;
         }
         values.pop();
     }

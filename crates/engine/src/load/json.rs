@@ -132,8 +132,7 @@ impl JsonRows {
     ) -> Result<Self> {
         let schema = Arc::new(shape.body.project(&shape.wanted)?);
         let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
-        let converters =
-            schema.fields().iter().map(|f| csv_converter(f, &dialect)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let converters = schema.fields().iter().map(|f| Ok(csv_converter(f, &dialect)?)).collect::<Result<Vec<_>>>()?;
         let path =
             |text: &String| parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}")));
         let layout = request.json.clone();

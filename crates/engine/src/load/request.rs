@@ -353,9 +353,11 @@ impl StreamLoadRequest {
         }
         given.misspelt()?;
         given.check_without_effect()?;
-        let mut request = StreamLoadRequest::default();
-        request.label = given.text("label").map(label).transpose()?;
-        request.comment = given.text("comment").unwrap_or_default().to_string();
+        let mut request = StreamLoadRequest {
+            label: given.text("label").map(label).transpose()?,
+            comment: given.text("comment").unwrap_or_default().to_string(),
+            ..StreamLoadRequest::default()
+        };
         (request.format, request.compression) = given.format()?;
         request.csv = given.csv()?;
         request.json = given.json()?;

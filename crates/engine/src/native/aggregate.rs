@@ -21,7 +21,7 @@ pub(super) fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>
     let definition = Arc::clone(addressed.definition());
     let keys: Vec<Expr> = definition.key_columns().iter().map(|c| ident(&c.name)).collect();
     let values = &definition.columns[definition.keys..];
-    let aggregates = values.iter().map(|c| aggregate(c)).collect::<Result<Vec<_>>>()?;
+    let aggregates = values.iter().map(aggregate).collect::<Result<Vec<_>>>()?;
     let shown: Vec<Expr> = (definition.columns.iter())
         .map(|c| match c.aggregate {
             // SUM(INT) is wider than its column.

@@ -212,10 +212,9 @@ pub(crate) fn keep_fresh(engine: &Arc<Engine>) {
             let now = points.now();
             for table in points.lookups.tables() {
                 let used = points.times(table.table().id()).used.load(Ordering::Relaxed);
-                if used != 0 && now.saturating_sub(used) < IDLE.as_millis() as u64 {
-                    if let Err(error) = read(&engine, &table).await {
-                        tracing::warn!(%error, "a table that is read could not be brought up to date");
-                    }
+                let is_read = used != 0 && now.saturating_sub(used) < IDLE.as_millis() as u64;
+                if is_read && let Err(error) = read(&engine, &table).await {
+                    tracing::warn!(%error, "a table that is read could not be brought up to date");
                 }
             }
         }
@@ -280,7 +279,7 @@ impl Session {
         let version = engine.catalog.version();
         let planned = self.plan_point(text).await;
         let known = match planned {
-            Ok(plan::Planned::Plan(plan)) => Known::Plan(Arc::new(plan)),
+            Ok(plan::Planned::Plan(plan)) => Known::Plan(Arc::from(plan)),
             Ok(plan::Planned::No(why)) => Known::Not(version, why.map(Arc::from)),
             // The ordinary way says what is wrong with it, in its own words.
             Err(_) => return Ok(Known::Not(version, None)),

@@ -100,7 +100,7 @@ pub(crate) struct Scratch {
 
 /// What planning has found.
 pub(super) enum Planned {
-    Plan(PointPlan),
+    Plan(Box<PointPlan>),
     No(No),
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn plan(
         }
         None => Output::Residual(Residual::new(query, &extra, name.object(), database)),
     };
-    Ok(Planned::Plan(PointPlan {
+    Ok(Planned::Plan(Box::new(PointPlan {
         database: database.to_string(),
         name: name.object().to_string(),
         id: found.id,
@@ -192,7 +192,7 @@ pub(super) async fn plan(
         times: points.times(found.id),
         catalog: AtomicU64::new(version),
         front: OnceLock::new(),
-    }))
+    })))
 }
 
 fn visible(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {

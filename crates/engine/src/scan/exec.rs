@@ -131,7 +131,7 @@ impl TextScanExec {
         options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
         options.limit = self.fetch.map(|n| n as u64);
         options.block_bytes = BLOCK_BYTES;
-        options.memory = Some(PoolMemory::new(pool, "text scan"));
+        options.memory = Some(PoolMemory::of(pool, "text scan"));
         options.bad_value = spec.bad_value;
         options.invalid_utf8 = spec.invalid_utf8;
         options.strings = spec.strings;

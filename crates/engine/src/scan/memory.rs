@@ -11,7 +11,7 @@ pub(crate) struct PoolMemory(MemoryReservation);
 
 impl PoolMemory {
     /// Nothing of the pool yet; `name` is whom its errors name as a holder.
-    pub(crate) fn new(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<dyn Memory> {
+    pub(crate) fn of(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<dyn Memory> {
         Arc::new(PoolMemory(MemoryConsumer::new(name).register(pool)))
     }
 }

@@ -184,7 +184,7 @@ impl Fixture {
         let own = &own;
         let resolve = |state: Arc<TableState>, after| async move {
             let mut deletes = Deletes::new();
-            let mut delete = |id, row: usize| deletes.entry(id).or_insert_with(Rows::default).0.extend([row as u32]);
+            let mut delete = |id, row: usize| deletes.entry(id).or_default().0.extend([row as u32]);
             for (id, rows) in own {
                 rows.iter().enumerate().filter(|(_, r)| r.sign != 0).for_each(|(i, _)| delete(*id, i));
             }

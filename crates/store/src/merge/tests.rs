@@ -169,12 +169,12 @@ fn random_schema(rng: &mut StdRng) -> TableSchema {
 }
 
 fn merged(column: &TableColumn, values: Vec<Option<Value>>) -> Option<Value> {
-    let some = values.iter().flatten().cloned();
+    let mut some = values.iter().flatten().cloned();
     match column.aggregate.unwrap() {
         Aggregate::Min => some.min(),
         Aggregate::Max => some.max(),
         Aggregate::Replace => values.last().cloned().flatten(),
-        Aggregate::ReplaceIfNotNull => some.last(),
+        Aggregate::ReplaceIfNotNull => some.next_back(),
         Aggregate::Sum => {
             let numbers: Vec<i64> = some.map(|v| if let Value::Number(n) = v { n } else { 0 }).collect();
             // What `array` shifts by 1000 a value, to have positive numbers.

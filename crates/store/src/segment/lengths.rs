@@ -140,7 +140,7 @@ mod tests {
         };
         let page = |lengths: &[i64], text: &str| {
             let mut page = Vec::new();
-            put_delta(&mut page, lengths.to_vec().into_iter(), true);
+            put_delta(&mut page, lengths.iter().copied(), true);
             page.extend(text.as_bytes());
             page
         };

@@ -138,6 +138,8 @@ async fn refreshed(t: &Table) -> Arc<TableState> {
     }
 }
 
+// The tasks that take the lock have ended when it is held.
+#[allow(clippy::await_holding_lock)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn keys_stay_unique_and_no_load_is_lost() {
     let mut compactions = 0;

@@ -47,7 +47,7 @@ fn break_bytes(choices: &mut Choices<'_>, bytes: &mut Vec<u8>, often: usize, oth
         if bytes.is_empty() {
             return;
         }
-        let from = if choices.byte() % 4 == 0 { 0 } else { often.min(bytes.len() - 1) };
+        let from = if choices.byte().is_multiple_of(4) { 0 } else { often.min(bytes.len() - 1) };
         let at = from + choices.below(bytes.len() - from);
         let len = 1 + choices.below(64).min(bytes.len() - at - 1);
         match choices.byte() % 11 {
@@ -124,7 +124,7 @@ fn mixed(i: u64) -> u64 {
 }
 
 fn rows_of(schema: &TableSchema, rows: Range<u64>) -> RecordBatch {
-    let null = |i: u64, c: u64| mixed(i * 31 + c) % 5 == 0;
+    let null = |i: u64, c: u64| mixed(i * 31 + c).is_multiple_of(5);
     let columns = schema.columns.iter().zip(0..).map(|(column, c)| -> ArrayRef {
         macro_rules! build {
             ($builder:expr, |$i:ident| $value:expr) => {{

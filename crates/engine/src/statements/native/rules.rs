@@ -317,7 +317,8 @@ fn placement(schema: &TableSchema) -> Result<()> {
             );
             let listed =
                 matches!(c.data_type, SqlType::Boolean | SqlType::Char(_) | SqlType::Varchar(_) | SqlType::String);
-            if !ordered && !(listed && by.kind == PartitionKind::List) {
+            let fits = ordered || listed && by.kind == PartitionKind::List;
+            if !fits {
                 return invalid(format!("column {} of type {} cannot be a partition column", c.name, c.data_type));
             }
         }

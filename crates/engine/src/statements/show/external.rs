@@ -37,8 +37,8 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
             (&catalog.name).into(),
             catalog.properties.get("type").cloned().into(),
             current(&catalog.name).into(),
-            wall_clock_text(catalog.created_ms, &zone).into(),
-            wall_clock_text(catalog.changed_ms, &zone).into(),
+            wall_clock_text(catalog.created_ms, &zone),
+            wall_clock_text(catalog.changed_ms, &zone),
             catalog.comment.clone().unwrap_or_default().into(),
         ]);
     }

@@ -111,6 +111,8 @@ impl Load {
     }
 }
 
+// There are a few of them.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub(super) enum Task {
     /// Loads of one process that wait at the same time: each is computed on the state after the one before.

@@ -71,7 +71,9 @@ impl ColumnTests for ByText {
                 (true, Some(_)) => None,
                 (true, None) => self.nulls.then_some(true),
                 (false, Some(contains)) => Some(texts.value(i).to_string().contains(contains)),
-                (false, None) => Some(crc32c::crc32c(texts.value(i).to_string().as_bytes()) % self.one_in[test] == 0),
+                (false, None) => {
+                    Some(crc32c::crc32c(texts.value(i).to_string().as_bytes()).is_multiple_of(self.one_in[test]))
+                }
             })
             .collect())
     }

@@ -87,7 +87,7 @@ async fn statistics_bound_all_values() {
     let (bytes, object) = object(&options, 0, &[vec![rows.clone()]]);
     let stored = Stored::new(bytes).await;
     let reader = stored.open(&object).await.unwrap();
-    let options = Some(arrow_schema::SortOptions { descending: false, nulls_first: true });
+    let options = arrow_schema::SortOptions { descending: false, nulls_first: true };
     for (i, column) in schema.columns.iter().enumerate() {
         let group = reader.group_stats(0..1, column).unwrap();
         let pages = reader.page_stats(0, column).unwrap();
@@ -102,8 +102,7 @@ async fn statistics_bound_all_values() {
                     continue;
                 }
                 // NULL first: a bound that is unknown is below everything, which holds for minima only.
-                let order =
-                    |a: &dyn Array, b: &dyn Array| arrow_ord::ord::make_comparator(a, b, options.unwrap()).unwrap();
+                let order = |a: &dyn Array, b: &dyn Array| arrow_ord::ord::make_comparator(a, b, options).unwrap();
                 let (least, most) = (order(&zone.min, &values), order(&values, &zone.max));
                 for row in (0..values.len()).filter(|r| values.is_valid(*r)) {
                     assert!(least(z, row).is_le(), "{}: {:?} is below its bound", column.name, values.slice(row, 1));

@@ -216,9 +216,9 @@ fn fixed(key: &str) -> Result<()> {
 fn set_properties(session: &mut Session, schema: &mut TableSchema, list: &Properties) -> Result<()> {
     for (key, value) in list {
         let same = schema.property(key).is_some_and(|v| v.eq_ignore_ascii_case(value));
-        if !same
-            && !(key.eq_ignore_ascii_case("enable_unique_key_merge_on_write") && value.eq_ignore_ascii_case("true"))
-        {
+        // There is no other way of writing.
+        let given = key.eq_ignore_ascii_case("enable_unique_key_merge_on_write") && value.eq_ignore_ascii_case("true");
+        if !same && !given {
             fixed(key)?;
         }
         schema.properties.retain(|k, _| !k.eq_ignore_ascii_case(key));
