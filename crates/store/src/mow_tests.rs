@@ -67,7 +67,12 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
     options.row_group_rows = 3000;
     let options = Arc::new(options);
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let readers = Readers::new(Fetcher::local(store.clone()), PageCache::new(1 << 20), 1 << 20);
+    // Far away, and without a cache, keys come in other ways.
+    let fetcher = match seed % 3 {
+        2 => Fetcher::remote(store.clone(), Handle::current()),
+        _ => Fetcher::local(store.clone()),
+    };
+    let readers = Readers::new(fetcher, PageCache::new(if seed % 5 == 3 { 0 } else { 1 << 20 }), 1 << 20);
     let mut rng = StdRng::seed_from_u64(seed);
     let mut all: Vec<Segments> = Vec::new();
     // By key: the sequence and the row that decides, and whether it is a deletion.
