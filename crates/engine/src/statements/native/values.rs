@@ -15,7 +15,7 @@ use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
 
 use super::shape::{Now, default_expr};
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::error::Result;
 
 /// A cell; whole numbers and text only, what else there is needs the planner.
 enum Cell<'a> {
@@ -129,7 +129,7 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
                 (Some(Kind::Integer | Kind::Decimal), number) => {
                     ast::Expr::Value(ast::Value::SingleQuotedString(number.to_string()).into())
                 }
-                (_, other) => as_text(other.clone())?,
+                (_, other) => as_text(other.clone()),
             };
             row[at] = text;
         }
@@ -166,11 +166,12 @@ fn kind(expr: &ast::Expr) -> Option<Kind> {
 }
 
 /// `CAST(expr AS STRING)`.
-fn as_text(expr: ast::Expr) -> Result<ast::Expr> {
-    match dipper_sql::parser::parse_expr("CAST(NULL AS STRING)", &Default::default())? {
-        ast::Expr::Cast { kind, data_type, array, format, .. } => {
-            Ok(ast::Expr::Cast { kind, expr: Box::new(expr), data_type, array, format })
-        }
-        other => Err(EngineError::new(ErrorKind::Internal, format!("{other} is no cast"))),
+fn as_text(expr: ast::Expr) -> ast::Expr {
+    ast::Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: ast::DataType::String(None),
+        array: false,
+        format: None,
     }
 }
