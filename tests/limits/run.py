@@ -95,6 +95,10 @@ class Client:
                 at += n
             rows.append(row)
 
+    def in_new_database(self, name):
+        self.query(f"create database {name}")
+        self.query(f"use {name}")
+
     def refused(self, text, *words):
         """The statement is refused in these words, and the connection goes on."""
         try:
@@ -218,8 +222,7 @@ def a_long_line_in_little_memory(server):
 def keys_of_an_insert_ignore(server):
     """The keys that it has seen count as memory."""
     client = server.client()
-    client.query("create database seen")
-    client.query("use seen")
+    client.in_new_database("seen")
     client.query("create table t (k varchar(300)) unique key (k) distributed by hash (k) buckets 1")
     insert = "insert ignore into t select concat(number, repeat('x', 250)) from numbers('number' = '{}')"
     client.refused(insert.format(400_000), "keys of an INSERT IGNORE")
@@ -263,8 +266,7 @@ def joins_without_a_match(server):
     file = server.directory / "numbers.csv"
     file.write_text("v\n" + "".join(f"{i}\n" for i in range(300_000)), encoding="ascii")
     client = server.client()
-    client.query("create database d")
-    client.query("use d")
+    client.in_new_database("d")
     client.query(f"create view numbers as select v from '{file}'")
     client.query("create table copy (v int) duplicate key (v) distributed by hash (v) buckets 2")
     client.query("set query_timeout = 1")
@@ -286,8 +288,7 @@ def joins_without_a_match(server):
 def hints_of_a_statement_that_is_stopped(server):
     """SET_VAR is for one statement, also for one that writes and runs out of time."""
     client = server.client()
-    client.query("create database h")
-    client.query("use h")
+    client.in_new_database("h")
     client.query("create table t (v bigint) duplicate key (v) distributed by hash (v) buckets 1")
     hints = "/*+ SET_VAR(query_timeout = 1, time_zone = '+03:00') */"
     rows = "select sum(a.number % 7 + b.number % 5) from numbers('number' = '3000000') a, numbers('number' = '3000000') b"
@@ -301,8 +302,7 @@ def short_statements_beside_long_ones(server):
     file = server.directory / "many.csv"
     file.write_text("v\n" + "".join(f"{i}\n" for i in range(200_000)), encoding="ascii")
     client = server.client()
-    client.query("create database s")
-    client.query("use s")
+    client.in_new_database("s")
     client.query(f"create view many as select v from '{file}'")
     client.query("create table t (k int, v int) unique key (k) distributed by hash (k) buckets 4")
     client.query("insert into t select number, 1 from numbers('number' = '100000')")
@@ -384,8 +384,7 @@ def held_by_a_session(server):
 def named_pipes(server):
     """Opening one would wait for a writer that may never come: refused at once."""
     client = server.client()
-    client.query("create database pipes")
-    client.query("use pipes")
+    client.in_new_database("pipes")
     client.query("create table t (k int) duplicate key (k) distributed by hash (k) buckets 1")
     for extension in ["csv", "json", "parquet"]:
         pipe = server.directory / f"pipe.{extension}"
