@@ -113,6 +113,10 @@ impl KeyIter {
         Self { block, at: 0, key: Vec::new(), row: first_row }
     }
 
+    pub(super) fn block(&self) -> &Bytes {
+        &self.block
+    }
+
     /// The next key and its row; `None` after the last one.
     ///
     /// # Errors

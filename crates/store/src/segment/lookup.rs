@@ -63,7 +63,11 @@ impl ObjectReader {
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
-            (Some(before), next) => Probe::Block { blocks: Blocks::of_keys(segment, keys), at: before, next },
+            (Some(before), next) => {
+                let of = |b: &KeyBlock| (b.place, b.place.len);
+                let blocks = Blocks { base: segment.base, blocks: &keys.blocks, of, what: "key block" };
+                Probe::Block { blocks, at: before, next }
+            }
             (None, Some(row)) => Probe::At(row),
             (None, None) => Probe::Absent,
         })
@@ -75,16 +79,20 @@ impl ObjectReader {
     /// # Errors
     /// As [`find`](Self::find).
     pub(crate) async fn keys_again(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
-        if blocks.len() > BLOCKS_AHEAD || !self.cache.has_room() {
+        let (segment, keys) = self.key_index(ordinal)?;
+        let wanted = keys.blocks.get(blocks.clone()).unwrap_or_default();
+        if wanted.len() > BLOCKS_AHEAD {
             return self.keys(ordinal, blocks).await;
         }
-        let (segment, keys) = self.key_index(ordinal)?;
-        let all = Blocks::of_keys(segment, keys);
-        let mut found = Vec::with_capacity(blocks.len());
-        for at in blocks {
-            found.push(KeyIter::new(self.block_among(&all, at).await?, all.place(at).first_row));
+        let kept = |b: &KeyBlock| Some(KeyIter::new(self.block_now(segment.base, &b.place)?, b.place.first_row));
+        if let Some(kept) = wanted.iter().map(kept).collect() {
+            return Ok(kept);
         }
-        Ok(found)
+        let read = self.keys(ordinal, blocks).await?;
+        for (block, keys) in wanted.iter().zip(&read) {
+            self.keep_block(segment.base + block.place.offset, Bytes::copy_from_slice(keys.block()));
+        }
+        Ok(read)
     }
 
     fn in_block(&self, block: &[u8], place: &Place, key: &[u8], next: Option<u32>) -> Result<Option<u32>> {

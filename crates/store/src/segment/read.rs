@@ -14,7 +14,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-use super::directory::{self, Invalid, KeyBlock, KeyIndex, Place, SegmentEntry};
+use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
 use super::fetch::Fetcher;
 use super::foreign::Listed;
 use super::key_index::KeyIter;
@@ -42,13 +42,6 @@ pub(super) struct Blocks<'a, T> {
     pub of: fn(&T) -> (Place, u32),
     /// What errors call one.
     pub what: &'static str,
-}
-
-impl<'a> Blocks<'a, KeyBlock> {
-    pub fn of_keys(segment: &SegmentEntry, keys: &'a KeyIndex) -> Self {
-        let of = |b: &KeyBlock| (b.place, b.place.len);
-        Self { base: segment.base, blocks: &keys.blocks, of, what: "key block" }
-    }
 }
 
 impl<T> Blocks<'_, T> {
@@ -592,8 +585,13 @@ impl ObjectReader {
         } else {
             lz4_flex::block::decompress(&bytes, raw_len as usize).map_err(|e| self.damaged(at(), e))?.into()
         };
-        self.cache.put(self.key(offset), Cached::Block(bytes.clone()));
+        self.keep_block(offset, bytes.clone());
         Ok(bytes)
+    }
+
+    /// Puts an unpacked block, whose bytes are its own, into the cache.
+    pub(super) fn keep_block(&self, offset: u64, block: Bytes) {
+        self.cache.put(self.key(offset), Cached::Block(block));
     }
 
     /// Whether a segment has a key index.
