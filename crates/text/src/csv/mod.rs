@@ -248,12 +248,18 @@ impl Convert for Column {
             Kind::Date if self.dates == DateOrder::YearFirst => {
                 Arc::new(self.primitive::<Date32Type>(block, spans, cx, parse::date_fixed))
             }
-            Kind::Date => Arc::new(
-                self.primitive::<Date32Type>(block, spans, cx, |b, s, e| time::date(b.get(s..e)?, self.dates).ok()),
-            ),
-            Kind::Timestamp => {
+            Kind::Date => Arc::new(self.primitive::<Date32Type>(block, spans, cx, |b, s, e| {
+                // Errors have a text: none is made for each NULL.
+                let text = b.get(s..e).filter(|text| !text.is_empty())?;
+                time::date(text, self.dates).ok()
+            })),
+            Kind::Timestamp if self.dates == DateOrder::YearFirst => {
                 Arc::new(self.primitive::<TimestampMicrosecondType>(block, spans, cx, parse::timestamp_fixed))
             }
+            Kind::Timestamp => Arc::new(self.primitive::<TimestampMicrosecondType>(block, spans, cx, |b, s, e| {
+                let text = b.get(s..e).filter(|text| !text.is_empty())?;
+                parse::timestamp_fixed(b, s, e).or_else(|| time::timestamp(text, self.dates).ok())
+            })),
             Kind::Boolean => self.booleans(block, spans, cx),
             Kind::Utf8(limit) => self.strings(block, spans, *limit, cx),
             Kind::Binary => self.binary(block, spans, cx),
