@@ -30,7 +30,7 @@ use crate::upload::{PART_BYTES, Upload};
 const MANIFEST: &str = "backup";
 /// Format of the list.
 const FORMAT: u16 = 1;
-/// Files that are copied at a time.
+/// Files that are copied, or read, at a time.
 const FILES: usize = 4;
 /// How often a table is copied anew because its versions were freed meanwhile.
 const ATTEMPTS_MAX: u32 = 10;
@@ -383,10 +383,17 @@ pub async fn check(
         progress(&name);
         report.tables += 1;
         report.rows += saved.rows;
-        for file in &saved.files {
-            report.objects += 1;
+        let reads = saved.files.iter().map(|file| {
             let path = Path::from(format!("{}/{}", table_path(saved.id), file.path));
-            match read(source, &path, None).await {
+            async move {
+                let found = read(source, &path, None).await;
+                (file, path, found)
+            }
+        });
+        let mut reads = std::pin::pin!(futures::stream::iter(reads.collect::<Vec<_>>()).buffered(FILES));
+        while let Some((file, path, found)) = reads.next().await {
+            report.objects += 1;
+            match found {
                 Ok(found) if (found.bytes, found.crc32c) == (file.bytes, file.crc32c) => report.bytes += found.bytes,
                 Ok(found) => report.problems.push(format!(
                     "table {name}: {path} is damaged: expected {}, found {}",

@@ -43,7 +43,8 @@ pub(super) const STATISTICS_BYTES: usize = 64;
 /// How a column is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnPlan {
-    /// Codes of distinct values; a chunk that has too many of them is written plain.
+    /// Codes of distinct values; a chunk that has too many of them is written plain, one of strings behind their
+    /// lengths.
     Dictionary {
         codec: bool,
     },
@@ -86,6 +87,8 @@ pub struct WriteOptions {
     /// Rows of a row group at most.
     pub row_group_rows: usize,
     pub(super) plan: OnceLock<Arc<Plan>>,
+    /// For the columns that `ArrowColumnWriter` writes.
+    properties: OnceLock<WriterPropertiesPtr>,
     bloom: Vec<ColumnId>,
     bloom_fpp: f64,
 }
@@ -156,6 +159,7 @@ impl WriteOptions {
             codec,
             row_group_rows: 128 * 1024,
             plan: OnceLock::new(),
+            properties: OnceLock::new(),
             bloom,
             bloom_fpp,
             arrow,
@@ -210,7 +214,11 @@ impl WriteOptions {
 
     /// What a sample of `rows` rows advises.
     fn make_plan(&self, sample: &RecordBatch, rows: usize) -> Plan {
-        let columns: Vec<_> = sample.columns().iter().map(|array| encode::choose(array, rows, self.codec)).collect();
+        let columns = sample.columns().iter().map(|array| encode::choose(array, rows, self.codec)).collect();
+        Plan { columns, properties: self.properties.get_or_init(|| self.make_properties()).clone() }
+    }
+
+    fn make_properties(&self) -> WriterPropertiesPtr {
         let mut properties = WriterProperties::builder()
             .set_created_by("dipper".into())
             .set_data_page_row_count_limit(PAGE_ROWS)
@@ -239,7 +247,7 @@ impl WriteOptions {
                     .set_column_bloom_filter_fpp(path, fpp);
             }
         }
-        Plan { columns, properties: Arc::new(properties.build()) }
+        Arc::new(properties.build())
     }
 }
 

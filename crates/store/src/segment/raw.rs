@@ -2,8 +2,8 @@
 //!
 //! On pages of dictionary codes the test is asked once for each entry of the dictionary, and codes become bits. Of plain pages,
 //! and of text behind its lengths, the values are tested where they lie; "contains" is one search over the whole page,
-//! dictionaries too, and lengths are walked only where something was found. Columns that are stored in another way are decoded alone, so that what fails one
-//! test costs the next nothing.
+//! dictionaries too, and lengths are walked only where something was found. Columns that are stored in another way are
+//! decoded alone, so that what fails one test costs the next nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
