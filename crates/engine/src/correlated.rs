@@ -20,7 +20,9 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType, Sort};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{
+    AggregateOrderSensitivity, conjunction, split_conjunction, split_conjunction_owned,
+};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Cast, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit,
     LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Subquery, SubqueryAlias, TryCast, lit, when,
@@ -480,7 +482,6 @@ impl<'a> Domain<'a> {
 /// Whether a plan has the same rows each time it runs: none that are random, or chosen among equals, and no sums of
 /// floating-point numbers, whose last digits depend on the order of the rows.
 fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let floats = plan.schema().fields().iter().any(|field| field.data_type().is_floating());
     let mut repeatable = true;
     plan.apply_with_subqueries(|node| {
         repeatable = !node.expressions().iter().any(Expr::is_volatile)
@@ -488,14 +489,28 @@ fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
                 LogicalPlan::Limit(_) | LogicalPlan::Window(_) => false,
                 LogicalPlan::Sort(sort) => sort.fetch.is_none(),
                 LogicalPlan::TableScan(scan) => scan.fetch.is_none(),
-                LogicalPlan::Aggregate(aggregate) if floats => {
-                    !aggregate.aggr_expr.iter().any(|value| is_float_sum(value, aggregate.input.schema()))
+                LogicalPlan::Aggregate(aggregate) => {
+                    let schema = aggregate.input.schema();
+                    !aggregate.aggr_expr.iter().any(|value| is_by_order(value) || is_float_sum(value, schema))
                 }
                 _ => true,
             };
         Ok(if repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(repeatable)
+}
+
+/// Whether an aggregate without ORDER BY depends on the order in which rows come.
+fn is_by_order(value: &Expr) -> bool {
+    match value {
+        Expr::Alias(alias) => is_by_order(&alias.expr),
+        Expr::AggregateFunction(function) => {
+            use AggregateOrderSensitivity::{Beneficial, SoftRequirement};
+            let heeds = matches!(function.func.order_sensitivity(), Beneficial | SoftRequirement);
+            function.params.order_by.is_empty() && (heeds || ["max_by", "min_by"].contains(&function.func.name()))
+        }
+        _ => false,
+    }
 }
 
 /// Whether an aggregate calculates with floating-point numbers, rather than with integers that are cast, or chooses one.
