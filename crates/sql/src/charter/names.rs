@@ -250,15 +250,24 @@ fn order_by_columns(query: &mut Query) {
     if grouped || select.having.is_some() || select.qualify.is_some() || select.distinct.is_some() {
         return;
     }
+    // Inside of an expression the bare name would not be found.
+    if !order.iter().all(|o| own_name(&o.expr).is_some() || matches!(o.expr, Expr::Value(_))) {
+        return;
+    }
+    // Only names are left in parentheses.
+    for o in order.iter_mut() {
+        while let Expr::Nested(inner) = &mut o.expr {
+            o.expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
+        }
+    }
     for (i, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
         let name = visible(&alias.value).to_string();
         let is_it = |ident: &Ident| ident.value.eq_ignore_ascii_case(&name);
         let column = |e: &Expr| matches!(e, Expr::CompoundIdentifier(parts) if parts.last().is_some_and(is_it));
         let meant = order.iter().any(|o| column(&o.expr) && o.expr != *expr);
-        // Inside of an expression the bare name is not looked for.
         let bare = |e: &Expr| matches!(e, Expr::Identifier(ident) if is_it(ident));
-        if !meant || !order.iter().all(|o| own_name(&o.expr).is_some() || matches!(o.expr, Expr::Value(_))) {
+        if !meant {
             continue;
         }
         *alias = Ident::with_quote('"', format!("{name}{MARK}o{i}"));
