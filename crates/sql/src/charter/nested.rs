@@ -1,6 +1,7 @@
 //! Arrays, maps and structs as text, as clients are shown them: `["a", null]`, `{"k":1, "l":2}`, `{"field":"x"}`, with
 //! JSON's escapes in strings, and arrays out of such texts; and any value as JSON.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder};
@@ -88,12 +89,15 @@ pub(super) fn lists(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> 
 
 fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
     let DataType::List(item) = to else {
-        let text = |value: &str| match kind(value) {
-            Kind::Null => None,
-            Kind::Text => unquote(value),
-            _ => Some(value.to_string()),
-        };
-        let texts: StringViewArray = values.into_iter().map(|value| value.and_then(text)).collect();
+        let texts = values.into_iter().map(|value| {
+            let value = value?;
+            match kind(value) {
+                Kind::Null => None,
+                Kind::Text => unquote(value).map(Cow::Owned),
+                _ => Some(Cow::Borrowed(value)),
+            }
+        });
+        let texts: StringViewArray = texts.collect();
         return cast_values(&(Arc::new(texts) as ArrayRef), to);
     };
     let (mut items, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
