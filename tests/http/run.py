@@ -261,11 +261,13 @@ def overwrites_beside_loads(s):
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         loads = [pool.submit(load) for _ in range(3)]
         overwritten = 0
-        for _ in range(60):
-            body = json.dumps({"stmt": "insert overwrite table d.t select * from d.t"})
-            _, _, text = s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
-            overwritten += json.loads(text)["code"] == 0
-        stop = True
+        try:
+            for _ in range(60):
+                body = json.dumps({"stmt": "insert overwrite table d.t select * from d.t"})
+                _, _, text = s.request("POST", "/api/query/internal/default", body, {"Content-Type": "application/json"})
+                overwritten += json.loads(text)["code"] == 0
+        finally:
+            stop = True
         expected = sum(done.result() for done in loads)
     assert s.count(t) == expected, (s.count(t), expected)
     assert overwritten > 0, "every one met with a conflict"
