@@ -1,7 +1,8 @@
 //! Accounts that wrong passwords lock, where their FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME say so.
 //!
 //! Each process counts for itself and forgets when it ends, as MySQL's does; ACCOUNT_UNLOCK is in the catalog and reaches
-//! all of them. Only accounts with such a policy are counted, so there are no more entries than users.
+//! all of them. Only accounts with such a policy are counted, so there are no more entries than there
+//! have been users.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
