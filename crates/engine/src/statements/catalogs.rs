@@ -16,7 +16,8 @@ async fn commit(session: &Session, change: ExternalCatalogChange) -> Result<()> 
     Ok(())
 }
 
-fn now_ms() -> i64 {
+/// Milliseconds since 1970, UTC.
+pub(super) fn now_ms() -> i64 {
     chrono::Utc::now().timestamp_millis()
 }
 

@@ -248,12 +248,8 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         directories.insert(String::new(), vec![first]);
     }
     while let Some(batch) = batches.next().await {
-        for (directory, columns, rows) in parts(&batch?, &keys, &kept, &export.partition_by)? {
-            let named = RecordBatch::try_new_with_options(
-                Arc::clone(&schema),
-                columns,
-                &arrow::array::RecordBatchOptions::new().with_row_count(Some(rows)),
-            );
+        for (directory, part) in parts(&batch?, &keys, &kept, &export.partition_by)? {
+            let named = RecordBatch::try_new(Arc::clone(&schema), part.columns().to_vec());
             let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
             if directories.len() >= PARTITIONS_MAX && !directories.contains_key(&directory) {
                 return Err(EngineError::new(
@@ -324,24 +320,18 @@ fn partition_columns(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
     Ok(keys)
 }
 
-/// A batch by directories: the directory, the columns of the files, the number of rows.
-fn parts(
-    batch: &RecordBatch,
-    keys: &[usize],
-    kept: &[usize],
-    names: &[String],
-) -> Result<Vec<(String, Vec<ArrayRef>, usize)>> {
-    let columns = |batch: &RecordBatch| kept.iter().map(|at| Arc::clone(batch.column(*at))).collect();
+/// A batch by directories, with the columns of the files.
+fn parts(batch: &RecordBatch, keys: &[usize], kept: &[usize], names: &[String]) -> Result<Vec<(String, RecordBatch)>> {
+    let failed = |e: arrow::error::ArrowError| EngineError::invalid(e.to_string());
+    let shown = batch.project(kept).map_err(failed)?;
     if keys.is_empty() {
-        return Ok(vec![(String::new(), columns(batch), batch.num_rows())]);
+        return Ok(vec![(String::new(), shown)]);
     }
     let values = keys.iter().map(|at| Ok(cast_values(batch.column(*at), &DataType::Utf8)?));
     let values: Vec<ArrayRef> = values.collect::<Result<_>>()?;
     let of_group = |(values, rows): (Vec<Option<String>>, Vec<u32>)| {
-        let count = rows.len();
-        let taken = take_record_batch(batch, &UInt32Array::from(rows));
-        let taken = taken.map_err(|e| EngineError::invalid(e.to_string()))?;
-        Ok((directory_name(names, &values), columns(&taken), count))
+        let taken = take_record_batch(&shown, &UInt32Array::from(rows)).map_err(failed)?;
+        Ok((directory_name(names, &values), taken))
     };
     groups(&values, batch.num_rows()).into_iter().map(of_group).collect()
 }

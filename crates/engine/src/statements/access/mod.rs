@@ -19,6 +19,7 @@ use names::property_warning;
 
 pub(super) use show::{all_grants, create_user, grants, properties, role_grants, roles};
 
+use super::catalogs::now_ms;
 use super::{WARNING, qualified};
 use crate::access::{self, MAX_USER_CONNECTIONS, Object};
 use crate::catalogs::{self, Place};
@@ -94,11 +95,6 @@ pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> R
 
 async fn commit(session: &Session, changes: Vec<AccessChange>) -> Result<Arc<CatalogState>> {
     Ok(session.engine.catalog.commit(changes.into_iter().map(CatalogChange::Access).collect()).await?)
-}
-
-/// Milliseconds since 1970, UTC.
-fn now_ms() -> i64 {
-    chrono::Utc::now().timestamp_millis()
 }
 
 /// Who runs the statement, and the state that it is checked on.

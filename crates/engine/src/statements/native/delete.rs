@@ -135,7 +135,7 @@ pub(super) fn with_items(
     };
     select.projection = items;
     let mut mention: Vec<String> = [CHANGED.to_string()].into_iter().chain(partitions.iter().cloned()).collect();
-    let table = restrict(&mut query, &mention);
+    let table = restrict(&mut query, &mention)?;
     let again = |other: &TableRef| match other {
         TableRef::Named { name, partitions, .. } => {
             *partitions != mention && name.object().eq_ignore_ascii_case(&table)
@@ -144,21 +144,24 @@ pub(super) fn with_items(
     };
     if !table_refs(&query).iter().any(again) {
         mention.remove(0);
-        restrict(&mut query, &mention);
+        restrict(&mut query, &mention)?;
     }
     Ok((query, mention))
 }
 
 /// Puts names into the `PARTITION (...)` of the first table of a query; the table's name.
-fn restrict(query: &mut QueryText, names: &[String]) -> String {
-    let ast::SetExpr::Select(select) = query.ast.body.as_mut() else { return String::new() };
-    let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { name, partitions, .. }, .. }) =
-        select.from.first_mut()
-    else {
-        return String::new();
+fn restrict(query: &mut QueryText, names: &[String]) -> Result<String> {
+    let first = match query.ast.body.as_mut() {
+        ast::SetExpr::Select(select) => select.from.first_mut().map(|from| &mut from.relation),
+        _ => None,
     };
-    *partitions = names.iter().map(|name| ast::Ident::with_quote('`', name)).collect();
-    name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone()).unwrap_or_default()
+    if let Some(ast::TableFactor::Table { name, partitions, .. }) = first
+        && let Some(table) = name.0.last().and_then(|part| part.as_ident())
+    {
+        *partitions = names.iter().map(|name| ast::Ident::with_quote('`', name)).collect();
+        return Ok(table.value.clone());
+    }
+    Err(EngineError::new(ErrorKind::Internal, "a DELETE or UPDATE that does not begin with a table"))
 }
 
 pub(super) fn column(table: &str, name: &str) -> ast::SelectItem {

@@ -6,8 +6,8 @@ use arrow::array::{RecordBatchOptions, new_null_array};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use chrono::Offset;
 use datafusion::common::ScalarValue;
+use dipper_sql::functions::datetime::Zone;
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
@@ -134,14 +134,9 @@ pub(crate) struct Now {
 
 impl Now {
     pub(crate) fn of(session: &Session) -> Self {
-        let now = chrono::Utc::now();
-        let zone = session.variables.time_zone();
-        let offset = match zone.parse::<chrono_tz::Tz>() {
-            Ok(zone) => now.with_timezone(&zone).offset().fix().local_minus_utc(),
-            // `SET time_zone` lets only offsets through beside names.
-            Err(_) => zone.parse::<chrono::FixedOffset>().map_or(0, |o| o.local_minus_utc()),
-        };
-        Now { micros: now.timestamp_micros() + i64::from(offset) * 1_000_000 }
+        // `SET time_zone` lets only names and offsets through.
+        let zone = Zone::parse(&session.variables.time_zone()).unwrap_or(Zone::Fixed(0));
+        Now { micros: zone.to_local(chrono::Utc::now().timestamp_micros()) }
     }
 }
 
