@@ -187,7 +187,7 @@ impl sqllogictest::AsyncDB for Session {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slt_files() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt/charter");
+    let folder = Path::new("../../tests/slt/charter");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "slt"));
     files.sort();

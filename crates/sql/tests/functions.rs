@@ -111,7 +111,7 @@ impl AsyncDB for Session {
 
 #[tokio::test]
 async fn functions_give_the_results_on_file() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt/functions");
+    let folder = Path::new("../../tests/slt/functions");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
         .expect("the folder of the tests")
         .map(|entry| entry.expect("a file").path())

@@ -9,7 +9,7 @@ fn plain() -> Vec<u8> {
 }
 
 fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(format!("{}/tests/data/compressed/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    std::fs::read(format!("tests/data/compressed/{name}")).unwrap()
 }
 
 fn decode(compression: Compression, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -44,7 +44,7 @@ const FIXTURES: &[(&str, Compression)] = &[
 fn files_of_real_tools_read_whole() {
     for (name, compression) in FIXTURES {
         assert_eq!(Compression::from_path(name), *compression, "{name}");
-        let path = format!("{}/tests/data/compressed/{name}", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("tests/data/compressed/{name}");
         let mut out = Vec::new();
         decoder(*compression, Arc::new(FileSource::open(&path).unwrap())).read_to_end(&mut out).unwrap();
         assert!(out == plain(), "{name}: {} bytes", out.len());

@@ -35,12 +35,12 @@ pub struct Case {
 }
 
 pub fn cases() -> Vec<Case> {
-    cases_at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hive_text/cases.jsonl"))
+    cases_at("../../tests/golden/hive_text/cases.jsonl")
 }
 
 /// The random cases beside them.
 pub fn random_cases() -> Vec<Case> {
-    cases_at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/hive_text_random/cases.jsonl"))
+    cases_at("../../tests/golden/hive_text_random/cases.jsonl")
 }
 
 fn cases_at(path: &str) -> Vec<Case> {
