@@ -142,6 +142,8 @@ pub struct Load {
 const RESERVED_MAX: u64 = 1 << 20;
 /// Partitions of a table up to which AUTO PARTITION makes new ones; that of Doris (`max_auto_partition_num`).
 const PARTITIONS_MAX: usize = 2000;
+/// Bytes of rows that are worth a thread: to begin one costs as much as to encode some thousand rows.
+const THREAD_BYTES: u64 = 1 << 20;
 
 impl Load {
     /// Begins a load. `runtime` runs the writing; the methods block and must not be called on its async threads.
@@ -489,25 +491,22 @@ impl Load {
 
     fn try_finish(&self) -> Result<Rowset, LoadError> {
         self.check_not_ended()?;
-        let chunks = {
+        let worth = {
             let mut buffers = self.buffers.lock();
             if let Some(found) = buffers.first_early() {
                 return Err(LoadError::Gap { expected: buffers.next, found });
             }
             buffers.cut_all();
-            buffers.ready.len()
+            let bytes: u64 = buffers.ready.iter().map(|chunk| chunk.bytes).sum();
+            buffers.ready.len().min((bytes / THREAD_BYTES) as usize)
         };
-        let threads = chunks.min(self.options.threads.max(1));
-        if threads > 1 {
-            let results = std::thread::scope(|scope| {
-                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.work())).collect();
-                let panicked = |_| Err(LoadError::Ended("a thread of it panicked".into()));
-                workers.into_iter().map(|w| w.join().unwrap_or_else(panicked)).collect::<Vec<_>>()
-            });
-            results.into_iter().collect::<Result<Vec<()>, LoadError>>()?;
-        } else {
-            self.work()?;
-        }
+        let others = worth.min(self.options.threads).saturating_sub(1);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(|| self.work())).collect();
+            let own = self.work();
+            let panicked = |_| Err(LoadError::Ended("a thread of it panicked".into()));
+            others.into_iter().map(|w| w.join().unwrap_or_else(panicked)).fold(own, Result::and)
+        })?;
         let (objects, mut stats) = self.output.finish(&self.counters)?;
         self.sketches.lock().fill(&self.schema, &mut stats);
         Ok(Rowset {

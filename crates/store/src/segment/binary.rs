@@ -9,6 +9,7 @@ pub(crate) struct Short;
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Short> {
         let (front, rest) = self.0.split_at_checked(len).ok_or(Short)?;
         self.0 = rest;
@@ -34,7 +35,19 @@ impl<'a> Reader<'a> {
     }
 
     /// A LEB128 number.
+    #[inline]
     pub fn var(&mut self) -> Result<u64, Short> {
+        // Most are small, and look-ups read hundreds.
+        match self.0 {
+            [small @ 0..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*small))
+            }
+            _ => self.long_var(),
+        }
+    }
+
+    fn long_var(&mut self) -> Result<u64, Short> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let b = self.u8()?;
@@ -55,12 +68,14 @@ impl<'a> Reader<'a> {
 
     /// A number of things of at least `size` bytes that follow: never more than the bytes that are left could hold, so
     /// that nothing is allocated for a claim.
+    #[inline]
     pub fn count(&mut self, size: usize) -> Result<usize, Short> {
         let count = self.var()?;
         if count > (self.0.len() / size) as u64 { Err(Short) } else { Ok(count as usize) }
     }
 
     /// Bytes behind their length.
+    #[inline]
     pub fn block(&mut self) -> Result<&'a [u8], Short> {
         let len = self.count(1)?;
         self.take(len)
