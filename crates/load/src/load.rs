@@ -67,7 +67,7 @@ impl Default for LoadOptions {
             partitions: None,
             temporary_partitions: false,
             single_tablet: false,
-            memory_bytes: 512 << 20,
+            memory_bytes: 384 << 20,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             segment_rows: 128 * 1024,
             object_bytes: 256 << 20,
