@@ -135,44 +135,69 @@ def quiet(args):
                          "end them, name other --cpus, or say --loaded, and times that waited are marked")
 
 
-def column(rig, keep, data, settings, cold, runs):
-    """Each query's time, with requests and bytes of its first run."""
-    server = None
+def connected(rig, data, settings):
+    """A server on its own empty cache, and the session's settings."""
+    cache = Path(tempfile.mkdtemp(prefix="cache", dir=rig.dir))
+    server = Server(rig, data, cache)
+    server.rows("USE ssb")
+    for setting in settings:
+        server.rows(f"SET {setting}")
+    time.sleep(rig.args.ready)
+    return server, cache
+
+
+def measured_once(rig, server, text):
+    """Seconds, the rows, the seconds that a query thread waited; GETs and bytes."""
+    rig.ask("reset")
+    took = timed(server, text)
+    after = rig.ask("stats", "GET")
+    return took, (after["gets"], after["bytes_down"])
+
+
+def finish(keep, name, title, found):
+    """Keeps the least of a query's times, with the requests and bytes of its first run."""
+    answers = {json.dumps(rows) for (_, rows, _), _ in found}
+    if len(answers) > 1:
+        raise SystemExit(f"{name}: answers differ between runs")
+    (_, rows, _), counts = found[0]
+    seconds, waited = min((seconds, waited) for (seconds, _, waited), _ in found)
+    keep(title, name, (seconds, *counts, rows, waited))
+    print(f"  {name}, {title}: {seconds * 1e3:.0f} ms, of which threads waited {waited * 1e3:.0f} for a CPU, "
+          f"{counts[0]} GETs, {counts[1] / 1e6:.1f} MB", file=sys.stderr)
+
+
+def cold(rig, keep, title, data, settings, runs):
+    """Each query in new servers on empty caches."""
     for name, text in queries():
         if name not in rig.args.only:
             continue
-        times, answer, counts = [], None, None
-        for run in range(runs):
-            if cold or server is None:
-                if server:
-                    server.stop()
-                cache = Path(tempfile.mkdtemp(prefix="cache", dir=rig.dir))
-                server = Server(rig, data, cache)
-                server.rows("USE ssb")
-                for setting in settings:
-                    server.rows(f"SET {setting}")
-                time.sleep(rig.args.ready)
-            if not cold and run == 0:
-                timed(server, text)
-                time.sleep(1)  # Filling the cache goes on behind the query.
-            rig.ask("reset")
-            seconds, rows, waited = timed(server, text)
-            after = rig.ask("stats", "GET")
-            times.append((seconds, waited))
-            counts = counts or (after["gets"], after["bytes_down"])
-            if answer not in (None, rows):
-                raise SystemExit(f"{name}: answers differ between runs")
-            answer = rows
-            if cold:
-                server.stop()
-                server = None
-                shutil.rmtree(cache, ignore_errors=True)
-        seconds, waited = min(times)
-        keep(name, (seconds, *counts, answer, waited))
-        print(f"  {name}: {seconds * 1e3:.0f} ms, of which threads waited {waited * 1e3:.0f} for a CPU, {counts[0]} GETs, "
-              f"{counts[1] / 1e6:.1f} MB", file=sys.stderr)
-    if server:
+        found = []
+        for _ in range(runs):
+            server, cache = connected(rig, data, settings)
+            found.append(measured_once(rig, server, text))
+            server.stop()
+            shutil.rmtree(cache, ignore_errors=True)
+        finish(keep, name, title, found)
+
+
+def warm(rig, keep, columns, runs):
+    """Each query in one server a column, which take turns: their times are compared."""
+    servers = {title: connected(rig, data, settings) for title, (data, settings) in columns.items()}
+    for name, text in queries():
+        if name not in rig.args.only:
+            continue
+        for server, _ in servers.values():
+            server.rows(text)
+        time.sleep(1)  # Filling the cache goes on behind the query.
+        found = {title: [] for title in servers}
+        for _ in range(runs):
+            for title, (server, _) in servers.items():
+                found[title].append(measured_once(rig, server, text))
+        for title in servers:
+            finish(keep, name, title, found[title])
+    for server, cache in servers.values():
         server.stop()
+        shutil.rmtree(cache, ignore_errors=True)
 
 
 def peer(rig, keep):
@@ -263,28 +288,36 @@ def main():
         serial = ["enable_lake_tablet_internal_parallel = false", "enable_tablet_internal_parallel = false"]
         parallel = ["tablet_internal_parallel_mode = 'force_split'"]
         columns = {
-            "cold serial": (remote, off + serial, True, 1),
-            "cold parallel": (remote, off + parallel, True, args.cold_runs),
-            "cached serial": (remote, serial, False, args.runs),
-            "cached parallel": (remote, parallel, False, args.runs),
-            "local serial": (local, serial, False, args.runs),
-            "local parallel": (local, parallel, False, args.runs),
+            "cold serial": (remote, off + serial),
+            "cold parallel": (remote, off + parallel),
+            "cached serial": (remote, serial),
+            "cached parallel": (remote, parallel),
+            "local serial": (local, serial),
+            "local parallel": (local, parallel),
         }
-        # Kept, so that the columns can be measured one at a time, when the machine is quiet.
+        # Kept, so that the columns can be measured some at a time, when the machine is quiet.
         kept = rig.dir / "measured.json"
         measured = json.loads(kept.read_text()) if kept.exists() else {}
+
+        def keep(title, name, found):
+            column = measured.setdefault(title, {})
+            column[name] = found
+            column["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
+            column["load"] = os.getloadavg()[0]
+            kept.write_text(json.dumps(measured))
+
         for title in args.ways:
+            if title == PEER or title.startswith("cold"):
+                quiet(args)
+                print(title, file=sys.stderr)
+                if title == PEER:
+                    peer(rig, lambda name, found: keep(PEER, name, found))
+                else:
+                    cold(rig, keep, title, *columns[title], 1 if title == "cold serial" else args.cold_runs)
+        if turns := {title: columns[title] for title in args.ways if title in columns and not title.startswith("cold")}:
             quiet(args)
-            print(title, file=sys.stderr)
-            now = measured.setdefault(title, {})
-
-            def keep(name, found, now=now):
-                now[name] = found
-                now["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
-                now["load"] = os.getloadavg()[0]
-                kept.write_text(json.dumps(measured))
-
-            peer(rig, keep) if title == PEER else column(rig, keep, *columns[title])
+            print(", ".join(turns), file=sys.stderr)
+            warm(rig, keep, turns, args.runs)
         for name in args.more:
             print(name, file=sys.stderr)
             measured[name] = more(rig, name, remote, local)
@@ -357,14 +390,14 @@ def report(args, measured, floor):
         if marked:
             runs += f"; in the {marked} with a * threads waited for a CPU for more than {WAITED:.0%} of the time: measure those again"
         lines += ["", f"Times in ms, {runs}. What these sums say:", ""]
-        cold = sums["cold parallel"]
-        lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {cold / bound:.2f} (bar 1.25)")
+        least_cold = sums["cold parallel"]
+        lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {least_cold / bound:.2f} (bar 1.25)")
         if "cold serial" in sums:
-            lines.append(f"- cold serial / cold parallel: {sums['cold serial'] / cold:.1f} (bar 5)")
+            lines.append(f"- cold serial / cold parallel: {sums['cold serial'] / least_cold:.1f} (bar 5)")
         if "cached parallel" in sums:
             lines.append(f"- cached parallel / local parallel: {sums['cached parallel'] / sums['local parallel']:.2f} (bar 1.10)")
         if theirs:
-            lines.append(f"- cold parallel / {PEER}: {cold / sums[PEER]:.2f} (bar 1)")
+            lines.append(f"- cold parallel / {PEER}: {least_cold / sums[PEER]:.2f} (bar 1)")
         loads = ", ".join(f"{measured[t]['load']:.1f}" for t in shown)
         taken = sum(measured[t]["proxy_cpu"] for t in shown)
         lines.append(f"- load averages on {os.cpu_count()} cores, by column: {loads}; the proxy took {taken:.1f} CPU s in all")

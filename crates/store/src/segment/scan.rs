@@ -407,16 +407,24 @@ impl ObjectReader {
             self.narrow(group, scan, scan.filter_columns, &mut wanted, &have, &mut kept, passing).await?;
         }
         let mut kept = kept.into_iter().map(|k| k.of(&wanted)).collect::<Result<Vec<_>>>()?;
-        // In a bucket all that is left is asked for at once.
         if let Some(mask) = wanted.mask()
-            && !self.is_remote()
             && (1..=total / FEW_OF).contains(&wanted.rows())
         {
-            for i in scan.columns {
-                let own = self.ids.iter().position(|own| *own == scan.schema.id(*i));
-                let (None, Some(root)) = (kept.iter().find(|(k, _)| k == i), own) else { continue };
+            let is_kept = |i: &usize| kept.iter().any(|(k, _)| k == i);
+            let own = |i: &usize| Some((*i, self.ids.iter().position(|own| *own == scan.schema.id(*i))?));
+            let rest: Vec<_> = scan.columns.iter().filter(|i| !is_kept(i)).filter_map(own).collect();
+            if self.is_remote() {
+                // All that is left is asked for at once, with the pages that the decoder needs where values cannot be gathered.
+                let schema = self.metadata.file_metadata().schema_descr();
+                let is_left = |leaf: &usize| {
+                    rest.iter().any(|(_, root)| *root == schema.get_column_root_idx(*leaf)) && !have.contains_key(leaf)
+                };
+                let leaves: Vec<_> = (0..schema.num_columns()).filter(is_left).collect();
+                have.extend(self.pages(group, &leaves, wanted.touched().as_deref(), scan.io).await?);
+            }
+            for (i, root) in rest {
                 if let Some(values) = self.gather(group, root, mask, scan.io, &mut have).await? {
-                    kept.push((*i, dense(typed(&values, scan.schema.field(*i).data_type())?)));
+                    kept.push((i, dense(typed(&values, scan.schema.field(i).data_type())?)));
                 }
             }
         }
