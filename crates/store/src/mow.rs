@@ -36,6 +36,9 @@ const BLOCKS_PER_PROBE: u64 = 8;
 const KEYS_PER_PROBE: u64 = 16;
 /// Rows of the load in a range, about.
 const RANGE_ROWS: u64 = 256 * 1024;
+/// Key blocks of the load in a range, about: long keys fill them sooner, and a range's keys are in memory. Tests have few,
+/// and shall see several ranges.
+const RANGE_BLOCKS: usize = if cfg!(test) { 64 } else { 8 * 1024 };
 /// Ranges and probes under way at once; and tablets, where the load is small.
 const AT_ONCE: usize = 8;
 
@@ -210,22 +213,22 @@ async fn decide(
 /// First keys of ranges that the keys of the new runs are cut into; the first range starts before all keys.
 async fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
     let rows: u64 = runs.iter().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
-    let ranges = rows.div_ceil(RANGE_ROWS).max(1);
+    let blocks: usize = runs.iter().filter(|r| r.new).map(|r| r.reader.key_blocks(r.ordinal())).sum();
     let mut firsts: Vec<(Vec<u8>, u64)> = Vec::new();
-    if ranges > 1 {
+    if rows > RANGE_ROWS || blocks > RANGE_BLOCKS {
         for run in runs.iter().filter(|r| r.new) {
             firsts.extend(run.reader.key_block_starts(run.ordinal())?);
         }
         firsts.sort_unstable();
     }
     let mut borders = vec![Vec::new()];
-    let mut seen = 0;
-    for (key, rows) in firsts {
-        if seen >= RANGE_ROWS && borders.last() != Some(&key) {
+    let (mut rows, mut blocks) = (0, 0);
+    for (key, block_rows) in firsts {
+        if (rows >= RANGE_ROWS || blocks >= RANGE_BLOCKS) && borders.last() != Some(&key) {
             borders.push(key);
-            seen = 0;
+            (rows, blocks) = (0, 0);
         }
-        seen += rows;
+        (rows, blocks) = (rows + block_rows, blocks + 1);
     }
     Ok(borders)
 }
