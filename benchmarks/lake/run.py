@@ -182,22 +182,26 @@ def cold(rig, keep, title, data, settings, runs):
 
 def warm(rig, keep, columns, runs):
     """Each query in one server a column, which take turns: their times are compared."""
-    servers = {title: connected(rig, data, settings) for title, (data, settings) in columns.items()}
-    for name, text in queries():
-        if name not in rig.args.only:
-            continue
-        for server, _ in servers.values():
-            server.rows(text)
-        time.sleep(1)  # Filling the cache goes on behind the query.
-        found = {title: [] for title in servers}
-        for _ in range(runs):
-            for title, (server, _) in servers.items():
-                found[title].append(measured_once(rig, server, text))
-        for title in servers:
-            finish(keep, name, title, found[title])
-    for server, cache in servers.values():
-        server.stop()
-        shutil.rmtree(cache, ignore_errors=True)
+    servers = {}
+    try:
+        for title, (data, settings) in columns.items():
+            servers[title] = connected(rig, data, settings)
+        for name, text in queries():
+            if name not in rig.args.only:
+                continue
+            for server, _ in servers.values():
+                server.rows(text)
+            time.sleep(1)  # Filling the cache goes on behind the query.
+            found = {title: [] for title in servers}
+            for _ in range(runs):
+                for title, (server, _) in servers.items():
+                    found[title].append(measured_once(rig, server, text))
+            for title in servers:
+                finish(keep, name, title, found[title])
+    finally:
+        for server, cache in servers.values():
+            server.stop()
+            shutil.rmtree(cache, ignore_errors=True)
 
 
 def peer(rig, keep):
@@ -299,10 +303,16 @@ def main():
         kept = rig.dir / "measured.json"
         measured = json.loads(kept.read_text()) if kept.exists() else {}
 
+        turns = {title: columns[title] for title in args.ways if title in columns and not title.startswith("cold")}
+        began = 0.0
+
+        def proxy_cpu():
+            return rig.ask("stats", "GET")["cpu_seconds"]
+
         def keep(title, name, found):
             column = measured.setdefault(title, {})
             column[name] = found
-            column["proxy_cpu"] = rig.ask("stats", "GET")["cpu_seconds"]
+            column["proxy_cpu"] = (proxy_cpu() - began) / (len(turns) if title in turns else 1)
             column["load"] = os.getloadavg()[0]
             kept.write_text(json.dumps(measured))
 
@@ -310,13 +320,15 @@ def main():
             if title == PEER or title.startswith("cold"):
                 quiet(args)
                 print(title, file=sys.stderr)
+                began = proxy_cpu()
                 if title == PEER:
                     peer(rig, lambda name, found: keep(PEER, name, found))
                 else:
                     cold(rig, keep, title, *columns[title], 1 if title == "cold serial" else args.cold_runs)
-        if turns := {title: columns[title] for title in args.ways if title in columns and not title.startswith("cold")}:
+        if turns:
             quiet(args)
             print(", ".join(turns), file=sys.stderr)
+            began = proxy_cpu()
             warm(rig, keep, turns, args.runs)
         for name in args.more:
             print(name, file=sys.stderr)

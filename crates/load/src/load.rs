@@ -481,6 +481,7 @@ impl Load {
     /// # Errors
     /// As [`push`](Self::push), and numbers of pushes that are missing where they must not be.
     pub fn finish(&self) -> Result<Rowset, LoadError> {
+        let _ended = EndOnPanic(self);
         let result = self.try_finish();
         match &result {
             Ok(_) => self.end("it is finished"),

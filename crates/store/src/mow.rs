@@ -18,6 +18,7 @@ use std::task::Poll;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, RecordBatch};
+use futures::future::Either;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use roaring::RoaringBitmap;
@@ -36,10 +37,11 @@ const BLOCKS_PER_PROBE: u64 = 8;
 const KEYS_PER_PROBE: u64 = 16;
 /// Rows of the load in a range, about.
 const RANGE_ROWS: u64 = 256 * 1024;
-/// Key blocks of the load in a range, about: long keys fill them sooner, and a range's keys are in memory. Tests have few,
-/// and shall see several ranges.
-const RANGE_BLOCKS: usize = if cfg!(test) { 64 } else { 8 * 1024 };
-/// Ranges and probes under way at once; and tablets, where the load is small.
+/// Bytes of the load's keys in a range, about: they are in memory. Tests have few, and shall see several ranges.
+const RANGE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
+/// Rows of a load whose tablets are worked on at the same time; of larger ones a tablet's ranges are.
+const SMALL_ROWS: u64 = 16 * 1024;
+/// Ranges, tablets of a small load, and probes under way at once.
 const AT_ONCE: usize = 8;
 
 /// Old segments that are opened, and whose keys are read, at once: each is a request or two.
@@ -138,9 +140,8 @@ pub async fn replaced<'a>(
             deleted: old.deleted.cloned(),
         });
     }
-    // A tablet's ranges are worked on in parallel; where each has but one, tablets are.
     let rows: u64 = tablets.values().flatten().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
-    let at_once = if rows <= RANGE_ROWS { AT_ONCE } else { 1 };
+    let at_once = if rows <= SMALL_ROWS { AT_ONCE } else { 1 };
     let bits = stream::iter(tablets.into_values().map(|runs| tablet(schema, runs, readers.workers())))
         .buffer_unordered(at_once)
         .try_collect::<Vec<_>>()
@@ -161,7 +162,7 @@ async fn tablet(
     let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
     let mut facts = Facts { schema, sequence, sign, known: HashMap::new() };
     // One segment of a load alone has each key once.
-    let borders = if runs.len() > 1 { borders(&runs).await? } else { Vec::new() };
+    let borders = if runs.len() > 1 { borders(&runs)? } else { Vec::new() };
     let jobs = (0..borders.len())
         .map(|i| range(runs.clone(), workers.clone(), borders[i].clone(), borders.get(i + 1).cloned()));
     let mut jobs = stream::iter(jobs.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
@@ -211,24 +212,21 @@ async fn decide(
 }
 
 /// First keys of ranges that the keys of the new runs are cut into; the first range starts before all keys.
-async fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
-    let rows: u64 = runs.iter().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
-    let blocks: usize = runs.iter().filter(|r| r.new).map(|r| r.reader.key_blocks(r.ordinal())).sum();
+fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
     let mut firsts: Vec<(Vec<u8>, u64)> = Vec::new();
-    if rows > RANGE_ROWS || blocks > RANGE_BLOCKS {
-        for run in runs.iter().filter(|r| r.new) {
-            firsts.extend(run.reader.key_block_starts(run.ordinal())?);
-        }
-        firsts.sort_unstable();
+    for run in runs.iter().filter(|r| r.new) {
+        firsts.extend(run.reader.key_block_starts(run.ordinal())?);
     }
+    firsts.sort_unstable();
     let mut borders = vec![Vec::new()];
-    let (mut rows, mut blocks) = (0, 0);
+    let (mut rows, mut bytes) = (0, 0);
     for (key, block_rows) in firsts {
-        if (rows >= RANGE_ROWS || blocks >= RANGE_BLOCKS) && borders.last() != Some(&key) {
+        let block_bytes = key.len() as u64 * block_rows;
+        if (rows >= RANGE_ROWS || bytes >= RANGE_BYTES) && borders.last() != Some(&key) {
             borders.push(key);
-            (rows, blocks) = (0, 0);
+            (rows, bytes) = (0, 0);
         }
-        (rows, blocks) = (rows + block_rows, blocks + 1);
+        (rows, bytes) = (rows + block_rows, bytes + block_bytes);
     }
     Ok(borders)
 }
@@ -256,11 +254,22 @@ async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: 
     }
     let read: Vec<_> = stream::iter(read).buffered(OPENED_AT_ONCE).try_collect().await?;
     let shared = runs.clone();
-    let work = move || Found::look(&shared, read, &probed, &from, to.as_deref());
-    let (mut found, unread) = match workers {
-        Some(runtime) => runtime.spawn_blocking(work).await.expect("the merge does not panic"),
+    let work = move || {
+        let (found, unread) = Matches::look(&shared, read, &probed, &from, to.as_deref())?;
+        Ok::<_, SegmentError>(if unread.is_empty() {
+            Either::Left(found.groups())
+        } else {
+            Either::Right((found, unread))
+        })
+    };
+    let looked = match workers {
+        Some(runtime) => runtime.spawn_blocking(work).await.expect("looking for keys does not panic"),
         None => work(),
     }?;
+    let (mut found, unread) = match looked {
+        Either::Left(groups) => return Ok(groups),
+        Either::Right(part) => part,
+    };
     // What was not at hand, above all of a store that is far.
     let (keys, runs) = (&found.keys, &runs);
     let probes = unread.into_iter().map(|(at, run)| async move {
@@ -332,13 +341,13 @@ impl NewKeys {
 }
 
 /// Keys of a load, and where they were found.
-struct Found {
+struct Matches {
     keys: NewKeys,
     /// Which key, and the row (run, row) of an old segment that has it.
     old: Vec<(usize, usize, u32)>,
 }
 
-impl Found {
+impl Matches {
     /// Merges the load's runs among `read`, and looks for their keys in the others and in the `probed` ones. What could not
     /// be probed without waiting is in the second answer: (key, run).
     fn look(
@@ -347,7 +356,7 @@ impl Found {
         probed: &[usize],
         from: &[u8],
         to: Option<&[u8]>,
-    ) -> Result<(Found, Vec<(usize, usize)>)> {
+    ) -> Result<(Matches, Vec<(usize, usize)>)> {
         let (new, read): (Vec<_>, Vec<_>) = read.into_iter().partition(|(run, _)| runs[*run].new);
         let keys = merge(new, from, to)?;
         let mut old = Vec::new();
@@ -367,11 +376,12 @@ impl Found {
                 }
             }
         }
-        Ok((Found { keys, old }, unread))
+        Ok((Matches { keys, old }, unread))
     }
 
     fn groups(mut self) -> Groups {
-        self.old.sort_unstable();
+        // In order run by run.
+        self.old.sort();
         let mut old = self.old.into_iter().peekable();
         let mut groups = Groups::default();
         for at in 0..self.keys.len() {

@@ -627,7 +627,7 @@ impl ObjectReader {
             let mut pages =
                 GroupPages { metadata: self.metadata.clone(), group, leaves: vec![None; schema.num_columns()] };
             let touched = wanted.touched();
-            let is_ready = |leaf: &&usize| have.get(leaf).is_some_and(|parts| is_unbroken(parts));
+            let is_ready = |leaf: &&usize| have.get(leaf).is_some_and(|parts| covers(parts, touched.as_deref()));
             let (ready, fetched): (Vec<usize>, Vec<usize>) = leaves.iter().partition(is_ready);
             for leaf in ready {
                 pages.leaves[leaf] = have.get(&leaf).cloned();
@@ -659,12 +659,17 @@ impl ObjectReader {
     }
 }
 
-/// Whether no page is absent between two that are there.
-fn is_unbroken(parts: &[PagePart]) -> bool {
-    let data = || parts.iter().filter(|p| p.rows != PageRows::Dictionary).map(|p| p.page.is_some());
-    let present = data().filter(|p| *p).count();
-    let first = data().position(|p| p).unwrap_or(0);
-    data().skip(first).take(present).all(|p| p)
+/// Whether all pages with rows of `touched` are there; `None` for all rows.
+fn covers(parts: &[PagePart], touched: Option<&BooleanBuffer>) -> bool {
+    let mut first = 0;
+    parts.iter().all(|PagePart { rows, page }| {
+        let PageRows::Rows(rows) = rows else { return page.is_some() };
+        let from = first;
+        first += rows;
+        let is_left_out =
+            |touched: &BooleanBuffer| from + rows <= touched.len() && touched.slice(from, *rows).count_set_bits() == 0;
+        page.is_some() || touched.is_some_and(is_left_out)
+    })
 }
 
 /// Rows that are not deleted and asked for.

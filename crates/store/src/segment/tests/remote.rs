@@ -111,10 +111,20 @@ async fn there(delay_ms: u64, fault: Fault) -> There {
     let names: Vec<String> = (0..16).map(|i| format!("c{i}")).collect();
     let mut columns = vec![("k", SqlType::BigInt, false)];
     columns.extend(names.iter().map(|n| (n.as_str(), SqlType::BigInt, true)));
-    let schema = table(&columns, 1, Model::Duplicate, &[]);
+    there_with(&columns, 40_000, 5000, delay_ms, fault).await
+}
+
+async fn there_with(
+    columns: &[(&str, SqlType, bool)],
+    count: usize,
+    group_rows: usize,
+    delay_ms: u64,
+    fault: Fault,
+) -> There {
+    let schema = table(columns, 1, Model::Duplicate, &[]);
     let mut options = WriteOptions::try_new(schema.clone()).unwrap();
-    options.row_group_rows = 5000;
-    let (bytes, object) = object(&Arc::new(options), 0, &[vec![rows(&schema, 40_000, true, 3)]]);
+    options.row_group_rows = group_rows;
+    let (bytes, object) = object(&Arc::new(options), 0, &[vec![rows(&schema, count, true, 3)]]);
     let store = Arc::new(Far {
         inner: InMemory::new(),
         delay: Duration::from_millis(delay_ms),
@@ -179,6 +189,39 @@ async fn bytes_are_those_of_wanted_columns() {
         let bytes = io.counts().bytes;
         assert!(bytes <= least * 6 / 5, "{bytes} for {least}");
         there.readers.cache().clear();
+    }
+}
+
+/// Wanted rows on every other page of a row group, in columns that can be gathered from pages and in others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_rows_that_lie_apart_are_those_of_a_local_scan_and_their_pages_are_fetched_once() {
+    let columns = [
+        ("k", SqlType::BigInt, false),
+        ("t", SqlType::Varchar(None), false),
+        ("d", SqlType::Double, false),
+        ("b", SqlType::Boolean, false),
+        ("n", SqlType::Varchar(None), true),
+        ("f", SqlType::Double, true),
+    ];
+    let there = there_with(&columns, 100_000, 100_000, 1, |_| None).await;
+    let wanted: BooleanBuffer = (0..100_000).map(|i| i / 20_000 % 2 == 0 && i % 100 == 0).collect();
+    let local = Readers::new(Fetcher::local(Arc::clone(&there.store) as _), PageCache::new(64 << 20), 8 << 20);
+    for columns in [vec![0, 1, 2, 3, 4, 5], vec![2, 3], vec![4], vec![5], vec![1]] {
+        let mut found = Vec::new();
+        for readers in [&there.readers, &local] {
+            let io = Arc::new(ScanIo::new(false, false));
+            let reader = readers.get_for(&there.path, &there.object, Some(&io)).await.unwrap();
+            let scan = Scan { rows: Some(&wanted), io: Some(&io), ..Scan::new(&there.schema, &columns) };
+            let batches: Vec<_> = reader.scan_group(0, &scan, None).await.unwrap().collect::<Result<_>>().unwrap();
+            found.push(arrow_select::concat::concat_batches(&scan.output(), &batches).unwrap());
+            let chunk = |c: &usize| reader.metadata().row_group(0).column(*c).compressed_size() as u64;
+            let (bytes, all) = (io.counts().bytes, columns.iter().map(chunk).sum::<u64>());
+            // Three pages of five.
+            assert!(bytes <= all * 3 / 4, "columns {columns:?}: {bytes} of {all} bytes");
+            readers.cache().clear();
+        }
+        assert_eq!(found[0].num_rows(), 600);
+        assert_eq!(found[0], found[1], "columns {columns:?}");
     }
 }
 
