@@ -39,8 +39,9 @@ const KEYS_PER_PROBE: u64 = 16;
 const RANGE_ROWS: u64 = 256 * 1024;
 /// Bytes of the load's keys in a range, about: they are in memory. Tests have few, and shall see several ranges.
 const RANGE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
-/// Rows of a load whose tablets are worked on at the same time; of larger ones a tablet's ranges are.
-const SMALL_ROWS: u64 = 16 * 1024;
+/// Rows of a load whose tablets are worked on at the same time, which counts where each asks a store that is far; of larger
+/// ones a tablet's ranges are. What is read of old segments at a time grows with it.
+const SMALL_ROWS: u64 = 64 * 1024;
 /// Ranges, tablets of a small load, and probes under way at once.
 const AT_ONCE: usize = 8;
 
