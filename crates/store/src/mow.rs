@@ -32,8 +32,8 @@ use crate::table::schema::{DELETE_SIGN, TableSchema};
 
 /// Key blocks of an old segment that are read rather than probing it once more, where a request takes long to begin.
 const BLOCKS_PER_PROBE: u64 = 8;
-/// Keys that are walked through rather than probing an old segment on this machine once more. A key takes about 15 ns; a
-/// probe 40 ns where the filter says no, as it mostly does in small segments, and a microsecond where the key is there.
+/// Keys that are walked through rather than probing an old segment on this machine once more. A probe walks half a block of
+/// up to 256 where the key is there, and costs a key or two where the filter says no, as it mostly does in small segments.
 const KEYS_PER_PROBE: u64 = 16;
 /// Rows of the load in a range, about.
 const RANGE_ROWS: u64 = 256 * 1024;
