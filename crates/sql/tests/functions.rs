@@ -112,7 +112,7 @@ impl AsyncDB for Session {
 #[tokio::test]
 async fn functions_give_the_results_on_file() {
     let folder = Path::new("../../tests/slt/functions");
-    let mut files: Vec<_> = std::fs::read_dir(&folder)
+    let mut files: Vec<_> = std::fs::read_dir(folder)
         .expect("the folder of the tests")
         .map(|entry| entry.expect("a file").path())
         .filter(|path| path.extension().is_some_and(|e| e == "slt"))
