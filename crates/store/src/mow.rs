@@ -189,7 +189,6 @@ async fn decide(
     let mut candidates = Vec::new();
     for group in groups.iter() {
         let mut winner: Option<(usize, u32)> = None;
-        candidates.clear();
         for (run, row) in group.iter().copied() {
             let gone = runs[run].deleted.as_ref().is_some_and(|d| d.contains(row));
             // Deleted rows are past, but for tombstones where a sequence decides.
@@ -264,7 +263,11 @@ async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: 
         })
     };
     let looked = match workers {
-        Some(runtime) => runtime.spawn_blocking(work).await.expect("looking for keys does not panic"),
+        Some(runtime) => runtime.spawn_blocking(work).await.unwrap_or_else(|e| match e.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The process ends.
+            Err(e) => Err(SegmentError::Store { object: runs[0].reader.path().to_string(), source: e.into() }),
+        }),
         None => work(),
     }?;
     let (mut found, unread) = match looked {

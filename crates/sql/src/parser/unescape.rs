@@ -1,7 +1,7 @@
 //! String escapes that `sqlparser` does not decode.
 
 /// Decodes the inside of a Hive string literal, by the rules of Hive's `BaseSemanticAnalyzer.unescapeSQLString`:
-/// `\uXXXX`; three octal digits from `\000` to `\177`; `\0 \' \" \b \n \r \t \Z \\`; `\%` and `\_` keep their
+/// `\u` and four hexadecimal digits; three octal digits from `\000` to `\177`; `\0 \' \" \b \n \r \t \Z \\`; `\%` and `\_` keep their
 /// backslash; any other escaped character stands for itself. Besides, a doubled quote is one quote (MySQL, Doris).
 pub(super) fn hive(inner: &str) -> String {
     let chars: Vec<char> = inner.chars().collect();
