@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
@@ -53,6 +53,11 @@ impl VolumeStore {
         self.volumes.write().stores.insert(name.to_string(), store);
     }
 
+    /// From now on requests for the volume's tables are errors, until it is set again.
+    pub fn remove_volume(&self, name: &str) {
+        self.volumes.write().stores.remove(name);
+    }
+
     /// From now on the table is looked for in that volume. Tables never move.
     pub fn assign(&self, table: TableId, volume: &str) {
         let dir = table_path(table).to_string();
@@ -65,9 +70,10 @@ impl VolumeStore {
         let volumes = self.volumes.read();
         match volumes.tables.get(&text[..end]) {
             None => Ok(Arc::clone(&self.root)),
-            Some(name) => volumes.stores.get(name).map(Arc::clone).ok_or_else(|| Error::NotFound {
-                path: text.to_string(),
-                source: format!("its storage volume '{name}' is not there").into(),
+            // Not `NotFound`, which says that the object is gone.
+            Some(name) => volumes.stores.get(name).map(Arc::clone).ok_or_else(|| Error::Generic {
+                store: "volumes",
+                source: format!("'{text}' is in storage volume '{name}', which is not connected").into(),
             }),
         }
     }
@@ -161,12 +167,21 @@ impl ObjectStore for VolumeStore {
         }
     }
 
+    /// Over all tables, volumes that cannot be listed are left out: one that is out of reach does not keep a vacuum from the
+    /// others. The root's error is one.
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let stores = self.stores(prefix)?;
         let asked = stores.iter().map(|s| s.list_with_delimiter(prefix)).collect::<Vec<_>>();
-        let all: Vec<ListResult> = stream::iter(asked).buffered(8).try_collect().await?;
+        let all: Vec<Result<ListResult>> = stream::iter(asked).buffered(8).collect().await;
         let mut merged = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
         for (i, one) in all.into_iter().enumerate() {
+            let one = match one {
+                Err(error) if i > 0 => {
+                    tracing::warn!(store = %stores[i], %error, "a storage volume cannot be listed");
+                    continue;
+                }
+                one => one?,
+            };
             if i > 0 {
                 // Tables that no catalog names are found by what is there.
                 self.found_in(&stores[i], &one.common_prefixes);
@@ -209,6 +224,7 @@ impl VolumeStore {
 
 #[cfg(test)]
 mod tests {
+    use futures::TryStreamExt;
     use object_store::ObjectStoreExt;
     use object_store::memory::InMemory;
 

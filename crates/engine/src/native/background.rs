@@ -56,10 +56,11 @@ impl Engine {
     /// What compacts tables: by itself after [`start_background`](Self::start_background), else only when it is told to.
     pub(crate) fn compactor(&self) -> &Compactor {
         self.native.compactor(|| {
-            // Merging is work for the query threads, which give way to those that talk to clients.
+            // Large merges are work for the query threads, which give way to those that talk to clients. Small ones are as
+            // urgent as the loads that make them necessary.
             let _on = self.cpu().enter();
-            let compactor =
-                Compactor::start(Options { readers: Some(Arc::clone(self.native.readers())), ..Options::default() });
+            let (readers, small_on) = (Some(Arc::clone(self.native.readers())), Some(self.io().clone()));
+            let compactor = Compactor::start(Options { readers, small_on, ..Options::default() });
             compactor.pause();
             compactor
         })
@@ -106,7 +107,7 @@ async fn look_after(engine: &Weak<Engine>) -> bool {
     match vacuum_data(&engine.catalog, &tables, &labels, now).await {
         Ok(done) if done.objects > 0 => tracing::info!(objects = done.objects, bytes = done.bytes, "vacuumed"),
         Ok(_) => {}
-        Err(e) => tracing::warn!(error = %e, "vacuum stopped; the next one goes on"),
+        Err(e) => tracing::warn!(error = %e, "a vacuum did not do all; the next one goes on"),
     }
     true
 }

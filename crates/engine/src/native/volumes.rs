@@ -72,25 +72,25 @@ impl Volumes {
     }
 
     /// Sees to it that volumes in use are reached as the newest catalog of this process says: by other keys after an ALTER, say.
-    /// Whoever has a table open keeps its handle, whose requests go to the new store from then on.
-    ///
-    /// # Errors
-    /// A volume's store cannot be made.
-    pub(crate) fn follow(&self) -> Result<()> {
+    /// Whoever has a table open keeps its handle, whose requests go to the new store from then on, and are errors where that
+    /// cannot be made.
+    pub(crate) fn follow(&self) {
         let version = self.catalog.version();
         if self.followed.load(Ordering::Acquire) == version {
-            return Ok(());
+            return;
         }
         // Read after the version: what is newer is connected once more.
         let state = self.catalog.snapshot();
         let used: Vec<String> = self.connected.lock().keys().cloned().collect();
         for name in used {
-            if let Some(volume) = state.volumes.get(&name) {
-                self.connect(&name, volume)?;
+            if let Some(volume) = state.volumes.get(&name)
+                && !self.connect_or_warn(&name, volume)
+            {
+                self.connected.lock().remove(&name);
+                self.store.remove_volume(&name);
             }
         }
         self.followed.store(version, Ordering::Release);
-        Ok(())
     }
 
     /// Sees to it that a table is looked for in its volume, as the newest catalog of this process says.
@@ -127,10 +127,17 @@ impl Volumes {
     /// Connects all volumes, for what goes over all tables.
     pub(crate) fn connect_all(&self) {
         for (name, volume) in &self.catalog.snapshot().volumes {
-            if let Err(e) = self.connect(name, volume) {
-                tracing::warn!(volume = %name, error = %e.message, "a storage volume cannot be reached");
-            }
+            self.connect_or_warn(name, volume);
         }
+    }
+
+    /// Whether the volume is connected now; what keeps it from that is in the log.
+    fn connect_or_warn(&self, name: &str, volume: &Volume) -> bool {
+        let connected = self.connect(name, volume);
+        if let Err(e) = &connected {
+            tracing::warn!(volume = %name, error = %e.message, "a storage volume cannot be connected");
+        }
+        connected.is_ok()
     }
 
     fn connect(&self, name: &str, volume: &Volume) -> Result<()> {

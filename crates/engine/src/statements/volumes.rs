@@ -73,7 +73,7 @@ pub(super) async fn alter(
     }
     let change = CatalogChange::AlterVolume { name: name.to_string(), properties, comment: comment.cloned() };
     session.engine.catalog.commit(vec![change]).await?;
-    session.engine.native.volumes().follow()?;
+    session.engine.native.volumes().follow();
     Ok(Outcome::ok())
 }
 

@@ -103,6 +103,10 @@ struct Inner<S: State> {
     /// When the store was last asked for a newer version than those known.
     asked: Mutex<Instant>,
     vacuuming: AtomicBool,
+    /// Milliseconds from the beginning of one version's commit to that of the next.
+    spacing_ms: AtomicU64,
+    /// When the last one began.
+    begun: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug)]
@@ -141,10 +145,18 @@ impl<S: State> Chain<S> {
             refreshed: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
             vacuuming: AtomicBool::new(false),
+            spacing_ms: AtomicU64::new(0),
+            begun: Mutex::default(),
         };
         let head = inner.find(Reader::Checkpoint).await?;
         inner.publish(&head);
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// From now on a version of this process begins so long after the one before it, so that changes which come meanwhile
+    /// share it: each version costs a synced file or a request, and one that is deleted later. 0: none waits.
+    pub(crate) fn space_versions(&self, milliseconds: u64) {
+        self.inner.spacing_ms.store(milliseconds, Ordering::Relaxed);
     }
 
     /// The newest state that this process knows.
@@ -333,6 +345,7 @@ impl<S: State> Inner<S> {
             queue.draining = false;
         });
         loop {
+            self.space().await;
             let batch: Vec<Waiting<S>> = {
                 let mut queue = self.queue.lock();
                 let size = queue.waiting.len().min(BATCH_MAX);
@@ -355,6 +368,19 @@ impl<S: State> Inner<S> {
                 });
             }
         }
+    }
+
+    /// Waits until the next version may begin, if anyone waits for it.
+    async fn space(&self) {
+        if self.queue.lock().waiting.is_empty() {
+            return;
+        }
+        let spacing = Duration::from_millis(self.spacing_ms.load(Ordering::Relaxed));
+        let since = self.begun.lock().map_or(spacing, |begun| begun.elapsed());
+        if since < spacing {
+            tokio::time::sleep(spacing - since).await;
+        }
+        *self.begun.lock() = Some(Instant::now());
     }
 
     /// After so many versions or bytes, but not before the versions weigh something beside the checkpoint that they

@@ -112,6 +112,11 @@ impl Faulty {
         let (full, denied) = (AtomicBool::new(false), AtomicU8::new(0));
         Arc::new(Self { inner: InMemory::new(), lost, unread, sleepy, full, denied })
     }
+
+    /// From now on nothing is put, read or listed by directory.
+    pub(crate) fn deny_all(&self) {
+        self.denied.store(ALL_DENIED, Ordering::Release);
+    }
 }
 
 fn one_in(n: u32) -> bool {
@@ -187,6 +192,9 @@ impl ObjectStore for Faulty {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        if self.denied.load(Ordering::Acquire) == ALL_DENIED {
+            return Err(denied(prefix.unwrap_or(&Path::default())));
+        }
         self.inner.list_with_delimiter(prefix).await
     }
 
@@ -540,7 +548,7 @@ async fn a_refused_put_may_have_come_through() {
     faulty.denied.store(DENIED, Ordering::Release);
     let e = a.commit(add("z")).await.unwrap_err();
     assert!(matches!(&e, CommitError::Chain(ChainError::Store { .. })), "nothing was changed: {e}");
-    faulty.denied.store(ALL_DENIED, Ordering::Release);
+    faulty.deny_all();
     let e = a.commit(add("z")).await.unwrap_err();
     assert!(matches!(&e, CommitError::Chain(ChainError::Unknown { .. })), "{e}");
     faulty.denied.store(0, Ordering::Release);

@@ -6,7 +6,8 @@
 //! that were deleted meanwhile are looked up in the merge's row map and deleted in the output by the same commit, so no
 //! delete is lost, and no load waits for a compaction: one that needs its keys again finds them in the output.
 //!
-//! Small merges, of all tablets of a table at once, have a thread of their own: large ones never hold them up.
+//! Small merges, of all tablets of a table at once, have a thread of their own: large ones never hold them up. Loads wait
+//! for one while more segments come than it takes (`table/pace.rs`).
 //!
 //! Several processes may compact one table. The second to commit the same segments has worked in vain, nothing worse.
 
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::catalog::TableId;
@@ -111,6 +113,9 @@ pub struct Options {
     pub interval: Duration,
     /// Large merges wait until their youngest input is so old.
     pub large_rest: Duration,
+    /// Threads that small merges run on; by default those that the compactor was started on, as large ones do. Merges that
+    /// come late make everything slower, so they should not stand behind queries.
+    pub small_on: Option<Handle>,
     /// By what the process reads its tables: what a merge has written is opened there before anyone sees it.
     pub readers: Option<Arc<Readers>>,
 }
@@ -125,6 +130,7 @@ impl Default for Options {
             small_bytes: 16 << 20,
             interval: Duration::from_millis(250),
             large_rest: Duration::from_secs(30),
+            small_on: None,
             readers: None,
         }
     }
@@ -317,7 +323,10 @@ impl Shared {
 
     async fn run(&self, table: &Table, mut job: Reserved) -> Result<Done, CompactError> {
         let (state, picks) = (Arc::clone(&job.state), std::mem::take(&mut job.picks));
+        let begun = Instant::now();
         let done = job::run(table, state, picks, &self.options, Arc::clone(&self.stop)).await?;
+        let ms = begun.elapsed().as_millis() as u64;
+        tracing::debug!(table = %table.id(), inputs = done.inputs, outputs = done.outputs, rows = done.rows, ms, "merged");
         *self.total.lock() += done;
         Ok(done)
     }
@@ -400,9 +409,14 @@ impl Shared {
                 let Some(job) = job else { break };
                 idle = false;
                 let (shared, table) = (Arc::clone(self), table.clone());
-                tokio::spawn(async move {
+                let on = self.options.small_on.clone().filter(|_| is_small).unwrap_or_else(Handle::current);
+                on.spawn(async move {
+                    let pace = is_small.then(|| {
+                        let more = job.inputs.len().max(shared.options.policy.segments_max * job.picks.len());
+                        table.merging(job.state.segment_count() + more)
+                    });
                     let result = shared.run(&table, job).await;
-                    drop(permit);
+                    drop((pace, permit));
                     shared.note(&table, result);
                 });
             }

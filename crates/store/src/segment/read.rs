@@ -92,7 +92,8 @@ impl std::fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object by one request for its tail.
+    /// Opens an object that all of will be read, by one request: for its tail, or for a small object, which needs no other
+    /// then.
     ///
     /// # Errors
     /// [`SegmentError::Store`]; [`SegmentError::Damaged`] if the tail is not what `object` says was written;
@@ -103,10 +104,12 @@ impl ObjectReader {
         object: &DataObject,
         cache: &Arc<PageCache>,
     ) -> Result<Arc<Self>> {
-        Self::open_by(&Fetcher::local(Arc::clone(store)), path, object, cache, None).await
+        let whole = object.bytes <= WHOLE_BYTES;
+        Self::open_from(&Fetcher::local(Arc::clone(store)), path, object, cache, None, whole).await
     }
 
-    /// The same with requests made by `fetcher`, counted in `io`.
+    /// Opens an object by one request for its tail, or for all of a small one where requests are slow; requests are made by
+    /// `fetcher` and counted in `io`.
     ///
     /// # Errors
     /// As [`ObjectReader::open`].
@@ -117,8 +120,20 @@ impl ObjectReader {
         cache: &Arc<PageCache>,
         io: Option<&Arc<ScanIo>>,
     ) -> Result<Arc<Self>> {
+        let whole = fetcher.is_remote() && object.bytes <= WHOLE_BYTES;
+        Self::open_from(fetcher, path, object, cache, io, whole).await
+    }
+
+    async fn open_from(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+        io: Option<&Arc<ScanIo>>,
+        whole: bool,
+    ) -> Result<Arc<Self>> {
         let start = tail_range(path, object)?.start;
-        let from = if fetcher.is_remote() && object.bytes <= WHOLE_BYTES { 0 } else { start };
+        let from = if whole { 0 } else { start };
         let end = fetcher
             .ranges(path, std::slice::from_ref(&(from..object.bytes)), io)
             .await

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use roaring::RoaringBitmap;
 use super::change::{Deletes, Input, Replace, Replaced, Rowset, TableChange};
 use super::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
 use super::error::{Refused, TableError};
+use super::pace::{Merging, Pace};
 use super::schema::{Partition, PartitionId, TableSchema};
 use super::state::TableState;
 use crate::catalog::TableId;
@@ -41,6 +43,26 @@ struct Inner {
     chain: Chain<TableState>,
     /// Held while a change is computed on the newest state.
     settling: tokio::sync::Mutex<Option<Ahead>>,
+    pace: Arc<Pace>,
+    /// Loads of this process that are under way.
+    loads: AtomicUsize,
+}
+
+/// So many loads under way share versions of the table: where clients wait for each other anyway, a few milliseconds more
+/// for each save files and syncs for all. A client alone never waits. PostgreSQL's `commit_siblings`.
+const SIBLINGS: usize = 4;
+/// Milliseconds between the versions of such loads, PostgreSQL's `commit_delay`.
+const SPACING_MS: u64 = 10;
+
+/// A load of this process that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct Loading(Table);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        let left = self.0.inner.loads.fetch_sub(1, Ordering::Relaxed) - 1;
+        self.0.space_versions(left);
+    }
 }
 
 /// The state after a load that is on its way into the chain: the next load is computed on it, and so waits for no commit.
@@ -103,7 +125,8 @@ impl Table {
         options: Options,
     ) -> Result<Self, TableError> {
         let chain = Chain::open(Arc::clone(&store), table_path(id), options).await?;
-        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling: tokio::sync::Mutex::default() }) })
+        let (settling, pace, loads) = Default::default();
+        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace, loads }) })
     }
 
     /// Its id.
@@ -176,8 +199,30 @@ impl Table {
     /// As of [`commit`](Self::commit); [`ChainError::Expired`] after [`LOAD_TIME_MAX`], [`ChainError::Aborted`] if
     /// another process aborted it.
     pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
+        self.keep_pace().await;
         let txn = rowset.txn;
         self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }).await
+    }
+
+    /// A merge of this process begins: while the guard lives, loads of this process wait while the table has more than
+    /// `most` segments, a second at most.
+    pub(crate) fn merging(&self, most: usize) -> Merging {
+        self.inner.pace.merging(most)
+    }
+
+    /// To be kept by a load until it ends: several at once share versions.
+    pub fn loading(&self) -> Loading {
+        let now = self.inner.loads.fetch_add(1, Ordering::Relaxed) + 1;
+        self.space_versions(now);
+        Loading(self.clone())
+    }
+
+    fn space_versions(&self, loads: usize) {
+        self.inner.chain.space_versions(if loads >= SIBLINGS { SPACING_MS } else { 0 });
+    }
+
+    async fn keep_pace(&self) {
+        self.inner.pace.wait(|| self.snapshot().segment_count()).await;
     }
 
     async fn commit_load(&self, txn: TxnId, change: TableChange) -> Result<Arc<TableState>, TableError> {
@@ -205,6 +250,7 @@ impl Table {
         Fut: Future<Output = Result<Deletes, E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
+        self.keep_pace().await;
         let txn = rowset.txn;
         let scope = Scope::of(&rowset);
         let build = |replaced| TableChange::Load { rowset: rowset.clone(), replaced: Some(replaced), at_ms: now_ms() };

@@ -7,12 +7,14 @@
 //! - `schema.rs`, `data.rs`: definitions, objects, segments · `segments.rs`: the list of all segments, shared by states
 //! - `state.rs`: the state · `change.rs`: changes and how they are applied · `stats.rs`, `order.rs`: column statistics
 //! - `handle.rs`: loading, merge-on-write, compaction as seen by the chain · `vacuum.rs`: deletes what nobody needs
+//! - `pace.rs`: loads wait for merges that they would outrun
 
 mod change;
 pub mod data;
 mod error;
 mod handle;
 pub(crate) mod order;
+mod pace;
 pub mod schema;
 mod segments;
 mod state;
@@ -23,7 +25,7 @@ pub use change::{Deletes, Input, Reads, Replace, Replaced, Rowset, TableChange};
 pub use error::{Refused, TableError};
 #[cfg(test)]
 pub(crate) use handle::{Carrying, Scope, Settling, union};
-pub use handle::{LOAD_TIME_MAX, Table, table_path};
+pub use handle::{LOAD_TIME_MAX, Loading, Table, table_path};
 pub use order::compare_text;
 pub use segments::SegmentRef;
 pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};

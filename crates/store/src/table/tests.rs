@@ -46,6 +46,26 @@ async fn loads_are_there_after_opening_again() {
     assert!(matches!(refused, Err(TableError::Refused(Refused::Invalid(_)))), "{refused:?}");
 }
 
+#[tokio::test]
+async fn loads_at_once_share_versions() {
+    let store = memory();
+    let t = table(&store, Model::Duplicate).await;
+    let publish = async |n: u64| {
+        let _loading = t.loading();
+        tokio::time::sleep(std::time::Duration::from_millis(n)).await;
+        t.publish(rowset(vec![object(t.begin(), 0, &[(0, 0, 1)])])).await.unwrap();
+    };
+    let before = t.version();
+    futures::future::join_all((0..8).map(publish)).await;
+    let shared = t.version() - before;
+    assert!(shared < 8, "{shared} versions of 8 loads");
+    for _ in 0..3 {
+        publish(0).await;
+    }
+    assert_eq!(t.version() - before, shared + 3, "one alone waits for nobody");
+    assert_eq!(reopened(&t).await.snapshot().rows(), 11);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacing_load_is_computed_on_what_came_in_meanwhile() {
     let store = memory();

@@ -34,7 +34,7 @@ pub struct Vacuumed {
     pub labels: u64,
 }
 
-/// Why a vacuum stopped. What it did stays; the next one goes on.
+/// What a vacuum could not do. What it did stays; the next one goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VacuumError {
@@ -68,7 +68,7 @@ fn failed(path: &Path, source: Error) -> TableError {
 /// 1970, UTC. Nodes may run it at the same time.
 ///
 /// # Errors
-/// The store's, or a damaged object: then what depends on it is left alone.
+/// The store's, or a damaged object: then what depends on it is left alone. A table's is given when all others are done.
 pub async fn vacuum_data(
     catalog: &Catalog,
     opened: &[Table],
@@ -82,38 +82,57 @@ pub async fn vacuum_data(
     let listed = store.list_with_delimiter(Some(&root)).await.map_err(|e| failed(&root, e))?;
     let named = catalog.refresh().await?;
     let opened: HashMap<TableId, &Table> = opened.iter().map(|t| (t.id(), t)).collect();
+    let mut first_error = None;
     for dir in listed.common_prefixes {
         let Some(id) = dir.filename().and_then(|n| u64::from_str_radix(n, 16).ok()).map(TableId) else { continue };
-        let table = match opened.get(&id) {
-            Some(table) => (*table).clone(),
-            None => Table::connect(Arc::clone(store), id, options()).await?,
-        };
-        let state = table.refresh().await?;
-        let unnamed_since = (id.0 >> 20) as i64;
-        if !state.is_created() {
-            // A creation that was cut off, or the rest of a table whose chain is deleted.
-            if unnamed_since < now_ms - TOMBSTONES_KEPT_MS {
-                done.tables += 1;
-                delete_all(store, &dir).await?;
-            }
-            continue;
-        }
-        let creating = unnamed_since >= now_ms - LOAD_TIME_MAX.as_millis() as i64;
-        if named.table_by_id(id).is_none() && !state.is_dropped() && !creating {
-            // Cut off between its chain and the catalog, when it was created or dropped.
-            table.tombstone().await?;
-        }
-        clear(&table, now_ms, &mut done).await?;
-        if table.snapshot().dropped_ms.is_some_and(|at| at < now_ms - TOMBSTONES_KEPT_MS) {
-            delete_table(&table).await?;
-            done.tables += 1;
+        let is_named = named.table_by_id(id).is_some();
+        let table = opened.get(&id).map(|table| (*table).clone());
+        if let Err(error) = vacuum_table(store, id, table, is_named, now_ms, &mut done).await {
+            tracing::warn!(table = %id, %error, "a table was not vacuumed");
+            first_error.get_or_insert(error);
         }
     }
     for db in labels.databases().await? {
         done.labels += labels.forget_before(db, now_ms - LABELS_KEPT_MS).await?;
     }
     labels.forget_leases(now_ms - LEASES_KEPT_MS).await?;
-    Ok(done)
+    first_error.map_or(Ok(done), |error| Err(error.into()))
+}
+
+/// Clears a table, and deletes it if nothing needs it.
+async fn vacuum_table(
+    store: &Arc<dyn ObjectStore>,
+    id: TableId,
+    opened: Option<Table>,
+    is_named: bool,
+    now_ms: i64,
+    done: &mut Vacuumed,
+) -> Result<(), TableError> {
+    let table = match opened {
+        Some(table) => table,
+        None => Table::connect(Arc::clone(store), id, options()).await?,
+    };
+    let state = table.refresh().await?;
+    let unnamed_since = (id.0 >> 20) as i64;
+    if !state.is_created() {
+        // A creation that was cut off, or the rest of a table whose chain is deleted.
+        if unnamed_since < now_ms - TOMBSTONES_KEPT_MS {
+            delete_all(store, &table_path(id)).await?;
+            done.tables += 1;
+        }
+        return Ok(());
+    }
+    let creating = unnamed_since >= now_ms - LOAD_TIME_MAX.as_millis() as i64;
+    if !is_named && !state.is_dropped() && !creating {
+        // Cut off between its chain and the catalog, when it was created or dropped.
+        table.tombstone().await?;
+    }
+    clear(&table, now_ms, done).await?;
+    if table.snapshot().dropped_ms.is_some_and(|at| at < now_ms - TOMBSTONES_KEPT_MS) {
+        delete_table(&table).await?;
+        done.tables += 1;
+    }
+    Ok(())
 }
 
 /// Deletes a table's data objects that are of no use.
@@ -207,7 +226,9 @@ mod tests {
     use super::super::schema::{Bounds, Model};
     use super::super::test_support::{memory, object, partition, rowset, schema};
     use super::*;
+    use crate::chain::tests::Faulty;
     use crate::labels::Acquired;
+    use crate::volumes::VolumeStore;
 
     const HOUR: i64 = 3_600_000;
 
@@ -307,5 +328,36 @@ mod tests {
         assert!(t.refresh().await.unwrap().is_dropped());
         vacuum_data(&catalog, &[], &labels, now + 80 * HOUR).await.unwrap();
         assert_eq!(store.list(None).count().await, 0);
+    }
+
+    /// Neither a volume that is out of reach nor a table that is damaged keeps a vacuum from the other tables.
+    #[tokio::test]
+    async fn one_table_does_not_stop_the_others() {
+        let (root, far) = (memory(), Faulty::new(0, 0));
+        let volumes = VolumeStore::new(Arc::clone(&root));
+        volumes.set_volume("far", Arc::clone(&far) as _);
+        let now = chrono::Utc::now().timestamp_millis();
+        let ids = [0, 1, 2].map(|n| TableId(((now as u64) << 20) + n));
+        volumes.assign(ids[0], "far");
+        let store: Arc<dyn ObjectStore> = Arc::new(volumes);
+        let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
+        let labels = Labels::new(Arc::clone(&store));
+        let mut tables = Vec::new();
+        for id in ids {
+            let partitions = vec![partition(0, "p", Bounds::All)];
+            let t = Table::create(Arc::clone(&store), id, schema(Model::Duplicate, false), partitions).await.unwrap();
+            written(&t, now - 5 * HOUR).await;
+            t.publish(written(&t, now).await).await.unwrap();
+            tables.push(t);
+        }
+        far.deny_all();
+        let one = Vacuumed { objects: 1, bytes: 10, ..Vacuumed::default() };
+        assert_eq!(vacuum_data(&catalog, &tables[..2], &labels, now).await.unwrap(), one);
+        for path in paths(&root, &table_path(ids[1]).join("v")).await.unwrap() {
+            root.put(&path, "no version".into()).await.unwrap();
+        }
+        let e = vacuum_data(&catalog, &[], &labels, now).await.unwrap_err();
+        assert!(e.to_string().contains(table_path(ids[1]).as_ref()), "{e}");
+        assert_eq!((there(&tables[1]).await.len(), there(&tables[2]).await.len()), (1, 1));
     }
 }
