@@ -117,6 +117,7 @@ pub struct Engine {
     cpu: Pool,
     /// Plans, and runs what is over soon.
     short: Pool,
+    merge: Pool,
     /// Writes of loads and compactions, and what else waits for the store.
     io: Pool,
 }
@@ -146,6 +147,7 @@ impl Engine {
         let cpu = Pool::cpu("query", threads, nice + options.nice)?;
         // They go before long statements on the same cores, and behind look-ups.
         let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
+        let merge = Pool::cpu("merge", 1, nice)?;
         let runtime = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
@@ -191,6 +193,7 @@ impl Engine {
             next_connection: AtomicU32::new(1),
             cpu,
             short,
+            merge,
             io,
         }))
     }
@@ -286,6 +289,11 @@ impl Engine {
     /// ones do not hold them.
     pub(crate) fn short(&self) -> &tokio::runtime::Handle {
         self.short.handle()
+    }
+
+    /// The thread for merges of small segments, which are as urgent as the loads that make them necessary.
+    pub(crate) fn merge(&self) -> &tokio::runtime::Handle {
+        self.merge.handle()
     }
 
     /// The threads that plans of a class are run by.

@@ -56,10 +56,9 @@ impl Engine {
     /// What compacts tables: by itself after [`start_background`](Self::start_background), else only when it is told to.
     pub(crate) fn compactor(&self) -> &Compactor {
         self.native.compactor(|| {
-            // Large merges are work for the query threads, which give way to those that talk to clients. Small ones are as
-            // urgent as the loads that make them necessary.
+            // Large merges are work for the query threads, which give way to those that talk to clients.
             let _on = self.cpu().enter();
-            let (readers, small_on) = (Some(Arc::clone(self.native.readers())), Some(self.io().clone()));
+            let (readers, small_on) = (Some(Arc::clone(self.native.readers())), Some(self.merge().clone()));
             let compactor = Compactor::start(Options { readers, small_on, ..Options::default() });
             compactor.pause();
             compactor

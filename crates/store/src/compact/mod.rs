@@ -38,9 +38,9 @@ pub use policy::Policy;
 
 use policy::{Limits, Pick};
 
-/// Inputs of one small job at most, and their bytes.
+/// Inputs of one small job at most, and their bytes: a fraction of a second, after which what came meanwhile is merged.
 const SMALL_INPUTS: usize = 4096;
-const SMALL_BYTES: u64 = 64 << 20;
+const SMALL_BYTES: u64 = 16 << 20;
 /// Longest time without a try after failures.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 /// Tries of [`Compactor::compact_now`] against others that are faster.
@@ -111,8 +111,11 @@ pub struct Options {
     pub small_bytes: u64,
     /// How often tables are looked at.
     pub interval: Duration,
-    /// Large merges wait until their youngest input is so old.
-    pub large_rest: Duration,
+    /// Merges of that many bytes wait until their youngest input has the age [`rest`](Self::rest): a load that is followed by
+    /// others is not held up by merging the first.
+    pub rest_bytes: u64,
+    /// That age.
+    pub rest: Duration,
     /// Threads that small merges run on; by default those that the compactor was started on, as large ones do. Merges that
     /// come late make everything slower, so they should not stand behind queries.
     pub small_on: Option<Handle>,
@@ -127,9 +130,10 @@ impl Default for Options {
             threads: 1,
             memory_bytes: 256 << 20,
             runs_max: 256,
-            small_bytes: 16 << 20,
-            interval: Duration::from_millis(250),
-            large_rest: Duration::from_secs(30),
+            small_bytes: 2 << 20,
+            interval: Duration::from_millis(100),
+            rest_bytes: 16 << 20,
+            rest: Duration::from_secs(30),
             small_on: None,
             readers: None,
         }
@@ -365,10 +369,10 @@ impl Shared {
         picks.iter().find(|p| p.bytes >= self.options.small_bytes).cloned().into_iter().collect()
     }
 
-    /// Whether nothing was written of it just now: a load that is followed by others is not held up by merging the first.
+    /// Whether a pick is so small that it need not rest, or nothing was written of it just now.
     fn has_rested(&self, pick: &Pick) -> bool {
-        let before = chrono::Utc::now().timestamp_millis() - self.options.large_rest.as_millis() as i64;
-        pick.inputs().all(|id| id.object.txn <= TxnId::at_ms(before))
+        let before = chrono::Utc::now().timestamp_millis() - self.options.rest.as_millis() as i64;
+        pick.bytes < self.options.rest_bytes || pick.inputs().all(|id| id.object.txn <= TxnId::at_ms(before))
     }
 
     /// Begins what there is to do in a table.

@@ -301,7 +301,7 @@ fn random_rows(rng: &mut StdRng, kind: Kind, keys: i32) -> Vec<Row> {
 
 fn eager() -> Options {
     Options {
-        large_rest: Duration::ZERO,
+        rest: Duration::ZERO,
         policy: Policy { runs_min: 3, ratio: 4, bytes_min: 1, ..Policy::default() },
         threads: 2,
         interval: Duration::from_millis(1),
