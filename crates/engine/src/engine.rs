@@ -117,6 +117,7 @@ pub struct Engine {
     cpu: Pool,
     /// Plans, and runs what is over soon.
     short: Pool,
+    /// Merges small segments.
     merge: Pool,
     /// Writes of loads and compactions, and what else waits for the store.
     io: Pool,
@@ -147,7 +148,7 @@ impl Engine {
         let cpu = Pool::cpu("query", threads, nice + options.nice)?;
         // They go before long statements on the same cores, and behind look-ups.
         let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
-        let merge = Pool::cpu("merge", 1, nice)?;
+        let merge = Pool::cpu("merge", 2, nice)?;
         let runtime = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
@@ -291,7 +292,7 @@ impl Engine {
         self.short.handle()
     }
 
-    /// The thread for merges of small segments, which are as urgent as the loads that make them necessary.
+    /// The threads for merges of small segments, which are as urgent as the loads that make them necessary.
     pub(crate) fn merge(&self) -> &tokio::runtime::Handle {
         self.merge.handle()
     }
@@ -414,7 +415,7 @@ pub async fn check(
 struct Pool(Option<tokio::runtime::Runtime>);
 
 impl Pool {
-    /// Threads that plan and run statements.
+    /// Threads for work on rows, which may take the stack that plans need.
     fn cpu(name: &str, threads: usize, nice: i32) -> Result<Self> {
         let built = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)

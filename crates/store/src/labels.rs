@@ -34,6 +34,8 @@ use crate::table::{Table, TableError};
 const FORMAT: u16 = 1;
 /// How long labels are kept.
 pub const LABELS_KEPT_MS: i64 = 3 * 24 * 3_600_000;
+/// Labels that are younger are not looked into to keep how their loads ended.
+const JUDGED_MS: i64 = 30 * 60_000;
 /// How long a node counts as alive after it last said so.
 const LEASE_MS: i64 = 30_000;
 /// How often it says so.
@@ -322,21 +324,30 @@ impl Labels {
     /// number.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's; that of a label when all others are done.
     pub async fn forget_before(&self, db: TableId, before_ms: i64) -> Result<u64, LabelError> {
-        let mut forgotten = 0;
+        let (mut forgotten, mut first_error) = (0, None);
+        // A table that another node made just now may not be known here yet, and its labels would seem to be of none.
+        let young_ms = now_ms() - JUDGED_MS;
         let labels: HashSet<String> = self.list(db, usize::MAX).await?.into_iter().map(|a| a.label).collect();
         for label in labels {
             let attempts = self.attempts(db, &label).await?;
-            let Some(last) = attempts.last() else { continue };
+            let Some(last) = attempts.last().filter(|last| last.at_ms < young_ms.max(before_ms)) else { continue };
             // Also of those that stay: later, their chain will have forgotten how they ended.
-            let status = self.judge(db, last).await?;
+            let status = match self.judge(db, last).await {
+                Ok(status) => status,
+                Err(error) => {
+                    tracing::warn!(%label, %error, "how the load of a label ended cannot be read");
+                    first_error.get_or_insert(error);
+                    continue;
+                }
+            };
             if last.at_ms < before_ms && !matches!(status, LabelStatus::Running | LabelStatus::Precommitted) {
                 self.delete(db, &attempts).await?;
                 forgotten += 1;
             }
         }
-        Ok(forgotten)
+        first_error.map_or(Ok(forgotten), Err)
     }
 
     /// Databases that have labels.

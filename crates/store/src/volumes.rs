@@ -70,9 +70,8 @@ impl VolumeStore {
         let volumes = self.volumes.read();
         match volumes.tables.get(&text[..end]) {
             None => Ok(Arc::clone(&self.root)),
-            // Not `NotFound`, which says that the object is gone.
-            Some(name) => volumes.stores.get(name).map(Arc::clone).ok_or_else(|| Error::Generic {
-                store: "volumes",
+            // Not `NotFound`, which says that the object is gone, and nothing that another try would mend.
+            Some(name) => volumes.stores.get(name).map(Arc::clone).ok_or_else(|| Error::NotSupported {
                 source: format!("'{text}' is in storage volume '{name}', which is not connected").into(),
             }),
         }

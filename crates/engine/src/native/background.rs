@@ -89,6 +89,13 @@ async fn open(engine: &Weak<Engine>, catalog: &CatalogState) {
 /// One round; false when the engine is gone. What fails is tried again in the next one.
 async fn look_after(engine: &Weak<Engine>) -> bool {
     let Some(engine) = engine.upgrade() else { return false };
+    match engine.catalog.refresh().await {
+        Ok(catalog) => engine.native.volumes().assign_all(&catalog),
+        Err(error) => {
+            tracing::warn!(%error, "tables were not looked after");
+            return true;
+        }
+    }
     engine.native.volumes().connect_all();
     let tables = engine.native.open_tables();
     for table in &tables {

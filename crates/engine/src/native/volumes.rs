@@ -31,8 +31,8 @@ pub(crate) struct Volumes {
     store: Arc<VolumeStore>,
     stores: Arc<Stores>,
     catalog: Catalog,
-    /// What each volume's store was made from.
-    connected: Mutex<HashMap<String, Volume>>,
+    /// Volumes in use, and what their stores were made from; `None` where none can be made.
+    connected: Mutex<HashMap<String, Option<Volume>>>,
     /// The version of the catalog whose volumes those are.
     followed: AtomicU64,
 }
@@ -83,11 +83,8 @@ impl Volumes {
         let state = self.catalog.snapshot();
         let used: Vec<String> = self.connected.lock().keys().cloned().collect();
         for name in used {
-            if let Some(volume) = state.volumes.get(&name)
-                && !self.connect_or_warn(&name, volume)
-            {
-                self.connected.lock().remove(&name);
-                self.store.remove_volume(&name);
+            if let Some(volume) = state.volumes.get(&name) {
+                self.connect_or_warn(&name, volume);
             }
         }
         self.followed.store(version, Ordering::Release);
@@ -102,15 +99,20 @@ impl Volumes {
         if state.volumes.is_empty() {
             return Ok(());
         }
-        // All of them: a label can lead to another table.
+        self.assign_all(&state);
+        match state.table_by_id(id).and_then(|(_, table)| table.volume.as_ref()) {
+            Some(name) => self.connect(name, state.volume(name)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Says of all tables of the catalog in which volumes they are: a label can lead to any of them, and one that is looked
+    /// for in the root is not found there, as if it had never been.
+    pub(crate) fn assign_all(&self, state: &CatalogState) {
         for (_, table) in state.tables() {
             if let Some(name) = &table.volume {
                 self.store.assign(table.id, name);
             }
-        }
-        match state.table_by_id(id).and_then(|(_, table)| table.volume.as_ref()) {
-            Some(name) => self.connect(name, state.volume(name)?),
-            None => Ok(()),
         }
     }
 
@@ -131,27 +133,29 @@ impl Volumes {
         }
     }
 
-    /// Whether the volume is connected now; what keeps it from that is in the log.
-    fn connect_or_warn(&self, name: &str, volume: &Volume) -> bool {
-        let connected = self.connect(name, volume);
-        if let Err(e) = &connected {
+    fn connect_or_warn(&self, name: &str, volume: &Volume) {
+        if let Err(e) = self.connect(name, volume) {
             tracing::warn!(volume = %name, error = %e.message, "a storage volume cannot be connected");
         }
-        connected.is_ok()
     }
 
     fn connect(&self, name: &str, volume: &Volume) -> Result<()> {
         let mut connected = self.connected.lock();
         // By value, not by place: an ALTER gives other keys, a DROP and CREATE another place.
-        if connected.get(name).is_some_and(|v| v == volume) {
+        if connected.get(name).is_some_and(|v| v.as_ref() == Some(volume)) {
             return Ok(());
         }
-        let store = self
-            .stores
-            .open_data(&volume.location, &volume.properties)
-            .map_err(|e| EngineError { message: format!("storage volume '{name}': {}", e.message), ..e })?;
-        self.store.set_volume(name, Arc::new(ProbedStore::new(store)));
-        connected.insert(name.to_string(), volume.clone());
-        Ok(())
+        match self.stores.open_data(&volume.location, &volume.properties) {
+            Ok(store) => {
+                self.store.set_volume(name, Arc::new(ProbedStore::new(store)));
+                connected.insert(name.to_string(), Some(volume.clone()));
+                Ok(())
+            }
+            Err(e) => {
+                self.store.remove_volume(name);
+                connected.insert(name.to_string(), None);
+                Err(EngineError { message: format!("storage volume '{name}': {}", e.message), ..e })
+            }
+        }
     }
 }

@@ -165,6 +165,8 @@ struct Shared {
     busy: Mutex<HashMap<TableId, HashSet<SegmentId>>>,
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    small_on: Handle,
+    large_on: Handle,
     paused: AtomicBool,
     stop: Arc<AtomicBool>,
     /// A merge has ended.
@@ -189,7 +191,11 @@ impl Compactor {
     /// Outside of a Tokio runtime with time.
     pub fn start(options: Options) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let large_on = Handle::current();
+        let small_on = options.small_on.clone().unwrap_or_else(|| large_on.clone());
         let shared = Arc::new(Shared {
+            large_on,
+            small_on: small_on.clone(),
             small: Arc::new(Semaphore::new(1)),
             large: Arc::new(Semaphore::new(options.threads.max(1))),
             options,
@@ -200,7 +206,7 @@ impl Compactor {
             ended: Notify::new(),
             total: Mutex::default(),
         });
-        tokio::spawn(watch(Arc::clone(&shared)));
+        small_on.spawn(watch(Arc::clone(&shared)));
         Self { shared, _guard: Arc::new(StopOnDrop(stop)) }
     }
 
@@ -260,7 +266,7 @@ impl Compactor {
             let job = shared.reserve(table, |state, busy| {
                 let mut left = busy.clone();
                 left.extend(state.segments_added_after(begun).filter(|s| s.added == s.seq).map(|s| s.id));
-                let mut picks = shared.plan(state, &policy, &left, partitions);
+                let mut picks = shared.plan(state, &policy, &left, partitions, u64::MAX);
                 // Outputs of this call are not rewritten for what was deleted since.
                 let is_new = |id| state.segment(id).is_some_and(|s| s.added > begun);
                 picks.retain(|p| p.inputs().nth(1).is_some() || !p.inputs().all(is_new));
@@ -341,8 +347,9 @@ impl Shared {
         policy: &Policy,
         busy: &HashSet<SegmentId>,
         partitions: Option<&[PartitionId]>,
+        bytes: u64,
     ) -> Vec<Pick> {
-        let limits = Limits { runs: self.options.runs_max.max(2), memory: self.options.memory_bytes / 4 };
+        let limits = Limits { runs: self.options.runs_max.max(2), memory: self.options.memory_bytes / 4, bytes };
         policy::plan(state, policy, limits, busy, partitions)
     }
 
@@ -402,7 +409,9 @@ impl Shared {
         for (lane, is_small) in [(&self.small, true), (&self.large, false)] {
             while let Ok(permit) = Arc::clone(lane).try_acquire_owned() {
                 let job = self.reserve(&table, |state, busy| {
-                    let picks = self.plan(state, &self.options.policy, busy, None);
+                    // While a large merge runs, small segments do not wait to become part of the next.
+                    let most = if is_small { self.options.small_bytes } else { u64::MAX };
+                    let picks = self.plan(state, &self.options.policy, busy, None, most);
                     if is_small {
                         return self.small_ones(&picks);
                     }
@@ -413,10 +422,11 @@ impl Shared {
                 let Some(job) = job else { break };
                 idle = false;
                 let (shared, table) = (Arc::clone(self), table.clone());
-                let on = self.options.small_on.clone().filter(|_| is_small).unwrap_or_else(Handle::current);
+                let on = if is_small { &self.small_on } else { &self.large_on };
                 on.spawn(async move {
                     let pace = is_small.then(|| {
-                        let more = job.inputs.len().max(shared.options.policy.segments_max * job.picks.len());
+                        let tablets: usize = job.state.partitions().map(|p| p.buckets as usize).sum();
+                        let more = job.inputs.len().max(shared.options.policy.segments_max * tablets);
                         table.merging(job.state.segment_count() + more)
                     });
                     let result = shared.run(&table, job).await;

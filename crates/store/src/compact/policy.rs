@@ -78,6 +78,8 @@ pub(super) struct Limits {
     pub runs: usize,
     /// Bytes of a merge's inputs that are in memory at a time.
     pub memory: u64,
+    /// Bytes of a merge's inputs, where there are enough of them to be worth it.
+    pub bytes: u64,
 }
 
 /// A segment, as the policy sees it.
@@ -193,7 +195,8 @@ fn plan_tablet(
             }
             // Two are always merged, so that large row groups do not stop everything.
             let fits = memory + next.memory <= limits.memory && end - start < limits.runs;
-            if !fits && end - start >= 2 {
+            let is_enough = end - start >= policy.runs_min && sum + next.bytes > limits.bytes;
+            if is_enough || !fits && end - start >= 2 {
                 limited = true;
                 break;
             }
@@ -259,7 +262,7 @@ mod tests {
     use crate::table::data::ObjectId;
 
     const TABLET: Tablet = Tablet { partition: 0, bucket: 0 };
-    const LIMITS: Limits = Limits { runs: 256, memory: 64 << 20 };
+    const LIMITS: Limits = Limits { runs: 256, memory: 64 << 20, bytes: u64::MAX };
 
     fn schema(model: Model, sequence: Option<u32>) -> TableSchema {
         TableSchema { sequence, buckets: None, ..TableSchema::new(model, Vec::new(), 0) }

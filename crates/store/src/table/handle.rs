@@ -4,7 +4,7 @@ use std::error::Error;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -44,24 +44,15 @@ struct Inner {
     /// Held while a change is computed on the newest state.
     settling: tokio::sync::Mutex<Option<Ahead>>,
     pace: Arc<Pace>,
-    /// Loads of this process that are under way.
-    loads: AtomicUsize,
 }
 
-/// So many loads under way share versions of the table: where clients wait for each other anyway, a few milliseconds more
-/// for each save files and syncs for all. A client alone never waits. PostgreSQL's `commit_siblings`.
-const SIBLINGS: usize = 4;
-/// Milliseconds between the versions of such loads, PostgreSQL's `commit_delay`.
-const SPACING_MS: u64 = 10;
-
-/// A load of this process that is under way, until it is dropped.
+/// A load of this process that is under way, from its beginning until this is dropped.
 #[derive(Debug)]
 pub struct Loading(Table);
 
 impl Drop for Loading {
     fn drop(&mut self) {
-        let left = self.0.inner.loads.fetch_sub(1, Ordering::Relaxed) - 1;
-        self.0.space_versions(left);
+        self.0.inner.chain.writers().fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -125,8 +116,8 @@ impl Table {
         options: Options,
     ) -> Result<Self, TableError> {
         let chain = Chain::open(Arc::clone(&store), table_path(id), options).await?;
-        let (settling, pace, loads) = Default::default();
-        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace, loads }) })
+        let (settling, pace) = Default::default();
+        Ok(Self { inner: Arc::new(Inner { id, store, chain, settling, pace }) })
     }
 
     /// Its id.
@@ -199,9 +190,9 @@ impl Table {
     /// As of [`commit`](Self::commit); [`ChainError::Expired`] after [`LOAD_TIME_MAX`], [`ChainError::Aborted`] if
     /// another process aborted it.
     pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
-        self.keep_pace().await;
+        self.keep_pace(&rowset).await;
         let txn = rowset.txn;
-        self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }).await
+        self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }, true).await
     }
 
     /// A merge of this process begins: while the guard lives, loads of this process wait while the table has more than
@@ -212,21 +203,22 @@ impl Table {
 
     /// To be kept by a load until it ends: several at once share versions.
     pub fn loading(&self) -> Loading {
-        let now = self.inner.loads.fetch_add(1, Ordering::Relaxed) + 1;
-        self.space_versions(now);
+        self.inner.chain.writers().fetch_add(1, Ordering::Relaxed);
         Loading(self.clone())
     }
 
-    fn space_versions(&self, loads: usize) {
-        self.inner.chain.space_versions(if loads >= SIBLINGS { SPACING_MS } else { 0 });
+    async fn keep_pace(&self, rowset: &Rowset) {
+        // Others may change what it was computed from; and one that replaces segments helps.
+        if rowset.reads.is_none() && rowset.replaces == Replace::None {
+            self.inner.pace.wait(|| self.snapshot().segment_count()).await;
+        }
     }
 
-    async fn keep_pace(&self) {
-        self.inner.pace.wait(|| self.snapshot().segment_count()).await;
-    }
-
-    async fn commit_load(&self, txn: TxnId, change: TableChange) -> Result<Arc<TableState>, TableError> {
-        match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
+    /// `shares`: it may wait for other loads, to share a version with them.
+    async fn commit_load(&self, txn: TxnId, change: TableChange, shares: bool) -> Result<Arc<TableState>, TableError> {
+        let chain = &self.inner.chain;
+        let done = if shares { chain.commit_shared(txn, change).await } else { chain.commit_as(txn, change).await };
+        match done.map_err(TableError::from) {
             // Sent again after its version was freed: it is what it was.
             Err(TableError::Refused(Refused::ObjectExists { .. })) if self.outcome(txn).await? == Some(true) => {
                 Ok(self.snapshot())
@@ -250,7 +242,7 @@ impl Table {
         Fut: Future<Output = Result<Deletes, E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.keep_pace().await;
+        self.keep_pace(&rowset).await;
         let txn = rowset.txn;
         let scope = Scope::of(&rowset);
         let build = |replaced| TableChange::Load { rowset: rowset.clone(), replaced: Some(replaced), at_ms: now_ms() };
@@ -467,7 +459,7 @@ impl Table {
             });
             let goes_on = next.is_some();
             *ahead = next;
-            let mut commit = Box::pin(self.commit_load(txn, change));
+            let mut commit = Box::pin(self.commit_load(txn, change, goes_on));
             let committed = if goes_on {
                 // In the committer's queue before the next one is.
                 let first = std::future::poll_fn(|cx| Poll::Ready(commit.as_mut().poll(cx))).await;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A load waits no longer for merges: it may be slow, but it never hangs by what they do.
+/// Longest wait of a load: it may be slow, but it never hangs by what merges do.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What loads and the merge of a table know of each other.

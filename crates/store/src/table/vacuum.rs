@@ -89,14 +89,17 @@ pub async fn vacuum_data(
         let table = opened.get(&id).map(|table| (*table).clone());
         if let Err(error) = vacuum_table(store, id, table, is_named, now_ms, &mut done).await {
             tracing::warn!(table = %id, %error, "a table was not vacuumed");
-            first_error.get_or_insert(error);
+            first_error.get_or_insert(VacuumError::from(error));
         }
     }
     for db in labels.databases().await? {
-        done.labels += labels.forget_before(db, now_ms - LABELS_KEPT_MS).await?;
+        match labels.forget_before(db, now_ms - LABELS_KEPT_MS).await {
+            Ok(forgotten) => done.labels += forgotten,
+            Err(error) => drop(first_error.get_or_insert(error.into())),
+        }
     }
     labels.forget_leases(now_ms - LEASES_KEPT_MS).await?;
-    first_error.map_or(Ok(done), |error| Err(error.into()))
+    first_error.map_or(Ok(done), Err)
 }
 
 /// Clears a table, and deletes it if nothing needs it.
@@ -351,13 +354,16 @@ mod tests {
             tables.push(t);
         }
         far.deny_all();
-        let one = Vacuumed { objects: 1, bytes: 10, ..Vacuumed::default() };
-        assert_eq!(vacuum_data(&catalog, &tables[..2], &labels, now).await.unwrap(), one);
+        let both = Vacuumed { objects: 2, bytes: 20, ..Vacuumed::default() };
+        assert_eq!(vacuum_data(&catalog, &tables[..2], &labels, now).await.unwrap(), both);
+        for table in &tables[1..] {
+            written(table, now - 5 * HOUR).await;
+        }
         for path in paths(&root, &table_path(ids[1]).join("v")).await.unwrap() {
             root.put(&path, "no version".into()).await.unwrap();
         }
         let e = vacuum_data(&catalog, &[], &labels, now).await.unwrap_err();
         assert!(e.to_string().contains(table_path(ids[1]).as_ref()), "{e}");
-        assert_eq!((there(&tables[1]).await.len(), there(&tables[2]).await.len()), (1, 1));
+        assert_eq!((there(&tables[1]).await.len(), there(&tables[2]).await.len()), (2, 1));
     }
 }
