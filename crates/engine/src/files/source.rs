@@ -436,7 +436,12 @@ mod tests {
         }
         assert!(most <= (KEPT + 4) << 20, "{most}");
         drop(source);
-        assert_eq!(pool.reserved(), 0);
+        // A chunk that is on its way gives its memory back when its task hears that nobody wants it.
+        let begun = std::time::Instant::now();
+        while pool.reserved() > 0 {
+            assert!(begun.elapsed().as_secs() < 10, "{} bytes are still reserved", pool.reserved());
+            std::thread::yield_now();
+        }
     }
 
     #[test]
