@@ -437,7 +437,7 @@ mod tests {
         assert!(most <= (KEPT + 4) << 20, "{most}");
         drop(source);
         // A chunk that is on its way gives its memory back when its task hears that nobody wants it.
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while pool.reserved() > 0 {
             assert!(begun.elapsed().as_secs() < 10, "{} bytes are still reserved", pool.reserved());
             std::thread::yield_now();
