@@ -134,6 +134,7 @@ pub struct Load {
     ended: Mutex<Option<String>>,
     is_ended: AtomicBool,
     working_bytes: std::sync::atomic::AtomicU64,
+    /// Counts it among the table's loads for as long as it lives.
     _loading: Loading,
     counters: Counters,
     runtime: Handle,

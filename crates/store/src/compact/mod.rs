@@ -116,8 +116,8 @@ pub struct Options {
     pub rest_bytes: u64,
     /// That age.
     pub rest: Duration,
-    /// Threads that small merges run on; by default those that the compactor was started on, as large ones do. Merges that
-    /// come late make everything slower, so they should not stand behind queries.
+    /// Threads that small merges run on, and by which tables are looked at; by default those that the compactor was started
+    /// on, as large merges do. Merges that come late make everything slower, so they should not stand behind queries.
     pub small_on: Option<Handle>,
     /// By what the process reads its tables: what a merge has written is opened there before anyone sees it.
     pub readers: Option<Arc<Readers>>,
@@ -165,7 +165,7 @@ struct Shared {
     busy: Mutex<HashMap<TableId, HashSet<SegmentId>>>,
     small: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    small_on: Handle,
+    /// Where large merges run.
     large_on: Handle,
     paused: AtomicBool,
     stop: Arc<AtomicBool>,
@@ -191,11 +191,8 @@ impl Compactor {
     /// Outside of a Tokio runtime with time.
     pub fn start(options: Options) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let large_on = Handle::current();
-        let small_on = options.small_on.clone().unwrap_or_else(|| large_on.clone());
         let shared = Arc::new(Shared {
-            large_on,
-            small_on: small_on.clone(),
+            large_on: Handle::current(),
             small: Arc::new(Semaphore::new(1)),
             large: Arc::new(Semaphore::new(options.threads.max(1))),
             options,
@@ -206,7 +203,7 @@ impl Compactor {
             ended: Notify::new(),
             total: Mutex::default(),
         });
-        small_on.spawn(watch(Arc::clone(&shared)));
+        shared.small_on().spawn(watch(Arc::clone(&shared)));
         Self { shared, _guard: Arc::new(StopOnDrop(stop)) }
     }
 
@@ -315,6 +312,11 @@ impl Drop for Reserved {
 }
 
 impl Shared {
+    /// Where small merges run.
+    fn small_on(&self) -> &Handle {
+        self.options.small_on.as_ref().unwrap_or(&self.large_on)
+    }
+
     /// Marks what `choose` takes, knowing what is taken already; `None` if that is nothing.
     fn reserve(
         self: &Arc<Self>,
@@ -376,7 +378,7 @@ impl Shared {
         picks.iter().find(|p| p.bytes >= self.options.small_bytes).cloned().into_iter().collect()
     }
 
-    /// Whether a pick is so small that it need not rest, or nothing was written of it just now.
+    /// Whether a pick is too small to have to rest, or nothing of it was written just now.
     fn has_rested(&self, pick: &Pick) -> bool {
         let before = chrono::Utc::now().timestamp_millis() - self.options.rest.as_millis() as i64;
         pick.bytes < self.options.rest_bytes || pick.inputs().all(|id| id.object.txn <= TxnId::at_ms(before))
@@ -422,7 +424,7 @@ impl Shared {
                 let Some(job) = job else { break };
                 idle = false;
                 let (shared, table) = (Arc::clone(self), table.clone());
-                let on = if is_small { &self.small_on } else { &self.large_on };
+                let on = if is_small { self.small_on() } else { &self.large_on };
                 on.spawn(async move {
                     let pace = is_small.then(|| {
                         let tablets: usize = job.state.partitions().map(|p| p.buckets as usize).sum();

@@ -278,9 +278,27 @@ mod tests {
     }
 
     fn picks(schema: &TableSchema, policy: &Policy, pieces: &[Piece]) -> Vec<Vec<u64>> {
+        picks_within(LIMITS, schema, policy, pieces)
+    }
+
+    fn picks_within(limits: Limits, schema: &TableSchema, policy: &Policy, pieces: &[Piece]) -> Vec<Vec<u64>> {
         let mut picks = Vec::new();
-        plan_tablet(schema, policy, LIMITS, TABLET, pieces.to_vec(), &mut picks);
+        plan_tablet(schema, policy, limits, TABLET, pieces.to_vec(), &mut picks);
         picks.iter().map(|p| p.inputs().map(|id| id.object.txn.0 as u64).collect()).collect()
+    }
+
+    /// A backlog is merged piece by piece, so that it never becomes a large merge.
+    #[test]
+    fn windows_end_at_their_bytes_when_they_are_long_enough() {
+        let (policy, schema) = (Policy::default(), schema(Model::Duplicate, None));
+        let pieces: Vec<Piece> = (0..20).map(|n| loaded(n, n, 200_000)).collect();
+        let lengths = |bytes| {
+            let found = picks_within(Limits { bytes, ..LIMITS }, &schema, &policy, &pieces);
+            found.iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(u64::MAX), [20]);
+        assert_eq!(lengths(2_000_000), [10, 10]);
+        assert_eq!(lengths(1_000_000), [policy.runs_min, policy.runs_min], "but not before they are worth it");
     }
 
     /// Loads and merges in turn; bytes written for each byte loaded, and the most segments that stayed.

@@ -82,7 +82,8 @@ pub struct ObjectReader {
     pub(super) version: Option<DateTime<Utc>>,
 }
 
-/// Objects on an object store that are not longer are read whole when they are opened: no other request is needed then.
+/// Objects that are not longer are read whole when they are opened for one reader, or on an object store: no other request is
+/// needed then.
 const WHOLE_BYTES: u64 = 64 << 10;
 
 impl std::fmt::Debug for ObjectReader {
@@ -92,8 +93,7 @@ impl std::fmt::Debug for ObjectReader {
 }
 
 impl ObjectReader {
-    /// Opens an object that all of will be read, by one request: for its tail, or for a small object, which needs no other
-    /// then.
+    /// Opens an object by one request: for its tail, or for all of a small one, so that reading it needs no other.
     ///
     /// # Errors
     /// [`SegmentError::Store`]; [`SegmentError::Damaged`] if the tail is not what `object` says was written;
