@@ -458,6 +458,33 @@ def many_clients(s):
     assert s.sql("select count(distinct id) from d.t")[0][0] == expected
 
 
+def labels_share(s):
+    """Labelled loads that share a commit: of those with one label one is loaded, and each of the others is told."""
+    t = fresh(s, "t")
+    stamp = time.time_ns()
+
+    def one(i):
+        label = f"s{stamp}_{i // 3}"
+        if i % 10 == 9:
+            # A load that fails leaves its label to the next.
+            return label, s.load(t, b"bad\n", label=label)
+        return label, s.load(t, f"{i // 3}\t{i % 10}\t1\n".encode(), label=label)
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        answers = list(pool.map(one, range(240)))
+    loaded = [(label, a["TxnId"]) for label, a in answers if a["Status"] == "Success"]
+    others = [a for _, a in answers if a["Status"] != "Success"]
+    assert len({label for label, _ in loaded}) == len(loaded) == 80, len(loaded)
+    assert {a["Status"] for a in others} == {"Label Already Exists", "Fail"}, others
+    assert all(a["ExistingJobStatus"] in ("RUNNING", "FINISHED") for a in others if a["Status"] != "Fail"), others
+    assert len({txn for _, txn in loaded}) < len(loaded), "no two labelled loads shared a commit"
+    assert s.sql("select count(*), count(distinct id) from d.t") == [[80, 80]]
+    s.restart(signal.SIGKILL)
+    for label, _ in loaded:
+        status(s.load(t, b"1000\ta\t1\n", label=label), "Label Already Exists")
+    assert s.count(t) == 80
+
+
 def group_commit(s):
     t = fresh(s, "t")
     answer = status(s.load(t, b"1\ta\t1\n", group_commit="async_mode"), "Success")
@@ -821,7 +848,7 @@ def accounts(s):
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients,
-         group_commit, http_stream, profiles, backup_and_restore, neighbours, a_long_line,
+         labels_share, group_commit, http_stream, profiles, backup_and_restore, neighbours, a_long_line,
          local_infile, accounts]
 
 

@@ -211,6 +211,11 @@ impl Load {
         &self.input
     }
 
+    /// Its transaction.
+    pub fn txn(&self) -> TxnId {
+        self.target.txn
+    }
+
     /// The definition that rows are typed by.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema

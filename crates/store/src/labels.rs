@@ -14,7 +14,7 @@
 //! Leases depend on the clocks of nodes. Correctness does not: a node that is taken for dead by mistake finds its
 //! transaction aborted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,8 +160,8 @@ pub enum Acquired {
     Exists(Attempt, LabelStatus),
 }
 
-/// A label that a load of this process holds. Dropped without [`end`](Self::end), the load counts as not running any more,
-/// and the next attempt aborts it.
+/// A label that a load of this process holds. Dropped without [`end`](Self::end), together with all others of its
+/// transaction, the load counts as not running any more, and the next attempt aborts it.
 #[derive(Debug)]
 pub struct Held {
     labels: Labels,
@@ -179,8 +179,8 @@ pub struct Labels {
 struct Inner {
     store: Arc<dyn ObjectStore>,
     node: u64,
-    /// Loads of this process that hold a label.
-    running: Mutex<HashSet<TxnId>>,
+    /// Transactions of this process that hold labels, with their number: loads that share a commit share it.
+    running: Mutex<HashMap<TxnId, usize>>,
 }
 
 fn now_ms() -> i64 {
@@ -227,10 +227,12 @@ impl Labels {
         self.put(&lease_path(lease.node), &lease, PutMode::Overwrite).await.map(drop)
     }
 
-    /// Begins a load under a label. `txn` is of the table's [`begin`](Table::begin).
+    /// Begins a load under a label. `txn` is of the table's [`begin`](Table::begin). Loads with different labels that are
+    /// committed as one have one: all of them happen, or none.
     ///
     /// # Errors
-    /// The label is not valid, or the store's.
+    /// The label is not valid, or the store's: then the label may be taken by `txn` all the same, which must not be
+    /// committed without this load.
     pub async fn acquire(&self, db: TableId, label: &str, txn: TxnId, table: TableId) -> Result<Acquired, LabelError> {
         check(label)?;
         let mut number = 1;
@@ -238,7 +240,7 @@ impl Labels {
             let attempt =
                 Attempt { attempt: number, label: label.into(), txn, table, node: self.inner.node, at_ms: now_ms() };
             let path = path(db, label, number, false);
-            self.inner.running.lock().insert(txn);
+            *self.inner.running.lock().entry(txn).or_default() += 1;
             let held = Held { labels: self.clone(), db, attempt };
             let put = self.put(&path, &held.attempt, PutMode::Create).await;
             if matches!(put, Ok(true)) {
@@ -442,7 +444,7 @@ impl Labels {
 
     async fn is_alive(&self, attempt: &Attempt) -> Result<bool, LabelError> {
         if attempt.node == self.inner.node {
-            return Ok(self.inner.running.lock().contains(&attempt.txn));
+            return Ok(self.inner.running.lock().contains_key(&attempt.txn));
         }
         let lease = self.get::<Lease>(&lease_path(attempt.node), attempt.node).await?;
         Ok(lease.is_some_and(|l| l.until_ms > now_ms()))
@@ -504,7 +506,13 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.labels.inner.running.lock().remove(&self.attempt.txn);
+        let mut running = self.labels.inner.running.lock();
+        if let Some(held) = running.get_mut(&self.attempt.txn) {
+            *held -= 1;
+            if *held == 0 {
+                running.remove(&self.attempt.txn);
+            }
+        }
     }
 }
 
@@ -580,6 +588,32 @@ mod tests {
         }
         for bad in ["", "a b", "ä", &"x".repeat(129)] {
             assert!(matches!(labels.lookup(DB, bad).await, Err(LabelError::Invalid { .. })));
+        }
+    }
+
+    #[tokio::test]
+    async fn loads_with_one_transaction_happen_all_or_none() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let t = table(&store, 1).await;
+        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        for commits in [false, true] {
+            let txn = t.begin();
+            let name = |which| format!("{which}-{commits}");
+            let (x, y) = (held(&labels, &name("x"), &t, txn).await, held(&labels, &name("y"), &t, txn).await);
+            let z = held(&labels, &name("z"), &t, t.begin()).await;
+            assert!(matches!(labels.acquire(DB, &name("z"), txn, t.id()).await.unwrap(), Acquired::Exists(..)));
+            drop(x);
+            // Nobody takes it for dead as long as one of them is at it.
+            assert_eq!(exists(&labels, &name("x"), &t).await, (txn, LabelStatus::Running));
+            if commits {
+                t.publish(rowset(vec![object(txn, 0, &[(0, 0, 1)])])).await.unwrap();
+            }
+            drop(y);
+            for which in ["x", "y"] {
+                let (_, status) = labels.lookup(DB, &name(which)).await.unwrap().unwrap();
+                assert_eq!(status, if commits { LabelStatus::Finished } else { LabelStatus::Aborted });
+            }
+            drop(z);
         }
     }
 

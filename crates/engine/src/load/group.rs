@@ -1,22 +1,26 @@
 //! Small loads that share one object and one commit.
 //!
-//! A commit costs a synced object, a synced version and a LIST, however few rows it has. So loads without a label hand
-//! their rows to the group of their table. While one batch is being committed the next one fills; it goes when the one
+//! A commit costs a synced object, a synced version and a LIST, however few rows it has. So small loads hand their rows
+//! to the group of their table. While one batch is being committed the next one fills; it goes when the one
 //! before it has ended, at once if there was none. A load by itself waits for nobody, many at once share what a commit
 //! costs and leave few segments.
 //!
 //! Each load keeps its own answer: its rows are checked apart, and enter the batch only if no more of them were refused
 //! than it allows. Loads enter in the order of their arrival, so later rows win. Who is answered is committed. If a batch
 //! cannot be committed for a reason that may lie with one of its loads, each is told to commit by itself.
+//!
+//! Labels are taken between the check and the batch, by the transaction of the batch: it is committed with all loads whose
+//! labels name it, or not at all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
-use dipper_load::{Load, LoadError, LoadOptions, LoadTarget, RejectedRow, memory_of};
+use dipper_load::{Checked, Load, LoadError, LoadOptions, LoadTarget, RejectedRow, memory_of};
 use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
+use dipper_store::labels::{Acquired, Attempt, Held, LabelStatus};
 use dipper_store::table::schema::TableSchema;
 use dipper_store::table::{Rowset, Table};
 use parking_lot::Mutex;
@@ -45,6 +49,8 @@ pub(crate) struct Share {
     pub(crate) schema: Arc<TableSchema>,
     /// Its rows, as [`Load::input_schema`] says.
     pub(crate) rows: Vec<RecordBatch>,
+    /// Its label, with the database that it is of.
+    pub(crate) label: Option<(TableId, String)>,
     /// As [`LoadOptions::strict`].
     pub(crate) strict: bool,
     /// Rows of it that may be refused; if there are more, none enters.
@@ -55,12 +61,25 @@ pub(crate) struct Share {
 
 /// What became of a [`Share`].
 pub(crate) enum Shared {
-    /// Committed, but for these rows; with the first value that was made for its AUTO_INCREMENT column.
-    Committed(TxnId, Vec<RejectedRow>, Option<i64>),
+    /// Committed.
+    Committed(Committed),
     /// Too many rows were refused, and none was committed.
     Refused(Vec<RejectedRow>),
+    /// Another load has its label; of this one nothing was committed.
+    Exists(Attempt, LabelStatus),
     /// Nothing was committed: the load has to do it by itself.
     Apart,
+}
+
+/// A share that was committed.
+pub(crate) struct Committed {
+    pub(crate) txn: TxnId,
+    /// But for these rows.
+    pub(crate) refused: Vec<RejectedRow>,
+    /// The first value that was made for its AUTO_INCREMENT column.
+    pub(crate) generated: Option<i64>,
+    /// Its label, whose end is still to be noted.
+    pub(crate) label: Option<Held>,
 }
 
 /// The groups that have something to do, by table.
@@ -202,11 +221,27 @@ impl Waiting {
     }
 }
 
+/// A load whose rows are checked.
+struct Candidate {
+    checked: Checked,
+    label: Option<(TableId, String)>,
+    reply: oneshot::Sender<Result<Shared>>,
+}
+
 /// A load that is in the batch.
 struct Entered {
     refused: Vec<RejectedRow>,
     generated: Option<i64>,
+    label: Option<Held>,
     reply: oneshot::Sender<Result<Shared>>,
+}
+
+/// Why a batch is not committed.
+enum Failed {
+    /// An error that every load would meet.
+    All(EngineError),
+    /// It may lie with one of its loads.
+    One,
 }
 
 /// Commits a batch and answers its members.
@@ -220,30 +255,54 @@ async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
         // Properties of the table that are none: each learns it from its own load.
         Err(_) => return members.into_iter().for_each(|m| answer(m.reply, Ok(Shared::Apart))),
     };
+    let checking = Arc::clone(&load);
+    let checked = engine.cpu().spawn_blocking(move || check(&checking, members)).await;
+    let Ok(candidates) = checked else { return abort(engine, load).await };
+    let taken = match take_labels(engine, table, txn, candidates).await {
+        Ok(taken) => taken,
+        Err(candidates) => {
+            abort(engine, load).await;
+            return candidates.into_iter().for_each(|c| answer(c.reply, Ok(Shared::Apart)));
+        }
+    };
     let entering = Arc::clone(&load);
-    let encoded = engine.cpu().spawn_blocking(move || enter(&entering, members)).await;
+    let encoded = engine.cpu().spawn_blocking(move || enter(&entering, taken)).await;
     let Ok((entered, finished)) = encoded else { return abort(engine, load).await };
-    // An error that every load would meet, and whether it is known that nothing was committed.
-    let (failed, is_certain) = match finished {
-        Ok(rowset) if rowset.objects.is_empty() => (None, false),
+    // Whether it is known that nothing was committed.
+    let mut is_certain = false;
+    let failed = match finished {
+        // Labels are remembered also of loads without rows.
+        Ok(rowset) if rowset.objects.is_empty() && entered.iter().all(|e| e.label.is_none()) => None,
         Ok(rowset) => match engine.native.publish(table, rowset).await {
-            Ok(_) => (None, false),
-            Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => (Some(Some(e)), false),
-            Err(_) => (Some(None), true),
+            Ok(_) => None,
+            Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => Some(Failed::All(e)),
+            Err(_) => {
+                is_certain = true;
+                Some(Failed::One)
+            }
         },
-        Err(e @ LoadError::Store { .. }) => (Some(Some(e.into())), true),
-        Err(_) => (Some(None), true),
+        Err(e) => {
+            is_certain = true;
+            Some(if matches!(e, LoadError::Store { .. }) { Failed::All(e.into()) } else { Failed::One })
+        }
     };
     if is_certain {
         abort(engine, load).await;
     }
-    for member in entered {
+    let Some(failed) = failed else {
+        for Entered { refused, generated, label, reply } in entered {
+            answer(reply, Ok(Shared::Committed(Committed { txn, refused, generated, label })));
+        }
+        return;
+    };
+    // Its labels are let go before any of its loads takes its own again.
+    let replies: Vec<_> = entered.into_iter().map(|e| e.reply).collect();
+    for reply in replies {
         let told = match &failed {
-            None => Ok(Shared::Committed(txn, member.refused, member.generated)),
-            Some(Some(e)) => Err(e.clone()),
-            Some(None) => Ok(Shared::Apart),
+            Failed::All(e) => Err(e.clone()),
+            Failed::One => Ok(Shared::Apart),
         };
-        answer(member.reply, told);
+        answer(reply, told);
     }
 }
 
@@ -257,32 +316,86 @@ async fn abort(engine: &Arc<Engine>, load: Arc<Load>) {
     let _ = engine.cpu().spawn_blocking(move || load.abort()).await;
 }
 
-/// Puts the members' rows into the load, as far as they want to be in it, and encodes them.
-fn enter(load: &Load, members: Vec<Member>) -> (Vec<Entered>, std::result::Result<Rowset, LoadError>) {
-    let mut entered = Vec::with_capacity(members.len());
-    let mut failed = None;
+/// Checks the members' rows. Those that do not want to be in the batch, or cannot, are answered.
+fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
+    let mut candidates = Vec::with_capacity(members.len());
+    let mut labels = HashSet::new();
     for Member { share, reply, .. } in members {
         if reply.is_closed() {
             continue;
         }
-        let order = entered.len() as u64;
         let same = Arc::ptr_eq(&share.schema, load.schema()) || share.schema == *load.schema();
-        let checked = match load.check(order, &share.rows, share.strict) {
-            Ok(checked) if same && failed.is_none() => checked,
+        // Of two with one label the second has to find that of the first.
+        let first = share.label.as_ref().is_none_or(|label| labels.insert(label.clone()));
+        let checked = match load.check(candidates.len() as u64, &share.rows, share.strict) {
+            Ok(checked) if same && first => checked,
             // An error of this one is told by its own load.
             _ => {
                 answer(reply, Ok(Shared::Apart));
                 continue;
             }
         };
-        let refused = checked.report.rejected.clone();
-        let generated = checked.report.generated;
-        if refused.len() as u64 > share.refused_max {
-            answer(reply, Ok(Shared::Refused(refused)));
+        if checked.report.rejected.len() as u64 > share.refused_max {
+            answer(reply, Ok(Shared::Refused(checked.report.rejected)));
             continue;
         }
-        failed = load.enter(order, checked).err();
-        entered.push(Entered { refused, generated, reply });
+        candidates.push(Candidate { checked, label: share.label, reply });
+    }
+    candidates
+}
+
+/// Takes the labels of the candidates for the batch. Those whose labels others have are answered; an error leaves it open
+/// whether the batch has a label, so that it must not be committed.
+async fn take_labels(
+    engine: &Arc<Engine>,
+    table: &Table,
+    txn: TxnId,
+    candidates: Vec<Candidate>,
+) -> std::result::Result<Vec<(Candidate, Option<Held>)>, Vec<Candidate>> {
+    let acquired = async {
+        let labels = match candidates.iter().any(|c| c.label.is_some()) {
+            true => Some(engine.loads.labels(engine.io()).await?),
+            false => None,
+        };
+        let acquire = candidates.iter().map(|c| async {
+            match (labels, &c.label) {
+                (Some(labels), Some((database, label))) => {
+                    Ok(Some(labels.acquire(*database, label, txn, table.id()).await?))
+                }
+                _ => Ok::<_, EngineError>(None),
+            }
+        });
+        futures::future::try_join_all(acquire).await
+    };
+    let acquired = match acquired.await {
+        Ok(acquired) => acquired,
+        Err(error) => {
+            tracing::debug!(%error, "a label was not taken; the loads that were to share a commit go apart");
+            return Err(candidates);
+        }
+    };
+    let mut taken = Vec::with_capacity(candidates.len());
+    for (candidate, acquired) in candidates.into_iter().zip(acquired) {
+        match acquired {
+            None => taken.push((candidate, None)),
+            Some(Acquired::New(held)) => taken.push((candidate, Some(held))),
+            Some(Acquired::Exists(attempt, status)) => answer(candidate.reply, Ok(Shared::Exists(attempt, status))),
+        }
+    }
+    Ok(taken)
+}
+
+/// Puts the rows into the load and encodes them.
+fn enter(load: &Load, taken: Vec<(Candidate, Option<Held>)>) -> (Vec<Entered>, std::result::Result<Rowset, LoadError>) {
+    let mut entered = Vec::with_capacity(taken.len());
+    let mut failed = None;
+    for (order, (Candidate { mut checked, reply, .. }, label)) in taken.into_iter().enumerate() {
+        let refused = std::mem::take(&mut checked.report.rejected);
+        let generated = checked.report.generated;
+        if failed.is_none() {
+            failed = load.enter(order as u64, checked).err();
+        }
+        entered.push(Entered { refused, generated, label, reply });
     }
     let finished = match failed {
         Some(e) => Err(e),

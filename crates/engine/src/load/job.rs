@@ -9,13 +9,14 @@ use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{Acquired, Held, LabelStatus};
+use dipper_store::labels::{Acquired, Attempt, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
 use super::errors;
+use super::group::Shared;
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
@@ -53,10 +54,20 @@ pub struct LoadJob {
     request: Arc<StreamLoadRequest>,
     table: Table,
     state: Arc<TableState>,
-    held: Option<Held>,
+    label: Label,
     load: Arc<Load>,
     /// Of formats whose columns are known before the body is.
     shape: Option<Arc<Shape>>,
+}
+
+/// Whether a load can be asked for again.
+enum Label {
+    /// No: nobody else knows its name.
+    Unknown,
+    /// In this database, once it is taken together with the rows.
+    Late(TableId),
+    /// It is taken.
+    Held(Held),
 }
 
 /// What was found out about a load before its body.
@@ -66,12 +77,15 @@ struct Planned {
     state: Arc<TableState>,
     txn: TxnId,
     database: TableId,
+    /// Who had the label, where it is not taken yet.
+    used: Option<(Attempt, LabelStatus)>,
     load: Arc<Load>,
     shape: Option<Arc<Shape>>,
 }
 
 impl LoadJob {
-    /// Checks everything that can be checked without the body, and takes the label.
+    /// Checks everything that can be checked without the body, and takes the label, unless the load is small: then it is
+    /// only looked up.
     ///
     /// # Errors
     /// The answer to give instead.
@@ -108,22 +122,25 @@ impl LoadJob {
         let begun = Instant::now();
         // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
         let named = request.label.is_some() || request.two_phase_commit;
-        let acquired = match named {
-            true => acquire(engine, &planned, &answer.label).await.map(Some),
-            false => Ok(None),
+        let Planned { session, table, state, txn, database, used, load, shape } = planned;
+        let acquired = match (named, request.may_share(), used) {
+            (false, ..) => Ok((Label::Unknown, None)),
+            (true, true, used) => Ok((Label::Late(database), used)),
+            (true, false, _) => {
+                acquire(engine, database, &answer.label, txn, &table).await.map(|acquired| match acquired {
+                    Acquired::New(held) => (Label::Held(held), None),
+                    Acquired::Exists(attempt, status) => (Label::Unknown, Some((attempt, status))),
+                })
+            }
         };
         answer.times.begin = begun.elapsed();
-        let held = match acquired {
-            Ok(None) => None,
-            Ok(Some(Acquired::New(held))) => Some(held),
-            Ok(Some(Acquired::Exists(attempt, status))) => {
-                return refuse(exists(answer, attempt.txn, status), running);
-            }
+        let label = match acquired {
+            Ok((label, None | Some((_, LabelStatus::Aborted)))) => label,
+            Ok((_, Some((attempt, status)))) => return refuse(exists(answer, attempt.txn, status), running),
             Err(e) => return refuse(answer.failed(e.message), running),
         };
-        answer.txn = Some(planned.txn);
-        let Planned { session, table, state, load, shape, .. } = planned;
-        Ok(LoadJob { engine: Arc::clone(engine), running, answer, session, request, table, state, held, load, shape })
+        answer.txn = Some(txn);
+        Ok(LoadJob { engine: Arc::clone(engine), running, answer, session, request, table, state, label, load, shape })
     }
 
     /// Label, given or made.
@@ -141,7 +158,7 @@ impl LoadJob {
 
     async fn loaded(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
-        let LoadJob { engine, running, mut answer, session, request, table, state, held, load, shape } = self;
+        let LoadJob { engine, running, mut answer, session, request, table, state, label, load, shape } = self;
         let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };
         let limit = request.timeout.min(LOAD_TIME_MAX);
         let process = Arc::clone(session.process());
@@ -160,7 +177,7 @@ impl LoadJob {
         // Small loads are committed together with others. What else there is to do is done here.
         let begun = Instant::now();
         let shared = match outcome {
-            Ok(()) => work.share(&table, state.schema()).await,
+            Ok(()) => work.share(&table, state.schema(), label.late()).await,
             Err(e) => Err(e),
         };
         let rejected = work.count(&mut answer);
@@ -169,32 +186,37 @@ impl LoadJob {
         answer.times.read =
             Duration::from_nanos(work.read_ns.load(Ordering::Relaxed)).saturating_sub(answer.times.receive);
         answer.times.write = Duration::from_nanos(work.write_ns.load(Ordering::Relaxed));
-        let outcome = shared.and_then(|txn| enough(&request, &answer, &rejected).map(|()| txn));
-        let committed = match outcome {
+        let committed = match shared {
             Err(e) => Err(e),
-            Ok(Some(txn)) => {
-                answer.txn = Some(txn);
+            Ok(Shared::Committed(shared)) => {
+                answer.txn = Some(shared.txn);
+                cleanup.disarm();
                 answer.times.commit = begun.elapsed();
-                cleanup.disarm();
-                Ok(())
+                Ok(Ended::Committed(shared.label))
             }
-            Ok(None) => {
-                // From here on a table may name what was written: only a refused commit leaves it to nobody.
-                cleanup.disarm();
+            Ok(Shared::Exists(attempt, status)) => Ok(Ended::Exists(attempt, status)),
+            Ok(Shared::Refused(_) | Shared::Apart) => {
                 let begun = Instant::now();
-                let committed = commit(&engine, &table, &work, &answer, &request).await;
+                let committed = match enough(&request, &answer, &rejected) {
+                    Ok(()) => commit(&engine, &table, &work, &answer, label, &mut cleanup).await,
+                    Err(e) => Err(e),
+                };
                 answer.times.commit = begun.elapsed();
                 committed
             }
         };
         errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
         match committed {
-            Ok(()) => {
-                if let Some(held) = held.filter(|_| !request.two_phase_commit)
+            Ok(Ended::Committed(label)) => {
+                if let Some(held) = label
                     && let Err(error) = held.end(true).await
                 {
                     tracing::warn!(%error, "the end of a labelled load was not noted; its table knows it");
                 }
+            }
+            Ok(Ended::Exists(attempt, status)) => {
+                answer.loaded_rows = 0;
+                answer = exists(answer, attempt.txn, status);
             }
             Err(e) if e.kind == ErrorKind::Unknown => {
                 answer.status = LoadStatus::Unknown;
@@ -212,6 +234,24 @@ impl LoadJob {
         answer.times.total = running.elapsed();
         running.end(&answer);
         answer
+    }
+}
+
+/// What became of a load that did not fail.
+enum Ended {
+    /// It is committed or prepared; with its label, if its end is still to be noted.
+    Committed(Option<Held>),
+    /// Another load has its label.
+    Exists(Attempt, LabelStatus),
+}
+
+impl Label {
+    /// The database of a label that is not taken yet.
+    fn late(&self) -> Option<TableId> {
+        match self {
+            Label::Late(database) => Some(*database),
+            Label::Unknown | Label::Held(_) => None,
+        }
     }
 }
 
@@ -262,7 +302,15 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
             let _ = engine.native.newest(id).await;
         }
     };
-    let (catalog, ()) = futures::join!(engine.catalog.refresh(), early);
+    let snapshot = engine.catalog.snapshot();
+    let used = async {
+        let late = request.label.as_deref().filter(|_| request.may_share());
+        match late.zip(snapshot.database(&spec.database)) {
+            Some((label, database)) => Ok(engine.loads.labels(engine.io()).await?.lookup(database.id, label).await?),
+            None => Ok::<_, EngineError>(None),
+        }
+    };
+    let (catalog, (), used) = futures::join!(engine.catalog.refresh(), early, used);
     let catalog = catalog?;
     let rights = engine.rights(&catalog, engine.account_of(&catalog, &spec.client), &spec.client)?;
     let mut needed = Privileges::INSERT;
@@ -272,6 +320,7 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     let object = Object::Table(spec.database.clone(), spec.table.clone());
     access::check(&rights, &catalog, needed, &object)?;
     let (database, found) = table(&catalog, spec)?;
+    let used = used?;
     let state = engine.native.newest_since(asked, found.id).await?;
     let table = engine.native.get(found.id).await?;
     native::heed_cache_property(engine, found.id, &state);
@@ -296,12 +345,12 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
         Format::Parquet => None,
         _ => Some(Arc::new(Shape::try_new(&session, state.schema(), request, None).await?)),
     };
-    Ok(Planned { session, table, state, txn, database, load, shape })
+    Ok(Planned { session, table, state, txn, database, used, load, shape })
 }
 
-async fn acquire(engine: &Arc<Engine>, planned: &Planned, label: &str) -> Result<Acquired> {
+async fn acquire(engine: &Arc<Engine>, database: TableId, label: &str, txn: TxnId, table: &Table) -> Result<Acquired> {
     let labels = engine.loads.labels(engine.io()).await?;
-    Ok(labels.acquire(planned.database, label, planned.txn, planned.table.id()).await?)
+    Ok(labels.acquire(database, label, txn, table.id()).await?)
 }
 
 fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
@@ -363,31 +412,45 @@ fn enough(request: &StreamLoadRequest, answer: &LoadAnswer, rejected: &[Rejected
     ))
 }
 
-/// Makes the rows durable, then visible (or prepared).
+/// Takes the label, if it is not taken yet, and makes the rows durable, then visible (or prepared).
 async fn commit(
     engine: &Arc<Engine>,
     table: &Table,
     work: &Arc<Work>,
     answer: &LoadAnswer,
-    request: &StreamLoadRequest,
-) -> Result<()> {
-    let named = request.label.is_some() || request.two_phase_commit;
+    label: Label,
+    cleanup: &mut AbortOnDrop,
+) -> Result<Ended> {
+    let held = match label {
+        Label::Unknown => None,
+        Label::Held(held) => Some(held),
+        Label::Late(database) => {
+            let txn = work.load.txn();
+            match acquire(engine, database, &answer.label, txn, table).await? {
+                Acquired::New(held) => Some(held),
+                Acquired::Exists(attempt, status) => return Ok(Ended::Exists(attempt, status)),
+            }
+        }
+    };
+    // From here on a table may name what was written: only a refused commit leaves it to nobody.
+    cleanup.disarm();
     let mut rowset = finish(engine, &work.load).await?;
-    if rowset.objects.is_empty() && !named {
+    if rowset.objects.is_empty() && held.is_none() {
         // No rows, and no label to remember: nothing to tell anybody.
-        return Ok(());
+        return Ok(Ended::Committed(None));
     }
-    rowset.label = named.then(|| answer.label.clone());
+    rowset.label = held.is_some().then(|| answer.label.clone());
     rowset.reads = work.partial.get().map(Partial::reads);
-    if request.two_phase_commit {
+    if work.request.two_phase_commit {
         table.prepare(rowset).await?;
-        return Ok(());
+        // Its state tells how it ends.
+        return Ok(Ended::Committed(None));
     }
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(table, rowset.clone()).await {
             // A label is bound to its transaction, and another attempt is another one.
-            Err(e) if e.kind == ErrorKind::Conflict && rowset.reads.is_some() && !named => {}
-            done => return done.map(drop),
+            Err(e) if e.kind == ErrorKind::Conflict && rowset.reads.is_some() && held.is_none() => {}
+            done => return done.map(|_| Ended::Committed(held)),
         }
         rowset = rebased(engine, table, work, &rowset).await?;
     }

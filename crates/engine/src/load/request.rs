@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use dipper_text::Compression;
 
+use super::group::MEMBER_BYTES_MAX;
+
 /// Headers that Doris knows and that change nothing here, with the reason.
 pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("send_batch_parallelism", "the receiver and the writer are one process; parsing always uses all query threads"),
@@ -248,6 +250,8 @@ pub enum GroupCommit {
 pub struct StreamLoadRequest {
     /// Name that makes a repetition a no-op.
     pub label: Option<String>,
+    /// Bytes of the body, where the head of the request says so.
+    pub body_bytes: Option<u64>,
     /// Text for the records of loads.
     pub comment: String,
     /// How the body is written.
@@ -306,6 +310,7 @@ impl Default for StreamLoadRequest {
     fn default() -> Self {
         StreamLoadRequest {
             label: None,
+            body_bytes: None,
             comment: String::new(),
             format: Format::Csv { head_lines: 0 },
             csv: CsvLayout::default(),
@@ -355,6 +360,8 @@ impl StreamLoadRequest {
         given.check_without_effect()?;
         let mut request = StreamLoadRequest {
             label: given.text("label").map(label).transpose()?,
+            // One that is no number is refused before this is asked.
+            body_bytes: given.text("content-length").and_then(|n| n.parse().ok()),
             comment: given.text("comment").unwrap_or_default().to_string(),
             ..StreamLoadRequest::default()
         };
@@ -446,10 +453,11 @@ impl StreamLoadRequest {
         Ok(request)
     }
 
-    /// Whether it has nothing that needs a commit of its own.
+    /// Whether it has nothing that needs a commit of its own. A label of a large load is taken before its body comes, by a
+    /// transaction of its own.
     pub fn may_share(&self) -> bool {
         self.group_commit != GroupCommit::Off
-            && self.label.is_none()
+            && (self.label.is_none() || self.body_bytes.is_some_and(|bytes| bytes <= MEMBER_BYTES_MAX))
             && self.update_mode == UpdateMode::Upsert
             && self.partitions.is_empty()
             && !self.two_phase_commit

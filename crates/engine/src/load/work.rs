@@ -8,14 +8,14 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use dipper_load::{Load, Partial, RejectedRow as Refused, memory_of};
-use dipper_store::chain::TxnId;
+use dipper_store::catalog::TableId;
 use dipper_store::table::Table;
 use dipper_store::table::schema::TableSchema;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, RejectedRow};
-use super::group::{self, Share, Shared};
+use super::group::{self, Committed, Share, Shared};
 use super::request::{GroupCommit, NewKeys, StreamLoadRequest};
 use super::shape::{Shape, Shaped};
 use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
@@ -203,9 +203,15 @@ impl Work {
         if is_too_bad(&self.request, before + refused.len() as u64) { Err(too_bad()) } else { Ok(()) }
     }
 
-    /// Commits a small load together with others; `None` where it has to be committed by itself, or has nothing to commit.
-    pub(super) async fn share(self: &Arc<Self>, table: &Table, schema: &Arc<TableSchema>) -> Result<Option<TxnId>> {
-        let Some(Pieces { list: mut pieces, .. }) = self.waiting.lock().take() else { return Ok(None) };
+    /// Commits a small load together with others; [`Shared::Apart`] where it has to be committed by itself, or has nothing
+    /// to commit. `database`: of its label, if it has one.
+    pub(super) async fn share(
+        self: &Arc<Self>,
+        table: &Table,
+        schema: &Arc<TableSchema>,
+        database: Option<TableId>,
+    ) -> Result<Shared> {
+        let Some(Pieces { list: mut pieces, .. }) = self.waiting.lock().take() else { return Ok(Shared::Apart) };
         pieces.sort_by_key(|p| p.piece.order);
         let rows: Vec<RecordBatch> = pieces.iter().flat_map(|p| &p.batches).cloned().collect();
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
@@ -215,13 +221,14 @@ impl Work {
         // Nothing has entered the load yet: what is counted as rejected did not fit.
         let refused = unread + get(&self.rejected);
         if rows.iter().all(|batch| batch.num_rows() == 0) {
-            return Ok(None);
+            return Ok(Shared::Apart);
         }
         let shared = match tolerated.checked_sub(refused) {
             Some(refused_max) => {
                 let share = Share {
                     schema: Arc::clone(schema),
                     rows,
+                    label: database.zip(self.request.label.clone()),
                     strict: self.request.strict_mode,
                     refused_max,
                     patient: self.request.group_commit == GroupCommit::Sync,
@@ -231,15 +238,16 @@ impl Work {
             // It has failed; which of its rows would have been refused is told all the same.
             None => Shared::Apart,
         };
-        match shared {
-            Shared::Committed(txn, refused, _) => self.note(&pieces, &refused).map(|()| Some(txn)),
-            Shared::Refused(refused) => self.note(&pieces, &refused).map(|()| None),
+        match &shared {
+            Shared::Committed(Committed { refused, .. }) | Shared::Refused(refused) => self.note(&pieces, refused)?,
+            Shared::Exists(..) => {}
             Shared::Apart => {
                 let work = Arc::clone(self);
                 let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;
-                entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?.map(|()| None)
+                entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
             }
         }
+        Ok(shared)
     }
 
     /// Makes the threads end.

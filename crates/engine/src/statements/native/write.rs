@@ -382,14 +382,15 @@ async fn share(
     let share = Share {
         schema: Arc::clone(&shape.definition),
         rows,
+        label: None,
         strict: shape.strict,
         refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
         patient: patience.0,
     };
     let (txn, refused, generated) = match group::commit(engine, handle, share).await? {
-        Shared::Committed(txn, refused, generated) => (Some(txn), refused, generated),
+        Shared::Committed(c) => (Some(c.txn), c.refused, c.generated),
         Shared::Refused(refused) => (None, refused, None),
-        Shared::Apart => return Ok(None),
+        Shared::Exists(..) | Shared::Apart => return Ok(None),
     };
     let mut rejects = Rejects::default();
     rejects.add(pushed, refused, max_filter_ratio)?;
