@@ -13,7 +13,7 @@ use dipper_store::chain::TxnId;
 use dipper_store::route::{NewPartition, Routed, Router, dynamic::auto_buckets};
 use dipper_store::segment::{WriteOptions, encode_segment};
 use dipper_store::table::schema::{Aggregate, Model, Partition, TableSchema};
-use dipper_store::table::{Loading, Rowset, Table, TableState};
+use dipper_store::table::{Rowset, Table, TableState};
 use parking_lot::{Condvar, Mutex, RwLock};
 use tokio::runtime::Handle;
 
@@ -134,8 +134,6 @@ pub struct Load {
     ended: Mutex<Option<String>>,
     is_ended: AtomicBool,
     working_bytes: std::sync::atomic::AtomicU64,
-    /// Counts it among the table's loads for as long as it lives.
-    _loading: Loading,
     counters: Counters,
     runtime: Handle,
 }
@@ -194,7 +192,6 @@ impl Load {
             ended: Mutex::default(),
             is_ended: AtomicBool::new(false),
             working_bytes: Default::default(),
-            _loading: target.table.loading(),
             counters: Counters::default(),
             target,
             options,

@@ -154,7 +154,6 @@ fn headers_of_others_are_passed_over() {
         "accept-encoding",
         "user-agent",
         "content-type",
-        "content-length",
         "connection",
         "expect",
         "date",
@@ -178,6 +177,24 @@ fn headers_of_others_are_passed_over() {
     ];
     for name in http {
         assert_eq!(read(&[(name, "1")]).expect(name), StreamLoadRequest::default(), "{name}");
+    }
+}
+
+/// A label is taken before the body, unless that is small.
+#[test]
+fn labelled_loads_share_if_they_are_small() {
+    let shares = |headers: &[(&str, &str)]| read(headers).expect("valid").may_share();
+    let length = |bytes: u64| bytes.to_string();
+    assert!(shares(&[]) && shares(&[("content-length", &length(u64::MAX))]));
+    assert!(shares(&[("label", "l"), ("content-length", &length(MEMBER_BYTES_MAX))]));
+    for refused in [
+        vec![("label", "l")],
+        vec![("label", "l"), ("content-length", &*length(MEMBER_BYTES_MAX + 1))],
+        vec![("label", "l"), ("content-length", "1"), ("two_phase_commit", "true")],
+        vec![("label", "l"), ("content-length", "1"), ("group_commit", "off_mode")],
+        vec![("label", "l"), ("content-length", "1"), ("partial_columns", "true")],
+    ] {
+        assert!(!shares(&refused), "{refused:?}");
     }
 }
 

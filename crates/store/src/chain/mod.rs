@@ -28,14 +28,14 @@ mod state;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::{Mutex, RwLock};
 use rand::Rng;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 pub use error::{ChainError, CommitError};
 pub(crate) use io::{is_stray, number};
@@ -73,12 +73,6 @@ impl Default for Options {
     }
 }
 
-/// So many writers under way share versions: where they are many, a few milliseconds more for each save files and syncs for
-/// all. PostgreSQL's `commit_siblings`.
-const SIBLINGS: usize = 4;
-/// Time from one version of such writers to the next, PostgreSQL's `commit_delay`.
-const SPACING: Duration = Duration::from_millis(10);
-
 /// One process's view of a chain; clones share it.
 #[derive(Debug)]
 pub struct Chain<S: State> {
@@ -109,12 +103,6 @@ struct Inner<S: State> {
     /// When the store was last asked for a newer version than those known.
     asked: Mutex<Instant>,
     vacuuming: AtomicBool,
-    /// Writers under way whose commits may share versions.
-    writers: AtomicUsize,
-    /// When the commit of the last version began.
-    begun: Mutex<Option<Instant>>,
-    /// Somebody came who shares with nobody.
-    hurry: Notify,
 }
 
 #[derive(Debug)]
@@ -131,8 +119,6 @@ type Ended<S> = (Outcome<<S as State>::Error>, Arc<S>);
 struct Waiting<S: State> {
     txn: TxnId,
     op: Op<S::Change>,
-    /// May wait for others.
-    shares: bool,
     reply: oneshot::Sender<Reply<S>>,
 }
 
@@ -155,19 +141,10 @@ impl<S: State> Chain<S> {
             refreshed: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
             vacuuming: AtomicBool::new(false),
-            writers: AtomicUsize::new(0),
-            begun: Mutex::default(),
-            hurry: Notify::new(),
         };
         let head = inner.find(Reader::Checkpoint).await?;
         inner.publish(&head);
         Ok(Self { inner: Arc::new(inner) })
-    }
-
-    /// Number of writers of this process that are under way and will commit by [`commit_shared`](Self::commit_shared); they
-    /// count themselves.
-    pub(crate) fn writers(&self) -> &AtomicUsize {
-        &self.inner.writers
     }
 
     /// The newest state that this process knows.
@@ -234,17 +211,7 @@ impl<S: State> Chain<S> {
     /// # Errors
     /// As of [`commit`](Self::commit), and [`ChainError::Expired`] for an id below the horizon.
     pub async fn commit_as(&self, txn: TxnId, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
-        self.commit_by(txn, change, false).await
-    }
-
-    /// As [`commit_as`](Self::commit_as); among many [`writers`](Self::writers) it waits a few milliseconds for others that
-    /// share its version: each version costs a synced file or a request, and one that is deleted later.
-    pub(crate) async fn commit_shared(&self, txn: TxnId, change: S::Change) -> Result<Arc<S>, CommitError<S::Error>> {
-        self.commit_by(txn, change, true).await
-    }
-
-    async fn commit_by(&self, txn: TxnId, change: S::Change, shares: bool) -> Result<Arc<S>, CommitError<S::Error>> {
-        let (outcome, state) = self.run(txn, Op::Commit(change), shares).await?;
+        let (outcome, state) = self.run(txn, Op::Commit(change)).await?;
         let path = self.inner.io.prefix();
         match outcome {
             Outcome::Committed | Outcome::Unchanged => Ok(state),
@@ -285,23 +252,20 @@ impl<S: State> Chain<S> {
     /// # Errors
     /// [`ChainError::Unknown`] also when the horizon has passed the transaction.
     pub async fn abort(&self, txn: TxnId) -> Result<bool, ChainError> {
-        match self.run(txn, Op::Abort, false).await?.0 {
+        match self.run(txn, Op::Abort).await?.0 {
             Outcome::Committed => Ok(true),
             Outcome::AlreadyCommitted => Ok(false),
             _ => Err(self.inner.unknown(txn, "it is forgotten")),
         }
     }
 
-    async fn run(&self, txn: TxnId, op: Op<S::Change>, shares: bool) -> Reply<S> {
+    async fn run(&self, txn: TxnId, op: Op<S::Change>) -> Reply<S> {
         let (reply, answer) = oneshot::channel();
         let drain = {
             let mut queue = self.inner.queue.lock();
-            queue.waiting.push(Waiting { txn, op, shares, reply });
+            queue.waiting.push(Waiting { txn, op, reply });
             !std::mem::replace(&mut queue.draining, true)
         };
-        if !shares {
-            self.inner.hurry.notify_waiters();
-        }
         if drain {
             // A task of its own: a caller that goes away must not leave the batch half way.
             tokio::spawn(Arc::clone(&self.inner).drain());
@@ -369,9 +333,6 @@ impl<S: State> Inner<S> {
             queue.draining = false;
         });
         loop {
-            if !self.queue.lock().waiting.is_empty() {
-                self.space().await;
-            }
             let batch: Vec<Waiting<S>> = {
                 let mut queue = self.queue.lock();
                 let size = queue.waiting.len().min(BATCH_MAX);
@@ -394,20 +355,6 @@ impl<S: State> Inner<S> {
                 });
             }
         }
-    }
-
-    /// Lets those who wait for the next version wait for others, where all may and there are enough.
-    async fn space(&self) {
-        let hurry = self.hurry.notified();
-        tokio::pin!(hurry);
-        // Who comes from here on is heard.
-        hurry.as_mut().enable();
-        let since = self.begun.lock().map_or(SPACING, |begun| begun.elapsed());
-        let all_share = self.queue.lock().waiting.iter().all(|w| w.shares);
-        if all_share && since < SPACING && self.writers.load(Ordering::Relaxed) >= SIBLINGS {
-            let _ = tokio::time::timeout(SPACING - since, hurry).await;
-        }
-        *self.begun.lock() = Some(Instant::now());
     }
 
     /// After so many versions or bytes, but not before the versions weigh something beside the checkpoint that they

@@ -302,15 +302,15 @@ async fn an_aborted_transaction_is_never_committed() {
     let txn = TxnId::fresh(TxnId::default());
     assert!(b.abort(txn).await.unwrap());
     b.vacuum().await.unwrap();
-    let (outcome, _) = a.run(txn, Op::Commit(add("x")), false).await.unwrap();
+    let (outcome, _) = a.run(txn, Op::Commit(add("x"))).await.unwrap();
     assert_eq!(outcome, Outcome::Aborted);
     assert!(b.abort(txn).await.unwrap(), "again is fine");
     let other = TxnId::fresh(TxnId::default());
-    assert_eq!(a.run(other, Op::Commit(add("y")), false).await.unwrap().0, Outcome::Committed);
+    assert_eq!(a.run(other, Op::Commit(add("y"))).await.unwrap().0, Outcome::Committed);
     assert!(!b.abort(other).await.unwrap());
     b.vacuum().await.unwrap();
     assert!(!open(&store).await.abort(other).await.unwrap(), "the done marker tells");
-    assert_eq!(a.run(other, Op::Commit(add("y")), false).await.unwrap().0, Outcome::Committed);
+    assert_eq!(a.run(other, Op::Commit(add("y"))).await.unwrap().0, Outcome::Committed);
     assert_eq!(a.refresh().await.unwrap().added["y"], 1, "and not twice");
 }
 

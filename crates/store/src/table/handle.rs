@@ -4,7 +4,6 @@ use std::error::Error;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -44,16 +43,6 @@ struct Inner {
     /// Held while a change is computed on the newest state.
     settling: tokio::sync::Mutex<Option<Ahead>>,
     pace: Arc<Pace>,
-}
-
-/// A load of this process that is under way, from its beginning until this is dropped.
-#[derive(Debug)]
-pub struct Loading(Table);
-
-impl Drop for Loading {
-    fn drop(&mut self) {
-        self.0.inner.chain.writers().fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The state after a load that is on its way into the chain: the next load is computed on it, and so waits for no commit.
@@ -192,19 +181,13 @@ impl Table {
     pub async fn publish(&self, rowset: Rowset) -> Result<Arc<TableState>, TableError> {
         self.keep_pace(&rowset).await;
         let txn = rowset.txn;
-        self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }, true).await
+        self.commit_load(txn, TableChange::Load { rowset, replaced: None, at_ms: now_ms() }).await
     }
 
     /// A merge of this process begins: while the guard lives, loads of this process wait while the table has more than
     /// `most` segments, a second at most.
     pub(crate) fn merging(&self, most: usize) -> Merging {
         self.inner.pace.merging(most)
-    }
-
-    /// To be kept by a load until it ends: several at once share versions.
-    pub fn loading(&self) -> Loading {
-        self.inner.chain.writers().fetch_add(1, Ordering::Relaxed);
-        Loading(self.clone())
     }
 
     async fn keep_pace(&self, rowset: &Rowset) {
@@ -214,11 +197,8 @@ impl Table {
         }
     }
 
-    /// `shares`: it may wait for other loads, to share a version with them.
-    async fn commit_load(&self, txn: TxnId, change: TableChange, shares: bool) -> Result<Arc<TableState>, TableError> {
-        let chain = &self.inner.chain;
-        let done = if shares { chain.commit_shared(txn, change).await } else { chain.commit_as(txn, change).await };
-        match done.map_err(TableError::from) {
+    async fn commit_load(&self, txn: TxnId, change: TableChange) -> Result<Arc<TableState>, TableError> {
+        match self.inner.chain.commit_as(txn, change).await.map_err(TableError::from) {
             // Sent again after its version was freed: it is what it was.
             Err(TableError::Refused(Refused::ObjectExists { .. })) if self.outcome(txn).await? == Some(true) => {
                 Ok(self.snapshot())
@@ -459,7 +439,7 @@ impl Table {
             });
             let goes_on = next.is_some();
             *ahead = next;
-            let mut commit = Box::pin(self.commit_load(txn, change, goes_on));
+            let mut commit = Box::pin(self.commit_load(txn, change));
             let committed = if goes_on {
                 // In the committer's queue before the next one is.
                 let first = std::future::poll_fn(|cx| Poll::Ready(commit.as_mut().poll(cx))).await;

@@ -25,7 +25,7 @@ pub use change::{Deletes, Input, Reads, Replace, Replaced, Rowset, TableChange};
 pub use error::{Refused, TableError};
 #[cfg(test)]
 pub(crate) use handle::{Carrying, Scope, Settling, union};
-pub use handle::{LOAD_TIME_MAX, Loading, Table, table_path};
+pub use handle::{LOAD_TIME_MAX, Table, table_path};
 pub use order::compare_text;
 pub use segments::SegmentRef;
 pub use state::{OUTCOMES_KEPT_MS, Prepared, READING_WINDOW_MS, TableState};
