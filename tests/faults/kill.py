@@ -112,7 +112,7 @@ class Server:
 
 
 def labelled(table, n):
-    """Half of the loads have none: they share objects and commits. What sums hold is only known by labels."""
+    """Half of the loads have none. What sums hold is only known by labels."""
     return table == "agg" or n % 2 == 0
 
 

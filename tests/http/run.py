@@ -9,6 +9,7 @@ Starts servers of its own on loopback with data in a temporary directory; ends t
 import base64
 import concurrent.futures
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -114,6 +115,13 @@ def fresh(server, name, definition=DUPLICATE):
     server.sql(f"drop table if exists d.{name}")
     server.sql(definition.format(name))
     return name
+
+
+def until(is_so, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.02)
 
 
 def status(answer, expected, contains=""):
@@ -483,6 +491,43 @@ def labels_share(s):
     for label, _ in loaded:
         status(s.load(t, b"1000\ta\t1\n", label=label), "Label Already Exists")
     assert s.count(t) == 80
+
+    # A label that was used is told before anything else of the load, with none of its counts.
+    again = status(s.load(t, b"bad\n1000\ta\t1\n", label=loaded[0][0]), "Label Already Exists")
+    assert again["NumberTotalRows"] == again["NumberFilteredRows"] == again["LoadBytes"] == 0, again
+    state = lambda label: json.loads(s.request("GET", f"/api/d/get_load_state?label={label}")[2])["data"]
+    status(s.load(t, b"bad\n", label=f"s{stamp}_bad"), "Fail")
+    assert [state(label) for label in (loaded[0][0], f"s{stamp}_bad", f"s{stamp}_none")] == ["VISIBLE", "ABORTED", "UNKNOWN"]
+    with socket.create_connection(("127.0.0.1", s.port)) as c:
+        c.sendall(head(f"/api/d/{t}/_stream_load", "Content-Length: 100", f"label: s{stamp}_half") + b"1000\ta")
+        until(lambda: state(f"s{stamp}_half") == "PREPARE")
+    until(lambda: state(f"s{stamp}_half") == "ABORTED")
+
+    # Loads without rows keep their labels as well; large ones and those whose length nobody knows have commits of their own.
+    u = fresh(s, "u", UNIQUE)
+    loads = {
+        "empty": (b"", {}, 0),
+        "refused": (b"x\ty\n", {"max_filter_ratio": 1}, 0),
+        "packed": (gzip.compress(b"".join(b"%d\t%s\n" % (i, b"v" * 5000) for i in range(4000))), {"compress_type": "gz"}, 4000),
+        "chunked": (iter([b"5000\tc\n"]), {}, 1),
+        "large": (b"".join(b"%d\t%s\n" % (i, b"w" * 5000) for i in range(4000, 6000)), {}, 2000),
+    }
+    def kept(name):
+        body, more, rows = loads[name]
+        return rows, s.load(u, body, label=f"s{stamp}_{name}", **more)
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        for rows, answer in pool.map(kept, loads):
+            assert status(answer, "Success")["NumberLoadedRows"] == rows, answer
+    for name in loads:
+        status(s.load(u, b"9999\tz\n", label=f"s{stamp}_{name}"), "Label Already Exists")
+    assert s.count(u) == 6000
+
+    # One label into two tables at once.
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        pairs = [[pool.submit(s.load, name, b"20000\ta\n" if name == u else b"20000\ta\t1\n", label=f"s{stamp}_two{i}")
+                  for name in (t, u)] for i in range(20)]
+        for pair in pairs:
+            assert sorted(f.result()["Status"] for f in pair) == ["Label Already Exists", "Success"], pair
 
 
 def group_commit(s):

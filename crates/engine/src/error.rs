@@ -255,6 +255,8 @@ impl From<TableError> for EngineError {
     fn from(e: TableError) -> Self {
         let kind = match &e {
             TableError::Refused(Refused::RowsChanged { .. }) | TableError::Contended { .. } => ErrorKind::Conflict,
+            // Nothing was changed, and another transaction may.
+            TableError::Chain(ChainError::Aborted { .. } | ChainError::Expired { .. }) => ErrorKind::Conflict,
             TableError::Refused(Refused::SchemaChanged { .. } | Refused::AutoIncrementMoved { .. }) => {
                 ErrorKind::Conflict
             }

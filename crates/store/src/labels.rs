@@ -244,6 +244,13 @@ impl Labels {
             let held = Held { labels: self.clone(), db, attempt };
             let put = self.put(&path, &held.attempt, PutMode::Create).await;
             if matches!(put, Ok(true)) {
+                let before = number - 1;
+                if before > 0 && self.get::<Attempt>(&self::path(db, label, before, false), before).await?.is_none() {
+                    // Forgotten meanwhile: nobody would find one behind a gap.
+                    self.remove(&path).await?;
+                    number = 1;
+                    continue;
+                }
                 return Ok(Acquired::New(held));
             }
             // Taken; or the answer was lost, and it is ours.
@@ -251,12 +258,17 @@ impl Labels {
                 put?;
                 continue;
             };
-            if there.txn == txn {
+            // Loads with other labels may have this transaction, too.
+            if there.txn == txn && there.label == label {
                 return Ok(Acquired::New(held));
             }
             drop(held);
             if there.label != label {
                 return Err(LabelError::Collision { label: label.into(), other: there.label });
+            }
+            if there.node == self.inner.node && self.inner.running.lock().contains_key(&there.txn) {
+                // However it ends: others that wait for this answer shall not wait for a look into its table.
+                return Ok(Acquired::Exists(there, LabelStatus::Running));
             }
             match self.judge(db, &there).await? {
                 LabelStatus::Aborted => number += 1,

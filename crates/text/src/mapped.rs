@@ -113,8 +113,11 @@ impl Default for Regions {
 }
 
 impl Regions {
-    /// A mapping of the bytes, and where it begins in the file.
-    fn mapping(&self, file: &File, offset: u64, len: usize) -> Option<(u64, Arc<Mapping>)> {
+    /// A mapping of the bytes, and where it begins in the file; `alone`: of these only, which ends with the window.
+    fn mapping(&self, file: &File, offset: u64, len: usize, alone: bool) -> Option<(u64, Arc<Mapping>)> {
+        if alone {
+            return own(file, offset, len);
+        }
         let number = offset / self.bytes;
         let begin = number * self.bytes;
         let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
@@ -141,12 +144,19 @@ impl Regions {
     /// Calls `look` with `len` bytes of `file` from `offset` on. `None`: they cannot be mapped, are not all in memory (then
     /// reading them is faster), or could not be read while `look` ran, and what it returned is lost.
     ///
-    /// `look` is not called for no bytes, nor from inside of another `look`.
-    pub(crate) fn look<R>(&self, file: &File, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> Option<R> {
+    /// `look` is not called for no bytes, nor from inside of another `look`. `alone`: what is mapped for it is unmapped before
+    /// this returns.
+    pub(crate) fn look<R>(
+        &self,
+        file: &File,
+        (offset, len): (u64, usize),
+        alone: bool,
+        look: impl FnOnce(&Seen) -> R,
+    ) -> Option<R> {
         if len == 0 || WINDOW.with(|w| w.start.load(Ordering::Relaxed)) != 0 || !handles_sigbus() {
             return None;
         }
-        let (begin, mapping) = self.mapping(file, offset, len)?;
+        let (begin, mapping) = self.mapping(file, offset, len, alone)?;
         let from = (offset - begin) as usize;
         let page = page_bytes();
         let first = from / page * page;
@@ -333,7 +343,7 @@ mod tests {
     }
 
     fn look<R>(file: &File, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> Option<R> {
-        Regions::default().look(file, offset, len, look)
+        Regions::default().look(file, (offset, len), false, look)
     }
 
     fn sum(seen: &Seen, len: usize) -> u64 {
@@ -412,17 +422,20 @@ mod tests {
         let (kept, file) = filled(1 << 20);
         let regions = Regions::default();
         let half = (1 << 19) + 100;
-        assert_eq!(regions.look(&file, 0, half, |at| sum(at, half)), Some(half as u64 * b'x' as u64));
+        assert_eq!(regions.look(&file, (0, half), false, |at| sum(at, half)), Some(half as u64 * b'x' as u64));
         let first = regions.last.lock().unwrap().as_ref().unwrap().1.start;
         let rest = (1 << 20) - half;
-        assert_eq!(regions.look(&file, half as u64, rest, |at| sum(at, rest)), Some(rest as u64 * b'x' as u64));
+        assert_eq!(
+            regions.look(&file, (half as u64, rest), false, |at| sum(at, rest)),
+            Some(rest as u64 * b'x' as u64)
+        );
         assert_eq!(regions.last.lock().unwrap().as_ref().unwrap().1.start, first);
-        let seen = regions.look(&file, 0, half, |at| {
+        let seen = regions.look(&file, (0, half), false, |at| {
             let whole = sum(at, half);
             // Another thread meets the end in a page that is ours, too.
             std::thread::scope(|s| {
                 let other = s.spawn(|| {
-                    regions.look(&file, half as u64, rest, |at| {
+                    regions.look(&file, (half as u64, rest), false, |at| {
                         kept.as_file().set_len(10).expect("cut");
                         sum(at, rest)
                     })
@@ -432,7 +445,7 @@ mod tests {
             whole
         });
         assert_eq!(seen, None);
-        assert_eq!(regions.look(&file, 0, 10, |at| sum(at, 10)), None);
+        assert_eq!(regions.look(&file, (0, 10), false, |at| sum(at, 10)), None);
     }
 
     /// Forwards, back, across regions, longer than one, at the end of the file.
@@ -449,7 +462,9 @@ mod tests {
             let offset = (state >> 33) as usize % bytes.len();
             let len = (1 + (state >> 7) as usize % 40_000).min(bytes.len() - offset);
             let expected = bytes[offset..offset + len].iter().map(|b| *b as u64).sum();
-            assert_eq!(regions.look(&open, offset as u64, len, |at| sum(at, len)), Some(expected), "{offset} {len}");
+            let alone = state & 1 == 1;
+            let seen = regions.look(&open, (offset as u64, len), alone, |at| sum(at, len));
+            assert_eq!(seen, Some(expected), "{offset} {len}");
         }
     }
 

@@ -157,16 +157,21 @@ impl FileSource {
     }
 
     /// Calls `look` with `len` bytes from `offset` on, where they are in the page cache. `None`: they have to be read; where
-    /// something is wrong with the file, that says what.
+    /// something is wrong with the file, that says what. `alone` as in [`Regions::look`].
     ///
     /// # Errors
     /// [`FileChanged`].
-    pub(crate) fn look<R>(&self, offset: u64, len: usize, look: impl FnOnce(&Seen) -> R) -> io::Result<Option<R>> {
+    pub(crate) fn look<R>(
+        &self,
+        (offset, len): (u64, usize),
+        alone: bool,
+        look: impl FnOnce(&Seen) -> R,
+    ) -> io::Result<Option<R>> {
         let open = self.opened()?;
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len()) {
             return Ok(None);
         }
-        let found = open.regions.look(&open.file, offset, len, look);
+        let found = open.regions.look(&open.file, (offset, len), alone, look);
         if found.is_some() {
             self.check_unchanged(&open.file)?;
         }

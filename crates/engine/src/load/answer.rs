@@ -74,7 +74,7 @@ impl RejectedRow {
 pub struct LoadTimes {
     /// From the request to the answer.
     pub total: Duration,
-    /// Taking the label and a transaction.
+    /// Taking the label; of a small load that is part of its commit.
     pub begin: Duration,
     /// Planning: columns, expressions, partitions.
     pub plan: Duration,

@@ -20,9 +20,10 @@ use arrow::record_batch::RecordBatch;
 use dipper_load::{Checked, Load, LoadError, LoadOptions, LoadTarget, RejectedRow, memory_of};
 use dipper_store::catalog::TableId;
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{Acquired, Attempt, Held, LabelStatus};
+use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::schema::TableSchema;
 use dipper_store::table::{Rowset, Table};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
@@ -32,6 +33,9 @@ use crate::error::{EngineError, ErrorKind, Result};
 
 /// Bytes of rows above which a load is worth a commit of its own.
 pub(crate) const MEMBER_BYTES_MAX: u64 = 8 << 20;
+
+/// Requests for labels of a batch at a time.
+const LABELS_AT_ONCE: usize = 16;
 
 /// Bytes of a batch where the table does not say (`group_commit_data_bytes`).
 const BATCH_BYTES: u64 = 64 << 20;
@@ -65,8 +69,10 @@ pub(crate) enum Shared {
     Committed(Committed),
     /// Too many rows were refused, and none was committed.
     Refused(Vec<RejectedRow>),
-    /// Another load has its label; of this one nothing was committed.
-    Exists(Attempt, LabelStatus),
+    /// The load of this transaction has its label; of this one nothing was committed.
+    Exists(TxnId, LabelStatus),
+    /// An error that each of them would meet; it may leave open whether the transaction is committed.
+    Failed(TxnId, EngineError),
     /// Nothing was committed: the load has to do it by itself.
     Apart,
 }
@@ -236,14 +242,6 @@ struct Entered {
     reply: oneshot::Sender<Result<Shared>>,
 }
 
-/// Why a batch is not committed.
-enum Failed {
-    /// An error that every load would meet.
-    All(EngineError),
-    /// It may lie with one of its loads.
-    One,
-}
-
 /// Commits a batch and answers its members.
 async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
     let txn = table.begin();
@@ -268,41 +266,35 @@ async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
     let entering = Arc::clone(&load);
     let encoded = engine.cpu().spawn_blocking(move || enter(&entering, taken)).await;
     let Ok((entered, finished)) = encoded else { return abort(engine, load).await };
-    // Whether it is known that nothing was committed.
-    let mut is_certain = false;
-    let failed = match finished {
+    // Without an error it may lie with one of its loads.
+    let failed: Option<EngineError> = match finished {
         // Labels are remembered also of loads without rows.
-        Ok(rowset) if rowset.objects.is_empty() && entered.iter().all(|e| e.label.is_none()) => None,
+        Ok(rowset) if rowset.objects.is_empty() && entered.iter().all(|e| e.label.is_none()) => {
+            return committed(txn, entered);
+        }
         Ok(rowset) => match engine.native.publish(table, rowset).await {
-            Ok(_) => None,
-            Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => Some(Failed::All(e)),
+            Ok(_) => return committed(txn, entered),
+            Err(e) if matches!(e.kind, ErrorKind::Unknown | ErrorKind::Storage) => Some(e),
             Err(_) => {
-                is_certain = true;
-                Some(Failed::One)
+                abort(engine, load).await;
+                None
             }
         },
         Err(e) => {
-            is_certain = true;
-            Some(if matches!(e, LoadError::Store { .. }) { Failed::All(e.into()) } else { Failed::One })
+            abort(engine, load).await;
+            matches!(e, LoadError::Store { .. }).then(|| e.into())
         }
-    };
-    if is_certain {
-        abort(engine, load).await;
-    }
-    let Some(failed) = failed else {
-        for Entered { refused, generated, label, reply } in entered {
-            answer(reply, Ok(Shared::Committed(Committed { txn, refused, generated, label })));
-        }
-        return;
     };
     // Its labels are let go before any of its loads takes its own again.
     let replies: Vec<_> = entered.into_iter().map(|e| e.reply).collect();
     for reply in replies {
-        let told = match &failed {
-            Failed::All(e) => Err(e.clone()),
-            Failed::One => Ok(Shared::Apart),
-        };
-        answer(reply, told);
+        answer(reply, Ok(failed.clone().map_or(Shared::Apart, |e| Shared::Failed(txn, e))));
+    }
+}
+
+fn committed(txn: TxnId, entered: Vec<Entered>) {
+    for Entered { refused, generated, label, reply } in entered {
+        answer(reply, Ok(Shared::Committed(Committed { txn, refused, generated, label })));
     }
 }
 
@@ -324,21 +316,23 @@ fn check(load: &Load, members: Vec<Member>) -> Vec<Candidate> {
         if reply.is_closed() {
             continue;
         }
+        if share.label.as_ref().is_some_and(|label| labels.contains(label)) {
+            answer(reply, Ok(Shared::Exists(load.txn(), LabelStatus::Running)));
+            continue;
+        }
         let same = Arc::ptr_eq(&share.schema, load.schema()) || share.schema == *load.schema();
-        // Of two with one label the second has to find that of the first.
-        let first = share.label.as_ref().is_none_or(|label| labels.insert(label.clone()));
-        let checked = match load.check(candidates.len() as u64, &share.rows, share.strict) {
-            Ok(checked) if same && first => checked,
+        let order = candidates.len() as u64;
+        let checked = same.then(|| load.check(order, &share.rows, share.strict));
+        let Some(Ok(checked)) = checked else {
             // An error of this one is told by its own load.
-            _ => {
-                answer(reply, Ok(Shared::Apart));
-                continue;
-            }
+            answer(reply, Ok(Shared::Apart));
+            continue;
         };
         if checked.report.rejected.len() as u64 > share.refused_max {
             answer(reply, Ok(Shared::Refused(checked.report.rejected)));
             continue;
         }
+        labels.extend(share.label.clone());
         candidates.push(Candidate { checked, label: share.label, reply });
     }
     candidates
@@ -357,20 +351,24 @@ async fn take_labels(
             true => Some(engine.loads.labels(engine.io()).await?),
             false => None,
         };
-        let acquire = candidates.iter().map(|c| async {
-            match (labels, &c.label) {
-                (Some(labels), Some((database, label))) => {
-                    Ok(Some(labels.acquire(*database, label, txn, table.id()).await?))
+        let acquire = candidates.iter().map(|c| {
+            let acquire = async {
+                match (labels, &c.label) {
+                    (Some(labels), Some((database, label))) => {
+                        Ok(Some(labels.acquire(*database, label, txn, table.id()).await?))
+                    }
+                    _ => Ok::<_, EngineError>(None),
                 }
-                _ => Ok::<_, EngineError>(None),
-            }
+            };
+            acquire.boxed()
         });
-        futures::future::try_join_all(acquire).await
+        let acquire: Vec<_> = acquire.collect();
+        stream::iter(acquire).buffered(LABELS_AT_ONCE).try_collect::<Vec<_>>().await
     };
     let acquired = match acquired.await {
         Ok(acquired) => acquired,
         Err(error) => {
-            tracing::debug!(%error, "a label was not taken; the loads that were to share a commit go apart");
+            tracing::warn!(%error, "a label could not be taken; the loads that were to share its commit go apart");
             return Err(candidates);
         }
     };
@@ -379,7 +377,7 @@ async fn take_labels(
         match acquired {
             None => taken.push((candidate, None)),
             Some(Acquired::New(held)) => taken.push((candidate, Some(held))),
-            Some(Acquired::Exists(attempt, status)) => answer(candidate.reply, Ok(Shared::Exists(attempt, status))),
+            Some(Acquired::Exists(there, status)) => answer(candidate.reply, Ok(Shared::Exists(there.txn, status))),
         }
     }
     Ok(taken)

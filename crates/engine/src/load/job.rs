@@ -9,7 +9,7 @@ use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
-use dipper_store::labels::{Acquired, Attempt, Held, LabelStatus};
+use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -77,8 +77,8 @@ struct Planned {
     state: Arc<TableState>,
     txn: TxnId,
     database: TableId,
-    /// Who had the label, where it is not taken yet.
-    used: Option<(Attempt, LabelStatus)>,
+    /// The load that has the label, where that is not taken yet.
+    used: Option<(TxnId, LabelStatus)>,
     load: Arc<Load>,
     shape: Option<Arc<Shape>>,
 }
@@ -123,20 +123,18 @@ impl LoadJob {
         // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
         let named = request.label.is_some() || request.two_phase_commit;
         let Planned { session, table, state, txn, database, used, load, shape } = planned;
-        let acquired = match (named, request.may_share(), used) {
-            (false, ..) => Ok((Label::Unknown, None)),
-            (true, true, used) => Ok((Label::Late(database), used)),
-            (true, false, _) => {
-                acquire(engine, database, &answer.label, txn, &table).await.map(|acquired| match acquired {
-                    Acquired::New(held) => (Label::Held(held), None),
-                    Acquired::Exists(attempt, status) => (Label::Unknown, Some((attempt, status))),
-                })
+        let label = match (used, named, request.may_share()) {
+            (Some(used), ..) => Ok(Err(used)),
+            (None, false, _) => Ok(Ok(Label::Unknown)),
+            (None, true, true) => Ok(Ok(Label::Late(database))),
+            (None, true, false) => {
+                acquire(engine, database, &answer.label, txn, &table).await.map(|held| held.map(Label::Held))
             }
         };
         answer.times.begin = begun.elapsed();
-        let label = match acquired {
-            Ok((label, None | Some((_, LabelStatus::Aborted)))) => label,
-            Ok((_, Some((attempt, status)))) => return refuse(exists(answer, attempt.txn, status), running),
+        let label = match label {
+            Ok(Ok(label)) => label,
+            Ok(Err((txn, status))) => return refuse(exists(answer, txn, status), running),
             Err(e) => return refuse(answer.failed(e.message), running),
         };
         answer.txn = Some(txn);
@@ -194,7 +192,11 @@ impl LoadJob {
                 answer.times.commit = begun.elapsed();
                 Ok(Ended::Committed(shared.label))
             }
-            Ok(Shared::Exists(attempt, status)) => Ok(Ended::Exists(attempt, status)),
+            Ok(Shared::Exists(txn, status)) => Ok(Ended::Exists(txn, status)),
+            Ok(Shared::Failed(txn, e)) => {
+                answer.txn = Some(txn);
+                Err(e)
+            }
             Ok(Shared::Refused(_) | Shared::Apart) => {
                 let begun = Instant::now();
                 let committed = match enough(&request, &answer, &rejected) {
@@ -205,7 +207,9 @@ impl LoadJob {
                 committed
             }
         };
-        errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
+        if !matches!(committed, Ok(Ended::Exists(..))) {
+            errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
+        }
         match committed {
             Ok(Ended::Committed(label)) => {
                 if let Some(held) = label
@@ -214,9 +218,10 @@ impl LoadJob {
                     tracing::warn!(%error, "the end of a labelled load was not noted; its table knows it");
                 }
             }
-            Ok(Ended::Exists(attempt, status)) => {
-                answer.loaded_rows = 0;
-                answer = exists(answer, attempt.txn, status);
+            Ok(Ended::Exists(txn, status)) => {
+                // Nothing but times, as if it had been known before the body.
+                let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
+                answer = exists(nothing, txn, status);
             }
             Err(e) if e.kind == ErrorKind::Unknown => {
                 answer.status = LoadStatus::Unknown;
@@ -241,8 +246,8 @@ impl LoadJob {
 enum Ended {
     /// It is committed or prepared; with its label, if its end is still to be noted.
     Committed(Option<Held>),
-    /// Another load has its label.
-    Exists(Attempt, LabelStatus),
+    /// The load of this transaction has its label.
+    Exists(TxnId, LabelStatus),
 }
 
 impl Label {
@@ -267,7 +272,8 @@ impl AbortOnDrop {
         self.armed = false;
     }
 
-    fn abort(&self) {
+    fn abort(&mut self) {
+        self.armed = false;
         let load = Arc::clone(&self.load);
         self.engine.cpu().spawn_blocking(move || load.abort());
     }
@@ -306,7 +312,10 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     let used = async {
         let late = request.label.as_deref().filter(|_| request.may_share());
         match late.zip(snapshot.database(&spec.database)) {
-            Some((label, database)) => Ok(engine.loads.labels(engine.io()).await?.lookup(database.id, label).await?),
+            Some((label, database)) => {
+                let found = engine.loads.labels(engine.io()).await?.lookup(database.id, label).await?;
+                Ok(found.map(|(attempt, status)| (database.id, attempt.txn, status)))
+            }
             None => Ok::<_, EngineError>(None),
         }
     };
@@ -320,7 +329,9 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     let object = Object::Table(spec.database.clone(), spec.table.clone());
     access::check(&rights, &catalog, needed, &object)?;
     let (database, found) = table(&catalog, spec)?;
-    let used = used?;
+    // What is found in a database that has this name no more says nothing; taking the label tells.
+    let used = used?.filter(|(id, _, status)| *id == database && *status != LabelStatus::Aborted);
+    let used = used.map(|(_, txn, status)| (txn, status));
     let state = engine.native.newest_since(asked, found.id).await?;
     let table = engine.native.get(found.id).await?;
     native::heed_cache_property(engine, found.id, &state);
@@ -348,9 +359,19 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     Ok(Planned { session, table, state, txn, database, used, load, shape })
 }
 
-async fn acquire(engine: &Arc<Engine>, database: TableId, label: &str, txn: TxnId, table: &Table) -> Result<Acquired> {
+/// The label for this transaction, or the one that has it.
+async fn acquire(
+    engine: &Arc<Engine>,
+    database: TableId,
+    label: &str,
+    txn: TxnId,
+    table: &Table,
+) -> Result<std::result::Result<Held, (TxnId, LabelStatus)>> {
     let labels = engine.loads.labels(engine.io()).await?;
-    Ok(labels.acquire(database, label, txn, table.id()).await?)
+    Ok(match labels.acquire(database, label, txn, table.id()).await? {
+        Acquired::New(held) => Ok(held),
+        Acquired::Exists(there, status) => Err((there.txn, status)),
+    })
 }
 
 fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
@@ -427,8 +448,8 @@ async fn commit(
         Label::Late(database) => {
             let txn = work.load.txn();
             match acquire(engine, database, &answer.label, txn, table).await? {
-                Acquired::New(held) => Some(held),
-                Acquired::Exists(attempt, status) => return Ok(Ended::Exists(attempt, status)),
+                Ok(held) => Some(held),
+                Err((txn, status)) => return Ok(Ended::Exists(txn, status)),
             }
         }
     };

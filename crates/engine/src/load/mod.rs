@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! headers ── request ──┐
-//!                      ├─ LoadJob::begin   table, columns, expressions, label, transaction: all that needs no body
+//!                      ├─ LoadJob::begin   table, columns, expressions, transaction, label: all that needs no body
 //! body ── BodySender ──┴─ LoadJob::run     read ─ parse ─ shape ─ push ─ finish ─ publish ─ LoadAnswer
 //! ```
+//!
+//! Small loads end in `group` instead of push, finish and publish; it takes their labels too.
 //!
 //! | module | question it answers |
 //! |---|---|

@@ -201,6 +201,14 @@ impl LoadRecords {
         running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
     }
 
+    /// The newest load of a database with that label.
+    pub(super) fn labelled(&self, database: &str, label: &str) -> Option<LoadRecord> {
+        let is = |r: &LoadRecord| r.header.label == label && r.header.database == database && !r.is_repeat();
+        let known = self.known.lock();
+        let running = known.running.values().rev().find(|r| is(r)).cloned();
+        running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
+    }
+
     /// A prepared load was committed or aborted.
     pub(super) fn settle(&self, txn: TxnId, committed: bool) {
         let mut known = self.known.lock();

@@ -216,12 +216,18 @@ const REQUESTS: usize = 16;
 pub async fn label_state(engine: &Arc<Engine>, database_name: &str, label: &str) -> Result<&'static str> {
     let database = database(engine, database_name).await?;
     let labels = engine.loads.labels(engine.io()).await?;
-    Ok(match labels.lookup(database.id, label).await? {
-        None => "UNKNOWN",
-        Some((_, LabelStatus::Running)) => "PREPARE",
-        Some((_, LabelStatus::Precommitted)) => "PRECOMMITTED",
-        Some((_, LabelStatus::Finished)) => "VISIBLE",
-        Some((_, LabelStatus::Aborted)) => "ABORTED",
-        Some((_, LabelStatus::Forgotten)) => "UNKNOWN",
+    let found = labels.lookup(database.id, label).await?.map(|(_, status)| status);
+    Ok(match found {
+        // The label of a small load is taken with its rows.
+        None | Some(LabelStatus::Aborted) => match engine.loads.records.labelled(database_name, label) {
+            Some(record) if record.ended.is_none() => "PREPARE",
+            Some(record) if record.state() == "CANCELLED" => "ABORTED",
+            _ if found.is_some() => "ABORTED",
+            _ => "UNKNOWN",
+        },
+        Some(LabelStatus::Running) => "PREPARE",
+        Some(LabelStatus::Precommitted) => "PRECOMMITTED",
+        Some(LabelStatus::Finished) => "VISIBLE",
+        Some(LabelStatus::Forgotten) => "UNKNOWN",
     })
 }

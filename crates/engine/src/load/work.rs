@@ -240,7 +240,7 @@ impl Work {
         };
         match &shared {
             Shared::Committed(Committed { refused, .. }) | Shared::Refused(refused) => self.note(&pieces, refused)?,
-            Shared::Exists(..) => {}
+            Shared::Exists(..) | Shared::Failed(..) => {}
             Shared::Apart => {
                 let work = Arc::clone(self);
                 let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;

@@ -6,9 +6,10 @@
 //! is counted by the next block. In files with quotes a block is counted for both cases, beginning outside and inside of
 //! quotes, and the [`Chain`](super::chain) says which one it is.
 //!
-//! Local files are looked at where they are in the page cache.
+//! Local files are looked at where they are in the page cache, or read, whichever is faster ([`Ways`]).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::blocks::outside_behind;
 use super::chain::Summary;
@@ -18,7 +19,7 @@ use super::queue::ScanQueue;
 use crate::error::{ErrorKind, TextError};
 use crate::mapped::Seen;
 use crate::simd::{Carry, Simd};
-use crate::source::{Source, read_full};
+use crate::source::{FileSource, Source, read_full};
 
 /// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
 pub(crate) const COUNTED_BLOCKS: u64 = 4;
@@ -26,6 +27,65 @@ pub(crate) const COUNTED_BLOCKS: u64 = 4;
 const PIECE: usize = 256 << 10;
 /// Fewer bytes are read, not mapped.
 const MAPPED_MIN: u64 = 1 << 20;
+
+/// Windows that are looked at and read in turns, to learn which is faster.
+const TRIALS: u64 = 8;
+
+/// The two ways to the bytes of a local file in the page cache. Looking at them costs page faults, reading them a copy; how
+/// much of each depends on the processor, the kernel and the size of the pages that the file came into memory by: either was
+/// seen to be twice as fast as the other.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    begun: AtomicU64,
+    look: Pace,
+    read: Pace,
+}
+
+/// Time that bytes took.
+#[derive(Debug, Default)]
+struct Pace {
+    bytes: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Pace {
+    fn note(&self, bytes: u64, since: Instant) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.ns.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn is_faster(&self, other: &Pace) -> bool {
+        let get = |n: &AtomicU64| u128::from(n.load(Ordering::Relaxed));
+        get(&self.ns) * get(&other.bytes) < get(&other.ns) * get(&self.bytes)
+    }
+}
+
+impl Ways {
+    /// What `look` or `read` make of `len` bytes of `file` from `at` on.
+    fn take<R>(
+        &self,
+        file: &FileSource,
+        (at, len): (u64, usize),
+        look: impl FnOnce(&Seen) -> R,
+        read: impl FnOnce() -> Result<R, TextError>,
+        io: impl Fn(std::io::Error) -> TextError,
+    ) -> Result<R, TextError> {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let is_trial = number < TRIALS;
+        let looks = if is_trial { number.is_multiple_of(2) } else { self.look.is_faster(&self.read) };
+        let begun = Instant::now();
+        // What one window costs is known when nothing of it is left.
+        if looks && let Some(found) = file.look((at, len), is_trial, look).map_err(io)? {
+            self.look.note(len as u64, begun);
+            return Ok(found);
+        }
+        let found = read()?;
+        if !looks {
+            self.read.note(len as u64, begun);
+        }
+        Ok(found)
+    }
+}
 
 /// Whether a line end always ends a record, and every record is a row.
 pub(super) fn is_plain(grammar: &Grammar) -> bool {
@@ -88,39 +148,37 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     queue.counters.bytes_read.fetch_add(to - at, Ordering::Relaxed);
     let io = |e| TextError::io(&input.name, e);
 
-    let local = input.source.local_file();
-    if let Some(source) = local.filter(|_| scan.maps && to - at >= MAPPED_MIN) {
-        let len = (to - at) as usize;
-        let seen = source.look(at, len, |bytes| {
-            let mut counter = counter();
-            counter.ends = bytes.line_ends(scan.simd, len - 1, line_end, returns);
-            counter.ended(bytes.byte(0), bytes.byte(len - 2));
-            counter.before(bytes.byte(len - 1))
-        });
-        if let Some(ends) = seen.map_err(io)? {
-            return Ok(first + ends);
-        }
-    }
-
-    let mut counter = counter();
-    let mut buffer = queue.pool.take(PIECE.min((to - at) as usize))?;
-    let mut at = at;
-    let ends = loop {
-        // Up to round places in the file, where caches have their checksums.
-        let piece = (PIECE - at as usize % PIECE).min((to - at) as usize);
-        let n = read_full(&*input.source, at, &mut buffer[..piece]).map_err(io)?;
-        if n < piece {
-            return Err(io(ended(&*input.source, at + n as u64)));
-        }
-        at += piece as u64;
-        if at == to {
-            counter.add(&buffer[..piece - 1]);
-            break counter.before(buffer[piece - 1]);
-        }
-        counter.add(&buffer[..piece]);
+    let read = || {
+        let mut counter = counter();
+        let mut buffer = queue.pool.take(PIECE.min((to - at) as usize))?;
+        let mut at = at;
+        let ends = loop {
+            // Up to round places in the file, where caches have their checksums.
+            let piece = (PIECE - at as usize % PIECE).min((to - at) as usize);
+            let n = read_full(&*input.source, at, &mut buffer[..piece]).map_err(io)?;
+            if n < piece {
+                return Err(io(ended(&*input.source, at + n as u64)));
+            }
+            at += piece as u64;
+            if at == to {
+                counter.add(&buffer[..piece - 1]);
+                break counter.before(buffer[piece - 1]);
+            }
+            counter.add(&buffer[..piece]);
+        };
+        queue.pool.give_back(buffer);
+        Ok(ends)
     };
-    queue.pool.give_back(buffer);
-    Ok(first + ends)
+    let local = input.source.local_file().filter(|_| scan.maps && to - at >= MAPPED_MIN);
+    let Some(file) = local else { return Ok(first + read()?) };
+    let len = (to - at) as usize;
+    let look = |bytes: &Seen| {
+        let mut counter = counter();
+        counter.ends = bytes.line_ends(scan.simd, len - 1, line_end, returns);
+        counter.ended(bytes.byte(0), bytes.byte(len - 2));
+        counter.before(bytes.byte(len - 1))
+    };
+    Ok(first + queue.ways.take(file, (at, len), look, read, io)?)
 }
 
 /// What masks say of a block of a file with quotes.
@@ -152,28 +210,22 @@ pub(super) fn quoted(
         _ => outside_behind(&scan.grammar, shape, first),
     };
     let io = |e| TextError::io(&input.name, e);
-    let local = input.source.local_file().filter(|_| scan.maps && to - at >= MAPPED_MIN);
-    let seen = match local {
-        Some(source) => {
-            let look =
-                |bytes: &Seen| (bytes.sides(scan.simd, before, shape, &carry(bytes.byte(0))), bytes.byte(len - 1));
-            source.look(at, len, look).map_err(io)?
+    let read = || {
+        let mut buffer = queue.pool.take(len)?;
+        let n = read_full(&*input.source, at, &mut buffer[..len]).map_err(io)?;
+        if n < len {
+            return Err(io(ended(&*input.source, at + n as u64)));
         }
-        None => None,
+        let sides = scan.simd.sides(&buffer[before..len], shape, &carry(buffer[0]));
+        let last = buffer[len - 1];
+        queue.pool.give_back(buffer);
+        Ok((sides, last))
     };
-    let ([outside, inside], last) = match seen {
-        Some(seen) => seen,
-        None => {
-            let mut buffer = queue.pool.take(len)?;
-            let n = read_full(&*input.source, at, &mut buffer[..len]).map_err(io)?;
-            if n < len {
-                return Err(io(ended(&*input.source, at + n as u64)));
-            }
-            let sides = scan.simd.sides(&buffer[before..len], shape, &carry(buffer[0]));
-            let last = buffer[len - 1];
-            queue.pool.give_back(buffer);
-            (sides, last)
-        }
+    let look = |bytes: &Seen| (bytes.sides(scan.simd, before, shape, &carry(bytes.byte(0))), bytes.byte(len - 1));
+    let local = input.source.local_file().filter(|_| scan.maps && to - at >= MAPPED_MIN);
+    let ([outside, inside], last) = match local {
+        Some(file) => queue.ways.take(file, (at, len), look, read, io)?,
+        None => read()?,
     };
     let begins = match chain.start_of(block) {
         Some(state) => state,

@@ -8,6 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::chain::Chain;
+use super::count::Ways;
 use super::grammar::Grammar;
 use super::stream::Stream;
 use super::worker::Worker;
@@ -223,6 +224,7 @@ pub struct ScanQueue {
     /// What a worker failed with first.
     failure: Mutex<Option<TextError>>,
     pub(super) counters: Counters,
+    pub(super) ways: Ways,
     rejected: Mutex<Vec<Rejected>>,
     /// Line numbers that were counted for messages, by file and byte.
     lines: Mutex<BTreeMap<(usize, u64), u64>>,
@@ -264,6 +266,7 @@ impl ScanQueue {
             cancelled: AtomicBool::new(false),
             failure: Mutex::default(),
             counters: Counters::default(),
+            ways: Ways::default(),
             rejected: Mutex::default(),
             lines: Mutex::default(),
         })

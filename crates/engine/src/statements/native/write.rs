@@ -390,6 +390,7 @@ async fn share(
     let (txn, refused, generated) = match group::commit(engine, handle, share).await? {
         Shared::Committed(c) => (Some(c.txn), c.refused, c.generated),
         Shared::Refused(refused) => (None, refused, None),
+        Shared::Failed(_, e) => return Err(e),
         Shared::Exists(..) | Shared::Apart => return Ok(None),
     };
     let mut rejects = Rejects::default();

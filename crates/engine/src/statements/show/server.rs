@@ -360,10 +360,12 @@ async fn labelled(session: &Session, database: &str, loads: &[LoadRecord]) -> Re
     let Some(found) = state.database(database) else {
         return Ok(Labelled { others: Vec::new(), ended: HashMap::new() });
     };
-    let here: HashSet<TxnId> = loads.iter().filter_map(LoadRecord::txn).collect();
+    // Loads that share a commit share their transaction.
+    let here: HashSet<(TxnId, String)> =
+        loads.iter().filter_map(|r| Some((r.txn()?, r.header.label.clone()))).collect();
     let all = known_labels(&session.engine, found).await?;
     let ended = all.iter().map(|(attempt, status)| (attempt.txn, *status)).collect();
-    Ok(Labelled { others: all.into_iter().filter(|(attempt, _)| !here.contains(&attempt.txn)).collect(), ended })
+    Ok(Labelled { others: all.into_iter().filter(|(a, _)| !here.contains(&(a.txn, a.label.clone()))).collect(), ended })
 }
 
 impl Labelled {
