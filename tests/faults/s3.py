@@ -8,6 +8,7 @@ Needs PyMySQL (the virtual environment of tests/clients has it) and versitygw (`
 
 import argparse
 import base64
+import concurrent.futures
 import gzip
 import http.client
 import json
@@ -555,7 +556,19 @@ def faults_cost_time_only():
                 rows = a.sql("SELECT count(*), count(DISTINCT k), sum(v) FROM d.t")[0]
                 expect(rows[0] == rows[1] == loaded * 100, f"after {loaded} loads: {rows}")
                 expect(a.sql("SELECT count(*), count(DISTINCT k) FROM d.u") == [(50, 50)], "UNIQUE")
-        print(f"  {loaded} loads; requests {faults.requests}; injected {faults.injected}")
+        # Loads at once share commits, and the store fails where one of their labels is taken: each is loaded once all the same.
+        make(a, "w")
+
+        def labelled(i):
+            body = "".join(f"{i * 10 + j},{i},z\n" for j in range(10)).encode()
+            return [a.load("w", body, label=f"w-{i}") for _ in range(3)]
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(labelled, range(160)))
+        expect(all(one[-1]["Status"] in ("Success", "Label Already Exists") for one in answers), answers)
+        expect(a.sql("SELECT count(*), count(DISTINCT k) FROM d.w") == [(1600, 1600)], "labels at once")
+        shared = len({one["TxnId"] for three in answers for one in three if one["Status"] == "Success"})
+        print(f"  {loaded} loads, 160 at once in {shared} commits; requests {faults.requests}; injected {faults.injected}")
         checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
                                  env=bucket.environment(stage.gateway.port))
         expect(checked.returncode == 0, checked.stdout + checked.stderr)
