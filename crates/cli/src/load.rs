@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::remote::RemoteArguments;
@@ -14,7 +15,7 @@ use dipper_engine::load::records::LoadKind;
 use dipper_engine::load::request::StreamLoadRequest;
 use dipper_engine::load::{LoadJob, LoadSpec};
 use dipper_engine::{ClientInfo, DataLocation, Engine, EngineOptions, FileAccess};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -45,15 +46,9 @@ pub(crate) struct LoadArguments {
     /// The table, as database.table
     #[arg(long, value_name = "DB.TABLE")]
     table: String,
-    /// The server's HTTP address
-    #[arg(
-        long,
-        env = "DIPPER_SERVER",
-        default_value = "http://127.0.0.1:8030",
-        value_name = "URL",
-        conflicts_with = "data"
-    )]
-    server: String,
+    /// The server's HTTP address [env: DIPPER_SERVER=] [default: http://127.0.0.1:8030]
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    server: Option<String>,
     /// Load into this directory or s3://bucket/prefix without a server (one may use it meanwhile)
     #[arg(long, value_name = "DIR|URL")]
     data: Option<DataLocation>,
@@ -120,9 +115,12 @@ fn tell(arguments: &LoadArguments, answer: &str, time: Duration) -> ExitCode {
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_string();
     let number = |name: &str| value[name].as_u64().unwrap_or_default();
     let status = text("Status");
-    let ok = status == LoadStatus::Success.name() || status == LoadStatus::PublishTimeout.name();
+    let repeated = status == LoadStatus::LabelExists.name() && text("ExistingJobStatus") == "FINISHED";
+    let ok = status == LoadStatus::Success.name() || status == LoadStatus::PublishTimeout.name() || repeated;
     if arguments.format == Summary::Json {
         print!("{answer}");
+    } else if repeated {
+        println!("nothing to do: label {} was loaded before", text("Label"));
     } else if ok {
         let seconds = time.as_secs_f64().max(1e-3);
         let speed = number("LoadBytes") as f64 / 1e6 / seconds;
@@ -221,27 +219,49 @@ async fn load(arguments: &LoadArguments) -> Result<String, String> {
         .ok_or_else(|| format!("--table '{}': expected database.table", arguments.table))?;
     let headers = headers(arguments)?;
     let (length, chunks) = read(&arguments.file)?;
-    let bar = bar(arguments, length);
+    let bar = Progress::new(arguments, length, &headers);
     let result = match &arguments.data {
         Some(data) => in_process(data, &arguments.remote, database, table, &headers, chunks, &bar).await,
         None => over_http(arguments, database, table, &headers, length, chunks, &bar).await,
     };
-    bar.finish_and_clear();
+    bar.bar.finish_and_clear();
     result
 }
 
-fn bar(arguments: &LoadArguments, length: Option<u64>) -> ProgressBar {
-    if arguments.quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (bar, template) = match length {
-        Some(length) => {
-            (ProgressBar::new(length), "{bar:32} {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed_precise}  ETA {eta}")
+/// What was sent up to now.
+struct Progress {
+    bar: ProgressBar,
+    /// Lines, where each is a row.
+    rows: Option<AtomicU64>,
+}
+
+impl Progress {
+    fn new(arguments: &LoadArguments, length: Option<u64>, headers: &[(String, String)]) -> Self {
+        if arguments.quiet || !std::io::stderr().is_terminal() {
+            return Progress { bar: ProgressBar::hidden(), rows: None };
         }
-        None => (ProgressBar::no_length(), "{spinner} {bytes}  {bytes_per_sec}  {elapsed_precise}"),
-    };
-    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
+        let is = |name: &str, value: &str| headers.iter().any(|(n, v)| n == name && v.eq_ignore_ascii_case(value));
+        let is_packed = headers.iter().any(|(n, _)| n == "compress_type") || is("format", "parquet");
+        let rows = !is_packed && !is("strip_outer_array", "true");
+        let (bar, template) = match length {
+            Some(length) => (
+                ProgressBar::new(length),
+                "{bar:32} {bytes}/{total_bytes}  {msg}{bytes_per_sec}  {elapsed_precise}  ETA {eta}",
+            ),
+            None => (ProgressBar::no_length(), "{spinner} {bytes}  {msg}{bytes_per_sec}  {elapsed_precise}"),
+        };
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Progress { bar, rows: rows.then(AtomicU64::default) }
+    }
+
+    fn sent(&self, chunk: &[u8]) {
+        if let Some(rows) = &self.rows {
+            let more = chunk.iter().filter(|b| **b == b'\n').count() as u64;
+            let rows = rows.fetch_add(more, Ordering::Relaxed) + more;
+            self.bar.set_message(format!("{} rows  ", HumanCount(rows)));
+        }
+        self.bar.inc(chunk.len() as u64);
+    }
 }
 
 type Chunks = mpsc::Receiver<std::io::Result<Vec<u8>>>;
@@ -285,7 +305,7 @@ async fn in_process(
     table: &str,
     headers: &[(String, String)],
     chunks: Chunks,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<String, String> {
     let options = EngineOptions {
         data: Some(data.clone()),
@@ -316,11 +336,11 @@ async fn in_process(
 }
 
 /// Hands the file over until it ends or the load does, which then says why.
-async fn send(mut chunks: Chunks, to: BodySender, bar: &ProgressBar) {
+async fn send(mut chunks: Chunks, to: BodySender, bar: &Progress) {
     while let Some(chunk) = chunks.recv().await {
         match chunk {
             Ok(chunk) => {
-                bar.inc(chunk.len() as u64);
+                bar.sent(&chunk);
                 if to.send(chunk.into()).await.is_err() {
                     return;
                 }
@@ -341,9 +361,12 @@ async fn over_http(
     headers: &[(String, String)],
     length: Option<u64>,
     mut chunks: Chunks,
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<String, String> {
-    let server = arguments.server.trim_end_matches('/');
+    // Not clap's: a variable for servers must not forbid --data.
+    let set = std::env::var("DIPPER_SERVER").ok().filter(|s| !s.is_empty());
+    let server = arguments.server.clone().or(set).unwrap_or_else(|| "http://127.0.0.1:8030".into());
+    let server = server.trim_end_matches('/');
     let address = server
         .strip_prefix("http://")
         .filter(|a| !a.is_empty() && !a.contains(['/', '@']))
@@ -375,7 +398,7 @@ async fn over_http(
             if length.is_none() {
                 to.write_all(b"\r\n").await.map_err(broken)?;
             }
-            bar.inc(chunk.len() as u64);
+            bar.sent(&chunk);
         }
         if length.is_none() {
             to.write_all(b"0\r\n\r\n").await.map_err(broken)?;

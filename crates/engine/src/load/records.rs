@@ -26,6 +26,8 @@ pub enum LoadKind {
     LocalInfile,
     /// `dipper load` on a data directory.
     File,
+    /// INSERT with a label or of a query.
+    Insert,
 }
 
 impl LoadKind {
@@ -35,6 +37,7 @@ impl LoadKind {
             LoadKind::Stream => "STREAM_LOAD",
             LoadKind::LocalInfile => "MYSQL_LOAD",
             LoadKind::File => "FILE_LOAD",
+            LoadKind::Insert => "INSERT",
         }
     }
 }
@@ -179,7 +182,7 @@ pub struct LoadRecords {
 
 impl LoadRecords {
     /// A load begins.
-    pub(super) fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
+    pub(crate) fn begin(self: &Arc<Self>, header: LoadHeader) -> Running {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let record = LoadRecord { id, header, started: SystemTime::now(), ended: None };
         self.known.lock().running.insert(id, record);
@@ -232,7 +235,7 @@ impl LoadRecords {
 }
 
 /// A load that runs. When it is dropped without an answer, the load was cut short.
-pub(super) struct Running {
+pub(crate) struct Running {
     records: Arc<LoadRecords>,
     id: u64,
     begun: Instant,
@@ -240,12 +243,12 @@ pub(super) struct Running {
 
 impl Running {
     /// Time since the load began.
-    pub(super) fn elapsed(&self) -> std::time::Duration {
+    pub(crate) fn elapsed(&self) -> std::time::Duration {
         self.begun.elapsed()
     }
 
     /// The load has ended.
-    pub(super) fn end(self, answer: &LoadAnswer) {
+    pub(crate) fn end(self, answer: &LoadAnswer) {
         self.note(answer);
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use dipper_load::LoadProfile;
 use parking_lot::Mutex;
 
 pub(crate) use recorder::{Recorder, profiled};
@@ -207,50 +208,43 @@ impl Profile {
 fn load_steps(record: &LoadRecord) -> Operator {
     let Some(end) = &record.ended else { unreachable!("asked for ended loads only") };
     let answer = &end.answer;
-    let step = |name: &str, detail: String, rows: Option<u64>, time: Duration| Operator {
-        name: name.into(),
-        detail,
-        rows,
-        time,
-        counters: Vec::new(),
-        spilled_bytes: 0,
-        inputs: Vec::new(),
-    };
     let times = &answer.times;
     let receive = step("receive", format!("{} bytes; waiting for the client", answer.bytes), None, times.receive);
-    let mut chain = vec![receive, step("read", "cut and parse".into(), Some(answer.total_rows), times.read)];
-    if let Some(p) = &answer.pipeline {
-        let ns = Duration::from_nanos;
-        chain.push(step(
-            "check",
-            "values fit their columns".into(),
-            Some(p.rows_pushed - p.rows_rejected),
-            ns(p.check_ns),
-        ));
-        chain.push(step("route", "find tablets".into(), None, ns(p.route_ns)));
-        chain.push(step(
-            "sort",
-            format!("{} of {} segments came in order", p.segments_sorted, p.segments),
-            None,
-            ns(p.sort_ns),
-        ));
-        chain.push(step("statistics", "of the columns".into(), None, ns(p.stats_ns)));
-        chain.push(step("encode", format!("{} segments", p.segments), Some(p.rows_written), ns(p.encode_ns)));
-        let store = format!("{} objects, {} bytes", p.objects, p.bytes_written);
-        chain.push(step("store", store, None, ns(p.write_ns + p.sync_ns)));
-        if let Some(last) = chain.last_mut() {
-            last.counters.push(("memory_peak".into(), p.memory_peak.to_string()));
-            last.counters.push(("wait".into(), format!("{:?}", ns(p.wait_ns))));
-        }
-    }
+    let mut chain = vec![step("read", "cut and parse".into(), Some(answer.total_rows), times.read)];
+    chain.extend(answer.pipeline.iter().flat_map(write_steps));
     chain.push(step("commit", "make the rows visible".into(), Some(answer.loaded_rows), times.commit));
-    let mut steps = chain.into_iter();
-    let mut last = steps.next().expect("there is always a body");
+    behind(receive, chain)
+}
+
+fn step(name: &str, detail: String, rows: Option<u64>, time: Duration) -> Operator {
+    Operator { name: name.into(), detail, rows, time, counters: Vec::new(), spilled_bytes: 0, inputs: Vec::new() }
+}
+
+/// The last of steps that follow an operator.
+fn behind(mut last: Operator, steps: Vec<Operator>) -> Operator {
     for mut step in steps {
         step.inputs.push(last);
         last = step;
     }
     last
+}
+
+/// What happens to rows between their source and the commit.
+fn write_steps(p: &LoadProfile) -> Vec<Operator> {
+    let ns = Duration::from_nanos;
+    let sorted = format!("{} of {} segments came in order", p.segments_sorted, p.segments);
+    let objects = format!("{} objects, {} bytes", p.objects, p.bytes_written);
+    let mut store = step("store", objects, None, ns(p.write_ns + p.sync_ns));
+    store.counters.push(("memory_peak".into(), p.memory_peak.to_string()));
+    store.counters.push(("wait".into(), format!("{:?}", ns(p.wait_ns))));
+    vec![
+        step("check", "values fit their columns".into(), Some(p.rows_pushed - p.rows_rejected), ns(p.check_ns)),
+        step("route", "find tablets".into(), None, ns(p.route_ns)),
+        step("sort", sorted, None, ns(p.sort_ns)),
+        step("statistics", "of the columns".into(), None, ns(p.stats_ns)),
+        step("encode", format!("{} segments", p.segments), Some(p.rows_written), ns(p.encode_ns)),
+        store,
+    ]
 }
 
 #[cfg(test)]

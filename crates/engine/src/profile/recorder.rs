@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use dipper_cache::IoContext;
+use dipper_load::LoadProfile;
 use futures::{Stream, StreamExt};
 
 use super::{Operator, Profile, Task};
@@ -37,6 +38,8 @@ pub(crate) struct Recorder {
     io: Arc<IoContext>,
     /// Price of a million GETs.
     cents: u64,
+    /// What a statement that writes did with its rows, and the time of its commit.
+    written: Option<(LoadProfile, Duration)>,
 }
 
 impl Recorder {
@@ -60,6 +63,7 @@ impl Recorder {
             queued: Duration::ZERO,
             io: Arc::clone(&context.io),
             cents: context.variables.scan_settings().cents_per_million_requests,
+            written: None,
         }
     }
 
@@ -71,6 +75,11 @@ impl Recorder {
     /// The plan may run.
     pub(crate) fn admitted(&mut self) {
         self.queued = self.begun.elapsed() - self.planned;
+    }
+
+    /// The rows are in a table: by a load of its own, and a commit that took so long.
+    pub(crate) fn written(&mut self, pipeline: LoadProfile, commit: Duration) {
+        self.written = Some((pipeline, commit));
     }
 
     /// Keeps the profile. `client`: how long the statement waited for its client.
@@ -100,10 +109,18 @@ impl Recorder {
             message,
             rows,
             phases: vec![("plan", self.planned), ("queue", self.queued), ("execute", execute), ("client", client)],
-            operators: plan.map(operator).into_iter().collect(),
+            operators: plan.map(|plan| steps(operator(plan), self.written, rows)).into_iter().collect(),
             reads: plan.map(|plan| verdict(plan, &self.io.stats.counts(), self.cents)),
         })
     }
+}
+
+/// The operators of the query, and behind them the steps of a load that took its rows.
+fn steps(query: Operator, written: Option<(LoadProfile, Duration)>, rows: u64) -> Operator {
+    let Some((pipeline, commit)) = written else { return query };
+    let mut steps = super::write_steps(&pipeline);
+    steps.push(super::step("commit", "make the rows visible".into(), Some(rows), commit));
+    super::behind(query, steps)
 }
 
 fn cut(text: &str, bytes: usize) -> String {

@@ -14,6 +14,27 @@ use super::operators::DATETIME;
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";
 
+/// The last microsecond of the year 9999.
+const LAST: i64 = 253_402_300_799_999_999;
+
+/// Microseconds rounded to `digits` digits of a second, half away from the past; NULL behind the year 9999, where that takes
+/// them out of it.
+///
+/// # Panics
+/// The array has another type than DATETIME.
+pub fn rounded(array: &ArrayRef, digits: u8) -> ArrayRef {
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
+    let values = array.as_primitive::<TimestampMicrosecondType>();
+    if values.values().iter().all(|t| t % unit == 0) {
+        return Arc::clone(array);
+    }
+    let round = |t: i64| {
+        let rounded = t.saturating_add(unit / 2).div_euclid(unit).saturating_mul(unit);
+        (t > LAST || rounded <= LAST).then_some(rounded)
+    };
+    Arc::new(values.unary_opt::<_, TimestampMicrosecondType>(round))
+}
+
 /// `dipper_datetime(x, p)`: x rounded to p digits of a second, half away from the past (MySQL and Doris).
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct RoundDatetime {
@@ -45,13 +66,9 @@ impl ScalarUDFImpl for RoundDatetime {
         let [value, ColumnarValue::Scalar(ScalarValue::Int64(Some(digits @ 0..=6)))] = args.args.as_slice() else {
             return Err(DataFusionError::Execution("DATETIME(p) takes p from 0 to 6".into()));
         };
-        let unit = 10i64.pow(6 - *digits as u32);
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let array = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let rounded = array
-            .as_primitive::<TimestampMicrosecondType>()
-            .unary::<_, TimestampMicrosecondType>(|t| t.saturating_add(unit / 2).div_euclid(unit).saturating_mul(unit));
-        let rounded: ArrayRef = Arc::new(rounded);
+        let rounded = rounded(&array, *digits as u8);
         Ok(if is_scalar {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?)
         } else {

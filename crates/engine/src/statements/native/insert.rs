@@ -17,8 +17,9 @@ use super::shape::{Now, Shape};
 use super::values;
 use super::write::{NewKeys, Patience, Target, Written, run};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::load::answer::txn_number;
+use crate::load::answer::{LoadAnswer, LoadStatus, txn_number};
 use crate::load::http_stream::Inserted;
+use crate::load::records::{LoadHeader, LoadKind, Running};
 use crate::native;
 use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
@@ -110,6 +111,19 @@ async fn insert_once(
         None => None,
     };
     let engine = Arc::clone(&session.engine);
+    // Where it reads the body of a request, that is the load.
+    let recorded = session.body.is_none() && (insert.label.is_some() || matches!(given, Given::Query(_)));
+    let record = recorded.then(|| {
+        engine.loads.records.begin(LoadHeader {
+            kind: LoadKind::Insert,
+            user: session.client.user.clone(),
+            client: session.client.host.clone(),
+            database: database.into(),
+            table: table.name.clone(),
+            label: insert.label.clone().unwrap_or_else(|| format!("insert_{txn}")),
+            comment: String::new(),
+        })
+    });
     let threads = session.engine.short().clone();
     let statement = session.process().activity().info.unwrap_or_default();
     let (overwrite, id) = (insert.overwrite, table.id);
@@ -139,7 +153,36 @@ async fn insert_once(
             tracing::warn!(%error, "the end of a labelled INSERT was not noted; its table knows it");
         }
     }
+    if let Some(record) = record {
+        end(record, txn, &written);
+    }
     Ok(tell(session, insert, txn, written?))
+}
+
+/// Notes how it ended, for SHOW LOAD.
+fn end(record: Running, txn: TxnId, written: &Result<Written>) {
+    let mut answer = LoadAnswer::new("", "");
+    answer.times.total = record.elapsed();
+    match written {
+        Ok(written) => {
+            answer.txn = Some(written.txn.unwrap_or(txn));
+            answer.total_rows = written.rows + written.rejected;
+            answer.loaded_rows = written.rows;
+            answer.filtered_rows = written.rejected;
+            if let Some((pipeline, commit)) = written.pipeline {
+                answer.pipeline = Some(pipeline);
+                answer.times.commit = commit;
+            }
+        }
+        Err(e) => {
+            answer.txn = Some(txn);
+            answer = answer.failed(e.message.clone());
+            if e.kind == ErrorKind::Unknown {
+                answer.status = LoadStatus::Unknown;
+            }
+        }
+    }
+    record.end(&answer);
 }
 
 /// Whether rows that the table has keep the columns that are not named, and what becomes of others then. As in Doris a

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatchOptions, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use dipper_sql::charter::datetime;
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
@@ -112,9 +113,15 @@ impl Shape {
     /// AUTO_INCREMENT where it finds NULL.
     pub(super) fn shape(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let arrays = (self.sources.iter().zip(self.schema.fields()))
-            .map(|(source, field)| match source {
-                Source::Query(at) => cast(batch.column(*at), field, self.strict),
+        let arrays = (self.sources.iter().zip(self.schema.fields()).zip(&self.definition.columns))
+            .map(|((source, field), column)| match source {
+                Source::Query(at) => {
+                    let array = cast(batch.column(*at), field, self.strict)?;
+                    match column.data_type {
+                        SqlType::DateTime(digits) => self.rounded(&array, digits, &column.name),
+                        _ => Ok(array),
+                    }
+                }
                 Source::Constant(value) => Ok(value.to_array_of_size(rows)?),
                 Source::AutoIncrement => Ok(new_null_array(field.data_type(), rows)),
             })
@@ -122,6 +129,17 @@ impl Shape {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
             .map_err(|e| EngineError::invalid(e.to_string()))
+    }
+
+    /// What DATETIME(p) does not show must not tell two values apart.
+    fn rounded(&self, array: &ArrayRef, digits: u8, column: &str) -> Result<ArrayRef> {
+        let rounded = datetime::rounded(array, digits);
+        if self.strict && rounded.null_count() > array.null_count() {
+            let message =
+                format!("column {column}: a value rounded to {digits} digits of a second is behind the year 9999");
+            return Err(EngineError::invalid(message));
+        }
+        Ok(rounded)
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::JoinSet;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
-use dipper_load::{Filled, Load, LoadOptions, LoadTarget, Partial, RejectedRow, memory_of};
+use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_store::chain::TxnId;
 use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
 use futures::StreamExt;
@@ -101,6 +101,8 @@ pub(super) struct Written {
     pub(super) txn: Option<TxnId>,
     /// The first value that was made for the AUTO_INCREMENT column.
     pub(super) generated: Option<i64>,
+    /// What became of them on their way, where they had a load of their own, and the time of its commit.
+    pub(super) pipeline: Option<(LoadProfile, Duration)>,
 }
 
 impl Written {
@@ -182,6 +184,7 @@ impl Rejects {
             left_out: self.left_out,
             txn: None,
             generated: self.generated,
+            pipeline: None,
         }
     }
 
@@ -216,7 +219,10 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
         Class::Long => query::on_cpu(engine.cpu(), work).await,
         Class::Tiny | Class::Short => work.await,
     };
-    let Some(recorder) = recorder else { return written };
+    let Some(mut recorder) = recorder else { return written };
+    if let Ok(Written { pipeline: Some((pipeline, commit)), .. }) = &written {
+        recorder.written(*pipeline, *commit);
+    }
     let rows = written.as_ref().map_or(0, |w| w.rows);
     recorder.end(Some(physical.as_ref()), rows, Duration::ZERO, written.as_ref().map(drop).map_err(Some));
     written
@@ -347,9 +353,10 @@ async fn write(
         (Some((partial, _)), _) => Some(partial.reads()),
         (None, reads) => reads.map(|reads| reads()).or(unread),
     };
+    let begun = Instant::now();
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(&handle, rowset.clone()).await {
-            Ok(_) => return Ok(written),
+            Ok(_) => return Ok(Written { pipeline: Some((load.profile(), begun.elapsed())), ..written }),
             // Rows that were completed have changed meanwhile: they are completed anew.
             Err(e) if e.kind == ErrorKind::Conflict && partial.is_some() => {
                 let state = handle.refresh().await?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use dipper_sql::parser::parse_type;
 use dipper_sql::statement::{CreateIndex, IndexDef, Name, Properties, TableChange};
 use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, TableKind};
+use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
@@ -93,6 +94,9 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
     let handle = session.engine.native.get(id).await?;
     let mut state = handle.refresh().await?;
     let warnings = session.warnings.len();
+    let sets = |c: &TableChange| matches!(c, TableChange::SetProperties(list) if list.iter().any(|(k, _)| dynamic(k)));
+    // Partitions that are wanted from now on are there at once, as after CREATE TABLE.
+    let is_dynamic = changes.iter().any(sets);
     for attempt in 1.. {
         session.warnings.truncate(warnings);
         let expected = state.schema().version;
@@ -104,8 +108,12 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
             return Ok(());
         }
         rules::check(&schema)?;
+        if is_dynamic {
+            DynamicPartition::parse(&schema.properties)?;
+        }
         schema.version = expected + 1;
         match handle.commit(Change::Schema { expected, schema }).await {
+            Ok(_) if is_dynamic => return crate::native::dynamic_partitions(&handle).await,
             Ok(_) => return Ok(()),
             Err(TableError::Refused(Refused::SchemaChanged { .. })) if attempt < ATTEMPTS_MAX => {
                 state = handle.refresh().await?;
@@ -200,6 +208,10 @@ fn add_index(session: &mut Session, schema: &mut TableSchema, if_not_exists: boo
     Ok(())
 }
 
+fn dynamic(key: &str) -> bool {
+    key.to_lowercase().starts_with("dynamic_partition.")
+}
+
 /// Properties that say what rows mean, and so cannot change once there are rows.
 fn fixed(key: &str) -> Result<()> {
     match ["function_column.", "enable_unique_key_merge_on_write", "storage_volume"]
@@ -214,7 +226,10 @@ fn fixed(key: &str) -> Result<()> {
 }
 
 fn set_properties(session: &mut Session, schema: &mut TableSchema, list: &Properties) -> Result<()> {
-    for (key, value) in list {
+    // Doris names what new partitions get `default.replication_num`.
+    let of_table = |key: &str| key.strip_prefix("default.").unwrap_or(key).to_string();
+    let list: Vec<(String, String)> = list.iter().map(|(k, v)| (of_table(k), v.clone())).collect();
+    for (key, value) in &list {
         let same = schema.property(key).is_some_and(|v| v.eq_ignore_ascii_case(value));
         // There is no other way of writing.
         let given = key.eq_ignore_ascii_case("enable_unique_key_merge_on_write") && value.eq_ignore_ascii_case("true");
