@@ -28,7 +28,7 @@ use crate::files::{FileAccess, cannot};
 use crate::load::Loads;
 use crate::load::records::LoadRecords;
 use crate::location::{self, DataLocation, Opened, RemoteOptions};
-use crate::native::{NativeTables, Volumes};
+use crate::native::{Alters, NativeTables, Volumes};
 use crate::point::PointEngine;
 use crate::process::Processes;
 use crate::profile::{self, Profile, Profiles};
@@ -105,6 +105,7 @@ pub struct Engine {
     pub(crate) globals: Arc<Globals>,
     pub(crate) processes: Arc<Processes>,
     pub(crate) profiles: Profiles,
+    pub(crate) alters: Alters,
     pub(crate) loads: Loads,
     pub(crate) access: Access,
     pub(crate) admission: Arc<Admission>,
@@ -185,6 +186,7 @@ impl Engine {
             globals,
             processes: Arc::new(Processes::default()),
             profiles: Profiles::default(),
+            alters: Alters::default(),
             loads,
             access: Access::default(),
             admission,

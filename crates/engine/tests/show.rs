@@ -293,6 +293,20 @@ async fn what_show_create_prints_makes_the_same_again() {
     assert_eq!(b.run("show create view v").await, view);
 }
 
+/// Tools ask until the job of their ALTER TABLE is FINISHED.
+#[tokio::test]
+async fn changes_of_columns_are_listed() {
+    let mut b = Bench::with_tables().await;
+    b.run("create table j (k int, v int) duplicate key(k) distributed by hash(k) buckets 1").await;
+    assert_eq!(b.run("show alter table column").await.lines().count(), 1);
+    assert_eq!(b.run("alter table j add column w string").await, "ok");
+    assert_eq!(b.run("alter table j set ('default.replication_num' = '1')").await, "ok");
+    let listed = b.run("show alter table column from `default` where TableName = 'j'").await;
+    let row: Vec<&str> = listed.lines().nth(1).unwrap_or_default().split('|').collect();
+    assert!(row.len() == 13 && row[1] == "j" && row[9] == "FINISHED", "{listed}");
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+}
+
 #[tokio::test]
 async fn columns_are_described() {
     let mut b = Bench::with_tables().await;

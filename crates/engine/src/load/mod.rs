@@ -15,6 +15,7 @@
 //! | [`job`], `work` | what happens to them? |
 //! | `source`, `json`, `parquet` | which rows do they hold? |
 //! | `shape` | how do these become rows of the table? |
+//! | `times` | which moment is a time with an offset, where the load has a time zone? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`answer`] | what is the client told? |
 //! | `http_stream` | how does an INSERT read a body? |
@@ -36,6 +37,7 @@ pub mod records;
 pub mod request;
 mod shape;
 mod source;
+mod times;
 pub mod two_phase;
 mod work;
 

@@ -2,6 +2,7 @@
 //!
 //! Everything is resolved once per load. A column of the body that is used in no expression is read as the type of its
 //! column in the table; one that is used is read as text, as Doris does, and one that is used for nothing is not read.
+//! Dates and times are read as text, too, where the load has a time zone that their offsets are moved to.
 //! Expressions are compiled by DataFusion and see only the columns that they name.
 
 use std::collections::{BTreeMap, HashSet};
@@ -22,12 +23,14 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
+use dipper_sql::charter::text::format_datetime;
 use dipper_sql::statement::Statement;
-use dipper_store::table::schema::{Aggregate, DELETE_SIGN, Model, SEQUENCE, TableColumn, TableSchema};
+use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, SEQUENCE, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
 use sqlparser::ast::{Expr, visit_expressions};
 
-use super::request::{ColumnItem, MergeType, StreamLoadRequest, UpdateMode};
+use super::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
+use super::times::Times;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{CATALOG, QueryContext, session_state};
 use crate::session::Session;
@@ -45,10 +48,14 @@ const BODY: &str = "__dipper_body";
 enum Source {
     /// Column of the body, by its place in the batches that are read.
     Body(usize),
+    /// The same, read as text that [`Times`] make a date or time of.
+    Time(usize, Times),
     /// Result of a derived column's expression.
     Derived(usize),
-    /// The same for all rows.
+    /// What a row gets that is new; where a load brings only some columns, rows that are there keep what they have.
     Constant(ScalarValue),
+    /// The same for all rows, whether they are there or not.
+    Given(ScalarValue),
     /// The load makes it up.
     Missing,
     /// 1 where the `delete` condition is met, else 0.
@@ -62,6 +69,8 @@ pub(super) struct Shape {
     pub(super) body: SchemaRef,
     /// Those that are read.
     pub(super) wanted: Vec<usize>,
+    /// For each of these, what it is in a JSON object that does not have it, one value; `None`: NULL.
+    pub(super) absent: Vec<Option<ArrayRef>>,
     sources: Vec<Source>,
     derived: Option<Expressions>,
     /// `where`, then `delete`, as far as they are given, over the columns of `seen`.
@@ -204,8 +213,11 @@ impl Shape {
             .into_iter()
             .flatten()
             .collect();
+        let now = Now::of(session);
+        let times = Times::of(session, request);
         let mut fields = Vec::with_capacity(names.len());
         let mut wanted = Vec::new();
+        let mut absent = Vec::new();
         let mut sources: Vec<Option<Source>> = vec![None; table.columns.len()];
         let mut temporary = Vec::new();
         for (i, name) in names.iter().enumerate() {
@@ -218,20 +230,28 @@ impl Shape {
             let stored = at.filter(|_| !replaced);
             let data_type = match (own, stored) {
                 (Some(own), _) => own.data_type().clone(),
-                (None, Some(at)) => table.columns[at].data_type.to_arrow(),
+                (None, Some(at)) => Times::read_as(times, table.columns[at].data_type.to_arrow()),
                 (None, None) => DataType::Utf8View,
             };
-            fields.push(Field::new(name, data_type, true));
             let in_condition = at.is_none() && condition_names.contains(&name.to_lowercase());
             if stored.is_some() || used.contains(&name.to_lowercase()) || in_condition {
                 if let Some(at) = stored {
-                    sources[at] = Some(Source::Body(wanted.len()));
+                    let as_text = own.is_none() && data_type != table.columns[at].data_type.to_arrow();
+                    sources[at] = Some(match times.filter(|_| as_text) {
+                        Some(times) => Source::Time(wanted.len(), times),
+                        None => Source::Body(wanted.len()),
+                    });
                 }
                 if in_condition {
                     temporary.push((wanted.len(), name.clone()));
                 }
                 wanted.push(i);
+                absent.push(match at.filter(|_| request.format == Format::Json) {
+                    Some(at) => default_of(&table.columns[at], &data_type, &now)?,
+                    None => None,
+                });
             }
+            fields.push(Field::new(name, data_type, true));
         }
         let body = Arc::new(Schema::new(fields));
         let read: SchemaRef = Arc::new(body.project(&wanted)?);
@@ -249,7 +269,6 @@ impl Shape {
                 Some(Expressions::compile(session, &read, &texts).await?)
             }
         };
-        let now = Now::of(session);
         let sources = sources
             .into_iter()
             .zip(&table.columns)
@@ -282,6 +301,7 @@ impl Shape {
         Ok(Shape {
             body,
             wanted,
+            absent,
             sources,
             derived,
             conditions,
@@ -296,9 +316,9 @@ impl Shape {
         })
     }
 
-    /// Places of the table's columns that the body or an expression gives.
+    /// Places of the table's columns that the load gives: by the body, by an expression, or by what it is.
     pub(super) fn given(&self) -> Vec<usize> {
-        let is_given = |source: &Source| matches!(source, Source::Body(_) | Source::Derived(_) | Source::DeleteSign);
+        let is_given = |source: &Source| !matches!(source, Source::Constant(_) | Source::Missing);
         (0..self.sources.len()).filter(|at| is_given(&self.sources[*at])).collect()
     }
 
@@ -317,8 +337,16 @@ impl Shape {
                     }
                     array
                 }
+                Source::Time(at, times) => {
+                    let (array, bad) = times.read(batch.column(*at), field)?;
+                    for (row, why) in bad.into_iter().filter(|_| self.strict) {
+                        let reason = || format!("{} {why}", wrong(batch.column(*at), row, field));
+                        misfits.entry(row).or_insert_with(reason);
+                    }
+                    array
+                }
                 Source::Derived(at) => stored(&derived[*at], field)?.0,
-                Source::Constant(value) => value.to_array_of_size(rows)?,
+                Source::Constant(value) | Source::Given(value) => value.to_array_of_size(rows)?,
                 Source::Missing => new_null_array(field.data_type(), rows),
                 // Filled in below, when the condition is known.
                 Source::DeleteSign => Arc::new(Int8Array::from(vec![0_i8; rows])),
@@ -409,7 +437,8 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
     if column.name == DELETE_SIGN {
         return Ok(match request.merge_type {
             MergeType::Append => Source::Constant(ScalarValue::Int8(Some(0))),
-            MergeType::Delete => Source::Constant(ScalarValue::Int8(Some(1))),
+            // Also of rows that are there, and do not have it.
+            MergeType::Delete => Source::Given(ScalarValue::Int8(Some(1))),
             MergeType::Merge => Source::DeleteSign,
         });
     }
@@ -420,13 +449,29 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
     let is_key = table.key_columns().iter().any(|k| k.id == column.id);
     match default_value(column, now)? {
         Some(value) => Ok(Source::Constant(value)),
-        // Old rows have a value; a new one without it is rejected.
-        None if request.update_mode == UpdateMode::FixedColumns => Ok(Source::Missing),
         None if request.merge_type == MergeType::Delete && !is_key => {
             Ok(Source::Constant(ScalarValue::new_default(&column.data_type.to_arrow())?))
         }
+        // Old rows have a value; a new one without it is rejected.
+        None if request.update_mode == UpdateMode::FixedColumns => Ok(Source::Missing),
         None => Err(invalid(format!("Column has no default value, column={}", column.name))),
     }
+}
+
+/// A column's default as one value of the type that the column is read as; `None` where that is NULL.
+fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Option<ArrayRef>> {
+    let Some(value) = default_value(column, now)?.filter(|value| !value.is_null()) else { return Ok(None) };
+    let value = match (&column.default, &value) {
+        _ if value.data_type() == *read_as => value,
+        _ if *read_as != DataType::Utf8View => return Ok(None),
+        // As text for an expression, or for `Times`: as it was written, else as it is shown.
+        (Some(DefaultValue::Literal(text)), _) => ScalarValue::Utf8View(text.clone()),
+        (_, ScalarValue::TimestampMicrosecond(Some(micros), None)) => {
+            ScalarValue::Utf8View(Some(format_datetime(*micros)))
+        }
+        _ => value.cast_to(&DataType::Utf8View)?,
+    };
+    Ok(Some(value.to_array()?))
 }
 
 /// The expression as a value of a type, where casts to it can be written.

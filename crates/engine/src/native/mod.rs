@@ -5,9 +5,10 @@
 //! - `volumes.rs`: where tables are, other than beside the catalog
 //! - `background.rs`: compaction, vacuum, dynamic partitions
 //! - `scan.rs`: the scan operator · `morsels.rs`, `run.rs`: how it runs · `prune.rs`: what it can leave out
-//! - `settings.rs`: variables that it acts on
+//! - `settings.rs`: variables that it acts on · `alters.rs`: changes of columns that were made
 
 mod aggregate;
+mod alters;
 mod background;
 mod morsels;
 mod provider;
@@ -19,6 +20,7 @@ mod settings;
 mod statistics;
 mod volumes;
 
+pub(crate) use alters::{Alter, Alters};
 pub(crate) use background::dynamic_partitions;
 pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;

@@ -242,6 +242,9 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
     })
 }
 
+/// Lines of a file whose keys say in which order its columns stand, as many as types are inferred from.
+const JSON_LINES: usize = 1000;
+
 async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
     let state = session_state(context, &super::TableSet::default());
     let mut urls = Vec::with_capacity(files.len());
@@ -264,7 +267,53 @@ async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dy
         let (name, place) = bad.unwrap_or_else(|| (files[0].name(), EngineError::from(e).message));
         EngineError::new(ErrorKind::File, format!("'{name}' cannot be read as JSON lines: {place}"))
     })?;
+    let keys = files.iter().flat_map(|file| json_keys(&file.path));
+    let schema = config.file_schema.as_ref().map(|sorted| in_order(sorted, keys));
+    let config = schema.into_iter().fold(config, ListingTableConfig::with_schema);
     Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// The fields as the keys come; inference sorts them by name, and `INSERT INTO t SELECT *` goes by place.
+fn in_order(sorted: &Schema, keys: impl Iterator<Item = String>) -> SchemaRef {
+    let mut left: Vec<_> = sorted.fields().iter().cloned().collect();
+    let mut fields = Vec::with_capacity(left.len());
+    for key in keys {
+        if left.is_empty() {
+            break;
+        }
+        if let Some(at) = left.iter().position(|f| *f.name() == key) {
+            fields.push(left.remove(at));
+        }
+    }
+    fields.extend(left);
+    Arc::new(Schema::new(fields))
+}
+
+/// Keys of the objects in a file's first lines, in their order, some of them again and again.
+fn json_keys(path: &Path) -> Vec<String> {
+    struct Keys(Vec<String>);
+    impl<'de> serde::Deserialize<'de> for Keys {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+            from.deserialize_map(KeysOf)
+        }
+    }
+    struct KeysOf;
+    impl<'de> serde::de::Visitor<'de> for KeysOf {
+        type Value = Keys;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> std::result::Result<Keys, A::Error> {
+            let mut keys = Vec::new();
+            while let Some((key, serde::de::IgnoredAny)) = map.next_entry()? {
+                keys.push(key);
+            }
+            Ok(Keys(keys))
+        }
+    }
+    let Ok(file) = std::fs::File::open(path) else { return Vec::new() };
+    let lines = BufReader::new(file).lines().take(JSON_LINES).map_while(std::io::Result::ok);
+    lines.filter_map(|line| serde_json::from_str::<Keys>(&line).ok()).flat_map(|keys| keys.0).collect()
 }
 
 /// Where a file is no JSON lines: the first line that is not a value, and why.

@@ -152,6 +152,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Frontends => Ok(server::frontends(session)),
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
+        ShowKind::AlterTable { job, from } if job == "COLUMN" => server::alters(session, from.as_ref()),
         ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()).await,
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,

@@ -323,6 +323,31 @@ pub(super) fn other(words: &str) -> Result<Sheet> {
     list(before).ok_or_else(|| EngineError::unsupported(format!("SHOW {words} is not supported")))
 }
 
+/// SHOW ALTER TABLE COLUMN: changes of columns, which end at once.
+pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let mut sheet = other("ALTER TABLE")?;
+    let zone = session.variables.time_zone();
+    for alter in session.engine.alters.of(database_of(session, from, "SHOW ALTER TABLE COLUMN")?) {
+        let id = alter.id.0.to_string();
+        sheet.push([
+            alter.number.to_string().into(),
+            (&alter.table).into(),
+            wall_clock_text(alter.begun_ms, &zone),
+            wall_clock_text(alter.ended_ms, &zone),
+            (&alter.table).into(),
+            (&id).into(),
+            (&id).into(),
+            format!("{}:0", alter.version).into(),
+            alter.number.to_string().into(),
+            "FINISHED".into(),
+            "".into(),
+            Cell::Null,
+            "86400".into(),
+        ]);
+    }
+    Ok(sheet)
+}
+
 /// What ADMIN SET FRONTEND CONFIG changes. All else are flags of the command and variables of the session.
 pub(super) fn config(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&["Key", "Value", "Type", "IsMutable", "MasterOnly", "Comment"]);

@@ -18,6 +18,7 @@ use dipper_store::table::{Refused, TableChange as Change, TableError};
 use super::shape::Now;
 use super::{ATTEMPTS_MAX, create, discard_missing, properties, rules};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::native::Alter;
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::statements::{ddl, qualified};
@@ -34,7 +35,15 @@ pub(in crate::statements) async fn alter(
     while let Some(first) = rest.first() {
         let count = rest.iter().take_while(|c| of_definition(c)).count();
         if count > 0 {
-            redefine(session, table.id, &rest[..count]).await?;
+            let begun_ms = chrono::Utc::now().timestamp_millis();
+            let version = redefine(session, table.id, &rest[..count]).await?;
+            if let Some(version) = version.filter(|_| rest[..count].iter().any(of_columns)) {
+                let (database, table_name) = name.clone();
+                let ended_ms = chrono::Utc::now().timestamp_millis();
+                let (number, id) = (0, table.id);
+                let alter = Alter { number, database, table: table_name, id, begun_ms, ended_ms, version };
+                session.engine.alters.add(alter);
+            }
             rest = &rest[count..];
             continue;
         }
@@ -89,8 +98,20 @@ fn of_definition(change: &TableChange) -> bool {
     )
 }
 
-/// Changes the definition, again on the newest one where another session was faster.
-async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -> Result<()> {
+/// Whether Doris makes a job of it that SHOW ALTER TABLE COLUMN lists.
+fn of_columns(change: &TableChange) -> bool {
+    matches!(
+        change,
+        TableChange::AddColumns { .. }
+            | TableChange::ModifyColumn { .. }
+            | TableChange::DropColumn(_)
+            | TableChange::OrderColumns(_)
+    )
+}
+
+/// Changes the definition, again on the newest one where another session was faster. Gives its version; `None` if it is as it
+/// was.
+async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -> Result<Option<u64>> {
     let handle = session.engine.native.get(id).await?;
     let mut state = handle.refresh().await?;
     let warnings = session.warnings.len();
@@ -105,7 +126,7 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
             apply(session, &mut schema, change)?;
         }
         if schema == *state.schema().as_ref() {
-            return Ok(());
+            return Ok(None);
         }
         rules::check(&schema)?;
         if is_dynamic {
@@ -113,8 +134,12 @@ async fn redefine(session: &mut Session, id: TableId, changes: &[TableChange]) -
         }
         schema.version = expected + 1;
         match handle.commit(Change::Schema { expected, schema }).await {
-            Ok(_) if is_dynamic => return crate::native::dynamic_partitions(&handle).await,
-            Ok(_) => return Ok(()),
+            Ok(_) => {
+                if is_dynamic {
+                    crate::native::dynamic_partitions(&handle).await?;
+                }
+                return Ok(Some(expected + 1));
+            }
             Err(TableError::Refused(Refused::SchemaChanged { .. })) if attempt < ATTEMPTS_MAX => {
                 state = handle.refresh().await?;
             }
