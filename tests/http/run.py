@@ -198,6 +198,16 @@ def rejected_rows_are_named(s):
     assert s.sql("select * from d.t") == [[None, "abcde", 2.0]]
 
 
+def the_log_says_where_it_is_cut(s):
+    n = fresh(s, "n", "create table d.{} (k int not null) duplicate key(k) distributed by hash(k) buckets 1")
+    for body, headers in [(b"\\N\n" * 3000, {}), (b"x\ty\n" * 3000, {}), (b"x\n" * 3000, {"strict_mode": "true"})]:
+        answer = status(s.load(n, b"1\n" + body, headers, max_filter_ratio=1), "Success")
+        assert answer["NumberFilteredRows"] == 3000, answer
+        log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+        assert log.count("Reason: ") == 1000, log.count("Reason: ")
+        assert log.endswith("2000 more rows were rejected: 1000 of 3000 are shown here; \n"), log[-200:]
+
+
 def json_and_delete(s):
     u = fresh(s, "u", UNIQUE)
     status(s.load(u, b'{"id":1,"v":"a"}\n{"ID":2,"v":{"x":[1]}}\n{"id":1,"v":"b"}\n', format="json"), "Success")
@@ -618,13 +628,15 @@ def http_stream(s):
     assert some["NumberFilteredRows"] == 1 and some["NumberLoadedRows"] == 1, some
     labelled = select.replace("d.t (", "d.t with label hs1 (")
     assert status(load(labelled, b"30,a,1\n"), "Success")["Label"] == "hs1"
-    status(load(labelled, b"30,a,1\n"), "Fail", "has already been used")
+    again = status(load(labelled, b"30,a,1\n"), "Label Already Exists", "has already been used")
+    assert again["ExistingJobStatus"] == "FINISHED" and "ErrorURL" not in again, again
     assert s.sql("select count(*) from d.t where id >= 20") == [[2]]
     grouped = status(load(select, b"40,a,1\n", group_commit="async_mode"), "Success")
     assert grouped["GroupCommit"] is True, grouped
     for sql, word in [("insert into d.t values (1, 'a', 1)", "expected one INSERT"), ("insert nonsense", "Nereids parse failed"),
                       ("select 1", "expected one INSERT"), (select.replace("c1", "c9"), "c9"),
                       (select.replace("d.t", "d.nosuch"), "nosuch"), (select.replace('"csv"', '"parquet"'), "reads csv"),
+                      (select.replace('"csv"', '"json", "read_json_by_line"="true"'), 'not "format" = "json"'),
                       (select.replace('"csv"', '"csv", "x"="y"'), "'x' is unknown")]:
         status(load(sql, b"1,a,1\n"), "Fail", word)
     twice = f"insert into d.t (id, a, b) with x as ({select[select.index('select'):]}) select p.c1, 'a', q.c1 from x p join x q on p.c1 = q.c1"
@@ -638,6 +650,139 @@ def http_stream(s):
     assert s.sql("select sum(n) from d.g") == [["400000"]] or s.sql("select sum(n) from d.g") == [[400_000]]
     assert s.request("POST", "/api/query/internal/default", json.dumps({"stmt": "select * from http_stream('format'='csv')"}),
                      {"Content-Type": "application/json"})[2].find(b"_http_stream") > 0
+
+
+def http_stream_headers(s):
+    """Headers of Stream Load act on an INSERT that reads the body, or are refused."""
+    t, u = fresh(s, "t"), fresh(s, "u", "create table d.{} (id int not null, a string, n int) unique key(id) "
+                                        "distributed by hash(id) buckets 1")
+    stamp = time.time_ns()
+
+    def load(sql, body, **more):
+        headers = {"sql": sql, **{k: str(v) for k, v in more.items()}}
+        return json.loads(s.request("PUT", "/api/_http_stream", body, headers)[2])
+
+    source = '{} from http_stream("format"="csv","column_separator"=",")'
+    rows = "insert into d.t {} " + source.format("select c1, c2, c3")
+    into = lambda between="": rows.format(between)
+    # A label is the header's, or the statement's, or the same of both.
+    label = f"h{stamp}"
+    assert status(load(into(), b"1,a,1\n", label=label), "Success")["Label"] == label
+    for again in (load(into(), b"2,a,1\n", label=label), load(into(f"with label {label}"), b"2,a,1\n"),
+                  load(into(f"with label {label}"), b"2,a,1\n", label=label), s.load(t, b"2\ta\t1\n", label=label)):
+        status(again, "Label Already Exists", label)
+        assert again["ExistingJobStatus"] == "FINISHED" and again["NumberTotalRows"] == 0, again
+    status(load(into("with label other"), b"2,a,1\n", label=label), "Fail", "a load has one label")
+    status(load(into(f"with label {label}g"), b"2,a,1\n", group_commit="sync_mode"), "Fail", "label and group_commit")
+    status(load(into(), b"bad\n", label=label + "f"), "Fail")
+    status(load(into(), b"3,a,1\n", label=label + "f"), "Success")
+    assert s.sql("select id from d.t order by id") == [[1], [3]]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        at_once = list(pool.map(lambda _: load(into(), b"4,a,1\n", label=label + "c"), range(8)))
+    assert sorted(a["Status"] for a in at_once) == ["Label Already Exists"] * 7 + ["Success"], at_once
+    assert s.count(t) == 3
+
+    # What the statement says is no header.
+    for header, value, word in [
+        ("two_phase_commit", "true", "committed when it ends"), ("columns", "c1,c2", "SELECT"), ("where", "id > 1", "WHERE"),
+        ("merge_type", "DELETE", "__DORIS_DELETE_SIGN__"), ("function_column.sequence_col", "a", "__DORIS_SEQUENCE_COL__"),
+        ("hidden_columns", "__DORIS_DELETE_SIGN__", "list of columns"), ("negative", "true", "minus"),
+        ("partitions", "p1", "PARTITION (p1"), ("temporary_partitions", "p1", "TEMPORARY PARTITION"),
+        ("format", "json", "option of that name"), ("column_separator", "|", "option"), ("enclose", "'", "option"),
+        ("compress_type", "gz", "option"), ("skip_lines", "1", "option"), ("line_delimiter", ";", "option"),
+    ]:
+        answer = status(load(into(), b"9,a,1\n", **{header: value}), "Fail", f"header '{header}' has no effect")
+        assert word in answer["Message"], answer
+    status(load(into(), b"5,a,1\n", column_separator=",", format="csv", exec_mem_limit="1000000000", comment="why"), "Success")
+    assert s.count(t) == 4
+
+    # Partial updates.
+    status(load("insert into d.u " + source.format("select c1, c2, c3"), b"1,x,1\n2,y,2\n"), "Success")
+    some = "insert into d.u (id, n) " + source.format("select c1, c2")
+    status(load(some, b"2,20\n3,30\n", partial_columns="true"), "Success")
+    assert s.sql("select * from d.u order by id") == [[1, "x", 1], [2, "y", 20], [3, None, 30]]
+    status(load(some, b"9,9\n", unique_key_update_mode="UPDATE_FIXED_COLUMNS", partial_update_new_key_behavior="ERROR"),
+           "Fail", "new rows in partial update")
+    status(load(some, b"2,21\n"), "Success")
+    assert s.sql("select * from d.u where id = 2") == [[2, None, 21]]
+    status(load(into(), b"6,a,1\n", partial_columns="true"), "Fail", "Only unique key")
+    assert s.count(t) == 4
+
+    # Values that do not fit are counted and shown.
+    whole = "insert into d.u " + source.format("select c1, c2, c3")
+    for headers, words in [({}, ("not nullable", "1 of 2 rows", "max_filter_ratio is 0")),
+                           ({"strict_mode": "true"}, ("Incorrect INT value: 'x'", "send strict_mode: false"))]:
+        answer = status(load(whole, b"x,a,1\n8,b,2\n", **headers), "Fail", "too many filtered rows")
+        assert all(word in answer["Message"] for word in words), answer
+        assert (answer["NumberFilteredRows"], answer["NumberLoadedRows"], len(answer["RejectedRows"])) == (1, 0, 1), answer
+        log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+        assert log.count("Reason: ") == 1 and words[0] in log, log
+    assert s.sql("select count(*) from d.u where id = 8") == [[0]]
+
+    # No rows: where the columns are known, none are loaded.
+    schema = 'insert into d.t select * from http_stream("format"="csv", "csv_schema"="id:int;a:string;b:double")'
+    assert status(load(schema, b""), "Success")["NumberTotalRows"] == 0
+    names = 'insert into d.t select id, a, b from http_stream("format"="csv_with_names", "column_separator"=",")'
+    assert status(load(names, b"id,a,b\n"), "Success")["NumberTotalRows"] == 0
+    for sql in (into(), "insert into d.t " + source.format("select *"), names):
+        status(load(sql, b""), "Fail", "the body is empty")
+
+
+def zones(s):
+    """A time with an offset is the same moment whether it is stored as it stands or cast by an expression."""
+    z = "create table d.{} (k int, t datetime, d date) duplicate key(k) distributed by hash(k) buckets 1"
+    body = (b"1,2024-01-31 20:00:00+00:00,2024-01-31 20:00:00+00:00\n2,2024-01-31T10:00:00Z,2024-01-31\n"
+            b"3,2024-01-31 10:00:00,2024/1/31\n4,\\N,x\n")
+    objects = b"".join(json.dumps(dict(zip("ktd", line.split(",")))).encode() + b"\n"
+                       for line in body.decode().replace("\\N", "").splitlines())
+    shanghai = [["1|2024-02-01 04:00:00|2024-02-01"], ["2|2024-01-31 18:00:00|2024-01-31"],
+                ["3|2024-01-31 10:00:00|2024-01-31"], ["4|none|none"]]
+    utc = [["1|2024-01-31 20:00:00|2024-01-31"], ["2|2024-01-31 10:00:00|2024-01-31"], shanghai[2], shanghai[3]]
+    shown = "select concat_ws('|', k, ifnull(cast(t as string), 'none'), ifnull(cast(d as string), 'none')) from d.z order by k"
+    casts = {"columns": "k,x,y,t=cast(x as datetime),d=cast(y as date)"}
+    for headers, expected in [({"timezone": "Asia/Shanghai"}, shanghai), ({"timezone": "+08:00"}, shanghai),
+                              ({"timezone": "UTC"}, utc), ({"timezone": "Etc/UTC"}, utc)]:
+        for data, more in [(body, {}), (body, casts), (objects, {"format": "json"})]:
+            fresh(s, "z", z)
+            status(s.load("z", data, {**headers, **more}, column_separator=","), "Success")
+            assert s.sql(shown) == expected, (headers, more, s.sql(shown))
+        fresh(s, "z", z)
+        sql = 'insert into d.z select * from http_stream("format"="csv", "column_separator"=",", "csv_schema"="k:int;t:datetime;d:date")'
+        status(json.loads(s.request("PUT", "/api/_http_stream", body, {**headers, "sql": sql})[2]), "Success")
+        assert s.sql(shown) == expected, (headers, s.sql(shown))
+    # Values that do not fit are reported with a zone as without.
+    for zone in ("UTC", "Asia/Shanghai"):
+        fresh(s, "z", z)
+        answer = s.load("z", body, column_separator=",", timezone=zone, strict_mode="true")
+        status(answer, "Fail", "too many filtered rows")
+        assert answer["NumberFilteredRows"] == 1 and answer["RejectedRows"][0]["line"] == 4, answer
+        reason = 'column(d) value is incorrect while strict mode is 1, src value is "x" is not a DATE'
+        assert answer["RejectedRows"][0]["reason"].startswith(reason), answer
+        quoted = b'1,"","2024-01-31"\n2,"2024-01-31 10:00:00",""\n'
+        status(s.load("z", quoted, column_separator=",", enclose='"', timezone=zone, strict_mode="true"), "Success")
+        answer = s.load("z", body, column_separator=",", timezone=zone, strict_mode="true", max_filter_ratio="0.5")
+        status(answer, "Success")
+        assert (answer["NumberLoadedRows"], answer["NumberFilteredRows"]) == (3, 1), answer
+
+
+def absent_in_json(s):
+    """What an object does not have is the column's default; what it says is null is NULL."""
+    definition = ("create table d.{} (id int not null, a string default 'x', n int default '7', m int not null default '3', "
+                  "t datetime default current_timestamp, d date default '2024-05-06', z int) duplicate key(id) "
+                  "distributed by hash(id) buckets 1")
+    body = b'{"id":1}\n{"id":2,"a":null,"n":null,"m":5,"t":null,"d":null,"z":1}\n{"id":3,"m":null}\n'
+    shown = "select id, a, n, m, t is null, cast(d as string), z from d.j order by id"
+    expected = [[1, "x", 7, 3, 0, "2024-05-06", None], [2, None, None, 5, 1, None, 1]]
+    paths = '["$.id","$.a","$.n","$.m","$.t","$.d","$.z"]'
+    for headers in ({}, {"timezone": "Asia/Shanghai"}, {"jsonpaths": paths}):
+        fresh(s, "j", definition)
+        answer = status(s.load("j", body, headers, format="json", max_filter_ratio="0.5"), "Success")
+        assert answer["NumberFilteredRows"] == 1 and "not nullable" in answer["FirstErrorMsg"], answer
+        found = [[*row[:4], int(row[4]), *row[5:]] for row in s.sql(shown)]
+        assert found == expected, (headers, found)
+    fresh(s, "j", definition)
+    status(s.load("j", b'{"id":1}\n{"id":2,"n":1}\n', format="json", columns="id,n,z=n+1"), "Success")
+    assert s.sql("select id, n, z from d.j order by id") == [[1, 7, 8], [2, 1, 2]]
 
 
 def profiles(s):
@@ -745,6 +890,20 @@ def some_columns(s):
     status(s.load(u, b"9\tz\n", partial, partial_update_new_key_behavior="ERROR"), "Fail", "Row with key=[9] is not in table")
     status(s.load(u, b"z\n", partial, columns="a"), "Fail", "missing: id")
     status(s.load(fresh(s, "t"), b"1\n", partial, columns="id"), "Fail", "Only unique key")
+
+
+def some_columns_delete(s):
+    u = fresh(s, "u", "create table d.{} (id int not null, a string, n int not null) unique key(id) "
+                      "distributed by hash(id) buckets 2")
+    status(s.load(u, b"1\tx\t1\n2\tb\t2\n3\tc\t3\n4\td\t4\n"), "Success")
+    delete = {"partial_columns": "true", "merge_type": "DELETE"}
+    # The column that is not named has no default: a row that deletes needs only its key.
+    status(s.load(u, b"2\t1\n", delete, columns="id,n"), "Success")
+    status(s.load(u, b"3\n9\n", delete, columns="id"), "Success")
+    assert s.sql("select * from d.u order by id") == [[1, "x", 1], [4, "d", 4]]
+    merge = {"partial_columns": "true", "merge_type": "MERGE", "delete": "n=0", "columns": "id,n"}
+    status(s.load(u, b"1\t0\n4\t5\n", merge), "Success")
+    assert s.sql("select * from d.u") == [[4, "d", 5]]
 
 
 def records(s):
@@ -892,9 +1051,9 @@ def accounts(s):
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, records, command_line, many_clients,
-         labels_share, group_commit, http_stream, profiles, backup_and_restore, neighbours, a_long_line,
-         local_infile, accounts]
+         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, records, command_line, many_clients,
+         labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
+         the_log_says_where_it_is_cut, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
 
 
 def main():

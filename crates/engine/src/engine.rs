@@ -361,6 +361,8 @@ pub async fn backup(
     // The store knows no other name of the place than that it is its root.
     let said = |e: BackupError| match e {
         BackupError::Exists(_) => BackupError::Exists(to.to_string()).to_string(),
+        BackupError::Database { object, .. } => BackupError::Database { place: to.to_string(), object }.to_string(),
+        BackupError::Occupied { object, .. } => BackupError::Occupied { place: to.to_string(), object }.to_string(),
         e => e.to_string(),
     };
     copied.map_err(|e| EngineError::new(ErrorKind::Storage, said(e)))

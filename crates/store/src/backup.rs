@@ -10,19 +10,25 @@
 //! Copying reads one version of each table, beside loads and compactions. Each copy is opened and verified as a whole
 //! ([`crate::check`]) before the backup counts, and again before a restored table gets its name. A restored table has an
 //! id of its own; prepared loads that wait in the copy are aborted.
+//!
+//! A backup has its directory for itself: where a database is, or tables of a storage volume, nothing is written. It
+//! replaces no object, and when it fails it deletes those that it has put, and no others.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId};
+use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId, TableKind};
 use crate::chain::{ChainError, Stored, decode_as, encode_as, is_stray};
-use crate::check::{Report, check_table};
+use crate::check::{Report, check_table, missing_object};
 use crate::table::{Table, TableError, TableState, table_path};
 use crate::upload::{PART_BYTES, Upload};
 
@@ -64,6 +70,36 @@ pub enum BackupError {
     /// There is a backup already.
     #[error("'{0}' holds a backup already; choose an empty directory")]
     Exists(String),
+    /// There is a database, which files of a backup would become part of.
+    #[error("'{place}' holds a database, not backups: there is {object}; name an empty directory")]
+    Database {
+        /// The directory.
+        place: String,
+        /// An object of the database.
+        object: String,
+    },
+    /// There are files of tables that this backup has not put.
+    #[error(
+        "'{place}' holds {object} and no backup: another backup is under way or was cut off, or it is a storage volume; \
+         name an empty directory"
+    )]
+    Occupied {
+        /// The directory.
+        place: String,
+        /// One of the files.
+        object: String,
+    },
+    /// A table that cannot be copied whole.
+    #[error(
+        "table {name} cannot be copied: {path} is missing; restore the table from an earlier backup, or name the other \
+         tables to copy them without it"
+    )]
+    Missing {
+        /// The table.
+        name: String,
+        /// The object.
+        path: String,
+    },
     /// No backup.
     #[error("'{0}' holds no backup: there is no object 'backup' in it")]
     NotFound(String),
@@ -76,6 +112,27 @@ pub enum BackupError {
         expected: String,
         /// Those that were read.
         found: String,
+    },
+    /// A new name that is none, or for what is no table.
+    #[error("cannot restore '{old}' as '{new}': both must be names of tables, written database.table")]
+    Rename {
+        /// What is in the backup.
+        old: String,
+        /// What it should be called.
+        new: String,
+    },
+    /// The name is in use.
+    #[error(
+        "{kind} '{name}' exists already; drop it first, or restore under another name: {old}={name}_restored; nothing was \
+         restored"
+    )]
+    Taken {
+        /// What has the name.
+        kind: TableKind,
+        /// The name in the backup.
+        old: String,
+        /// The name that it should get.
+        name: String,
     },
     /// A copy does not hold together.
     #[error("the copy of {name} is not sound: {problems}")]
@@ -158,24 +215,137 @@ fn below(of: &Arc<dyn ObjectStore>, prefix: &Path) -> Arc<dyn ObjectStore> {
     Arc::new(PrefixStore::new(Arc::clone(of), prefix.clone()))
 }
 
+/// The directory that a backup goes to, with what it has put there.
+struct Target {
+    /// For messages.
+    place: String,
+    store: Arc<dyn ObjectStore>,
+    /// Objects that were begun and not deleted again.
+    put: Mutex<BTreeSet<Path>>,
+}
+
+impl Target {
+    fn new(of: &Arc<dyn ObjectStore>, dir: &Path) -> Self {
+        let place = if dir.is_root() { of.to_string() } else { dir.to_string() };
+        Target { place, store: below(of, dir), put: Mutex::default() }
+    }
+
+    /// Refuses a directory that holds a backup or something else than one. Whatever the two directories are called, one
+    /// that tables are copied from is not empty.
+    async fn check(&self) -> Result<(), BackupError> {
+        let manifest = Path::from(MANIFEST);
+        match self.store.head(&manifest).await {
+            Ok(_) => return Err(BackupError::Exists(self.place.clone())),
+            Err(Error::NotFound { .. }) => {}
+            Err(e) => return Err(store("look for", &manifest, e)),
+        }
+        // A database that nothing was made in yet has labels or leases at most.
+        for dir in ["catalog", "label", "lease"] {
+            if let Some(object) = self.first(dir).await? {
+                return Err(BackupError::Database { place: self.place.clone(), object });
+            }
+        }
+        // A storage volume has tables and no catalog: they could be those that are to be copied, and the vacuum of its
+        // database would delete the copies of others.
+        match self.first("t").await? {
+            Some(object) => Err(self.occupied(object)),
+            None => Ok(()),
+        }
+    }
+
+    /// An object below a directory.
+    async fn first(&self, dir: &str) -> Result<Option<String>, BackupError> {
+        let dir = Path::from(dir);
+        let found = self.store.list(Some(&dir)).next().await.transpose().map_err(|e| store("list", &dir, e))?;
+        Ok(found.map(|meta| meta.location.to_string()))
+    }
+
+    fn occupied(&self, object: String) -> BackupError {
+        BackupError::Occupied { place: self.place.clone(), object }
+    }
+
+    /// Copies an object to the same path, where nothing may be.
+    async fn copy(&self, from: &Arc<dyn ObjectStore>, path: &Path) -> Result<File, BackupError> {
+        match self.store.head(path).await {
+            // Another backup came between: what it has put must neither be replaced nor be deleted as ours.
+            Ok(_) => return Err(self.occupied(path.to_string())),
+            Err(Error::NotFound { .. }) => {}
+            Err(e) => return Err(store("look for", path, e)),
+        }
+        // Before it is there: a put that fails may have come through.
+        self.put.lock().insert(path.clone());
+        copy(from, path, &self.store, path).await
+    }
+
+    /// Deletes what was put below a directory.
+    async fn clear(&self, dir: &Path) -> Result<(), BackupError> {
+        let put: Vec<Path> = self.put.lock().iter().filter(|path| path.prefix_matches(dir)).cloned().collect();
+        let paths = futures::stream::iter(put.into_iter().map(Ok)).boxed();
+        let mut deleted = self.store.delete_stream(paths);
+        while let Some(one) = deleted.next().await {
+            match one {
+                // Its put failed.
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(e) => return Err(store("clear", dir, e)),
+            }
+        }
+        self.put.lock().retain(|path| !path.prefix_matches(dir));
+        Ok(())
+    }
+
+    /// Deletes all that was put, as far as the store allows: the backup was given up, which is the error that counts.
+    async fn give_up(&self) {
+        if let Err(error) = self.clear(&Path::default()).await {
+            tracing::warn!(place = %self.place, %error, "files of a backup that was given up stay there");
+        }
+    }
+}
+
 /// Copies tables of `from` into the directory `to` of another store. `wanted` are names, `database.table` or `database`;
 /// empty for everything. `progress` is told each table when it is copied.
 ///
 /// # Errors
-/// Nothing counts as a backup then; what was copied stays, and may be deleted.
+/// Nothing counts as a backup then, and what was copied is deleted as far as the store allows. Where `to` holds a backup
+/// or a database, nothing was written.
 pub async fn backup(
     from: &Arc<dyn ObjectStore>,
     target: &Arc<dyn ObjectStore>,
     to: &Path,
     wanted: &[String],
-    mut progress: impl FnMut(&Copied),
+    progress: impl FnMut(&Copied),
 ) -> Result<Vec<Copied>, BackupError> {
-    let target = below(target, to);
-    match target.head(&Path::from(MANIFEST)).await {
-        Ok(_) => return Err(BackupError::Exists(to.to_string())),
-        Err(Error::NotFound { .. }) => {}
-        Err(e) => return Err(store("look for", to, e)),
+    let target = Target::new(target, to);
+    target.check().await?;
+    let (manifest, done) = match copy_tables(from, &target, wanted, progress).await {
+        Ok(copied) => copied,
+        Err(e) => {
+            target.give_up().await;
+            return Err(e);
+        }
+    };
+    let path = Path::from(MANIFEST);
+    let bytes = encode_as(FORMAT, &manifest).map_err(|e| ChainError::Damaged {
+        path: path.to_string(),
+        reason: format!("cannot be written as JSON: {e}"),
+    })?;
+    match target.store.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
+        Ok(_) => Ok(done),
+        Err(Error::AlreadyExists { .. }) => {
+            target.give_up().await;
+            Err(BackupError::Exists(target.place))
+        }
+        // It may have come through: then the files are those of a backup.
+        Err(e) => Err(store("write", &path, e)),
     }
+}
+
+/// Copies all but the list, which it makes.
+async fn copy_tables(
+    from: &Arc<dyn ObjectStore>,
+    target: &Target,
+    wanted: &[String],
+    mut progress: impl FnMut(&Copied),
+) -> Result<(Manifest, Vec<Copied>), BackupError> {
     let catalog = Catalog::open(Arc::clone(from)).await?.snapshot();
     let names = |database: &str, table: &str| [database.to_string(), format!("{database}.{table}")];
     for name in wanted {
@@ -199,7 +369,7 @@ pub async fn backup(
             files: Vec::new(),
         };
         if table.is_native() {
-            let (state, files) = copy_table(from, &target, table.id, &name).await?;
+            let (state, files) = copy_table(from, target, table.id, &name).await?;
             (saved.rows, saved.files) = (state.rows(), files);
         }
         let copied = Copied::of(name, &saved);
@@ -207,41 +377,51 @@ pub async fn backup(
         done.push(copied);
         tables.push(saved);
     }
-    let manifest = Manifest { created_ms: chrono::Utc::now().timestamp_millis(), tables };
-    let path = Path::from(MANIFEST);
-    let bytes = encode_as(FORMAT, &manifest).map_err(|e| ChainError::Damaged {
-        path: path.to_string(),
-        reason: format!("cannot be written as JSON: {e}"),
-    })?;
-    match target.put_opts(&path, bytes.into(), PutMode::Create.into()).await {
-        Ok(_) => Ok(done),
-        Err(Error::AlreadyExists { .. }) => Err(BackupError::Exists(to.to_string())),
-        Err(e) => Err(store("write", &path, e)),
-    }
+    Ok((Manifest { created_ms: chrono::Utc::now().timestamp_millis(), tables }, done))
 }
 
 /// Copies one version of a table, and verifies the copy.
 async fn copy_table(
     from: &Arc<dyn ObjectStore>,
-    target: &Arc<dyn ObjectStore>,
+    target: &Target,
     id: TableId,
     name: &str,
 ) -> Result<(Arc<TableState>, Vec<File>), BackupError> {
     let dir = table_path(id);
     for _ in 0..ATTEMPTS_MAX {
-        clear(target, &dir).await?;
+        target.clear(&dir).await?;
         let Some(mut files) = copy_chain(from, target, &dir).await? else { continue };
         // A version may have been freed between two listings: then the copy does not open.
-        let table = match Table::open(Arc::clone(target), id).await {
+        let table = match Table::open(Arc::clone(&target.store), id).await {
             Ok(table) => table,
-            Err(TableError::Chain(ChainError::Contended { .. }) | TableError::NotFound { .. }) => continue,
+            Err(TableError::Chain(ChainError::Contended { .. }) | TableError::NotFound { .. }) => {
+                // What is missing in the table itself is missing in every copy.
+                if let Some(path) = missing_object(from, id).await {
+                    return Err(BackupError::Missing { name: name.to_string(), path: path.to_string() });
+                }
+                continue;
+            }
             Err(e) => return Err(e.into()),
         };
         let state = table.snapshot();
         let objects = data_objects(&table, &state);
-        let copies = objects.into_iter().map(|path| async move { copy(from, &path, target, &path).await });
-        for copied in futures::stream::iter(copies).buffer_unordered(FILES).try_collect::<Vec<_>>().await? {
-            files.push(copied.below(&dir));
+        let failed = &AtomicBool::new(false);
+        let copies = objects.into_iter().map(|path| async move {
+            let copied = target.copy(from, &path).await;
+            if copied.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            copied
+        });
+        // Behind an error nothing begins, and what is under way goes on to its end: a put that was let go of would be
+        // missed by whoever clears up.
+        let copied: Vec<Result<File, BackupError>> = futures::stream::iter(copies)
+            .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
+            .buffer_unordered(FILES)
+            .collect()
+            .await;
+        for file in copied {
+            files.push(file?.below(&dir));
         }
         verify(name, &table).await?;
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -253,7 +433,7 @@ async fn copy_table(
 /// Copies a chain's objects; `None` if some were freed meanwhile.
 async fn copy_chain(
     from: &Arc<dyn ObjectStore>,
-    target: &Arc<dyn ObjectStore>,
+    target: &Target,
     dir: &Path,
 ) -> Result<Option<Vec<File>>, BackupError> {
     let mut files = Vec::new();
@@ -267,7 +447,7 @@ async fn copy_chain(
             .await
             .map_err(|e| store("list", &dir_of, e))?;
         for path in listed.into_iter().filter(|path| !is_stray(&dir_of, path)) {
-            match copy(from, &path, target, &path).await {
+            match target.copy(from, &path).await {
                 Ok(copied) => files.push(copied.below(dir)),
                 Err(BackupError::Store { source: Error::NotFound { .. }, .. }) => return Ok(None),
                 Err(e) => return Err(e),
@@ -295,7 +475,7 @@ async fn verify(name: &str, table: &Table) -> Result<(), BackupError> {
 /// Deletes what a directory holds.
 async fn clear(of: &Arc<dyn ObjectStore>, dir: &Path) -> Result<(), BackupError> {
     let there = of.list(Some(dir)).map_ok(|m| m.location).boxed();
-    of.delete_stream(there).try_for_each(|_| std::future::ready(Ok(()))).await.map_err(|e| store("clear", dir, e))
+    of.delete_stream(there).try_for_each(|_| ready(Ok(()))).await.map_err(|e| store("clear", dir, e))
 }
 
 impl File {
@@ -378,6 +558,14 @@ pub async fn check(
 ) -> Result<Option<Report>, BackupError> {
     let Some(manifest) = manifest(source).await? else { return Ok(None) };
     let mut report = Report::default();
+    let catalog = Path::from("catalog");
+    if let Some(object) = source.list(Some(&catalog)).next().await {
+        let object = object.map_err(|e| store("list", &catalog, e))?.location;
+        report.problems.push(format!(
+            "{MANIFEST}, the list of a backup, is beside {object}, which is of a database: only the backup is checked; move \
+             {MANIFEST} away to check the database"
+        ));
+    }
     for saved in manifest.tables.iter().filter(|saved| !saved.files.is_empty()) {
         let name = format!("{}.{}", saved.database, saved.name);
         progress(&name);
@@ -427,6 +615,12 @@ pub async fn restore(
     if let Some(name) = asked.clone().find(|name| !manifest.tables.iter().any(|s| names(s).contains(name))) {
         return Err(BackupError::NoTable(name.clone()));
     }
+    for (old, new) in renamed {
+        let one = manifest.tables.iter().any(|s| names(s)[1] == *old);
+        if !one || table_name(new).is_none() {
+            return Err(BackupError::Rename { old: old.clone(), new: new.clone() });
+        }
+    }
     let all = asked.clone().next().is_none();
     let mut changes = Vec::new();
     let mut made = Vec::new();
@@ -435,8 +629,8 @@ pub async fn restore(
     let result = async {
         for saved in manifest.tables.iter().filter(|s| all || asked.clone().any(|n| names(s).contains(n))) {
             let old = format!("{}.{}", saved.database, saved.name);
-            let new = renamed.iter().find(|(name, _)| *name == old).map_or(old.as_str(), |(_, new)| new.as_str());
-            let (db, name) = new.split_once('.').ok_or_else(|| BackupError::NoTable(new.to_string()))?;
+            let renamed = renamed.iter().find(|(name, _)| *name == old).and_then(|(_, new)| table_name(new));
+            let (db, name) = renamed.unwrap_or((saved.database.as_str(), saved.name.as_str()));
             let id = TableId::fresh();
             if !saved.files.is_empty() {
                 made.push(id);
@@ -453,11 +647,12 @@ pub async fn restore(
                 volume: None,
                 at_ms,
             });
-            let copied = Copied::of(new.to_string(), saved);
+            let copied = Copied::of(format!("{db}.{name}"), saved);
             progress(&copied);
             done.push(copied);
         }
-        Catalog::open(Arc::clone(to)).await?.commit(std::mem::take(&mut changes)).await?;
+        let catalog = Catalog::open(Arc::clone(to)).await?;
+        catalog.commit(std::mem::take(&mut changes)).await.map_err(|e| refused(e, renamed))?;
         Ok::<_, BackupError>(())
     }
     .await;
@@ -470,6 +665,24 @@ pub async fn restore(
         return Err(e);
     }
     Ok(done)
+}
+
+/// Database and table of a name that is written with both.
+fn table_name(name: &str) -> Option<(&str, &str)> {
+    let parts = name.split_once('.');
+    parts.filter(|(database, table)| !database.is_empty() && !table.is_empty() && !table.contains('.'))
+}
+
+/// The error of the commit that gives restored tables their names. The catalog's advice is for who writes statements.
+fn refused(e: CatalogError, renamed: &[(String, String)]) -> BackupError {
+    match e {
+        CatalogError::TableExists { db, table, kind } => {
+            let name = format!("{db}.{table}");
+            let old = renamed.iter().find(|(_, new)| *new == name).map_or(&name, |(old, _)| old).clone();
+            BackupError::Taken { kind, old, name }
+        }
+        e => e.into(),
+    }
 }
 
 /// Copies a table under a new id, and verifies it.
@@ -505,27 +718,5 @@ async fn restore_table(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::schema::{Bounds, Model};
-    use crate::table::test_support::{memory, partition, schema};
-
-    /// What no writer of a chain has put beside its objects is none of the backup: empty ones could not be read in parts.
-    #[tokio::test]
-    async fn strays_stay_behind() {
-        let (from, to, at) = (memory(), memory(), Path::from("b"));
-        let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
-        let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
-        let dir = table_path(*id);
-        let partitions = vec![partition(0, "p", Bounds::All)];
-        Table::create(Arc::clone(&from), *id, schema(Model::Duplicate, false), partitions).await.unwrap();
-        let catalog = Catalog::open(Arc::clone(&from)).await.unwrap();
-        catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
-        for kind in ["c", "p", "done", "v"] {
-            from.put(&dir.clone().join(kind).join("notes"), Vec::new().into()).await.unwrap();
-        }
-        let saved = backup(&from, &to, &at, &[], |_| ()).await.unwrap();
-        assert_eq!((saved.len(), saved[0].name.as_str()), (1, "d.t"));
-        assert_eq!(restore(&to, &at, &memory(), &[], &[], |_| ()).await.unwrap(), saved);
-    }
-}
+#[path = "backup_tests.rs"]
+mod tests;

@@ -1,27 +1,33 @@
-//! Verifies a whole store: chains, checksums of every byte of data, keys, and that everything named is there.
+//! Verifies a whole store: chains, checksums of every byte of data, keys, labels and leases, and that everything named is
+//! there.
 //!
 //! Reads only. What it finds is listed with the object's name; it stops at nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt};
 use roaring::RoaringBitmap;
 
-use crate::catalog::{Catalog, CatalogError};
-use crate::chain::number;
+use crate::catalog::{Catalog, CatalogError, CatalogState, TableId};
+use crate::chain::{ChainError, Checkpoint, Done, decode, is_stray, number};
+use crate::labels::Named;
 use crate::segment::{KeyIter, ObjectReader, PageCache, SegmentError};
 use crate::table::data::{SegmentId, Tablet};
 use crate::table::schema::Model;
-use crate::table::{SegmentRef, Table, table_path};
+use crate::table::{SegmentRef, Table, TableError, TableState, table_path};
 
 /// Bytes of pages kept while checking: each is read once.
 const CACHE_BYTES: usize = 16 << 20;
 /// Key blocks read at a time.
 const BLOCKS: usize = 64;
+/// Small objects read at a time.
+const READS: usize = 32;
+/// Names of a kind that are told one by one; the others are counted.
+const TOLD_MAX: usize = 100;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,7 +63,16 @@ pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str))
         let mut found = Report { tables: 1, ..Report::default() };
         match Table::open(Arc::clone(store), table.id).await {
             Ok(handle) => check_table(&name, &handle, &mut found).await,
-            Err(e) => found.problems.push(format!("table {name}: {e}")),
+            Err(e) => {
+                let missing = match &e {
+                    TableError::Chain(ChainError::Contended { .. }) => missing_object(store, table.id).await,
+                    _ => None,
+                };
+                found.problems.push(match missing {
+                    Some(path) => format!("table {name}: {path} is missing; restore the table from a backup"),
+                    None => format!("table {name}: {e}"),
+                });
+            }
         }
         // One that was dropped meanwhile is nobody's any more.
         if !found.problems.is_empty() && catalog.refresh().await?.table_by_id(table.id).is_none() {
@@ -65,6 +80,8 @@ pub async fn check(store: &Arc<dyn ObjectStore>, mut progress: impl FnMut(&str))
         }
         report.add(found);
     }
+    check_unnamed_tables(store, &catalog, &mut report).await?;
+    check_names(store, &mut report).await;
     Ok(report)
 }
 
@@ -82,6 +99,232 @@ impl Report {
 
 fn stray(path: &Path) -> String {
     format!("{path}: no object of dipper's has such a name; it is ignored")
+}
+
+/// The table whose directory has that name.
+fn table_id(name: &str) -> Option<TableId> {
+    u64::from_str_radix(name, 16).ok().map(TableId).filter(|id| id.to_string() == name)
+}
+
+/// Directories of tables, for a message.
+fn directories(ids: &[TableId]) -> String {
+    let mut text: Vec<String> = ids.iter().take(TOLD_MAX).map(|id| table_path(*id).to_string()).collect();
+    if ids.len() > TOLD_MAX {
+        text.push(format!("and {} more", ids.len() - TOLD_MAX));
+    }
+    text.join(", ")
+}
+
+/// Tells of tables that are there and that the catalog does not name. With a catalog they may be in order; without one,
+/// nothing leads to anything that was ever loaded.
+async fn check_unnamed_tables(
+    store: &Arc<dyn ObjectStore>,
+    catalog: &Catalog,
+    report: &mut Report,
+) -> Result<(), CatalogError> {
+    let root = Path::from("t");
+    // Before the catalog is read: a table made later is not among them.
+    let listed = match store.list_with_delimiter(Some(&root)).await {
+        Ok(listed) => listed,
+        Err(e) => {
+            report.problems.push(format!("cannot list the directories of tables below {root}/: {e}"));
+            return Ok(());
+        }
+    };
+    let named: HashSet<TableId> = catalog.refresh().await?.tables().map(|(_, table)| table.id).collect();
+    let ids = listed.common_prefixes.iter().filter_map(|dir| table_id(dir.filename()?));
+    let unnamed: Vec<TableId> = ids.filter(|id| !named.contains(id)).collect();
+    if catalog.version() == 0 {
+        if !unnamed.is_empty() {
+            report.problems.push(format!(
+                "there is no catalog, but {} tables: {}; a database has lost all below catalog/; a backup has lost its list, \
+                 the object 'backup', or was cut off before it had one; a storage volume is checked with its database",
+                unnamed.len(),
+                directories(&unnamed)
+            ));
+        }
+        return Ok(());
+    }
+    let mut kept = Vec::new();
+    for id in unnamed {
+        match Table::open(Arc::clone(store), id).await {
+            // Dropped, or what is left of a chain that a vacuum deletes.
+            Ok(table) if table.snapshot().is_dropped() => {}
+            Err(TableError::NotFound { .. }) => {}
+            Ok(_) => kept.push(id),
+            Err(e) => report.suspicious.push(format!(
+                "{}: the catalog does not name this table, and it cannot be read ({e}); it is of use only if newer \
+                 versions of the catalog were lost",
+                table_path(id)
+            )),
+        }
+    }
+    if !kept.is_empty() {
+        report.suspicious.push(format!(
+            "{} tables that the catalog does not name and that were not dropped: {}; they are of statements that are under \
+             way or were cut off, and vacuum removes them, unless newer versions of the catalog were lost: then start no \
+             server before those are back",
+            kept.len(),
+            directories(&kept)
+        ));
+    }
+    Ok(())
+}
+
+/// The object without which a table cannot be read: a part of its newest checkpoint, or a version after that, below the
+/// newest one. `None` if all are there, as beside a vacuum when one seemed to be gone, or the store fails.
+pub(crate) async fn missing_object(store: &Arc<dyn ObjectStore>, id: TableId) -> Option<Path> {
+    let [checkpoints, parts, versions] = ["c", "p", "v"].map(|kind| table_path(id).join(kind));
+    let list = async |dir: &Path| -> Option<BTreeSet<Path>> {
+        store.list(Some(dir)).map_ok(|m| m.location).try_collect().await.ok()
+    };
+    let numbers = |dir: &Path, paths: &BTreeSet<Path>| -> BTreeSet<u64> {
+        paths.iter().filter_map(|path| number(dir, path)).collect()
+    };
+    let newest = numbers(&checkpoints, &list(&checkpoints).await?).pop_last();
+    let (mut missing, mut above) = (None, 0_u64);
+    if let Some(ordinal) = newest {
+        let path = checkpoints.clone().join(format!("{ordinal:020}"));
+        let bytes = store.get(&path).await.ok()?.bytes().await.ok()?;
+        let checkpoint: Checkpoint<TableState> = decode::<TableState, _>(path.as_ref(), ordinal, &bytes).ok()?;
+        let there = list(&parts).await?;
+        let mut named = checkpoint.parts.iter().map(|name| parts.clone().join(name.to_string()));
+        missing = named.find(|path| !there.contains(path));
+        above = checkpoint.number;
+    }
+    if missing.is_none() {
+        // Those below the checkpoint are freed in any order.
+        let there = numbers(&versions, &list(&versions).await?);
+        let gap = (above.saturating_add(1)..*there.last()?).find(|number| !there.contains(number))?;
+        missing = Some(versions.join(format!("{gap:020}")));
+    }
+    let missing = missing?;
+    // A listing is no snapshot; and what a newer checkpoint replaces is freed.
+    let gone = matches!(store.head(&missing).await, Err(Error::NotFound { .. }));
+    let same = numbers(&checkpoints, &list(&checkpoints).await?).pop_last() == newest;
+    (gone && same).then_some(missing)
+}
+
+/// What an object is, by its name.
+enum Kind {
+    /// Read with the catalog or its table, or nothing in it says whether it is whole.
+    Known,
+    /// Opening the catalog and the tables does not read it.
+    Unread(Unread),
+    /// None of dipper's.
+    Stray,
+}
+
+/// An object that is read to see whether it is whole, with the number that its name says.
+#[derive(Clone, Copy)]
+enum Unread {
+    CatalogDone(u64),
+    TableDone(u64),
+    Label(Named),
+}
+
+fn kind(path: &Path) -> Kind {
+    let parts: Vec<&str> = path.as_ref().split('/').collect();
+    let (dir, kind) = match parts[..] {
+        ["catalog", kind, _] => (Path::from("catalog").join(kind), kind),
+        ["t", id, kind, _] => match (table_id(id), kind) {
+            (None, _) => return Kind::Stray,
+            // Looked at with the table.
+            (Some(_), "d") => return Kind::Known,
+            (Some(id), _) => (table_path(id).join(kind), kind),
+        },
+        ["label" | "lease", ..] => {
+            return Named::of(path).map_or(Kind::Stray, |named| Kind::Unread(Unread::Label(named)));
+        }
+        // Logs of rejected rows, which are text, and the rest of a proof of the bucket that was cut off.
+        ["errors" | "probe", _] => return Kind::Known,
+        _ => return Kind::Stray,
+    };
+    match (kind, number(&dir, path)) {
+        ("v" | "c", Some(_)) => Kind::Known,
+        ("done", Some(number)) if parts[0] == "catalog" => Kind::Unread(Unread::CatalogDone(number)),
+        ("done", Some(number)) => Kind::Unread(Unread::TableDone(number)),
+        ("p", None) if !is_stray(&dir, path) => Kind::Known,
+        _ => Kind::Stray,
+    }
+}
+
+impl Unread {
+    fn verify(self, path: &Path, bytes: &[u8]) -> Result<(), ChainError> {
+        match self {
+            Self::CatalogDone(number) => decode::<CatalogState, Done>(path.as_ref(), number, bytes).map(drop),
+            Self::TableDone(number) => decode::<TableState, Done>(path.as_ref(), number, bytes).map(drop),
+            Self::Label(named) => named.verify(path, bytes),
+        }
+    }
+
+    /// Labels and leases are in no backup: what helps is to do without them.
+    fn problem(self, e: ChainError) -> String {
+        match (self, e) {
+            (Self::Label(Named::Lease(_)), ChainError::Damaged { path, reason }) => {
+                format!("{path}: damaged: {reason}; delete it: a node that is alive writes its lease again")
+            }
+            (Self::Label(_), ChainError::Damaged { path, reason }) => {
+                let (label, _) = path.split_once('-').unwrap_or((path.as_str(), ""));
+                format!(
+                    "{path}: damaged: {reason}; loads with its label are refused until {label}-* are deleted, and happen \
+                     again after that"
+                )
+            }
+            (_, e) => e.to_string(),
+        }
+    }
+}
+
+/// Looks at all names in the store: reads what opening the catalog and the tables leaves unread, and tells what is none of
+/// dipper's.
+async fn check_names(store: &Arc<dyn ObjectStore>, report: &mut Report) {
+    let mut told: HashSet<String> = report.suspicious.iter().cloned().collect();
+    let (mut unread, mut strays) = (BTreeMap::new(), 0);
+    let mut listed = store.list(None);
+    while let Some(meta) = listed.next().await {
+        let path = match meta {
+            Ok(meta) => meta.location,
+            Err(e) => {
+                report.problems.push(format!("cannot list all objects: {e}"));
+                break;
+            }
+        };
+        match kind(&path) {
+            Kind::Known => {}
+            Kind::Unread(how) => {
+                unread.insert(path, how);
+            }
+            // Those in the directories of versions and checkpoints were met before.
+            Kind::Stray => {
+                let note = stray(&path);
+                if !told.contains(&note) {
+                    strays += 1;
+                    if strays <= TOLD_MAX {
+                        report.suspicious.push(note.clone());
+                        told.insert(note);
+                    }
+                }
+            }
+        }
+    }
+    if strays > TOLD_MAX {
+        let more = strays - TOLD_MAX;
+        report.suspicious.push(format!("{more} more objects have names that none of dipper's has; they are ignored"));
+    }
+    let reads = unread.into_iter().map(|(path, how)| async move {
+        let read = async { store.get(&path).await?.bytes().await };
+        match read.await {
+            Ok(bytes) => how.verify(&path, &bytes).err().map(|e| how.problem(e)),
+            // Nobody needs it any more.
+            Err(Error::NotFound { .. }) => None,
+            Err(e) => Some(format!("{path}: cannot be read: {e}")),
+        }
+    });
+    let mut reads = std::pin::pin!(futures::stream::iter(reads.collect::<Vec<_>>()).buffered(READS));
+    while let Some(problem) = reads.next().await {
+        report.problems.extend(problem);
+    }
 }
 
 /// Checks a table as it is in the handle's snapshot.
@@ -265,10 +508,9 @@ async fn check_keys(
 
 #[cfg(test)]
 mod tests {
-    use object_store::ObjectStoreExt;
-
     use super::*;
-    use crate::catalog::TableId;
+    use crate::catalog::{CatalogChange, OnExists, TableDef};
+    use crate::labels::{Acquired, Labels};
     use crate::table::schema::Bounds;
     use crate::table::test_support::{memory, object, partition, rowset, schema};
 
@@ -310,5 +552,143 @@ mod tests {
         let store = memory();
         let report = check(&store, |_| ()).await.unwrap();
         assert_eq!(report, Report::default());
+    }
+
+    /// A store with table `d.t`, which has no rows.
+    async fn database() -> (Arc<dyn ObjectStore>, Table) {
+        let store = memory();
+        let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
+        let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
+        let partitions = vec![partition(0, "p", Bounds::All)];
+        let schema = schema(Model::Duplicate, false);
+        let table = Table::create(Arc::clone(&store), *id, schema, partitions).await.unwrap();
+        let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
+        catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
+        (store, table)
+    }
+
+    async fn paths(store: &Arc<dyn ObjectStore>, below: &str) -> Vec<Path> {
+        let below = Path::from(below);
+        store.list(Some(&below)).map_ok(|m| m.location).try_collect().await.unwrap()
+    }
+
+    /// Every byte is read, also of what only a repeated load or commit would look at.
+    #[tokio::test]
+    async fn damage_is_found_beside_chains_and_data() {
+        let (store, table) = database().await;
+        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        let Acquired::New(held) = labels.acquire(TableId(7), "l", table.begin(), table.id()).await.unwrap() else {
+            panic!("it is the first")
+        };
+        held.end(false).await.unwrap();
+        table.vacuum().await.unwrap();
+        Catalog::open(Arc::clone(&store)).await.unwrap().vacuum().await.unwrap();
+        let report = check(&store, |_| ()).await.unwrap();
+        assert_eq!((report.problems, report.suspicious), (Vec::new(), Vec::new()));
+        let done = table_path(table.id()).join("done").to_string();
+        let mut damaged = Vec::new();
+        for (dir, objects) in [("label", 2), ("lease", 1), ("catalog/done", 1), (done.as_str(), 1)] {
+            let found = paths(&store, dir).await;
+            assert_eq!(found.len(), objects, "{dir}: {found:?}");
+            damaged.extend(found);
+        }
+        for path in damaged {
+            let kept = store.get(&path).await.unwrap().bytes().await.unwrap();
+            let mut bytes = kept.to_vec();
+            bytes[kept.len() / 2] ^= 4;
+            store.put(&path, bytes.into()).await.unwrap();
+            let problems = check(&store, |_| ()).await.unwrap().problems;
+            assert_eq!(problems.len(), 1, "{path}: {problems:?}");
+            assert!(problems[0].starts_with(&format!("{path}: damaged: ")), "{path}: {problems:?}");
+            store.put(&path, kept.into()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn foreign_names_are_told() {
+        let (store, table) = database().await;
+        let chain = table_path(table.id());
+        let mut strays =
+            ["hello.txt", "t/strange", "t/strange/v/x", "catalog/junk", "catalog/done/x", "label/x", "lease/y"]
+                .map(String::from)
+                .to_vec();
+        strays.extend(
+            ["notes", "v/7", "p/7", "done/7/8", "x/00000000000000000007"].map(|name| format!("{chain}/{name}")),
+        );
+        for path in &strays {
+            store.put(&Path::from(path.as_str()), "x".into()).await.unwrap();
+        }
+        for known in ["errors/1", "probe/1"] {
+            store.put(&Path::from(known), "x".into()).await.unwrap();
+        }
+        let report = check(&store, |_| ()).await.unwrap();
+        let mut expected: Vec<String> = strays.iter().map(|path| stray(&Path::from(path.as_str()))).collect();
+        let mut found = report.suspicious;
+        expected.sort();
+        found.sort();
+        assert_eq!((report.problems, found), (Vec::new(), expected));
+        for number in 0..=TOLD_MAX {
+            store.put(&Path::from(format!("a/{number}")), "x".into()).await.unwrap();
+        }
+        let told = check(&store, |_| ()).await.unwrap().suspicious;
+        // The table's own stray beside its versions was told before and does not count.
+        assert_eq!(told.len(), TOLD_MAX + 2, "{told:?}");
+        assert!(told[TOLD_MAX + 1].starts_with(&format!("{} more objects", strays.len())), "{told:?}");
+    }
+
+    /// A catalog that is gone, or that has lost its newest versions, leaves tables that nothing leads to.
+    #[tokio::test]
+    async fn tables_without_a_catalog_are_told() {
+        let (store, table) = database().await;
+        let schema = schema(Model::Duplicate, false);
+        let partitions = vec![partition(0, "p", Bounds::All)];
+        let [unnamed, dropped] = [TableId::fresh(), TableId::fresh()];
+        for id in [unnamed, dropped] {
+            Table::create(Arc::clone(&store), id, schema.clone(), partitions.clone()).await.unwrap();
+        }
+        Table::open(Arc::clone(&store), dropped).await.unwrap().tombstone().await.unwrap();
+        let report = check(&store, |_| ()).await.unwrap();
+        assert_eq!((report.tables, report.problems, report.suspicious.len()), (1, Vec::new(), 1));
+        let note = &report.suspicious[0];
+        let told =
+            format!("1 tables that the catalog does not name and that were not dropped: {};", table_path(unnamed));
+        assert!(note.starts_with(&told), "{note}");
+        for path in paths(&store, "catalog").await {
+            store.delete(&path).await.unwrap();
+        }
+        let problems = check(&store, |_| ()).await.unwrap().problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].starts_with("there is no catalog, but 3 tables: t/"), "{problems:?}");
+        assert!(problems[0].contains(table_path(table.id()).as_ref()), "{problems:?}");
+    }
+
+    #[tokio::test]
+    async fn a_missing_object_of_a_chain_is_named() {
+        let (store, table) = database().await;
+        let load = async || {
+            let object = object(table.begin(), 0, &[(0, 0, 1)]);
+            table.publish(rowset(vec![object])).await.unwrap();
+        };
+        let missing = async || missing_object(&store, table.id()).await;
+        let version = |number: u64| table_path(table.id()).join("v").join(format!("{number:020}"));
+        let take = async |path: &Path| {
+            let kept = store.get(path).await.unwrap().bytes().await.unwrap();
+            store.delete(path).await.unwrap();
+            assert_eq!(missing().await.as_ref(), Some(path));
+            store.put(path, kept.into()).await.unwrap();
+        };
+        load().await;
+        load().await;
+        assert_eq!(missing().await, None);
+        take(&version(1)).await;
+        take(&version(2)).await;
+        table.vacuum().await.unwrap();
+        load().await;
+        load().await;
+        assert_eq!(missing().await, None, "versions below a checkpoint are not");
+        take(&version(4)).await;
+        let part = paths(&store, table_path(table.id()).join("p").as_ref()).await.pop().unwrap();
+        take(&part).await;
+        assert_eq!(missing().await, None);
     }
 }

@@ -555,6 +555,52 @@ fn lease_path(node: u64) -> Path {
     Path::from("lease").join(format!("{node:016x}"))
 }
 
+/// What an object below `label/` or `lease/` is, by its name: for who only wants to know whether it is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// An attempt of that number.
+    Attempt(u64),
+    /// How the attempt of that number ended.
+    End(u64),
+    /// The lease of a node.
+    Lease(u64),
+}
+
+impl Named {
+    /// `None` for names that are none of ours.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let parts: Vec<&str> = path.as_ref().split('/').collect();
+        let id = |text: &str| u64::from_str_radix(text, 16).ok().filter(|n| format!("{n:016x}") == text);
+        match parts[..] {
+            ["lease", node] => id(node).map(Self::Lease),
+            ["label", db, name] => {
+                id(db)?;
+                let (hash, attempt) = name.split_once('-')?;
+                if hash.len() != 32 || !hash.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    return None;
+                }
+                match attempt.strip_suffix("-end") {
+                    Some(attempt) => attempt.parse().ok().map(Self::End),
+                    None => attempt.parse().ok().map(Self::Attempt),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads the object's bytes.
+    ///
+    /// # Errors
+    /// They are damaged, or of a newer format.
+    pub(crate) fn verify(self, path: &Path, bytes: &[u8]) -> Result<(), ChainError> {
+        match self {
+            Self::Attempt(number) => decode_as::<Attempt>(FORMAT, path.as_ref(), number, bytes).map(drop),
+            Self::End(number) => decode_as::<End>(FORMAT, path.as_ref(), number, bytes).map(drop),
+            Self::Lease(node) => decode_as::<Lease>(FORMAT, path.as_ref(), node, bytes).map(drop),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use object_store::memory::InMemory;

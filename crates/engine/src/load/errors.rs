@@ -33,13 +33,15 @@ fn storage(e: &object_store::Error) -> EngineError {
 /// Rejected rows in the answer itself.
 const REJECTED_SHOWN: usize = 10;
 
-/// Puts the first rejected rows into the answer, and keeps them all behind its error URL.
+/// Puts the first rejected rows into the answer, and keeps them all behind its error URL. Of those that the answer counts
+/// and that are not here any more the log says how many they are, so that nobody takes it for all.
 pub(super) async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[RejectedRow], answer: &mut LoadAnswer) {
     if rejected.is_empty() {
         return;
     }
     answer.rejected = rejected.iter().take(REJECTED_SHOWN).cloned().collect();
-    let text: String = rejected.iter().map(RejectedRow::log_line).collect();
+    let mut text: String = rejected.iter().map(RejectedRow::log_line).collect();
+    text.extend(more_line(rejected.len() as u64, answer.filtered_rows));
     match keep(store, text).await {
         Ok(name) => answer.error_log = Some(name),
         Err(error) => tracing::warn!(%error, "the rejected rows of a load could not be kept"),
@@ -47,6 +49,12 @@ pub(super) async fn keep_rejected(store: &Arc<dyn ObjectStore>, rejected: &[Reje
     if let Err(error) = sweep(store).await {
         tracing::warn!(%error, "old logs of rejected rows could not be removed");
     }
+}
+
+/// The last line of a log that does not have all rejected rows.
+fn more_line(kept: u64, rejected: u64) -> Option<String> {
+    let more = rejected.checked_sub(kept).filter(|more| *more > 0)?;
+    Some(format!("{more} more rows were rejected: {kept} of {rejected} are shown here; \n"))
 }
 
 /// Keeps a log; gives its name.
@@ -101,6 +109,16 @@ pub(crate) async fn sweep(store: &Arc<dyn ObjectStore>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_that_is_cut_says_so() {
+        assert_eq!(more_line(3, 3), None);
+        assert_eq!(more_line(3, 0), None);
+        assert_eq!(
+            more_line(1000, 1500).as_deref(),
+            Some("500 more rows were rejected: 1000 of 1500 are shown here; \n")
+        );
+    }
 
     #[tokio::test]
     async fn logs_are_kept_and_swept() {

@@ -2,6 +2,9 @@
 //!
 //! The body is a table that is read once, by all threads, as it comes: a query that keeps nothing holds a few blocks of it.
 //! Its columns are strings named `c1`, `c2`, ... or by the header line (`csv_with_names`), or what `csv_schema` says.
+//!
+//! Headers of Stream Load act as they do there, by what INSERT has for it: `label` is WITH LABEL, `partial_columns` the
+//! variable of that name. What the statement itself says is refused as a header: see [`misplaced`].
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -20,6 +23,8 @@ use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_sql::statement::{Insert, Parsed, Properties, Statement};
 use dipper_store::chain::TxnId;
+use dipper_store::labels::LabelStatus;
+use dipper_store::table::schema::Model;
 use dipper_text::{
     BadValue, Compression, Dialect, FileInput, InvalidUtf8, Memory, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
@@ -28,9 +33,11 @@ use parking_lot::Mutex;
 
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow};
 use super::records::{LoadHeader, LoadKind};
-use super::request::{Format, GroupCommit, StreamLoadRequest};
+use super::request::{Format, GroupCommit, MergeType, NewKeys, StreamLoadRequest, UpdateMode};
 use super::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
+use super::times::Times;
 use super::{errors, job};
+use crate::access;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
@@ -55,6 +62,9 @@ const OPTIONS: &[&str] = &[
     "csv_schema",
 ];
 
+/// Formats that are read.
+const FORMATS: &[&str] = &["csv", "csv_with_names", "csv_with_names_and_types"];
+
 /// Bytes of the body that are looked at for its columns.
 const HEAD_BYTES: usize = 1 << 20;
 
@@ -65,6 +75,8 @@ const BATCHES_WAITING: usize = 2;
 #[derive(Debug)]
 pub(crate) struct BodyTable {
     max_filter_ratio: f64,
+    /// Zone of the session, for the types of `csv_schema`.
+    zone: String,
     threads: usize,
     cpu: tokio::runtime::Handle,
     memory: Arc<dyn Memory>,
@@ -90,17 +102,23 @@ impl BodyTable {
     /// # Errors
     /// Options that are unknown or cannot be met; the body is read already, or breaks off in its first line.
     pub(crate) async fn provider(self: &Arc<Self>, options: &Properties) -> Result<Arc<dyn TableProvider>> {
+        // First: other formats have options of their own, and are not found by the names of those.
+        let format = options.iter().find(|(key, value)| key.eq_ignore_ascii_case("format") && !value.is_empty());
+        if let Some((_, format)) = format
+            && !FORMATS.iter().any(|f| f.eq_ignore_ascii_case(format))
+        {
+            let expected = FORMATS.join(", ");
+            return Err(EngineError::unsupported(format!(
+                "{FUNCTION}(...) reads {expected}, not \"format\" = \"{format}\"; other formats are loaded by PUT /api/DB/TABLE/_stream_load"
+            )));
+        }
         if let Some((key, _)) = options.iter().find(|(key, _)| !OPTIONS.iter().any(|o| o.eq_ignore_ascii_case(key))) {
             let expected = OPTIONS.join(", ");
             return Err(EngineError::invalid(format!("{FUNCTION}(...): '{key}' is unknown; expected {expected}")));
         }
         let given = options.iter().map(|(key, value)| (key.as_str(), value.as_bytes()));
         let request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
-        let Format::Csv { head_lines } = request.format else {
-            return Err(EngineError::unsupported(format!(
-                "{FUNCTION}(...) reads csv, csv_with_names and csv_with_names_and_types; other formats are loaded by /api/DB/TABLE/_stream_load"
-            )));
-        };
+        let Format::Csv { head_lines } = request.format else { unreachable!("the format is one of FORMATS") };
         let columns = options.iter().find(|(key, _)| key.eq_ignore_ascii_case("csv_schema"));
         let columns = columns.map(|(_, text)| schema_option(text)).transpose()?;
         let body = self.body.lock().take();
@@ -117,7 +135,9 @@ impl BodyTable {
                 Arc::new(Schema::new(names.iter().map(|n| Field::new(n, DataType::Utf8View, true)).collect::<Vec<_>>()))
             }
         };
-        let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), Arc::clone(&schema));
+        let times = Times::in_zone(&self.zone, &request);
+        let read = Times::read_schema(times, &schema);
+        let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), read);
         // How many are too many is known at the end.
         options.bad_value = BadValue::RejectRecord { max: u64::MAX };
         options.invalid_utf8 = InvalidUtf8::Reject;
@@ -132,6 +152,7 @@ impl BodyTable {
         let streams = (0..self.threads).map(|_| {
             let part = Part {
                 schema: Arc::clone(&schema),
+                times,
                 queue: Arc::clone(&queue),
                 open: Arc::clone(&open),
                 begun: AtomicBool::new(false),
@@ -182,7 +203,10 @@ impl Head {
     fn columns(&self, request: &StreamLoadRequest, head_lines: u8) -> Result<Vec<String>> {
         let skipped = if head_lines > 0 { 0 } else { request.csv.skip_lines as usize };
         let Some((line, _)) = Lines::of(&self.bytes, request).nth(skipped) else {
-            return Ok(vec!["c1".into()]);
+            let what = if self.bytes.is_empty() { "is empty" } else { "has no line behind those that are skipped" };
+            return Err(EngineError::invalid(format!(
+                "the body {what}, so that nobody knows its columns; send rows, or name the columns: {FUNCTION}(\"csv_schema\" = \"a:int;b:string\", ...)"
+            )));
         };
         let quote = request.csv.enclose.or(request.csv.trim_double_quotes.then_some(b'"'));
         let fields = fields(line, &request.csv.column_separator, quote);
@@ -295,6 +319,8 @@ fn fields<'a>(mut line: &'a [u8], separator: &[u8], quote: Option<u8>) -> Vec<&'
 #[derive(Debug)]
 struct Part {
     schema: SchemaRef,
+    /// Makes values of the text of dates and times, where that is what the queue reads.
+    times: Option<Times>,
     queue: Arc<ScanQueue>,
     /// Threads that have not come to the end.
     open: Arc<AtomicUsize>,
@@ -312,6 +338,7 @@ impl PartitionStream for Part {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), BATCHES_WAITING);
         let rows = stream.tx();
         let (queue, open, ratio) = (Arc::clone(&self.queue), Arc::clone(&self.open), self.max_filter_ratio);
+        let (schema, times) = (Arc::clone(&self.schema), self.times);
         // A plan may mention a table more often than its statement does: each would get a part of the rows.
         let again = self.begun.swap(true, Ordering::Relaxed);
         stream.spawn_blocking(move || {
@@ -320,7 +347,11 @@ impl PartitionStream for Part {
             }
             let mut worker: Worker = queue.worker();
             while let Some(batch) = worker.next_batch().map_err(|e| EngineError::from(e).into_datafusion())? {
-                if rows.blocking_send(Ok(batch.rows)).is_err() {
+                let batch = match times {
+                    Some(times) => times.read_batch(&batch.rows, &schema).map_err(EngineError::into_datafusion)?,
+                    None => batch.rows,
+                };
+                if rows.blocking_send(Ok(batch)).is_err() {
                     // The query wants no more.
                     return Ok(());
                 }
@@ -373,10 +404,10 @@ async fn run(
     let body = Arc::new(body);
     let mut session = engine.session(client);
     let begun = Instant::now();
-    let found = statement(&session, sql);
+    let found = statement(&session, sql, request);
     let label = match &found {
         Ok((_, Insert { label: Some(label), .. })) => label.clone(),
-        _ => job::new_label(request.grouped()),
+        _ => request.label.clone().unwrap_or_else(|| job::new_label(request.grouped())),
     };
     let mut answer = LoadAnswer::new(label.clone(), request.comment.clone());
     let (parsed, insert) = match found {
@@ -391,13 +422,18 @@ async fn run(
         kind: LoadKind::Stream,
         user: session.client.user.clone(),
         client: session.client.host.clone(),
-        database,
-        table,
+        database: database.clone(),
+        table: table.clone(),
         label,
         comment: request.comment.clone(),
     });
+    let prepared = match prepare(&mut session, request) {
+        Ok(()) => check_partial(&session, request, &parsed, &database, &table).await,
+        Err(e) => Err(e),
+    };
     let read = Arc::new(BodyTable {
         max_filter_ratio: request.max_filter_ratio,
+        zone: session.variables.time_zone(),
         threads: engine.threads,
         cpu: engine.cpu().clone(),
         memory: engine.text_memory(),
@@ -407,7 +443,7 @@ async fn run(
     });
     session.body = Some(Arc::clone(&read));
     answer.times.plan = begun.elapsed();
-    let outcome = match prepare(&mut session, request) {
+    let outcome = match prepared {
         Ok(()) => session.execute(sql, &parsed, Vec::new()).await,
         Err(e) => Err(e),
     };
@@ -423,12 +459,13 @@ async fn run(
         // Readers that nobody reads from any more end.
         queue.cancel();
     }
+    // Behind a query nobody knows the lines that its rows come from.
+    let unplaced = |reason| RejectedRow { line: 0, column: None, reason, row: String::new() };
     if let Some(inserted) = read.inserted.lock().take() {
         answer.txn = Some(inserted.txn);
         answer.group_commit = request.grouped() && inserted.shared;
         answer.filtered_rows += inserted.rejected;
-        let row = |reason| RejectedRow { line: 0, column: None, reason, row: String::new() };
-        rejected.extend(inserted.reasons.into_iter().map(row));
+        rejected.extend(inserted.reasons.into_iter().map(unplaced));
     }
     match outcome {
         Ok(Outcome::Done(done)) => {
@@ -440,7 +477,25 @@ async fn run(
             answer.status = LoadStatus::Unknown;
             answer.message = e.message;
         }
-        Err(e) => answer = answer.failed(e.message),
+        Err(e) => match holder(engine, &database, insert.label.as_deref(), &e).await {
+            Some((txn, status)) => {
+                // Nothing but times, as of a Stream Load.
+                let nothing = LoadAnswer { times: answer.times, ..LoadAnswer::new(answer.label, answer.comment) };
+                answer = job::exists(nothing, txn, status);
+            }
+            None => {
+                let message = match Misfits::of(&e) {
+                    Some(misfits) => {
+                        answer.filtered_rows += misfits.rows;
+                        let message = misfits.message(request);
+                        rejected.push(unplaced(misfits.reason));
+                        message
+                    }
+                    None => e.message,
+                };
+                answer = answer.failed(message);
+            }
+        },
     }
     errors::keep_rejected(&engine.loads.store, &rejected, &mut answer).await;
     answer.times.total = running.elapsed();
@@ -448,23 +503,188 @@ async fn run(
     answer
 }
 
-/// The INSERT that reads the body.
-fn statement(session: &Session, sql: &str) -> Result<(Parsed, Insert)> {
+/// The INSERT that reads the body, with the label that the headers name.
+fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Result<(Parsed, Insert)> {
     let mut parsed =
         session.parse(sql).map_err(|e| EngineError { message: format!("Nereids parse failed. {e}"), ..e })?;
-    let reads = |insert: &Insert| {
-        let is = |r: &TableRef| matches!(r, TableRef::Function { name, .. } if name == FUNCTION);
-        table_refs(&insert.source).iter().filter(|r| is(r)).count() == 1
+    let (Some(mut parsed), true) = (parsed.pop(), parsed.is_empty()) else { return Err(expected(sql)) };
+    let Statement::Insert(insert) = &parsed.statement else { return Err(expected(sql)) };
+    let mut insert = insert.clone();
+    let options_of = |reference: TableRef| match reference {
+        TableRef::Function { name, properties, .. } if name == FUNCTION => Some(properties),
+        _ => None,
     };
-    match (parsed.pop(), parsed.is_empty()) {
-        (Some(parsed), true) => match &parsed.statement {
-            Statement::Insert(insert) if reads(insert) => {
-                let insert = insert.clone();
-                Ok((parsed, insert))
+    let functions: Vec<Properties> = table_refs(&insert.source).into_iter().filter_map(options_of).collect();
+    let [options] = functions.as_slice() else { return Err(expected(sql)) };
+    let given = options.iter().map(|(key, value)| (key.as_str(), value.as_bytes()));
+    // What is wrong with the options is told where they are used.
+    let function = StreamLoadRequest::from_headers(given).unwrap_or_default();
+    if let Some((header, instead)) = misplaced(request, &function) {
+        return Err(EngineError::unsupported(format!(
+            "header '{header}' has no effect on an INSERT that reads {FUNCTION}(...): {instead}"
+        )));
+    }
+    match (&request.label, &insert.label) {
+        (Some(header), Some(label)) if header != label => {
+            return Err(EngineError::invalid(format!(
+                "header 'label' says '{header}', the statement says WITH LABEL {label}; a load has one label, leave one out"
+            )));
+        }
+        (Some(header), _) => insert.label = Some(header.clone()),
+        (None, Some(_)) if matches!(request.group_commit, GroupCommit::Sync | GroupCommit::Async) => {
+            return Err(EngineError::invalid("label and group_commit can't be set at the same time"));
+        }
+        (None, _) => {}
+    }
+    parsed.statement = Statement::Insert(insert.clone());
+    Ok((parsed, insert))
+}
+
+/// A header that would change what a Stream Load does and that an INSERT does not heed, and what to do instead. Where it
+/// says the same as the options of the function there is nothing to refuse.
+///
+/// Of the others `label`, `comment`, `max_filter_ratio`, `timeout`, `strict_mode`, `timezone`, `group_commit` and those of
+/// partial updates act; how JSON is written does not matter to a body of text; `exec_mem_limit` changes no row, and an
+/// INSERT has the memory of queries.
+fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Option<(&'static str, &'static str)> {
+    const OPTION: &str = "it is said by the option of that name, as in http_stream(\"format\" = \"csv\", ...)";
+    const SIGN: &str =
+        "name __DORIS_DELETE_SIGN__ in the INSERT's list of columns, 1 in rows that delete and 0 in others";
+    /// Given, and not what the function says.
+    fn other<T: PartialEq>(header: &T, none: &T, function: &T) -> bool {
+        header != none && header != function
+    }
+    let none = StreamLoadRequest::default();
+    let (csv, own, no) = (&request.csv, &function.csv, &none.csv);
+    [
+        (
+            "two_phase_commit",
+            request.two_phase_commit,
+            "an INSERT is committed when it ends; a load in two phases is PUT /api/DB/TABLE/_stream_load",
+        ),
+        (
+            "unique_key_update_mode",
+            request.update_mode == UpdateMode::FlexibleColumns,
+            "all rows of an INSERT have the same columns; UPDATE_FIXED_COLUMNS keeps those that it does not name",
+        ),
+        ("columns", !request.columns.is_empty(), "the SELECT of the statement names columns and expressions"),
+        ("where", request.where_.is_some(), "write WHERE in the statement"),
+        ("merge_type", request.merge_type != MergeType::Append, SIGN),
+        (
+            "function_column.sequence_col",
+            request.sequence_col.is_some(),
+            "name __DORIS_SEQUENCE_COL__ in the INSERT's list of columns",
+        ),
+        (
+            "hidden_columns",
+            !request.hidden_columns.is_empty(),
+            "name the hidden columns in the INSERT's list of columns",
+        ),
+        ("negative", request.negative, "write the minus in the SELECT of the statement"),
+        (
+            "temporary_partitions",
+            request.temporary_partitions,
+            "write INSERT INTO db.table TEMPORARY PARTITION (p1, p2)",
+        ),
+        ("partitions", !request.partitions.is_empty(), "write INSERT INTO db.table PARTITION (p1, p2)"),
+        ("format", other(&request.format, &none.format, &function.format), OPTION),
+        ("compress_type", other(&request.compression, &none.compression, &function.compression), OPTION),
+        ("column_separator", other(&csv.column_separator, &no.column_separator, &own.column_separator), OPTION),
+        ("line_delimiter", other(&csv.line_delimiter, &no.line_delimiter, &own.line_delimiter), OPTION),
+        ("enclose", other(&csv.enclose, &no.enclose, &own.enclose), OPTION),
+        ("escape", other(&csv.escape, &no.escape, &own.escape), OPTION),
+        ("trim_double_quotes", other(&csv.trim_double_quotes, &no.trim_double_quotes, &own.trim_double_quotes), OPTION),
+        ("skip_lines", other(&csv.skip_lines, &no.skip_lines, &own.skip_lines), OPTION),
+        (
+            "empty_field_as_null",
+            other(&csv.empty_field_as_null, &no.empty_field_as_null, &own.empty_field_as_null),
+            OPTION,
+        ),
+    ]
+    .into_iter()
+    .find(|(_, is_misplaced, _)| *is_misplaced)
+    .map(|(header, _, instead)| (header, instead))
+}
+
+/// A partial update needs a table that has keys to find rows by. An INSERT into another one would add whole rows.
+async fn check_partial(
+    session: &Session,
+    request: &StreamLoadRequest,
+    parsed: &Parsed,
+    database: &str,
+    table: &str,
+) -> Result<()> {
+    if request.update_mode == UpdateMode::Upsert {
+        return Ok(());
+    }
+    // Who may not insert is not told what the table is.
+    access::guard(session, &parsed.statement).await?;
+    let engine = session.engine();
+    let found = engine.catalog.snapshot().table(database, table).filter(|t| t.is_native()).map(|t| t.id);
+    // One that is not there, or is not known here yet, is the INSERT's matter.
+    let Some(id) = found else { return Ok(()) };
+    match engine.native.newest(id).await?.schema().model {
+        Model::Unique => Ok(()),
+        _ => Err(EngineError::invalid("Only unique key merge on write support partial update")),
+    }
+}
+
+/// The load that has the label, where that is why the INSERT failed.
+async fn holder(
+    engine: &Arc<Engine>,
+    database: &str,
+    label: Option<&str>,
+    error: &EngineError,
+) -> Option<(TxnId, LabelStatus)> {
+    // An INSERT says it in words only. It takes its label before it plans, and so before it reads the body.
+    let label = label.filter(|l| error.message.starts_with(&format!("Label [{l}] has already been used")))?;
+    let id = engine.catalog.snapshot().database(database)?.id;
+    let labels = engine.loads.labels(engine.io()).await.ok()?;
+    let (attempt, status) = labels.lookup(id, label).await.ok()??;
+    (status != LabelStatus::Aborted).then_some((attempt.txn, status))
+}
+
+/// Rows that did not fit, of an INSERT that failed for them.
+struct Misfits {
+    /// How many were met until then.
+    rows: u64,
+    /// Why, for the first.
+    reason: String,
+    /// What the INSERT says.
+    said: String,
+}
+
+impl Misfits {
+    /// What the words of an INSERT tell; it has no others. `None`: it failed for something else, or for lines that are no
+    /// rows, which the queue knows.
+    fn of(error: &EngineError) -> Option<Self> {
+        if error.kind != ErrorKind::BadValue || error.message == too_bad().message {
+            return None;
+        }
+        // Its variables are headers here.
+        let message = error.message.replace("SET enable_insert_strict = false", "send strict_mode: false");
+        let counted = || {
+            let said = message.strip_prefix("Insert has filtered data: ")?;
+            let rows = said.split_once(" of ")?.0.parse().ok()?;
+            let reason = said.split_once("; first: ")?.1;
+            Some(Misfits { rows, reason: reason.to_string(), said: said.to_string() })
+        };
+        let counted = counted();
+        // A strict INSERT ends with the first.
+        Some(counted.unwrap_or_else(|| Misfits { rows: 1, reason: message.clone(), said: message }))
+    }
+
+    /// The message of the load.
+    fn message(&self, request: &StreamLoadRequest) -> String {
+        let most = match request.strict_mode {
+            true if request.max_filter_ratio > 0.0 => {
+                "; max_filter_ratio has no effect on values with strict_mode: true, where an INSERT ends with the first that does not fit"
+                    .to_string()
             }
-            _ => Err(expected(sql)),
-        },
-        _ => Err(expected(sql)),
+            true => String::new(),
+            false => format!("; max_filter_ratio is {}", request.max_filter_ratio),
+        };
+        format!("[DATA_QUALITY_ERROR]too many filtered rows: {}{most}", self.said)
     }
 }
 
@@ -489,5 +709,10 @@ fn prepare(session: &mut Session, request: &StreamLoadRequest) -> Result<()> {
         GroupCommit::Async => "async_mode",
     };
     variables.set("group_commit", mode)?;
+    if request.update_mode == UpdateMode::FixedColumns {
+        variables.set("enable_unique_key_partial_update", "true")?;
+        let new_keys = if request.new_keys == NewKeys::Error { "ERROR" } else { "APPEND" };
+        variables.set("partial_update_new_key_behavior", new_keys)?;
+    }
     Ok(())
 }

@@ -374,7 +374,8 @@ async fn acquire(
     })
 }
 
-fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
+/// The answer to a load whose label another has.
+pub(super) fn exists(mut answer: LoadAnswer, txn: TxnId, status: LabelStatus) -> LoadAnswer {
     let (job, word) = match status {
         LabelStatus::Running => ("RUNNING", "PREPARE"),
         LabelStatus::Precommitted => ("PRECOMMITTED", "PRECOMMITTED"),

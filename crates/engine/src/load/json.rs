@@ -1,6 +1,7 @@
 //! JSON bodies: values of lines, of an array, or behind paths, as cells of text that columns are read from.
 //!
-//! Numbers keep the digits as written, so `num_as_string` changes nothing. Nested values are the JSON text itself.
+//! Numbers keep the digits as written, so `num_as_string` changes nothing. Nested values are the JSON text itself. What an
+//! object does not have is its column's default, as in Doris; a `null` that stands there is NULL.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatchOptions};
-use arrow::compute::filter;
+use arrow::compute::{filter, interleave};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Memory, Span, Strings, TextBlock, csv_converter};
@@ -41,6 +42,8 @@ pub(super) struct JsonRows {
     /// The columns that are read, and how a text becomes their value.
     schema: SchemaRef,
     converters: Vec<Arc<dyn Convert>>,
+    /// What is absent, by column: see [`Shape::absent`].
+    absent: Vec<Option<ArrayRef>>,
     /// Columns by name, lower case; without paths.
     by_name: HashMap<String, usize>,
     /// Paths of the columns.
@@ -104,7 +107,9 @@ fn shown(bytes: &[u8]) -> String {
 /// Where the text of a cell is: in the piece, or in the decoded text behind it.
 #[derive(Debug, Clone, Copy)]
 enum Text {
-    Missing,
+    /// The object does not have it.
+    Absent,
+    Null,
     Piece(u32, u32),
     Side(u32, u32),
 }
@@ -159,6 +164,7 @@ impl JsonRows {
             layout,
             schema,
             converters,
+            absent: shape.absent.clone(),
             by_name,
             paths,
             root,
@@ -263,7 +269,7 @@ impl JsonRows {
                 for (column, path) in paths.iter().enumerate() {
                     let cell = lookup(text, row, path).ok().flatten();
                     any |= cell.is_some();
-                    let found = cells.text(text, cell);
+                    let found = cell.map_or(Text::Absent, |cell| cells.text(text, cell));
                     cells.texts[column].push(found);
                 }
             }
@@ -274,14 +280,14 @@ impl JsonRows {
                     let Some(column) = self.column(text, key, expected) else { continue };
                     expected = column + 1;
                     any = true;
-                    let found = cells.text(text, Some(cell));
+                    let found = cells.text(text, cell);
                     let texts = &mut cells.texts[column];
                     // The last of two equal names counts.
                     texts.truncate(before);
                     texts.push(found);
                 }
                 for texts in cells.texts.iter_mut().filter(|t| t.len() == before) {
-                    texts.push(Text::Missing);
+                    texts.push(Text::Absent);
                 }
             }
         }
@@ -326,7 +332,8 @@ impl JsonRows {
             let to = (from + BATCH_ROWS).min(total);
             let mut faults: HashMap<usize, String> = HashMap::new();
             let mut columns: Vec<ArrayRef> = Vec::with_capacity(texts.len());
-            for ((column, converter), field) in texts.iter().zip(&self.converters).zip(self.schema.fields()) {
+            let read = texts.iter().zip(&self.converters).zip(&self.absent).zip(self.schema.fields());
+            for (((column, converter), absent), field) in read {
                 let wanted: Vec<Span> = column[from..to].iter().map(|text| text.span(base as u32)).collect();
                 // Foreign bytes are reported also where other bad values are just NULL.
                 let mut bad = BadValues::new(self.strict);
@@ -336,7 +343,11 @@ impl JsonRows {
                     batch: 0..block.bytes().len(),
                     bad: &mut bad,
                 };
-                columns.push(converter.convert(&block, &wanted, &mut cx)?);
+                let array = converter.convert(&block, &wanted, &mut cx)?;
+                columns.push(match absent {
+                    Some(value) => with_absent(array, &column[from..to], value)?,
+                    None => array,
+                });
                 for entry in bad.entries() {
                     let value = wanted[entry.row].bytes(block.bytes()).map(shown).unwrap_or_default();
                     let (name, why) = (field.name(), &entry.reason);
@@ -378,12 +389,11 @@ impl JsonRows {
 }
 
 impl Cells {
-    /// The text of a value; missing for NULL.
-    fn text(&mut self, text: &[u8], cell: Option<Cell>) -> Text {
-        let Some(cell) = cell else { return Text::Missing };
+    /// The text of a value.
+    fn text(&mut self, text: &[u8], cell: Cell) -> Text {
         let (start, end) = (cell.start as u32, cell.end as u32);
         match cell.kind {
-            Kind::Null => Text::Missing,
+            Kind::Null => Text::Null,
             Kind::True => self.put(|side| side.push(b'1')),
             Kind::False => self.put(|side| side.push(b'0')),
             Kind::String { escaped: true } => self.put(|side| string(&text[cell.start + 1..cell.end - 1], side)),
@@ -403,11 +413,22 @@ impl Text {
     /// In a block that holds the piece's `base` bytes and the decoded text behind them.
     fn span(self, base: u32) -> Span {
         match self {
-            Text::Missing => Span::MISSING,
+            Text::Absent | Text::Null => Span::MISSING,
             Text::Piece(start, end) => Span::new(start, end),
             Text::Side(start, end) => Span::new(base + start, base + end),
         }
     }
+}
+
+/// The column with that value where there is none.
+fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<ArrayRef> {
+    let is_absent = |text: &Text| matches!(text, Text::Absent);
+    if !texts.iter().any(is_absent) {
+        return Ok(array);
+    }
+    let pick = |(row, text): (usize, &Text)| if is_absent(text) { (1, 0) } else { (0, row) };
+    let picked: Vec<(usize, usize)> = texts.iter().enumerate().map(pick).collect();
+    Ok(interleave(&[array.as_ref(), value.as_ref()], &picked)?)
 }
 
 fn parse_failed(bad: &Bad, start: usize) -> String {

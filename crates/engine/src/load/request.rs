@@ -286,7 +286,7 @@ pub struct StreamLoadRequest {
     pub timeout: Duration,
     /// Values that do not fit are reasons to leave a row out; else they are NULL.
     pub strict_mode: bool,
-    /// Zone for functions of time.
+    /// Zone for functions of time, and that times with an offset are moved to.
     pub timezone: Option<String>,
     /// Bytes that the load may hold.
     pub memory_bytes: Option<u64>,

@@ -461,17 +461,21 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
 /// A column's default as one value of the type that the column is read as; `None` where that is NULL.
 fn default_of(column: &TableColumn, read_as: &DataType, now: &Now) -> Result<Option<ArrayRef>> {
     let Some(value) = default_value(column, now)?.filter(|value| !value.is_null()) else { return Ok(None) };
-    let value = match (&column.default, &value) {
-        _ if value.data_type() == *read_as => value,
-        _ if *read_as != DataType::Utf8View => return Ok(None),
-        // As text for an expression, or for `Times`: as it was written, else as it is shown.
+    if value.data_type() == *read_as {
+        return Ok(Some(value.to_array()?));
+    }
+    if *read_as != DataType::Utf8View {
+        return Ok(None);
+    }
+    // Text for an expression, or for `Times`.
+    let text = match (&column.default, &value) {
         (Some(DefaultValue::Literal(text)), _) => ScalarValue::Utf8View(text.clone()),
         (_, ScalarValue::TimestampMicrosecond(Some(micros), None)) => {
             ScalarValue::Utf8View(Some(format_datetime(*micros)))
         }
         _ => value.cast_to(&DataType::Utf8View)?,
     };
-    Ok(Some(value.to_array()?))
+    Ok(Some(text.to_array()?))
 }
 
 /// The expression as a value of a type, where casts to it can be written.

@@ -35,8 +35,13 @@ pub(super) struct Times {
 impl Times {
     /// `None` where the readers of text do it by themselves: the session's zone is UTC, or no text is read.
     pub(super) fn of(session: &Session, request: &StreamLoadRequest) -> Option<Self> {
+        Self::in_zone(&session.variables.time_zone(), request)
+    }
+
+    /// The same for a zone by its name.
+    pub(super) fn in_zone(name: &str, request: &StreamLoadRequest) -> Option<Self> {
         // `SET time_zone` lets only names and offsets through.
-        let zone = Zone::parse(&session.variables.time_zone())?;
+        let zone = Zone::parse(name)?;
         let is_utc = match zone {
             Zone::Fixed(seconds) => seconds == 0,
             Zone::Named(name) => UTC.contains(&name.name().trim_start_matches("Etc/")),

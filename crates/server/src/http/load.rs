@@ -79,7 +79,9 @@ pub(super) async fn http_stream(
         Ok(user) => user,
         Err(response) => return early(response, headers, body, &client, Drain::Stranger),
     };
-    let refused = |message: String| answered(&LoadAnswer::new("", text(headers, "comment")).failed(message), headers);
+    let refused = |message: String| {
+        answered(&LoadAnswer::new(text(headers, "label"), text(headers, "comment")).failed(message), headers)
+    };
     if let Err(message) = framing(headers) {
         return early(refused(message), headers, body, &client, Drain::Load);
     }
