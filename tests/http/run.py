@@ -198,14 +198,20 @@ def rejected_rows_are_named(s):
     assert s.sql("select * from d.t") == [[None, "abcde", 2.0]]
 
 
-def the_log_says_where_it_is_cut(s):
+def the_log_has_all_rejected_rows(s):
     n = fresh(s, "n", "create table d.{} (k int not null) duplicate key(k) distributed by hash(k) buckets 1")
     for body, headers in [(b"\\N\n" * 3000, {}), (b"x\ty\n" * 3000, {}), (b"x\n" * 3000, {"strict_mode": "true"})]:
         answer = status(s.load(n, b"1\n" + body, headers, max_filter_ratio=1), "Success")
         assert answer["NumberFilteredRows"] == 3000, answer
         log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
-        assert log.count("Reason: ") == 1000, log.count("Reason: ")
-        assert log.endswith("2000 more rows were rejected: 1000 of 3000 are shown here; \n"), log[-200:]
+        assert log.count("Reason: ") == log.count("\n") == 3000, log[-200:]
+    # Beyond 32 MiB of them the log says how many there were.
+    many = 400_000
+    answer = status(s.load(n, b"1\n" + b"x\ty\n" * many, max_filter_ratio=1), "Success")
+    log = s.request("GET", answer["ErrorURL"].split(f":{s.port}", 1)[1])[2].decode()
+    kept = log.count("Reason: ")
+    assert 50_000 < kept < many, kept
+    assert log.endswith(f"{many - kept} more rows were rejected: {kept} of {many} are shown here; \n"), log[-200:]
 
 
 def json_and_delete(s):
@@ -1053,7 +1059,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          overwrites_beside_loads, labels, two_phases,
          refused_before_the_body, broken_bodies, some_columns, some_columns_delete, records, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
-         the_log_says_where_it_is_cut, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
+         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
 
 
 def main():

@@ -30,6 +30,32 @@ fn storage(e: &object_store::Error) -> EngineError {
     EngineError::new(ErrorKind::Storage, format!("cannot use the logs of rejected rows: {e}"))
 }
 
+/// Bytes of rejected rows that a load keeps for its log.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// Rejected rows of a load, as many as there is room for.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    rows: Vec<RejectedRow>,
+    bytes: usize,
+}
+
+impl Kept {
+    pub(super) fn has_room(&self) -> bool {
+        self.bytes < KEPT_BYTES
+    }
+
+    pub(super) fn push(&mut self, row: RejectedRow) {
+        let column = row.column.as_ref().map_or(0, String::len);
+        self.bytes += size_of::<RejectedRow>() + column + row.reason.len() + row.row.len();
+        self.rows.push(row);
+    }
+
+    pub(super) fn rows(&self) -> &[RejectedRow] {
+        &self.rows
+    }
+}
+
 /// Rejected rows in the answer itself.
 const REJECTED_SHOWN: usize = 10;
 

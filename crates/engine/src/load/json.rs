@@ -16,6 +16,7 @@ use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Memory, Span,
 use parking_lot::Mutex;
 
 use super::answer::RejectedRow;
+use super::errors::Kept;
 use super::json_text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
 use super::request::{JsonLayout, StreamLoadRequest};
 use super::shape::Shape;
@@ -30,8 +31,6 @@ const ORDINARY_BYTES: usize = 4 * PIECE_BYTES;
 const WHOLE_BYTES_MAX: usize = 100 << 20;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
-/// Rejected rows that are kept.
-const REJECTED_KEPT: usize = 1000;
 
 /// The rows of a JSON body.
 pub(super) struct JsonRows {
@@ -52,7 +51,7 @@ pub(super) struct JsonRows {
     strict: bool,
     request: StreamLoadRequest,
     rejected: AtomicU64,
-    kept: Mutex<Vec<RejectedRow>>,
+    kept: Mutex<Kept>,
     cancelled: AtomicBool,
 }
 
@@ -181,7 +180,7 @@ impl JsonRows {
     }
 
     pub(super) fn rejected(&self) -> (u64, Vec<RejectedRow>) {
-        let mut kept = self.kept.lock().clone();
+        let mut kept = self.kept.lock().rows().to_vec();
         kept.sort_by_key(|r| r.line);
         (self.rejected.load(Ordering::Relaxed), kept)
     }
@@ -381,7 +380,7 @@ impl JsonRows {
     fn reject(&self, line: u64, text: &[u8], reason: String) -> Result<()> {
         let rejected = self.rejected.fetch_add(1, Ordering::Relaxed) + 1;
         let mut kept = self.kept.lock();
-        if kept.len() < REJECTED_KEPT {
+        if kept.has_room() {
             kept.push(RejectedRow { line, column: None, reason, row: shown(text) });
         }
         if is_too_bad(&self.request, rejected) { Err(too_bad()) } else { Ok(()) }

@@ -15,15 +15,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, RejectedRow};
+use super::errors::Kept;
 use super::group::{self, Committed, Share, Shared};
 use super::request::{GroupCommit, NewKeys, StreamLoadRequest};
 use super::shape::{Shape, Shaped};
 use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
-
-/// Rejected rows behind the error URL.
-const REJECTED_KEPT: usize = 1000;
 
 /// A piece of the body, and its rows as the table takes them.
 struct Pushed {
@@ -52,7 +50,7 @@ pub(super) struct Work {
     loaded: AtomicU64,
     unselected: AtomicU64,
     rejected: AtomicU64,
-    kept: Mutex<Vec<RejectedRow>>,
+    kept: Mutex<Kept>,
     /// Rows of a load that may be small enough to share a commit; `None` when it is not.
     waiting: Mutex<Option<Pieces>>,
     pub(super) read_ns: AtomicU64,
@@ -165,7 +163,10 @@ impl Work {
         }
         let before = self.rejected.fetch_add(misfits.len() as u64, Ordering::Relaxed);
         let mut kept = self.kept.lock();
-        for (row, reason) in misfits.iter().take(REJECTED_KEPT.saturating_sub(kept.len())) {
+        for (row, reason) in misfits {
+            if !kept.has_room() {
+                break;
+            }
             kept.push(piece.origins[batch].rejected(*row, &piece.batches[batch], reason.clone()));
         }
         if is_too_bad(&self.request, before + misfits.len() as u64) { Err(too_bad()) } else { Ok(()) }
@@ -193,7 +194,7 @@ impl Work {
             pieces.iter().flat_map(|p| (0..p.batches.len()).map(move |at| (p, at))).collect();
         let mut kept = self.kept.lock();
         for row in refused {
-            if kept.len() == REJECTED_KEPT {
+            if !kept.has_room() {
                 break;
             }
             let (Pushed { piece, shaped, .. }, batch) = of[row.batch];
@@ -260,9 +261,8 @@ impl Work {
     /// Puts the counts into the answer; gives the rejected rows that are kept, by line.
     pub(super) fn count(&self, answer: &mut LoadAnswer) -> Vec<RejectedRow> {
         let (unread, mut rejected) = self.source.get().map(RowSource::rejected).unwrap_or_default();
-        rejected.extend(self.kept.lock().iter().cloned());
+        rejected.extend(self.kept.lock().rows().iter().cloned());
         rejected.sort_by_key(|r| r.line);
-        rejected.truncate(REJECTED_KEPT);
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         answer.total_rows = get(&self.rows) + unread;
         answer.filtered_rows = get(&self.rejected) + unread;

@@ -26,8 +26,8 @@ use crate::span::Span;
 const FIRST_BLOCK: u64 = 64 << 10;
 /// Files behind the one that is being read that are told so.
 const FILES_AHEAD: usize = 16;
-/// Rejected records that are kept with their text.
-const REJECTED_KEPT: usize = 1000;
+/// Bytes of rejected records that are kept with their text.
+const REJECTED_BYTES: usize = 32 << 20;
 
 /// A scan's options with everything resolved that is the same for all files: column mapping, converters, instruction set.
 #[derive(Debug)]
@@ -225,9 +225,16 @@ pub struct ScanQueue {
     failure: Mutex<Option<TextError>>,
     pub(super) counters: Counters,
     pub(super) ways: Ways,
-    rejected: Mutex<Vec<Rejected>>,
+    rejected: Mutex<Kept>,
     /// Line numbers that were counted for messages, by file and byte.
     lines: Mutex<BTreeMap<(usize, u64), u64>>,
+}
+
+/// Rejected records, as many as there is room for.
+#[derive(Debug, Default)]
+struct Kept {
+    records: Vec<Rejected>,
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -292,7 +299,7 @@ impl ScanQueue {
 
     /// The records left out so far, in no particular order; the first 1000 that were met.
     pub fn rejected(&self) -> Vec<Rejected> {
-        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).records.clone()
     }
 
     /// Makes workers stop at their next block, with an error of kind `Cancelled`.
@@ -343,7 +350,7 @@ impl ScanQueue {
 
     /// Whether one more rejected record can be kept with its text.
     pub(super) fn keeps_rejected(&self) -> bool {
-        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).len() < REJECTED_KEPT
+        self.rejected.lock().unwrap_or_else(|e| e.into_inner()).bytes < REJECTED_BYTES
     }
 
     /// The last place before `byte` of which the line number is known, with that number.
@@ -357,9 +364,10 @@ impl ScanQueue {
     }
 
     pub(super) fn reject(&self, rejected: Rejected) {
-        let mut all = self.rejected.lock().unwrap_or_else(|e| e.into_inner());
-        if all.len() < REJECTED_KEPT {
-            all.push(rejected);
+        let mut kept = self.rejected.lock().unwrap_or_else(|e| e.into_inner());
+        if kept.bytes < REJECTED_BYTES {
+            kept.bytes += size_of::<Rejected>() + rejected.file.len() + rejected.reason.len() + rejected.text.len();
+            kept.records.push(rejected);
         }
     }
 
