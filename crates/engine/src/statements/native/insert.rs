@@ -111,8 +111,9 @@ async fn insert_once(
         None => None,
     };
     let engine = Arc::clone(&session.engine);
-    // Where it reads the body of a request, that is the load.
-    let recorded = session.body.is_none() && (insert.label.is_some() || matches!(given, Given::Query(_)));
+    // Where it reads the body of a request, that is the load; and many small statements would drive loads out of the list.
+    let is_values = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_));
+    let recorded = session.body.is_none() && (insert.label.is_some() || !is_values);
     let record = recorded.then(|| {
         engine.loads.records.begin(LoadHeader {
             kind: LoadKind::Insert,
