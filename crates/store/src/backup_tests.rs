@@ -1,21 +1,7 @@
 //! Tests of backups, and of tables from them.
 
 use super::*;
-use crate::table::schema::{Bounds, Model};
-use crate::table::test_support::{memory, object, partition, rowset, schema};
-
-/// A store with table `d.t`, which has no rows.
-async fn database() -> (Arc<dyn ObjectStore>, Table) {
-    let store = memory();
-    let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
-    let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
-    let partitions = vec![partition(0, "p", Bounds::All)];
-    let schema = schema(Model::Duplicate, false);
-    let table = Table::create(Arc::clone(&store), *id, schema, partitions).await.unwrap();
-    let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
-    catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
-    (store, table)
-}
+use crate::table::test_support::{database, memory, object, rowset};
 
 /// All objects, with tags that change when they are put again.
 async fn content(of: &Arc<dyn ObjectStore>) -> Vec<(Path, Option<String>)> {

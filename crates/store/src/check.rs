@@ -509,10 +509,9 @@ async fn check_keys(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{CatalogChange, OnExists, TableDef};
     use crate::labels::{Acquired, Labels};
     use crate::table::schema::Bounds;
-    use crate::table::test_support::{memory, object, partition, rowset, schema};
+    use crate::table::test_support::{database, memory, object, partition, rowset, schema};
 
     /// A version that is gone leaves no gap when it was the last.
     #[tokio::test]
@@ -552,19 +551,6 @@ mod tests {
         let store = memory();
         let report = check(&store, |_| ()).await.unwrap();
         assert_eq!(report, Report::default());
-    }
-
-    /// A store with table `d.t`, which has no rows.
-    async fn database() -> (Arc<dyn ObjectStore>, Table) {
-        let store = memory();
-        let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
-        let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
-        let partitions = vec![partition(0, "p", Bounds::All)];
-        let schema = schema(Model::Duplicate, false);
-        let table = Table::create(Arc::clone(&store), *id, schema, partitions).await.unwrap();
-        let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
-        catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
-        (store, table)
     }
 
     async fn paths(store: &Arc<dyn ObjectStore>, below: &str) -> Vec<Path> {

@@ -11,7 +11,8 @@ use super::data::{DataObject, ObjectId, Rows, Segment, Tablet};
 use super::schema::{
     Bounds, Distribution, Model, Partition, PartitionBy, PartitionKind, TableColumn, TableSchema, Values,
 };
-use super::{Replace, Rowset};
+use super::{Replace, Rowset, Table};
+use crate::catalog::{Catalog, CatalogChange, OnExists, TableDef};
 use crate::chain::TxnId;
 use crate::types::SqlType;
 
@@ -66,4 +67,17 @@ pub(crate) fn bits(rows: impl IntoIterator<Item = u32>) -> Rows {
 
 pub(crate) fn memory() -> Arc<dyn ObjectStore> {
     Arc::new(InMemory::new())
+}
+
+/// A store with table `d.t`, which has no rows.
+pub(crate) async fn database() -> (Arc<dyn ObjectStore>, Table) {
+    let store = memory();
+    let change = CatalogChange::create("d", "t", TableDef::Native, OnExists::Fail);
+    let CatalogChange::Create { id, .. } = &change else { unreachable!("it creates") };
+    let partitions = vec![partition(0, "p", Bounds::All)];
+    let schema = schema(Model::Duplicate, false);
+    let table = Table::create(Arc::clone(&store), *id, schema, partitions).await.unwrap();
+    let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
+    catalog.commit(vec![CatalogChange::create_database("d", false), change]).await.unwrap();
+    (store, table)
 }
