@@ -80,13 +80,9 @@ pub(in crate::statements) async fn alter(
 
 /// Whether a change is one of the definition alone.
 fn of_definition(change: &TableChange) -> bool {
-    matches!(
+    let of_others = matches!(
         change,
-        TableChange::AddColumns { .. }
-            | TableChange::ModifyColumn { .. }
-            | TableChange::DropColumn(_)
-            | TableChange::RenameColumn { .. }
-            | TableChange::OrderColumns(_)
+        TableChange::RenameColumn { .. }
             | TableChange::CommentColumn { .. }
             | TableChange::Comment(_)
             | TableChange::EnableFeature { .. }
@@ -95,7 +91,8 @@ fn of_definition(change: &TableChange) -> bool {
             | TableChange::Distribution(_)
             | TableChange::SetProperties(_)
             | TableChange::UnsetProperties(_)
-    )
+    );
+    of_others || of_columns(change)
 }
 
 /// Whether Doris makes a job of it that SHOW ALTER TABLE COLUMN lists.
