@@ -28,8 +28,10 @@ const PIECE: usize = 256 << 10;
 /// Fewer bytes are read, not mapped.
 const MAPPED_MIN: u64 = 1 << 20;
 
-/// Windows that are looked at and read in turns, to learn which is faster.
+/// The first windows are looked at and read in turns, to learn which is faster; so are two of each round of windows, since
+/// a file may lie otherwise further on.
 const TRIALS: u64 = 8;
+const ROUND: u64 = 32;
 
 /// The two ways to the bytes of a local file in the page cache. Looking at them costs page faults, reading them a copy; how
 /// much of each depends on the processor, the kernel and the size of the pages that the file came into memory by: either was
@@ -71,17 +73,20 @@ impl Ways {
         io: impl Fn(std::io::Error) -> TextError,
     ) -> Result<R, TextError> {
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let is_trial = number < TRIALS;
+        let is_trial = number < TRIALS || number % ROUND < 2;
         let looks = if is_trial { number.is_multiple_of(2) } else { self.look.is_faster(&self.read) };
         let begun = Instant::now();
         // What one window costs is known when nothing of it is left.
-        if looks && let Some(found) = file.look((at, len), is_trial, look).map_err(io)? {
-            self.look.note(len as u64, begun);
-            return Ok(found);
-        }
-        let found = read()?;
-        if !looks {
-            self.read.note(len as u64, begun);
+        let (found, way) = match looks {
+            true => match file.look((at, len), is_trial, look).map_err(io)? {
+                Some(found) => (found, Some(&self.look)),
+                // Read where it cannot be looked at: that says nothing of either way.
+                None => (read()?, None),
+            },
+            false => (read()?, Some(&self.read)),
+        };
+        if let Some(pace) = way.filter(|_| is_trial) {
+            pace.note(len as u64, begun);
         }
         Ok(found)
     }
