@@ -178,7 +178,8 @@ impl<E: Expect> Worker<'_, E> {
         let step = self.plan.rate.map(|rate| Duration::from_secs_f64(shares as f64 / rate));
         // Threads take turns in the one row of questions.
         let mut next_due = start + step.unwrap_or_default().mul_f64(share as f64 / shares as f64);
-        let mut idle: Vec<usize> = Vec::new();
+        // The one that was answered longest ago asks next: all connections take part, as those of many clients do.
+        let mut idle: VecDeque<usize> = VecDeque::new();
         let mut waiting: VecDeque<Instant> = VecDeque::new();
         match step {
             Some(_) => idle.extend(0..self.askers.len()),
@@ -196,10 +197,10 @@ impl<E: Expect> Worker<'_, E> {
                     next_due += step;
                 }
                 self.outcome.backlog_max = self.outcome.backlog_max.max(waiting.len());
-                while let (Some(&at), Some(&due)) = (idle.last(), waiting.front()) {
+                while let (Some(&at), Some(&due)) = (idle.front(), waiting.front()) {
                     self.send(at, due)?;
                     open += 1;
-                    idle.pop();
+                    idle.pop_front();
                     waiting.pop_front();
                 }
             }
@@ -231,7 +232,7 @@ impl<E: Expect> Worker<'_, E> {
                     None if now < end => self.send(at, now)?,
                     None => open -= 1,
                     Some(_) => {
-                        idle.push(at);
+                        idle.push_back(at);
                         open -= 1;
                     }
                 }

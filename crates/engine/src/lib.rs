@@ -37,6 +37,7 @@ mod location;
 pub mod native;
 mod near;
 mod null_joins;
+mod orders;
 mod pass;
 pub mod point;
 pub mod process;

@@ -22,12 +22,14 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use crate::grouping::ForgetBelowGroupingSets;
+use crate::orders::SortWhatIsUnsorted;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`].
+/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`]; and [`SortWhatIsUnsorted`]
+/// before plans are checked, which is the last of them.
 pub(crate) fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
@@ -36,8 +38,11 @@ pub(crate) fn rules() -> Vec<Rule> {
             _ => rule,
         }
     };
-    let forget: Rule = Arc::new(ForgetBelowGroupingSets);
-    std::iter::once(forget).chain(PhysicalOptimizer::new().rules.into_iter().map(ours)).collect()
+    let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets)];
+    rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
+    let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
+    rules.insert(check, Arc::new(SortWhatIsUnsorted));
+    rules
 }
 
 /// Hands filters down to the operators that can use them.
