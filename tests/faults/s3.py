@@ -185,6 +185,14 @@ def every_query_reads_the_newest_state():
         for _ in range(5):
             b.sql(query)
         expect(b.io()["lists"] - lists <= 2, f"{b.io()['lists']} listings, {lists} before, {before} at first")
+        a.sql("INSERT INTO d.t VALUES (4)")
+        b.sql("SYNC")
+        expect(b.sql(query) == [(4, 4)], "SYNC reads what others did")
+        # An account that another node has just made may come in.
+        for i in range(5):
+            b.sql("SELECT count(*) FROM information_schema.tables")
+            a.sql(f"CREATE USER new{i} IDENTIFIED BY ''")
+            pymysql.connect(host="127.0.0.1", port=b.mysql, user=f"new{i}").close()
 
 
 @test
@@ -310,13 +318,34 @@ def files_in_a_bucket_are_tables():
         for _ in range(5):
             expect(a.one("SELECT count(*) FROM d.h") == 8 + sum(count.values()), "as listed")
         expect(a.io()["lists"] - before <= 2, "who allows it does not list")
+        for i, statement in enumerate(("REFRESH TABLE d.h", "REFRESH CATALOG internal", "SYNC")):
+            bucket.put(port, f"hive/dt=2024-02-0{1 + i}/part-0", b"1\x01y\n")
+            a.sql(statement)
+            expect(a.one("SELECT count(*) FROM d.h WHERE dt >= '2024-02-01'") == 1 + i, f"{statement} lists anew")
         a.sql("SET GLOBAL query_freshness_tolerance_ms = -1")
+        # What EXPLAIN ANALYZE says of requests are all, also those of the plan.
+        bucket.put(port, "cold/x.csv", csv.encode())
+        began = a.io()
+        shown = "\n".join(line for (line,) in a.sql(
+            "EXPLAIN ANALYZE SELECT sum(id) FROM files('path' = 's3://faults/cold/x.csv', 'format' = 'csv', 'header' = 'true')"))
+        asked = a.io()["requests"] - began["requests"]
+        expect(asked > 0 and f"by {asked} requests" in shown, f"{asked} requests: {shown}")
+        # Keys of one's own, and the place of AWS's variables.
+        environment = {k: v for k, v in bucket.environment(port).items() if k not in ("DIPPER_S3_ENDPOINT", "AWS_ACCESS_KEY_ID",
+                                                                                     "AWS_SECRET_ACCESS_KEY")}
+        environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+        ran = subprocess.run(
+            [OPTIONS.server, "sql", "SELECT count(*) AS n FROM files('path' = 's3://faults/in/b.csv', 'format' = 'csv', "
+             f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = '{bucket.SECRET}')"],
+            capture_output=True, text=True, env=environment, timeout=60)
+        expect(ran.returncode == 0 and ran.stdout.split()[0] == "n", ran.stdout + ran.stderr)
         for statement, words in [
             ("SELECT * FROM 's3://faults/none/x.csv'", "s3://faults/none/x.csv"),
             ("SELECT * FROM 's3://no-such-bucket/x.csv'", "no-such-bucket"),
             ("SELECT * FROM files('path' = 's3://b/x', 'aws.s3.endpoint' = 'http://169.254.169.254')", "link-local"),
             (f"SELECT * FROM files('path' = 's3://faults/in/a.csv', 'aws.s3.endpoint' = 'http://127.0.0.1:{port}', "
              f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = 'wrong')", "refuses"),
+            ("SELECT * FROM files('path' = 's3://faults/in/a.csv', 'aws.s3.region' = 'elsewhere-1')", "AuthorizationHeaderMalformed"),
         ]:
             try:
                 a.sql(statement)
@@ -436,8 +465,8 @@ def tables_are_in_their_volumes():
         expect(bucket.SECRET not in described and bucket.KEY not in described and "s3://faults/cold" in described, described)
         make(a, "t", rows=1000, properties="PROPERTIES ('storage_volume' = 'cold')")
         make(a, "here", rows=10)
-        there = list((stage.gateway.directory / bucket.BUCKET / "cold").rglob("*.parquet"))
-        expect(len(there) >= 1, "the data is in the volume")
+        there = list((stage.gateway.directory / bucket.BUCKET / "cold").glob("*/t/*/d/*.parquet"))
+        expect(len(there) >= 1, "the data is in the volume, in a directory that no other database's volume has")
         b = stage.node("b")
         expect(b.one("SELECT count(*) FROM d.t") == 1000 and b.one("SELECT count(*) FROM d.here") == 10, "another node")
         a.sql("SET cold AS DEFAULT STORAGE VOLUME")
@@ -472,6 +501,7 @@ def volumes_that_change_are_followed():
         a, b = stage.node("a"), stage.node("b")
         a.sql(f"CREATE STORAGE VOLUME cold TYPE = S3 LOCATIONS = ('s3://faults/cold') PROPERTIES {own(other.port)}")
         make(a, "t", rows=10, properties="PROPERTIES ('storage_volume' = 'cold')")
+        make(a, "here", rows=3)
         expect(b.one("SELECT count(*) FROM d.t") == 10, "another node")
         # Another endpoint, while the old one goes away.
         a.sql(f"ALTER STORAGE VOLUME cold SET {own(stage.gateway.port)}")
@@ -492,6 +522,21 @@ def volumes_that_change_are_followed():
                 except pymysql.err.Error as e:
                     expect("403" in str(e), e)
                     break
+        # Others are told of, and what cannot be reached says why.
+        told = a.sql("SELECT table_name, table_rows, table_comment FROM information_schema.tables WHERE table_schema = 'd'"
+                     " ORDER BY table_name")
+        status = a.sql("SHOW TABLE STATUS FROM d")
+        expect([row[:2] for row in told] == [("here", 3), ("t", None)] and "storage volume 'cold'" in told[1][2], told)
+        expect([(row[0], row[4]) for row in status] == [row[:2] for row in told] and "storage volume 'cold'" in status[1][17], status)
+        expect(a.one("SELECT count(*) FROM information_schema.columns WHERE table_schema = 'd'") == 3, "columns of the other")
+        for table in ("statistics", "partitions", "key_column_usage"):
+            a.sql(f"SELECT * FROM information_schema.{table} WHERE table_schema = 'd'")
+        try:
+            a.sql("SELECT * FROM d.t")
+            raise AssertionError("read by a key that was taken back")
+        except pymysql.err.Error as e:
+            expect("storage volume 'cold'" in str(e), e)
+        a.sql("DROP TABLE d.here")
         # A table is dropped whether or not its rows can be reached.
         connection = pymysql.connect(host="127.0.0.1", port=b.mysql, user="root", autocommit=True)
         with connection.cursor() as cursor:

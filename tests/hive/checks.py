@@ -38,6 +38,8 @@ class World:
 
     def __init__(self, root, binary, started):
         self.root, self.binary, self.started = root, binary, started
+        # The metastore is told where HDFS will be, once that is wanted.
+        self.hdfs_port = services.free_port()
         self.files = root / "files"
         self.files.mkdir()
 
@@ -47,7 +49,7 @@ class World:
 
     @functools.cached_property
     def metastore(self):
-        return self.keep(services.metastore(self.root / "metastore")).wait()
+        return self.keep(services.metastore(self.root / "metastore", services.name_service(self.hdfs_port))).wait()
 
     @functools.cached_property
     def hms(self):
@@ -58,7 +60,7 @@ class World:
 
     @functools.cached_property
     def hdfs(self):
-        return self.keep(services.Hdfs(self.root / "hdfs"))
+        return self.keep(services.Hdfs(self.root / "hdfs", self.hdfs_port))
 
     @functools.cached_property
     def s3(self):
@@ -352,6 +354,23 @@ def article_000_queries(world):
     return article_000(world.sql, "hive.shop.bench")
 
 
+def in_a_name_service(world, day):
+    """The same files by the name of a service, which properties alone say."""
+    sql = world.sql
+    service = ", ".join(f"'{key}' = '{value}'" for key, value in services.name_service(world.hdfs_port).items())
+    there = f"hdfs://Lake/text/bench/{day}"
+    rows = [(BENCH_ROWS // 4,)]
+    same(sql(f"SELECT count(*) FROM hdfs('uri' = '{there}/f', 'format' = 'csv', 'column_separator' = '\\x01', 'header' = 'false', {service})"), rows)
+    columns = ", ".join(f"{name} {kind}" for name, kind in BENCH_COLUMNS)
+    sql(f"CREATE EXTERNAL TABLE far.served ({columns}) STORED AS TEXTFILE LOCATION '{there}' TBLPROPERTIES ({service})")
+    same(sql("SELECT count(*) FROM far.served"), rows)
+    world.table("served", BENCH_COLUMNS, there)
+    sql("CREATE CATALOG served PROPERTIES ('type' = 'hms', 'hive.metastore.uris' = "
+        f"'thrift://127.0.0.1:{world.metastore.port}', {service})")
+    same(sql("SELECT count(*) FROM served.shop.served"), rows)
+    sql("DROP CATALOG served")
+
+
 def text_in_hdfs(world):
     """The same in HDFS, by the metastore's table and by one of dipper's own, with the data cache off and on."""
     sql = world.sql
@@ -369,6 +388,7 @@ def text_in_hdfs(world):
     same(sql(f"SELECT count(*) FROM files('path' = '{location}/dt={days[0]}/f', 'format' = 'csv', 'column_separator' = '\\x01', 'header' = 'false')"),
          [(BENCH_ROWS // 4,)])
     has(sql.error(f"COPY (SELECT 1) TO '{location}/x.csv'"), "are read, not written")
+    in_a_name_service(world, f"dt={days[0]}")
     notes = []
     for cache in ("false", "true"):
         sql(f"SET enable_scan_datacache = {cache}")

@@ -93,10 +93,21 @@ class Server:
                 self.process.wait()
 
 
-def metastore(directory):
-    """A Hive metastore over Derby in memory."""
+def name_service(port):
+    """Hadoop's properties of the name service `Lake`, whose name node listens at `port`."""
+    return {
+        "dfs.nameservices": "Lake",
+        "dfs.ha.namenodes.Lake": "nn1",
+        "dfs.namenode.rpc-address.Lake.nn1": f"127.0.0.1:{port}",
+        "dfs.client.failover.proxy.provider.Lake": "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+    }
+
+
+def metastore(directory, hadoop):
+    """A Hive metastore over Derby in memory, with these properties of Hadoop."""
     directory.mkdir(parents=True)
     port = free_port()
+    site(directory, "core-site.xml", hadoop)
     site(directory, "metastore-site.xml", {
         "metastore.thrift.uris": f"thrift://127.0.0.1:{port}",
         "metastore.thrift.bind.host": "127.0.0.1",
@@ -116,9 +127,9 @@ def metastore(directory):
 class Hdfs:
     """A name node and a data node."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, port):
         directory.mkdir(parents=True)
-        self.directory, self.port = directory, free_port()
+        self.directory, self.port = directory, port
         self.class_path = f"{directory}:{jars('hdfs')}"
         loopback = "127.0.0.1"
         # The nodes' web pages are in no jar; empty ones will do.

@@ -153,6 +153,34 @@ def one_plus_one(server):
     assert client.query("select " + "+".join(["1"] * 300)) == [[b"300"]]
 
 
+def nested_operands(server):
+    """What is written once and needed twice, in one another: planned in no time, or refused; also what is as deep as it may be."""
+    client = server.client()
+    client.query("set query_timeout = 20")
+    shapes = [
+        ("nvl(", ",1)"), ("coalesce(", ",1)"), ("coalesce(abs(", "),1)"), ("nullif(", ",7)"), ("nullif(7,", ")"),
+        ("if(", ",1,2)"), ("abs(if(1,", ",1))"), ("mid(", ",1,2)"), ("ceiling(", ")"),
+        ("(", " between 0 and 9)"), ("(", " not between 2 and 9)"), ("(1 between ", " and 9)"),
+        ("case ", " when 1 then 2 when 2 then 3 else 4 end"), ("case when ", " then id = 1 else id = 2 end"),
+        ("case when ", " + 1 + 1 = 2 then null else 3 end"), ("case when 1 = 2 then false when ", " then false else true end"),
+        ("((", ",2) = (1,2))"), ("((", ",2) in ((1,2),(3,4)))"),
+    ]
+    subqueries = [("((select ", ") between 0 and 9)"), ("((", ",2) in (select 1,2))"), ("((1,2) in (select 2,", "))")]
+    for depth in [3, 8, 24, 45, 90]:
+        statements = [before * depth + "id" + behind * depth for before, behind in shapes]
+        statements += [before * depth + "1" + behind * depth for before, behind in subqueries]
+        for expression in statements:
+            begun = time.monotonic()
+            try:
+                rows = client.query(f"select {expression} from (select 1 id union all select 2) t order by id limit 1")
+                assert len(rows) == 1, rows
+            except Refused as error:
+                assert error.code == 1436 and "nested" in error.message, f"{error}: {expression[:100]}"
+                assert depth > 3, f"{error}: {expression}"
+            took = time.monotonic() - begun
+            assert took < 5, f"{took:.1f} s: {expression[:100]}"
+
+
 def half_open_connections(server):
     """10,000 clients that never say a word: a login beside them works, and the server ends them."""
     silent = []
@@ -396,6 +424,7 @@ def named_pipes(server):
 # Name of each case and the arguments of its server.
 CASES = {
     one_plus_one: [],
+    nested_operands: [],
     half_open_connections: [],
     a_bomb_of_zeros: [],
     a_line_of_600_mb: [],

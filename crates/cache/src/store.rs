@@ -191,11 +191,15 @@ impl CachedStore {
     ) -> Result<(Bytes, Facts)> {
         let inner = self.cache.inner();
         let context = meter.context.as_deref();
-        let known = if context.is_some_and(|c| c.bypass) { None } else { self.facts(key).await };
+        let bypass = context.is_some_and(|c| c.bypass);
+        let known = if bypass { None } else { self.facts(key).await };
         let Some(facts) = known else {
             let asked = range.end - range.start;
-            meter.each(|s| s.add(|s| &s.misses, 1));
-            meter.each(|s| s.add(|s| &s.miss_bytes, asked));
+            // What is not looked for is not missed.
+            if !bypass {
+                meter.each(|s| s.add(|s| &s.misses, 1));
+                meter.each(|s| s.add(|s| &s.miss_bytes, asked));
+            }
             let mut options = options.clone();
             options.range = Some(GetRange::Bounded(range));
             let (bytes, result) = self.fetch(location, options, meter).await?;

@@ -3,14 +3,15 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::{Array, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::json::writer::{JsonArray, LineDelimited};
-use arrow::json::{ArrayWriter, LineDelimitedWriter};
+use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 use clap::ValueEnum;
 use dipper_engine::Column;
+use dipper_sql::charter::casts::cast_values;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How rows are printed.
@@ -44,6 +45,7 @@ fn options() -> FormatOptions<'static> {
         .with_display_error(true)
         .with_duration_format(DurationFormat::Pretty)
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
 }
 
@@ -75,6 +77,7 @@ enum Kind<W: Write> {
 struct Cell {
     text: String,
     number: bool,
+    null: bool,
 }
 
 impl<W: Write> Printer<W> {
@@ -87,8 +90,8 @@ impl<W: Write> Printer<W> {
             .collect();
         let kind = match format {
             Format::Table | Format::Markdown => Kind::Kept { format, max_rows, rows: Vec::new(), more: 0, out },
-            Format::Json => Kind::Json(ArrayWriter::new(out)),
-            Format::Jsonl => Kind::Jsonl(LineDelimitedWriter::new(out)),
+            Format::Json => Kind::Json(WriterBuilder::new().with_explicit_nulls(true).build(out)),
+            Format::Jsonl => Kind::Jsonl(WriterBuilder::new().with_explicit_nulls(true).build(out)),
             _ => Kind::Lines { format, out, row: 0 },
         };
         Printer { names, schema: Arc::new(Schema::new(fields)), kind }
@@ -100,26 +103,26 @@ impl<W: Write> Printer<W> {
             Kind::Json(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
             Kind::Jsonl(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
             Kind::Kept { max_rows, rows, more, .. } => {
-                let options = options();
-                let columns = formatters(batch, &options)?;
+                let (options, columns) = (options(), printable(batch));
+                let columns = shown_columns(&columns, &options)?;
                 for row in 0..batch.num_rows() {
                     if *max_rows > 0 && rows.len() >= *max_rows {
                         *more += batch.num_rows() - row;
                         break;
                     }
-                    rows.push(cells(batch, &columns, row));
+                    rows.push(cells(&columns, row));
                 }
                 Ok(())
             }
             Kind::Lines { format, out, row: printed } => {
-                let options = options();
-                let columns = formatters(batch, &options)?;
+                let (options, columns) = (options(), printable(batch));
+                let columns = shown_columns(&columns, &options)?;
                 for row in 0..batch.num_rows() {
                     if *printed == 0 && *format != Format::Vertical {
                         header(*format, &self.names, out)?;
                     }
                     *printed += 1;
-                    line(*format, &self.names, &cells(batch, &columns, row), *printed, batch, row, out)?;
+                    line(*format, &self.names, &cells(&columns, row), *printed, out)?;
                 }
                 Ok(())
             }
@@ -176,22 +179,43 @@ fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), batch.columns().to_vec(), &options).map_err(other)
 }
 
-fn formatters<'a>(batch: &'a RecordBatch, options: &'a FormatOptions<'a>) -> io::Result<Vec<ArrayFormatter<'a>>> {
-    batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), options).map_err(other)).collect()
+/// The columns of a batch, arrays, maps and structs as the texts that the MySQL port sends.
+fn printable(batch: &RecordBatch) -> Vec<ArrayRef> {
+    let text = |column: &ArrayRef| match column.data_type().is_nested() {
+        true => cast_values(column, &DataType::Utf8).unwrap_or_else(|_| Arc::clone(column)),
+        false => Arc::clone(column),
+    };
+    batch.columns().iter().map(text).collect()
 }
 
-fn cells(batch: &RecordBatch, columns: &[ArrayFormatter<'_>], row: usize) -> Vec<Cell> {
+/// A column whose cells are printed.
+struct Shown<'a> {
+    array: &'a dyn Array,
+    /// Also those of columns without a type, which have no mask of their own.
+    nulls: Option<NullBuffer>,
+    formatter: ArrayFormatter<'a>,
+}
+
+fn shown_columns<'a>(columns: &'a [ArrayRef], options: &'a FormatOptions<'a>) -> io::Result<Vec<Shown<'a>>> {
+    let shown = |array: &'a ArrayRef| {
+        let formatter = ArrayFormatter::try_new(array.as_ref(), options).map_err(other)?;
+        Ok(Shown { array: array.as_ref(), nulls: array.logical_nulls(), formatter })
+    };
+    columns.iter().map(shown).collect()
+}
+
+fn cells(columns: &[Shown<'_>], row: usize) -> Vec<Cell> {
     columns
         .iter()
-        .zip(batch.columns())
-        .map(|(formatter, array)| {
+        .map(|Shown { array, nulls, formatter }| {
+            let null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
             // MySQL prints booleans as numbers.
             let text = match array.as_any().downcast_ref::<BooleanArray>() {
-                Some(bools) if bools.is_valid(row) => u8::from(bools.value(row)).to_string(),
+                Some(bools) if !null => u8::from(bools.value(row)).to_string(),
                 _ => formatter.value(row).to_string(),
             };
             let number = array.data_type().is_numeric() || *array.data_type() == DataType::Boolean;
-            Cell { text, number }
+            Cell { text, number, null }
         })
         .collect()
 }
@@ -203,15 +227,7 @@ fn header(format: Format, names: &[String], out: &mut impl Write) -> io::Result<
     writeln!(out, "{}", names.join(separator))
 }
 
-fn line(
-    format: Format,
-    names: &[String],
-    cells: &[Cell],
-    number: usize,
-    batch: &RecordBatch,
-    row: usize,
-    out: &mut impl Write,
-) -> io::Result<()> {
+fn line(format: Format, names: &[String], cells: &[Cell], number: usize, out: &mut impl Write) -> io::Result<()> {
     if format == Format::Vertical {
         let width = names.iter().map(|n| n.width()).max().unwrap_or_default();
         writeln!(out, "*************************** {number}. row ***************************")?;
@@ -221,11 +237,10 @@ fn line(
         return Ok(());
     }
     for (i, cell) in cells.iter().enumerate() {
-        let null = batch.column(i).is_null(row);
         if i > 0 {
             out.write_all(if format == Format::Csv { b"," } else { b"\t" })?;
         }
-        match (format, null) {
+        match (format, cell.null) {
             (Format::Csv, true) => {}
             (Format::Csv, false) if cell.text.is_empty() => out.write_all(b"\"\"")?,
             (Format::Csv, false) => out.write_all(csv_field(&cell.text).as_bytes())?,
@@ -328,22 +343,27 @@ fn markdown(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Wr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{Int32Array, ListArray, NullArray, StringArray, TimestampMicrosecondArray};
+    use arrow::buffer::OffsetBuffer;
+
+    fn printed(format: Format, max_rows: usize, batch: &RecordBatch) -> String {
+        let columns: Vec<Column> = batch.schema().fields().iter().map(|f| Column::computed(Arc::clone(f))).collect();
+        let mut printer = Printer::new(format, max_rows, &columns, Vec::new());
+        printer.write(batch).unwrap();
+        String::from_utf8(printer.finish().unwrap()).unwrap()
+    }
 
     fn print(format: Format, max_rows: usize) -> String {
         let schema = Schema::new(vec![Field::new("id", DataType::Int32, true), Field::new("名", DataType::Utf8, true)]);
         let batch = RecordBatch::try_new(
-            Arc::new(schema.clone()),
+            Arc::new(schema),
             vec![
                 Arc::new(Int32Array::from(vec![Some(1), None])),
                 Arc::new(StringArray::from(vec![Some("a,\"b\"\n"), Some("")])),
             ],
         )
         .unwrap();
-        let columns: Vec<Column> = schema.fields().iter().map(|f| Column::computed(Arc::clone(f))).collect();
-        let mut printer = Printer::new(format, max_rows, &columns, Vec::new());
-        printer.write(&batch).unwrap();
-        String::from_utf8(printer.finish().unwrap()).unwrap()
+        printed(format, max_rows, &batch)
     }
 
     #[test]
@@ -358,6 +378,21 @@ mod tests {
     fn machine_formats_tell_null_from_empty() {
         assert_eq!(print(Format::Csv, 0), "id,名\n1,\"a,\"\"b\"\"\n\"\n,\"\"\n");
         assert_eq!(print(Format::Tsv, 0), "id\t名\n1\ta,\"b\"\\n\n\\N\t\n");
-        assert_eq!(print(Format::Jsonl, 0), "{\"id\":1,\"名\":\"a,\\\"b\\\"\\n\"}\n{\"名\":\"\"}\n");
+        assert_eq!(print(Format::Jsonl, 0), "{\"id\":1,\"名\":\"a,\\\"b\\\"\\n\"}\n{\"id\":null,\"名\":\"\"}\n");
+    }
+
+    #[test]
+    fn values_are_printed_as_the_mysql_port_sends_them() {
+        let items = StringArray::from(vec![Some("x"), Some("y, z"), None]);
+        let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+        let list = ListArray::new(item, OffsetBuffer::from_lengths([3]), Arc::new(items), None);
+        let instant = TimestampMicrosecondArray::from(vec![1_500_000]).with_timezone("UTC");
+        let columns: [(&str, ArrayRef); 3] =
+            [("n", Arc::new(NullArray::new(1))), ("l", Arc::new(list)), ("t", Arc::new(instant))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let text = "n,l,t\n,\"[\"\"x\"\", \"\"y, z\"\", null]\",1970-01-01 00:00:01.500\n";
+        assert_eq!(printed(Format::Csv, 0, &batch), text);
+        assert_eq!(printed(Format::Tsv, 0, &batch), "n\tl\tt\n\\N\t[\"x\", \"y, z\", null]\t1970-01-01 00:00:01.500\n");
+        assert!(printed(Format::Json, 0, &batch).starts_with("[{\"n\":null,\"l\":[\"x\",\"y, z\",null],"));
     }
 }

@@ -104,7 +104,8 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
 fn script(arguments: &SqlArguments) -> Result<Option<String>, String> {
     let given = if arguments.query.is_empty() { &arguments.execute } else { &arguments.query };
     if !given.is_empty() {
-        return Ok(Some(given.join(";\n")));
+        // On a line of its own: what is given may end with a comment.
+        return Ok(Some(given.join("\n;\n")));
     }
     let from_stdin = match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {

@@ -2,7 +2,8 @@
 //!
 //! Running all at once would not finish any sooner on the same cores, and each holds memory for its hash tables and sorts.
 //! Look-ups by key, statements that read no table, and [tiny](Class::Tiny) ones never wait; [short](Class::Short) ones wait for
-//! short ones only. The three settings, of each of the two queues, are StarRocks's query queue:
+//! short ones only. A user may have so many statements that run or wait as its `max_query_instances` says: others are
+//! refused, as in Doris. The three settings, of each of the two queues, are StarRocks's query queue:
 //! `query_queue_concurrency_limit`, `query_queue_max_queued_queries`, `query_queue_pending_timeout_second`.
 
 use std::collections::VecDeque;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::session_state::SessionState;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::joins::{
@@ -23,6 +25,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::access::{Connected, Counted, Quota};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::NativeScanExec;
 use crate::variables::Globals;
@@ -38,6 +41,8 @@ pub(crate) struct Admission {
     threads: usize,
     short: Mutex<Queue>,
     long: Mutex<Queue>,
+    /// Connections of users that may run so many statements, those that wait among them.
+    limited: Counted,
 }
 
 /// How long a statement will run, as far as that is known beforehand.
@@ -83,9 +88,17 @@ impl Drop for Permit {
     }
 }
 
+/// Leave to run, and a place among the statements of the user.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    _permit: Permit,
+    _place: Option<Connected>,
+}
+
 impl Admission {
     pub(crate) fn new(globals: Arc<Globals>, threads: usize) -> Arc<Self> {
-        Arc::new(Admission { globals, threads, short: Mutex::default(), long: Mutex::default() })
+        let limited = Counted::default();
+        Arc::new(Admission { globals, threads, short: Mutex::default(), long: Mutex::default(), limited })
     }
 
     fn queue(&self, class: Class) -> &Mutex<Queue> {
@@ -95,16 +108,22 @@ impl Admission {
         }
     }
 
-    /// Waits until `plan`, which is of this class, may run. `None`: it reads no table or is tiny, and needs no leave.
+    /// Waits until `plan`, which is of this class and was planned under `state`, may run. `None`: it reads no table or is
+    /// tiny, and needs no leave.
     ///
     /// # Errors
-    /// Too many wait already, or it waited too long.
-    pub(crate) async fn admit(self: &Arc<Self>, class: Class, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Permit>> {
-        match class {
-            Class::Tiny => Ok(None),
-            _ if !reads_tables(plan) => Ok(None),
-            class => self.enter(class).await.map(Some),
+    /// Too many wait already, it waited too long, or its user runs as many as it may.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        class: Class,
+        plan: &Arc<dyn ExecutionPlan>,
+        state: &SessionState,
+    ) -> Result<Option<Admitted>> {
+        if class == Class::Tiny || !reads_tables(plan) {
+            return Ok(None);
         }
+        let place = Quota::under(state).map(|quota| quota.begin(&self.limited)).transpose()?.flatten();
+        Ok(Some(Admitted { _permit: self.enter(class).await?, _place: place }))
     }
 
     async fn enter(self: &Arc<Self>, class: Class) -> Result<Permit> {

@@ -3,8 +3,9 @@
 //! A task is stopped where it yields. DataFusion lets leaves yield; a join reads few batches of them and can make millions
 //! of its own, all in one turn, while the operators above take them at once. So it yields by itself, after as many batches
 //! as a leaf would. A join whose condition no pair meets makes no batch at all and has nowhere to yield: its condition looks
-//! whether the statement still [runs](Run), and fails if it does not. So do the optimizer's rules: a plan is made in one
-//! turn, too. And once its turn has taken [long](TURN), it lets another thread do what else waits for this one.
+//! whether the statement still [runs](Run), and fails if it does not. So do the planner's rules, and functions when they are
+//! asked for their types: a plan is made in one turn, too. And once its turn has taken [long](TURN), it lets another thread do
+//! what else waits for this one.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -119,10 +120,7 @@ impl PhysicalExpr for WhileItRuns {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         still_wanted()?;
-        match is_long() {
-            true => block_in_place(|| self.0.evaluate(batch)),
-            false => self.0.evaluate(batch),
-        }
+        beside_others(|| self.0.evaluate(batch))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -162,7 +160,7 @@ impl OptimizerRule for WhileWanted {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         still_wanted()?;
-        self.0.rewrite(plan, config)
+        beside_others(|| self.0.rewrite(plan, config))
     }
 }
 
@@ -181,16 +179,21 @@ impl AnalyzerRule for AnalyzedWhileWanted {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         still_wanted()?;
-        self.0.analyze(plan, config)
+        beside_others(|| self.0.analyze(plan, config))
     }
 }
 
 /// Error once nobody waits for the work of this task.
-fn still_wanted() -> Result<()> {
-    match ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false) {
+pub(crate) fn still_wanted() -> Result<()> {
+    match has_ended() {
         true => exec_err!("nobody waits for this statement any more"),
         false => Ok(()),
     }
+}
+
+/// Whether nobody waits for the work of this task any more.
+pub(crate) fn has_ended() -> bool {
+    ENDED.try_with(|ended| ended.load(Ordering::Relaxed)).unwrap_or(false)
 }
 
 tokio::task_local! {
@@ -211,6 +214,14 @@ thread_local! {
 fn is_long() -> bool {
     BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN)
         && Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// Does a part of a turn; if the turn is long already, another thread does meanwhile what else waits for this one.
+fn beside_others<R>(part: impl FnOnce() -> R) -> R {
+    match is_long() {
+        true => block_in_place(part),
+        false => part(),
+    }
 }
 
 /// Notes when the turns of `work` begin.
@@ -256,7 +267,9 @@ pub(crate) fn follow(task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture
 
 #[cfg(test)]
 mod tests {
-    use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+    use datafusion::common::DFSchema;
+    use datafusion::execution::session_state::SessionStateBuilder;
+    use datafusion::logical_expr::{ExprSchemable, LogicalPlanBuilder, lit};
     use datafusion::optimizer::{Optimizer, OptimizerContext};
 
     use super::*;
@@ -269,6 +282,20 @@ mod tests {
         let run = Run::default();
         assert!(run.scope(optimize()).await.is_ok());
         let late = run.scope(optimize());
+        drop(run);
+        assert!(late.await.unwrap_err().to_string().contains("nobody waits"));
+    }
+
+    #[tokio::test]
+    async fn functions_have_no_types_for_nobody() {
+        let mut state = SessionStateBuilder::new().with_default_features().build();
+        dipper_sql::functions::register_all(&mut state).unwrap();
+        dipper_sql::functions::give_up_when(has_ended);
+        let abs = state.scalar_functions()["abs"].call(vec![lit(-1_i64)]);
+        let typed = async || abs.get_type(&DFSchema::empty());
+        let run = Run::default();
+        assert!(run.scope(typed()).await.is_ok());
+        let late = run.scope(typed());
         drop(run);
         assert!(late.await.unwrap_err().to_string().contains("nobody waits"));
     }

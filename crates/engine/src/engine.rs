@@ -486,6 +486,7 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     }
     let mut state = builder.build();
     dipper_sql::functions::register_all(&mut state)?;
+    dipper_sql::functions::give_up_when(crate::coop::has_ended);
     FunctionRegistry::register_udf(&mut state, Arc::new(crate::sleep::udf()))?;
     Ok(state)
 }

@@ -15,6 +15,8 @@ use dipper_store::segment::SegmentError;
 use dipper_store::table::{Refused, TableError};
 use dipper_text::error::{ErrorKind as TextKind, TextError};
 
+use crate::access::EXEC_MEM_LIMIT;
+
 /// Result with an [`EngineError`].
 pub type Result<T> = std::result::Result<T, EngineError>;
 
@@ -345,12 +347,16 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::SQL(inner, _) => EngineError::new(ErrorKind::Syntax, inner.to_string()),
         DataFusionError::NotImplemented(m) => EngineError::unsupported(m),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
-        DataFusionError::ResourcesExhausted(m) => EngineError::new(
-            ErrorKind::Resources,
-            format!(
-                "the statement needs more memory than its budget: {m}; raise --memory or select fewer rows or columns"
-            ),
-        ),
+        DataFusionError::ResourcesExhausted(m) => {
+            // A user's share of it names itself.
+            let raise = if m.contains(EXEC_MEM_LIMIT) { "the property" } else { "--memory" };
+            EngineError::new(
+                ErrorKind::Resources,
+                format!(
+                    "the statement needs more memory than its budget: {m}; raise {raise} or select fewer rows or columns"
+                ),
+            )
+        }
         DataFusionError::Plan(m) => EngineError::new(plan_kind(m), wrong_arguments(m).as_deref().unwrap_or(m)),
         DataFusionError::Execution(m) => {
             EngineError::new(ErrorKind::Invalid, wrong_arguments(m).as_deref().unwrap_or(m))

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
-use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
+use dipper_sql::charter::{prepare_query, visible_name};
 use dipper_sql::functions::SessionInfo;
 use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
@@ -25,8 +26,9 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use crate::access::{self, Quota};
 use crate::admission::Class;
-use crate::coop::Run;
+use crate::coop::{Run, still_wanted};
 use crate::correlated::outer_columns;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -59,6 +61,8 @@ pub(crate) struct QueryContext {
     pub(crate) host: String,
     /// What the user may do; nothing where the user is gone.
     pub(crate) rights: Arc<Rights>,
+    /// What the statement may take.
+    pub(crate) quota: Arc<Quota>,
     pub(crate) connection_id: u32,
     /// Views that are being expanded around this query.
     pub(crate) view_depth: usize,
@@ -103,6 +107,9 @@ pub(crate) type Snapshots = parking_lot::Mutex<HashMap<TableId, Arc<TableState>>
 impl QueryContext {
     pub(crate) fn new(session: &Session, catalog: Arc<CatalogState>) -> Self {
         let rights = session.rights(&catalog).unwrap_or_else(|_| Arc::new(Rights::none(&session.client.user)));
+        let memory = &session.engine.template.runtime_env().memory_pool;
+        let client = &session.client;
+        let quota = Quota::of(&catalog.accounts, &client.user, client.connection_id, memory);
         QueryContext {
             engine: Arc::clone(&session.engine),
             catalog,
@@ -113,6 +120,7 @@ impl QueryContext {
             user: session.client.user.clone(),
             host: session.client.host.clone(),
             rights,
+            quota,
             connection_id: session.client.connection_id,
             view_depth: 0,
             snapshots: Arc::default(),
@@ -151,6 +159,7 @@ impl QueryContext {
             user: self.user.clone(),
             host: self.host.clone(),
             rights: Arc::clone(&self.rights),
+            quota: Arc::clone(&self.quota),
             connection_id: self.connection_id,
             view_depth: self.view_depth + 1,
             snapshots: Arc::clone(&self.snapshots),
@@ -179,26 +188,93 @@ pub(crate) struct Planned {
     pub(crate) warnings: Vec<String>,
 }
 
+/// A column of a table, in a database and under the table's alias in the query; all empty for an expression.
+#[derive(Default)]
+struct Origin {
+    database: String,
+    alias: String,
+    table: String,
+    column: String,
+}
+
 impl Planned {
     /// The columns of the result.
     pub(crate) fn columns(&self) -> Vec<Column> {
-        let schema = self.logical.schema();
-        schema
-            .iter()
-            .zip(&self.headers)
-            .map(|((table, field), header)| Column {
-                name: header.clone(),
-                field: Arc::clone(field),
-                org_name: table.map(|_| field.name().clone()).unwrap_or_default(),
-                table: table.map(|t| t.table().to_string()).unwrap_or_default(),
-                database: table.and_then(|t| t.schema()).unwrap_or_default().to_string(),
+        let fields = self.logical.schema().fields();
+        (fields.iter().zip(&self.headers).enumerate())
+            .map(|(at, (field, header))| {
+                let origin = self.origin(&self.logical, at).unwrap_or_default();
+                Column {
+                    name: header.clone(),
+                    field: Arc::clone(field),
+                    org_name: origin.column,
+                    table: origin.alias,
+                    org_table: origin.table,
+                    database: origin.database,
+                }
             })
             .collect()
+    }
+
+    /// Where a column of a plan comes from, as MySQL tells it.
+    fn origin(&self, plan: &LogicalPlan, at: usize) -> Option<Origin> {
+        let (qualifier, field) = plan.schema().qualified_field(at);
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let table = visible_name(scan.table_name.table()).to_string();
+                let database = self.database(&scan.table_name);
+                Some(Origin { database, alias: table.clone(), table, column: field.name().clone() })
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let name = alias.alias.table();
+                let below = self.origin(&alias.input, at).unwrap_or_default();
+                Some(match alias.input.as_ref() {
+                    LogicalPlan::TableScan(_) => Origin { alias: name.to_string(), ..below },
+                    // The charter gives a table whose columns are written in another case its own name again.
+                    _ if below.alias == name => below,
+                    // A view is a table of its own, and so is a derived table, in the database of what it reads.
+                    _ => Origin {
+                        database: Some(self.database(&alias.alias)).filter(|d| !d.is_empty()).unwrap_or(below.database),
+                        alias: name.to_string(),
+                        table: name.to_string(),
+                        column: field.name().clone(),
+                    },
+                })
+            }
+            LogicalPlan::Projection(projection) => {
+                let mut value = &projection.expr[at];
+                while let Expr::Alias(alias) = value {
+                    value = &alias.expr;
+                }
+                let column = value.try_as_col()?;
+                self.origin(&projection.input, projection.input.schema().maybe_index_of_column(column)?)
+            }
+            LogicalPlan::Union(_) | LogicalPlan::RecursiveQuery(_) => None,
+            other => other.inputs().into_iter().find_map(|input| {
+                let same = |(q, f): (Option<&TableReference>, &FieldRef)| q == qualifier && f.name() == field.name();
+                self.origin(input, input.schema().iter().position(same)?)
+            }),
+        }
+    }
+
+    /// The database of a table of the statement; empty for what is in none.
+    fn database(&self, table: &TableReference) -> String {
+        let selected = &self.state.config_options().catalog;
+        let is_there = || {
+            let catalog = self.state.catalog_list().catalog(&selected.default_catalog)?;
+            Some(catalog.schema(&selected.default_schema)?.table_exist(table.table()))
+        };
+        match table.schema() {
+            Some(database) => database.to_string(),
+            None if is_there() == Some(true) => selected.default_schema.clone(),
+            None => String::new(),
+        }
     }
 
     /// The optimised plan, ready to run.
     pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let optimized = self.state.optimizer().optimize(self.logical.clone(), &self.state, |_, _| {})?;
+        still_wanted()?;
         let outside = outer_columns(&optimized)?;
         if !outside.is_empty() {
             return Err(EngineError::unsupported(format!(
@@ -317,12 +393,12 @@ pub(crate) async fn start(
     physical: Arc<dyn ExecutionPlan>,
 ) -> Result<QueryStream> {
     let class = Class::of(&physical);
-    let permit = context.engine.admission.admit(class, &physical).await?;
+    let permit = context.engine.admission.admit(class, &physical, state).await?;
     let threads = context.engine.threads_of(class).clone();
     let run = Run::default();
     let mut stream = {
         let _on = threads.enter();
-        context.io.enter(|| run.enter(|| execute_stream(physical, state.task_ctx())))?
+        context.io.enter(|| run.enter(|| execute_stream(physical, access::task_context(state))))?
     };
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<RecordBatch>>(BATCHES_WAITING);
     let forward = threads.spawn(run.scope(context.io.scope(async move {
@@ -433,7 +509,14 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     let config = engine.template.config().clone().with_target_partitions(partitions);
     let mut config = config.with_extension(Arc::clone(&context.io));
     config.set_extension(Arc::new(context.variables.scan_settings()));
+    config.set_extension(Arc::clone(&context.quota));
     let options = config.options_mut();
+    if let Some(bytes) = context.quota.bytes() {
+        // What each part of a sort keeps for the merge of what it spills, before it takes in a row.
+        let part = bytes / partitions / 4;
+        let kept = &mut options.execution.sort_spill_reservation_bytes;
+        *kept = part.min(*kept);
+    }
     options.catalog.default_catalog = context.selected_catalog.as_deref().unwrap_or(CATALOG).into();
     options.catalog.default_schema = context.database.clone().unwrap_or_default();
     options.execution.parquet.schema_force_view_types = context.variables.string_view();

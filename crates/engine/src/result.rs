@@ -19,6 +19,8 @@ pub struct Column {
     pub org_name: String,
     /// Alias of the table; empty for expressions.
     pub table: String,
+    /// Name of the table itself; empty for expressions.
+    pub org_table: String,
     /// Database of the table; empty for expressions.
     pub database: String,
 }
@@ -31,6 +33,7 @@ impl Column {
             field,
             org_name: String::new(),
             table: String::new(),
+            org_table: String::new(),
             database: String::new(),
         }
     }

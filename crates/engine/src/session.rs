@@ -19,7 +19,7 @@ use futures::future::{Either, select};
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
-use crate::access::{self, Object};
+use crate::access::{self, Hourly, Object};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -107,13 +107,22 @@ struct QuickRights {
     version: u64,
     rights: Option<Arc<Rights>>,
     tables: Vec<(TableId, bool)>,
+    /// It may run so many statements in an hour.
+    is_counted: bool,
 }
 
-/// Where names are found that are written without a database or a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl QuickRights {
+    fn are_of(&self, version: u64) -> bool {
+        self.rights.is_some() && self.version == version
+    }
+}
+
+/// Where names are found that are written without a database or a catalog, and how text reads.
+#[derive(Debug, Clone)]
 pub struct Selected {
     catalog: Option<String>,
     database: Option<String>,
+    options: ParseOptions,
 }
 
 /// A session that has something else selected, as long as this is there; see [`Session::at`].
@@ -122,6 +131,8 @@ pub struct At<'s> {
     session: &'s mut Session,
     /// What was selected before, and how often something had been when that was changed.
     changed: Option<(Selected, u64)>,
+    /// How text read before.
+    reading: Option<ParseOptions>,
 }
 
 impl Deref for At<'_> {
@@ -140,6 +151,7 @@ impl DerefMut for At<'_> {
 
 impl Drop for At<'_> {
     fn drop(&mut self) {
+        self.session.reading = self.reading;
         // A statement that has selected something, be it the same, is heeded.
         if let Some((before, selections)) = self.changed.take()
             && self.session.selections == selections
@@ -163,6 +175,8 @@ pub struct Session {
     /// How often something was selected.
     selections: u64,
     pub(crate) variables: Variables,
+    /// How the prepared statement that runs reads, whatever `sql_mode` has become since.
+    reading: Option<ParseOptions>,
     /// The variables without the hints of the statement that runs.
     pub(crate) unhinted: Option<Variables>,
     pub(crate) user_variables: HashMap<String, ScalarValue>,
@@ -200,6 +214,7 @@ impl Session {
         process.process().set_database(client.database.clone());
         Session {
             variables: Variables::new(Arc::clone(&engine.globals)),
+            reading: None,
             unhinted: None,
             catalog: None,
             database: client.database.clone(),
@@ -295,12 +310,17 @@ impl Session {
         }
     }
 
-    /// Cuts `sql` into statements under this session's sql_mode.
+    /// Cuts `sql` into statements, under this session's sql_mode or that of the prepared statement that runs.
     ///
     /// # Errors
     /// It does not parse.
     pub fn parse(&self, sql: &str) -> Result<Vec<Parsed>> {
-        Ok(dipper_sql::parser::parse(sql, &self.variables.parse_options())?)
+        Ok(dipper_sql::parser::parse(sql, &self.parse_options())?)
+    }
+
+    /// How the text of the statement that runs reads.
+    pub(crate) fn parse_options(&self) -> ParseOptions {
+        self.reading.unwrap_or_else(|| self.variables.parse_options())
     }
 
     /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements, the
@@ -392,19 +412,22 @@ impl Session {
 
     /// What is selected.
     pub fn selected(&self) -> Selected {
-        Selected { catalog: self.catalog.clone(), database: self.database.clone() }
+        let options = self.variables.parse_options();
+        Selected { catalog: self.catalog.clone(), database: self.database.clone(), options }
     }
 
     /// The session for a statement that was prepared when `there` was selected: as in MySQL, its names are found there
-    /// whatever USE has said since. A statement that selects something itself is heeded.
+    /// whatever USE has said since, and its text reads as it did whatever has become of `sql_mode`. A statement that
+    /// selects something itself is heeded.
     pub fn at(&mut self, there: &Selected) -> At<'_> {
         let before = self.selected();
-        if before == *there {
-            return At { session: self, changed: None };
+        let reading = self.reading.replace(there.options);
+        if before.catalog == there.catalog && before.database == there.database {
+            return At { session: self, changed: None, reading };
         }
         self.select(there.catalog.clone(), there.database.clone());
         let changed = Some((before, self.selections));
-        At { session: self, changed }
+        At { session: self, changed, reading }
     }
 
     /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.
@@ -434,6 +457,7 @@ impl Session {
         }
         // A user who was dropped is gone with the next statement, whatever it asks.
         self.rights(&self.engine.catalog.snapshot())?;
+        self.spend(Hourly::Queries)?;
         let limit = self.time_limit(parsed)?;
         if !keeps_warnings(&parsed.statement) {
             let errors = self.warnings.iter().filter(|w| w.level == Level::Error).count();
@@ -511,9 +535,8 @@ impl Session {
     pub(crate) fn may_read(&self, table: TableId) -> bool {
         let version = self.engine.catalog.version();
         let mut quick = self.quick.lock();
-        if quick.rights.is_none() || quick.version != version {
-            let rights = self.rights(&self.engine.catalog.snapshot()).ok();
-            *quick = QuickRights { version, rights, tables: Vec::new() };
+        if !quick.are_of(version) {
+            *quick = self.quick_rights(version);
         }
         let Some(rights) = quick.rights.clone() else { return false };
         if rights.on_all().contains(Privileges::SELECT) {
@@ -531,6 +554,29 @@ impl Session {
         }
         quick.tables.push((table, may));
         may
+    }
+
+    fn quick_rights(&self, version: u64) -> QuickRights {
+        let state = self.engine.catalog.snapshot();
+        let is_counted = access::limit(&state.accounts, &self.client.user, Hourly::Queries.property()).is_some();
+        QuickRights { version, rights: self.rights(&state).ok(), tables: Vec::new(), is_counted }
+    }
+
+    /// Whether the user's statements are counted: then each of them is one for [`execute`](Self::execute).
+    pub(crate) fn is_counted(&mut self) -> bool {
+        let version = self.engine.catalog.version();
+        if !self.quick.get_mut().are_of(version) {
+            *self.quick.get_mut() = self.quick_rights(version);
+        }
+        self.quick.get_mut().is_counted
+    }
+
+    /// Counts something that the user may do so often in an hour.
+    ///
+    /// # Errors
+    /// It has done it as often (1226).
+    pub(crate) fn spend(&self, what: Hourly) -> Result<()> {
+        self.engine.spend(&self.client.user, what)
     }
 
     /// Whether the user may see what others run.
@@ -645,7 +691,7 @@ impl Session {
         let mut limit = self.variables.query_timeout();
         // As in Doris, what was set for the user goes before what the session says.
         let accounts = self.engine.accounts();
-        let own = |key| accounts.property(&self.client.user, key)?.parse::<u64>().ok().filter(|seconds| *seconds > 0);
+        let own = |key| access::limit(&accounts, &self.client.user, key);
         let writes = matches!(parsed.statement, Statement::Insert(_));
         if let Some(seconds) = writes.then(|| own("insert_timeout")).flatten().or_else(|| own("query_timeout")) {
             limit = Some(Duration::from_secs(seconds));

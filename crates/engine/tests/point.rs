@@ -16,6 +16,8 @@ use rand::{Rng, SeedableRng};
 const STEPS: usize = 60;
 const KEYS: i64 = 5;
 const NAMES: [&str; 4] = ["a", "", "it''s", "long name that is longer than others"];
+/// What column n becomes, one after the other.
+const WIDER: [&str; 2] = ["bigint", "largeint"];
 
 /// By key, the values of columns by name; `None` is NULL.
 type Rows = BTreeMap<(Option<i64>, usize), BTreeMap<String, Option<String>>>;
@@ -63,6 +65,7 @@ struct Model {
     /// Value columns in order.
     columns: Vec<String>,
     added: usize,
+    widened: usize,
     rows: Rows,
     prepared: Option<PointStatement>,
 }
@@ -112,7 +115,7 @@ impl Model {
     }
 
     async fn step(&mut self, dir: &Path) {
-        match self.rng.random_range(0..20) {
+        match self.rng.random_range(0..22) {
             0..7 => {
                 let columns = self.columns.clone();
                 self.insert(&columns, false).await;
@@ -162,6 +165,10 @@ impl Model {
                 self.rows.values_mut().for_each(|row| drop(row.remove(&name)));
             }
             18 => drop(run(&mut self.session, "alter table t compact").await),
+            19..21 if self.widened < WIDER.len() => {
+                run(&mut self.session, &format!("alter table t modify column n {}", WIDER[self.widened])).await;
+                self.widened += 1;
+            }
             _ => {
                 self.prepared = None;
                 self.session = open(dir).await;
@@ -245,7 +252,7 @@ fn through(seed: u64, properties: &str, partitioned: bool) {
         run(&mut session, &create).await;
         let columns = vec!["n".to_string(), "s".to_string()];
         let rng = StdRng::seed_from_u64(seed);
-        let mut model = Model { session, rng, columns, added: 0, rows: Rows::new(), prepared: None };
+        let mut model = Model { session, rng, columns, added: 0, widened: 0, rows: Rows::new(), prepared: None };
         for step in 0..STEPS {
             model.step(dir.path()).await;
             model.check(&format!("seed {seed}, step {step}, {properties}")).await;
@@ -291,6 +298,105 @@ fn other_processes_are_seen_in_time() {
         let parsed = other.parse(LOOK).expect("a statement").remove(0);
         let error = other.execute(LOOK, &parsed, Vec::new()).await.expect_err("the table is gone");
         assert_eq!(error.code, 1146, "{error}");
+    });
+}
+
+/// SYNC forces: look-ups that come after it see what others have committed before it.
+#[test]
+fn sync_reads_what_look_ups_have_not_read_yet() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut one = open(dir.path()).await;
+        let mut other = open(dir.path()).await;
+        run(&mut one, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
+        run(&mut one, "create table gone (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
+        const LOOK: &str = "select v from t where k = 1";
+        assert!(run(&mut other, LOOK).await.is_empty());
+        assert!(run(&mut other, "select v from gone where k = 1").await.is_empty());
+        run(&mut one, "drop table gone").await;
+        run(&mut other, "set read_staleness_ms = 60000").await;
+        for value in 10..20 {
+            run(&mut one, &format!("insert into t values (1, {value})")).await;
+            run(&mut other, "sync").await;
+            assert_eq!(run(&mut other, LOOK).await, [[Some(value.to_string())]]);
+        }
+    });
+}
+
+/// What EXPLAIN says of look-ups.
+async fn explained(session: &mut Session, sql: &str) -> String {
+    let plan = run(session, &format!("explain {sql}")).await;
+    let said = plan.iter().flatten().flatten().flat_map(|text| text.lines()).find(|l| l.contains("SHORT-CIRCUIT"));
+    said.unwrap_or("nothing").trim().to_string()
+}
+
+#[test]
+fn explain_says_which_way_is_taken_and_why() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut session = open(dir.path()).await;
+        let create = "create table t (k int, l varchar(9), v int, a array<int>) unique key(k, l) \
+            distributed by hash(k) buckets 1";
+        run(&mut session, create).await;
+        run(&mut session, "insert into t values (-1, 'a', 10, [1])").await;
+        let list = |quote: &str| (0..70).map(|n| format!("{quote}{n}{quote}")).collect::<Vec<_>>().join(",");
+        let many = format!("select v from t where k in (-1,{}) and l in ('a',{})", list(""), list("'"));
+        const UNREAD: &str = "no SHORT-CIRCUIT: the statement has what look-ups do not read";
+        for (sql, said) in [
+            ("select v from t where -1 = k and l = 'a'", "SHORT-CIRCUIT"),
+            ("select v from t where l = 'a' and -1=k", "SHORT-CIRCUIT"),
+            ("select all v from t where k = -1 and l = 'a'", "SHORT-CIRCUIT"),
+            ("select v from t where k = -1 and l = 'a' and cast(v as decimal(10,2)) = 10", UNREAD),
+            ("select v from t where k = -1 and l = 'a' and coalesce(@x, 0) = 0", UNREAD),
+            ("select v from t where k = -1 and l = 'a' and v <> 1e3", UNREAD),
+            ("select v from t where k = -1 and l = 'a' and l <> '\\n'", UNREAD),
+            (
+                "select v from t where k = -1 and l = 'a' lock in share mode",
+                "no SHORT-CIRCUIT: the query has a FOR clause",
+            ),
+            (
+                "select v from t where k = -1 and l = 'a' and '2024-01-02' > date '2024-01-01'",
+                "no SHORT-CIRCUIT: a string stands behind DATE",
+            ),
+            (
+                "select v from t where k = -1 and l = 'a' and l like '|a' escape '|'",
+                "no SHORT-CIRCUIT: a string stands behind DATE, TIME, TIMESTAMP or ESCAPE",
+            ),
+            (many.as_str(), "no SHORT-CIRCUIT: the lists make 5041 keys, look-ups take 4096 at most"),
+        ] {
+            assert_eq!(run(&mut session, sql).await, [[Some("10".to_string())]], "{sql}");
+            let found = explained(&mut session, sql).await;
+            assert!(found.starts_with(said), "{sql}: {found}");
+        }
+        // A definition that look-ups do not read can become one that they do.
+        const ALL: &str = "select * from t where k = -1 and l = 'a'";
+        assert!(explained(&mut session, ALL).await.starts_with("no SHORT-CIRCUIT: a column is of a nested type"));
+        run(&mut session, "alter table t drop column a").await;
+        assert_eq!(explained(&mut session, ALL).await, "SHORT-CIRCUIT");
+    });
+}
+
+/// A prepared statement reads as it did when it was prepared, whatever `sql_mode` has become.
+#[test]
+fn a_prepared_look_up_keeps_its_sql_mode() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut session = open(dir.path()).await;
+        run(&mut session, "create table t (k int, v varchar(9)) unique key(k) distributed by hash(k) buckets 1").await;
+        run(&mut session, "insert into t values (1, 'one')").await;
+        const SQL: &str = "select \"v\", v from t where k = 1";
+        let there = session.selected();
+        let prepared = session.prepare_point(SQL).await.expect("planned").expect("a look-up");
+        run(&mut session, "set sql_mode = 'ANSI_QUOTES'").await;
+        run(&mut session, "alter table t add column w int").await;
+        assert!(session.is_stale(&prepared));
+        session.at(&there).prepare_point(SQL).await.expect("planned").expect("a look-up");
+        let row = |texts: [&str; 2]| [texts.map(|text| Some(text.to_string()))];
+        assert_eq!(run(&mut session.at(&there), SQL).await, row(["v", "one"]));
+        assert_eq!(run(&mut session, SQL).await, row(["one", "one"]), "what is not prepared reads as it is set");
     });
 }
 

@@ -7,7 +7,7 @@ use crate::error::ProtocolError;
 use crate::wire::{Fields, utf8};
 
 /// A command packet, decoded but for the parameters of COM_STMT_EXECUTE, whose shape its statement knows. For
-/// COM_CHANGE_USER see [`ChangeUser`].
+/// COM_CHANGE_USER see [`ChangeUser`]. `NotText` is a statement or a name that is not UTF-8 from one of its bytes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command<'a> {
     Quit,
@@ -27,6 +27,7 @@ pub(crate) enum Command<'a> {
     SetOption { multi_statements: bool },
     Fetch { statement: u32, rows: u32 },
     ResetConnection,
+    NotText { what: &'static str, at: usize },
     Unknown(u8),
 }
 
@@ -34,24 +35,25 @@ impl<'a> Command<'a> {
     pub fn decode(payload: &'a [u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::new(payload);
         let code = fields.u8("command")?;
-        let text = |fields: &mut Fields<'a>, what| {
-            let at = fields.at();
-            utf8(fields.rest(), what, at)
+        let text = |bytes: &'a [u8], what, command: fn(&'a str) -> Self| match std::str::from_utf8(bytes) {
+            Ok(text) => command(text),
+            Err(error) => Self::NotText { what, at: error.valid_up_to() },
         };
         Ok(match code {
             command::QUIT => Self::Quit,
-            command::INIT_DB => Self::InitDb(text(&mut fields, "database name")?),
-            command::QUERY => Self::Query(text(&mut fields, "statement text")?),
+            command::INIT_DB => text(fields.rest(), "database name", Self::InitDb),
+            command::QUERY => text(fields.rest(), "statement text", Self::Query),
             command::FIELD_LIST => {
                 let table = utf8(fields.nul_or_rest(), "table name", 1)?;
-                Self::FieldList { table, pattern: text(&mut fields, "column pattern")? }
+                let at = fields.at();
+                Self::FieldList { table, pattern: utf8(fields.rest(), "column pattern", at)? }
             }
             command::STATISTICS => Self::Statistics,
             command::PROCESS_INFO => Self::ProcessInfo,
             command::PROCESS_KILL => Self::ProcessKill(fields.u32("connection id")?),
             command::DEBUG => Self::Debug,
             command::PING => Self::Ping,
-            command::STMT_PREPARE => Self::Prepare(text(&mut fields, "statement text")?),
+            command::STMT_PREPARE => text(fields.rest(), "statement text", Self::Prepare),
             command::STMT_EXECUTE => {
                 let statement = fields.u32("statement id")?;
                 let flags = fields.u8("cursor type")?;
@@ -387,7 +389,8 @@ mod tests {
     fn short_and_strange_commands() {
         assert!(Command::decode(&[]).is_err());
         assert!(Command::decode(&[command::STMT_EXECUTE, 1, 0]).is_err());
-        assert!(Command::decode(&[command::QUERY, 0xff]).is_err());
+        let not_text = Command::NotText { what: "statement text", at: 1 };
+        assert_eq!(Command::decode(&[command::QUERY, b'a', 0xff]).unwrap(), not_text);
         assert_eq!(Command::decode(&[0x7f]).unwrap(), Command::Unknown(0x7f));
         assert_eq!(Command::decode(b"\x04t\0").unwrap(), Command::FieldList { table: "t", pattern: "" });
         assert_eq!(Command::decode(b"\x04t\0a%").unwrap(), Command::FieldList { table: "t", pattern: "a%" });

@@ -362,6 +362,14 @@ impl<B: Backend> Client<B> {
                     Err(error) => link.err(&error),
                 }
             }
+            Command::NotText { what, at } => {
+                let message = format!(
+                    "Invalid utf8mb4 character string: {what}, byte {}; text is not converted from other character sets, \
+                     send it as utf8mb4",
+                    at + 1
+                );
+                link.err(&SqlError::new(code::INVALID_CHARACTER_STRING, message));
+            }
             Command::Unknown(number) => {
                 link.err(&SqlError::new(code::UNKNOWN_COM, format!("unknown command 0x{number:02x}")));
             }

@@ -44,6 +44,8 @@ pub mod code {
     pub const HOST_IS_BLOCKED: u16 = 1129;
     /// ER_MUST_CHANGE_PASSWORD_LOGIN.
     pub const PASSWORD_EXPIRED: u16 = 1862;
+    /// ER_ACCOUNT_HAS_BEEN_LOCKED.
+    pub const ACCOUNT_IS_LOCKED: u16 = 3118;
     /// ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK.
     pub const USER_IS_BLOCKED: u16 = 3955;
     /// The table does not exist.
@@ -70,6 +72,8 @@ pub mod code {
     pub const UNKNOWN_STMT: u16 = 1243;
     /// The client speaks no protocol that the server accepts.
     pub const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
+    /// Bytes that are no text of the character set.
+    pub const INVALID_CHARACTER_STRING: u16 = 1300;
     /// The query was interrupted.
     pub const QUERY_INTERRUPTED: u16 = 1317;
     /// The connection needs TLS.

@@ -33,8 +33,6 @@ fn malformed_packets_close_their_connection_only() {
     assert_eq!(last_words(&server, &[0, 0, 0x20, 0, command::QUERY]), Some(code::NET_PACKET_TOO_LARGE));
     // No command at all.
     assert_eq!(last_words(&server, &[0, 0, 0, 0]), Some(code::MALFORMED_PACKET));
-    // Text that is not UTF-8.
-    assert_eq!(last_words(&server, &[2, 0, 0, 0, command::QUERY, 0xff]), Some(code::MALFORMED_PACKET));
     // A statement id cut short.
     assert_eq!(last_words(&server, &[3, 0, 0, 0, command::STMT_EXECUTE, 1, 0]), Some(code::MALFORMED_PACKET));
     // COM_CHANGE_USER without an end of the user name.
@@ -46,6 +44,16 @@ fn malformed_packets_close_their_connection_only() {
     eventually(|| server.registry.is_empty());
     let counters = &server.counters;
     assert_eq!(counters.opened.load(Ordering::SeqCst), counters.closed.load(Ordering::SeqCst));
+}
+
+#[test]
+fn text_that_is_not_utf8_is_an_error_of_its_statement() {
+    let server = Running::new(Settings::default());
+    let mut client = server.root();
+    for command in [command::QUERY, command::STMT_PREPARE, command::INIT_DB] {
+        assert_eq!(error(&client.ask(command, b"one '\xe9'")).code, code::INVALID_CHARACTER_STRING);
+    }
+    assert_eq!(client.query("one")[0].rows().len(), 1);
 }
 
 #[test]

@@ -30,6 +30,9 @@ pub(crate) enum LoginError {
     /// Too many wrong passwords came from there.
     #[error("too many wrong passwords came from {0}; wait a few seconds, other hosts can log in")]
     Blocked(IpAddr),
+    /// A statement has locked it.
+    #[error("Access denied for user {0}. Account is locked; ALTER USER {0} ACCOUNT_UNLOCK opens it")]
+    Disabled(String),
     /// Too many wrong passwords were given for it.
     #[error(
         "Access denied for user {user}. Account is blocked for {} due to {} consecutive failed logins; \
@@ -91,6 +94,9 @@ impl Accounts {
     }
 
     fn check_lock(&self, user: &User) -> Result<(), LoginError> {
+        if user.policy.locked {
+            return Err(LoginError::Disabled(user.to_string()));
+        }
         match self.locks.locked(user) {
             Some(locked) => Err(LoginError::Locked { user: user.to_string(), locked }),
             None => Ok(()),

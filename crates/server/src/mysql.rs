@@ -53,6 +53,7 @@ fn refused(e: &LoginError) -> SqlError {
     match e {
         LoginError::Engine(e) => sql_error(e),
         LoginError::Blocked(_) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
+        LoginError::Disabled(_) => SqlError::new(code::ACCOUNT_IS_LOCKED, e.to_string()),
         LoginError::Locked { .. } => SqlError::new(code::USER_IS_BLOCKED, e.to_string()),
         LoginError::Expired(_) => SqlError::new(code::PASSWORD_EXPIRED, e.to_string()),
     }
@@ -62,6 +63,7 @@ fn definition(column: &Column) -> ColumnDef {
     let mut definition =
         ColumnDef::from_field(&column.field).of_table(&column.database, &column.table, &column.org_name);
     definition.name.clone_from(&column.name);
+    definition.org_table.clone_from(&column.org_table);
     let declared = column.field.metadata().get("dipper.type").map(String::as_str).unwrap_or_default();
     if let Some(chars) = length_of(declared, "varchar").or_else(|| length_of(declared, "char")) {
         return definition.varchar(chars);
@@ -176,7 +178,7 @@ pub struct MysqlSession {
 #[derive(Debug)]
 pub struct PreparedStatement {
     source: String,
-    /// Where its names are found, whatever is selected when it is executed.
+    /// Where its names are found and how its text reads, whatever is selected and set when it is executed.
     selected: Selected,
     /// Its place in what the session holds.
     _held: Held,
@@ -229,6 +231,11 @@ fn parse_one(session: &EngineSession, sql: &str) -> Result<Option<Parsed>, SqlEr
     }
 }
 
+/// Whether a text without a statement has a comment.
+fn has_comment(sql: &str) -> bool {
+    sql.chars().any(|c| c != ';' && !c.is_whitespace())
+}
+
 async fn run(
     session: &mut EngineSession,
     source: &str,
@@ -260,6 +267,8 @@ impl Session for MysqlSession {
                 }
                 _ => run(&mut self.inner, sql, &parsed, &[]).await,
             },
+            // As in MySQL, a comment is a statement that does nothing; clients send those of scripts by themselves.
+            None if has_comment(sql) => Ok(Response::Done(Done::default())),
             None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
         }
     }

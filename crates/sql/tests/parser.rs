@@ -579,7 +579,7 @@ fn users_roles_and_grants() {
                 expire_seconds: Some(864_000),
                 failed_logins: Some(3),
                 lock_seconds: Some(7_200),
-                unlock: false,
+                ..PolicyChange::default()
             },
         ),
         (
@@ -596,6 +596,8 @@ fn users_roles_and_grants() {
                 ..PolicyChange::default()
             },
         ),
+        ("account_unlock account lock", PolicyChange { lock: true, ..PolicyChange::default() }),
+        ("require none password reuse interval default", PolicyChange::default()),
         ("", PolicyChange::default()),
     ] {
         let AccessStatement::AlterUser(define) =
@@ -662,7 +664,12 @@ fn users_roles_and_grants() {
         ("grant select on t to u identified by 'x'", "CREATE USER or ALTER USER first"),
         ("create user u password_expire", "expected NEVER, DEFAULT or INTERVAL"),
         ("create user u password_lock_time 100000 day", "at most 100 years"),
-        ("create user u account lock", "'account' of users is not supported"),
+        ("create user u require ssl", "'require' of users is not supported"),
+        ("create user u with max_rows 5", "expected MAX_QUERIES_PER_HOUR or"),
+        ("create user 'u'@('example.org')", "host names are not looked up"),
+        ("create user u@('example.org')", "host names are not looked up"),
+        ("grant select on *.* to 'u'@['example.org']", "host names are not looked up"),
+        ("alter role r", "expected COMMENT"),
         ("grant usage_priv on resource 'x' to u", "there is none"),
     ] {
         let e = error(sql).to_string();
@@ -678,6 +685,25 @@ fn properties_of_users() {
         panic!("SET PROPERTY expected")
     };
     assert_eq!((user.as_deref(), properties), (Some("root"), pairs(&[("max_user_connections", "10000")])));
+    for (rest, expected) in [
+        (
+            "set properties ('max_user_connections' = '10', \"a\" = 'b')",
+            &[("max_user_connections", "10"), ("a", "b")][..],
+        ),
+        (
+            "require none with max_queries_per_hour 5 max_user_connections 2 account unlock",
+            &[("max_queries_per_hour", "5"), ("max_user_connections", "2")],
+        ),
+    ] {
+        let Statement::Access(AccessStatement::AlterUser(define)) = one(&format!("alter user u {rest}")) else {
+            panic!("ALTER USER expected")
+        };
+        assert_eq!(define.properties, pairs(expected), "{rest}");
+    }
+    let Statement::Access(AccessStatement::AlterRole { name, comment }) = one("ALTER ROLE 'r' COMMENT 'x'") else {
+        panic!("ALTER ROLE expected")
+    };
+    assert_eq!((name.as_str(), comment.as_str()), ("r", "x"));
     let Statement::Show(show) = one("SHOW PROPERTY FOR 'root' LIKE '%max_user_connections%'") else { panic!() };
     assert_eq!(show.kind, ShowKind::Properties { user: Some("root".into()), all: false });
     assert_eq!(show.filter, Some(ShowFilter::Like("%max_user_connections%".into())));
@@ -711,9 +737,14 @@ fn storage_volumes_and_the_cache() {
     };
     assert_eq!(created, expected);
     let altered = one("ALTER STORAGE VOLUME v COMMENT = 'd' SET ('a' = 'c')");
-    let expected =
-        Statement::AlterVolume { name: "v".into(), comment: Some("d".into()), properties: pairs(&[("a", "c")]) };
-    assert_eq!(altered, expected);
+    let expected = |if_exists| Statement::AlterVolume {
+        name: "v".into(),
+        if_exists,
+        comment: Some("d".into()),
+        properties: pairs(&[("a", "c")]),
+    };
+    assert_eq!(altered, expected(false));
+    assert_eq!(one("ALTER STORAGE VOLUME IF EXISTS v COMMENT 'd' SET ('a' = 'c')"), expected(true));
     assert_eq!(one("DROP STORAGE VOLUME IF EXISTS v"), Statement::DropVolume { name: "v".into(), if_exists: true });
     assert_eq!(one("SET `v` AS DEFAULT STORAGE VOLUME"), Statement::DefaultVolume("v".into()));
     assert!(matches!(one("SET v = 1"), Statement::Set(_)));

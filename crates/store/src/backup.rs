@@ -29,7 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Catalog, CatalogChange, CatalogError, OnExists, TableDef, TableId, TableKind};
 use crate::chain::{ChainError, Stored, decode_as, encode_as, is_stray};
 use crate::check::{Report, check_table, missing_object};
-use crate::table::{Table, TableError, TableState, table_path};
+use crate::table::schema::TableSchema;
+use crate::table::{Table, TableChange, TableError, TableState, table_path};
 use crate::upload::{PART_BYTES, Upload};
 
 /// The list of what a backup holds.
@@ -713,6 +714,13 @@ async fn restore_table(
     let prepared: Vec<_> = table.snapshot().prepared().keys().copied().collect();
     for txn in prepared {
         table.abort_prepared(txn).await?;
+    }
+    // It says where the table was. The copy is below the database, which may have no such volume.
+    let mut schema = TableSchema::clone(table.snapshot().schema());
+    if schema.properties.remove("storage_volume").is_some() {
+        let expected = schema.version;
+        schema.version = expected + 1;
+        table.commit(TableChange::Schema { expected, schema }).await?;
     }
     Ok(())
 }

@@ -106,6 +106,26 @@ async fn names_of_restored_tables() {
     assert!(e.contains(": d.t=d.t_restored;") && !e.contains("IF NOT EXISTS"), "{e}");
 }
 
+/// What is restored is below the database, and does not say that it is in the storage volume that its original is in.
+#[tokio::test]
+async fn a_restored_table_is_in_no_volume() {
+    let ((from, table), to, at) = (database().await, memory(), Path::from("b"));
+    let mut schema = TableSchema::clone(table.snapshot().schema());
+    schema.version += 1;
+    schema.properties.insert("storage_volume".into(), "cold".into());
+    schema.properties.insert("bloom_filter_columns".into(), "k".into());
+    let expected = schema.version - 1;
+    table.commit(TableChange::Schema { expected, schema }).await.unwrap();
+    backup(&from, &to, &at, &[], |_| ()).await.unwrap();
+    let data = memory();
+    restore(&to, &at, &data, &[], &[], |_| ()).await.unwrap();
+    let state = Catalog::open(Arc::clone(&data)).await.unwrap().snapshot();
+    let id = state.table("d", "t").unwrap().id;
+    let restored = Table::open(data, id).await.unwrap().snapshot();
+    let names: Vec<_> = restored.schema().properties.keys().cloned().collect();
+    assert_eq!(names, ["bloom_filter_columns"]);
+}
+
 /// A database that a backup was mixed into is not taken for a backup alone.
 #[tokio::test]
 async fn a_list_beside_a_database_is_told() {

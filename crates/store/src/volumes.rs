@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
@@ -39,7 +39,37 @@ pub struct VolumeStore {
 struct Volumes {
     stores: HashMap<String, Arc<dyn ObjectStore>>,
     /// Directory of a table, and its volume's name.
-    tables: HashMap<String, String>,
+    tables: HashMap<String, Arc<str>>,
+}
+
+/// The store that an object is in.
+struct Place {
+    store: Arc<dyn ObjectStore>,
+    /// Of which volume; `None` for the root.
+    volume: Option<Arc<str>>,
+}
+
+impl Place {
+    /// The error of a request, which names the volume: paths say which table it is by a number that nobody knows. Answers of
+    /// the store that callers go by stay as they are.
+    fn named(&self, e: Error) -> Error {
+        let Some(volume) = &self.volume else { return e };
+        let within = |source| Box::new(InVolume { volume: Arc::clone(volume), source });
+        match e {
+            Error::Generic { store, source } => Error::Generic { store, source: within(source) },
+            Error::PermissionDenied { path, source } => Error::PermissionDenied { path, source: within(source) },
+            Error::Unauthenticated { path, source } => Error::Unauthenticated { path, source: within(source) },
+            e => e,
+        }
+    }
+}
+
+/// Why a volume's store did not do a request.
+#[derive(Debug, thiserror::Error)]
+#[error("storage volume '{volume}': {source}")]
+struct InVolume {
+    volume: Arc<str>,
+    source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl VolumeStore {
@@ -61,29 +91,36 @@ impl VolumeStore {
     /// From now on the table is looked for in that volume. Tables never move.
     pub fn assign(&self, table: TableId, volume: &str) {
         let dir = table_path(table).to_string();
-        self.volumes.write().tables.entry(dir).or_insert_with(|| volume.to_string());
+        self.volumes.write().tables.entry(dir).or_insert_with(|| volume.into());
     }
 
-    fn store(&self, path: &Path) -> Result<Arc<dyn ObjectStore>> {
+    fn place(&self, path: &Path) -> Result<Place> {
         let text = path.as_ref();
         let end = text.match_indices('/').nth(1).map_or(text.len(), |(i, _)| i);
         let volumes = self.volumes.read();
         match volumes.tables.get(&text[..end]) {
-            None => Ok(Arc::clone(&self.root)),
-            // Not `NotFound`, which says that the object is gone, and nothing that another try would mend.
-            Some(name) => volumes.stores.get(name).map(Arc::clone).ok_or_else(|| Error::NotSupported {
-                source: format!("'{text}' is in storage volume '{name}', which is not connected").into(),
-            }),
+            None => Ok(Place { store: Arc::clone(&self.root), volume: None }),
+            Some(name) => match volumes.stores.get(&**name) {
+                Some(store) => Ok(Place { store: Arc::clone(store), volume: Some(Arc::clone(name)) }),
+                // Not `NotFound`, which says that the object is gone, and nothing that another try would mend.
+                None => Err(Error::NotSupported {
+                    source: format!("'{text}' is in storage volume '{name}', which is not connected").into(),
+                }),
+            },
         }
     }
 
-    /// The stores that a listing below `prefix` must ask.
-    fn stores(&self, prefix: Option<&Path>) -> Result<Vec<Arc<dyn ObjectStore>>> {
+    /// The stores that a listing below `prefix` must ask; the root is the first if there are several.
+    fn places(&self, prefix: Option<&Path>) -> Result<Vec<Place>> {
         match prefix {
-            Some(prefix) if prefix.as_ref() != TABLES && !prefix.as_ref().is_empty() => Ok(vec![self.store(prefix)?]),
+            Some(prefix) if prefix.as_ref() != TABLES && !prefix.as_ref().is_empty() => Ok(vec![self.place(prefix)?]),
             _ => {
                 let volumes = self.volumes.read();
-                Ok(std::iter::once(&self.root).chain(volumes.stores.values()).map(Arc::clone).collect())
+                let own = volumes
+                    .stores
+                    .iter()
+                    .map(|(name, store)| Place { store: Arc::clone(store), volume: Some(name.as_str().into()) });
+                Ok(std::iter::once(Place { store: Arc::clone(&self.root), volume: None }).chain(own).collect())
             }
         }
     }
@@ -98,7 +135,8 @@ impl fmt::Display for VolumeStore {
 #[async_trait]
 impl ObjectStore for VolumeStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
-        self.store(location)?.put_opts(location, payload, options).await
+        let place = self.place(location)?;
+        place.store.put_opts(location, payload, options).await.map_err(|e| place.named(e))
     }
 
     async fn put_multipart_opts(
@@ -106,15 +144,18 @@ impl ObjectStore for VolumeStore {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.store(location)?.put_multipart_opts(location, options).await
+        let place = self.place(location)?;
+        place.store.put_multipart_opts(location, options).await.map_err(|e| place.named(e))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.store(location)?.get_opts(location, options).await
+        let place = self.place(location)?;
+        place.store.get_opts(location, options).await.map_err(|e| place.named(e))
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.store(location)?.get_ranges(location, ranges).await
+        let place = self.place(location)?;
+        place.store.get_ranges(location, ranges).await.map_err(|e| place.named(e))
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -128,28 +169,31 @@ impl ObjectStore for VolumeStore {
         };
         let delete = move |chunk: Vec<Result<Path>>| {
             // Deletions come from one table at a time, so runs of one store are long.
-            let mut runs: Vec<(Arc<dyn ObjectStore>, Vec<Path>)> = Vec::new();
+            let mut runs: Vec<(Place, Vec<Path>)> = Vec::new();
             let mut failed = Vec::new();
             for path in chunk {
-                match path.and_then(|p| parts.store(&p).map(|s| (s, p))) {
+                match path.and_then(|p| parts.place(&p).map(|place| (place, p))) {
                     Err(e) => failed.push(Err(e)),
-                    Ok((store, path)) => match runs.last_mut().filter(|(s, _)| Arc::ptr_eq(s, &store)) {
+                    Ok((place, path)) => match runs.last_mut().filter(|(p, _)| Arc::ptr_eq(&p.store, &place.store)) {
                         Some((_, paths)) => paths.push(path),
-                        None => runs.push((store, vec![path])),
+                        None => runs.push((place, vec![path])),
                     },
                 }
             }
-            let deleted =
-                runs.into_iter().map(|(store, paths)| store.delete_stream(stream::iter(paths).map(Ok).boxed()));
+            let deleted = runs.into_iter().map(|(place, paths)| {
+                let deleted = place.store.delete_stream(stream::iter(paths).map(Ok).boxed());
+                deleted.map_err(move |e| place.named(e))
+            });
             stream::iter(failed).chain(stream::iter(deleted.collect::<Vec<_>>()).flatten())
         };
         locations.ready_chunks(DELETED_AT_ONCE).map(delete).flatten().boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.stores(prefix) {
-            Ok(stores) => {
-                let listings: Vec<_> = stores.iter().map(|s| s.list(prefix)).collect();
+        match self.places(prefix) {
+            Ok(places) => {
+                let listed = |p: Place| p.store.list(prefix).map_err(move |e| p.named(e));
+                let listings: Vec<_> = places.into_iter().map(listed).collect();
                 stream::iter(listings).flatten().boxed()
             }
             Err(e) => stream::once(async { Err(e) }).boxed(),
@@ -157,9 +201,10 @@ impl ObjectStore for VolumeStore {
     }
 
     fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.stores(prefix) {
-            Ok(stores) => {
-                let listings: Vec<_> = stores.iter().map(|s| s.list_with_offset(prefix, offset)).collect();
+        match self.places(prefix) {
+            Ok(places) => {
+                let listed = |p: Place| p.store.list_with_offset(prefix, offset).map_err(move |e| p.named(e));
+                let listings: Vec<_> = places.into_iter().map(listed).collect();
                 stream::iter(listings).flatten().boxed()
             }
             Err(e) => stream::once(async { Err(e) }).boxed(),
@@ -169,21 +214,22 @@ impl ObjectStore for VolumeStore {
     /// Over all tables, volumes that cannot be listed are left out: one that is out of reach does not keep a vacuum from the
     /// others. The root's error is one.
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let stores = self.stores(prefix)?;
-        let asked = stores.iter().map(|s| s.list_with_delimiter(prefix)).collect::<Vec<_>>();
+        let places = self.places(prefix)?;
+        let asked = places.iter().map(|p| p.store.list_with_delimiter(prefix)).collect::<Vec<_>>();
         let all: Vec<Result<ListResult>> = stream::iter(asked).buffered(8).collect().await;
         let mut merged = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
         for (i, one) in all.into_iter().enumerate() {
             let one = match one {
                 Err(error) if i > 0 => {
-                    tracing::warn!(store = %stores[i], %error, "a storage volume cannot be listed");
+                    let volume = places[i].volume.as_deref().unwrap_or_default();
+                    tracing::warn!(%volume, %error, "a storage volume cannot be listed");
                     continue;
                 }
-                one => one?,
+                one => one.map_err(|e| places[i].named(e))?,
             };
             if i > 0 {
                 // Tables that no catalog names are found by what is there.
-                self.found_in(&stores[i], &one.common_prefixes);
+                self.found_in(&places[i], &one.common_prefixes);
             }
             merged.common_prefixes.extend(one.common_prefixes);
             merged.objects.extend(one.objects);
@@ -194,36 +240,38 @@ impl ObjectStore for VolumeStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        let (a, b) = (self.store(from)?, self.store(to)?);
-        if !Arc::ptr_eq(&a, &b) {
+        let (a, b) = (self.place(from)?, self.place(to)?);
+        if !Arc::ptr_eq(&a.store, &b.store) {
             return Err(Error::NotSupported { source: format!("'{from}' and '{to}' are in two volumes").into() });
         }
-        a.copy_opts(from, to, options).await
+        a.store.copy_opts(from, to, options).await.map_err(|e| a.named(e))
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        let (a, b) = (self.store(from)?, self.store(to)?);
-        if !Arc::ptr_eq(&a, &b) {
+        let (a, b) = (self.place(from)?, self.place(to)?);
+        if !Arc::ptr_eq(&a.store, &b.store) {
             return Err(Error::NotSupported { source: format!("'{from}' and '{to}' are in two volumes").into() });
         }
-        a.rename_opts(from, to, options).await
+        a.store.rename_opts(from, to, options).await.map_err(|e| a.named(e))
     }
 }
 
 impl VolumeStore {
-    fn found_in(&self, store: &Arc<dyn ObjectStore>, dirs: &[Path]) {
+    fn found_in(&self, place: &Place, dirs: &[Path]) {
         let mut volumes = self.volumes.write();
-        let name = volumes.stores.iter().find(|(_, s)| Arc::ptr_eq(s, store)).map(|(name, _)| name.clone());
-        let Some(name) = name else { return };
+        let Some(name) = &place.volume else { return };
+        // It may have been given another store meanwhile.
+        if !volumes.stores.get(&**name).is_some_and(|store| Arc::ptr_eq(store, &place.store)) {
+            return;
+        }
         for dir in dirs {
-            volumes.tables.entry(dir.to_string()).or_insert_with(|| name.clone());
+            volumes.tables.entry(dir.to_string()).or_insert_with(|| Arc::clone(name));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::TryStreamExt;
     use object_store::ObjectStoreExt;
     use object_store::memory::InMemory;
 
@@ -261,5 +309,18 @@ mod tests {
         gone.assign(there, "cold");
         let e = gone.get(&at(there, "b")).await.unwrap_err();
         assert!(e.to_string().contains("storage volume 'cold'"), "{e}");
+    }
+
+    #[test]
+    fn errors_name_the_volume() {
+        let place = |volume: Option<&str>| Place { store: Arc::new(InMemory::new()), volume: volume.map(Arc::from) };
+        let down = || Error::Generic { store: "S3", source: "connection refused".into() };
+        let told = |e: Error| place(Some("cold")).named(e);
+        assert_eq!(told(down()).to_string(), "Generic S3 error: storage volume 'cold': connection refused");
+        assert_eq!(place(None).named(down()).to_string(), down().to_string());
+        let gone = Error::NotFound { path: "t/1/v/1".into(), source: "404".into() };
+        assert!(matches!(told(gone), Error::NotFound { .. }));
+        let denied = Error::PermissionDenied { path: "t/1/v/1".into(), source: "403".into() };
+        assert!(matches!(told(denied), Error::PermissionDenied { .. }));
     }
 }

@@ -85,9 +85,28 @@ impl BadValues {
     }
 }
 
-/// Cuts lines into fields where the structural index cannot (OpenCSVSerde, MultiDelimitSerDe): called once per line.
+/// What is wrong with a line that was cut into fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineFault {
+    /// The column whose value does not fit; `None`: the line is no record of these columns.
+    pub column: Option<usize>,
+    /// Completes the sentence `"<value>" ...`, or says it all.
+    pub reason: String,
+    /// The text of the value.
+    pub value: Option<Vec<u8>>,
+}
+
+impl LineFault {
+    /// The line is no record.
+    pub fn of_line(reason: String) -> Self {
+        LineFault { column: None, reason, value: None }
+    }
+}
+
+/// Cuts lines into fields where the structural index cannot (OpenCSVSerde, MultiDelimitSerDe, JSON): called once per line.
 pub trait SplitLine: Send + Sync + fmt::Debug {
     /// Appends the bytes of the fields of `line` (which has no line end) to `out`, and exactly `columns` spans that
-    /// point into `out` to `fields`; [`Span::MISSING`] for fields that are NULL because the line does not have them.
-    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>);
+    /// point into `out` to `fields`; [`Span::MISSING`] for fields that are NULL because the line does not have them. Returns
+    /// what is wrong with the line, mostly nothing; it has its fields all the same.
+    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) -> Vec<LineFault>;
 }

@@ -1,4 +1,4 @@
-//! What the bytes of a file mean: delimiters, quoting, escapes, NULL, header lines.
+//! What the bytes of a file mean: delimiters, quoting, escapes, NULL, header lines, members.
 
 /// How records and fields are written in a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -8,6 +8,8 @@ pub enum Dialect {
     Csv(CsvDialect),
     /// Hive's LazySimpleSerDe, MultiDelimitSerDe or OpenCSVSerde.
     Hive(HiveDialect),
+    /// A JSON object a line.
+    Json(JsonDialect),
 }
 
 /// What ends a record.
@@ -89,6 +91,17 @@ impl Default for CsvDialect {
             dates: DateOrder::YearFirst,
         }
     }
+}
+
+/// JSON lines: an object a line, whose members are the columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonDialect {
+    /// The name of each column's member.
+    pub keys: Vec<String>,
+    /// The columns are a guess: a member that is none of them is an error, as is a value that its column does not hold as it
+    /// is. Where they were given, names are compared without regard to case, other members are left out, and values are
+    /// read as those of CSV are.
+    pub guessed: bool,
 }
 
 /// Which SerDe of Hive splits and converts the fields.

@@ -1,4 +1,4 @@
-//! Delimited text to Arrow: bytes in, [`RecordBatch`](arrow_array::RecordBatch)es out. Knows nothing of SQL.
+//! Delimited text and JSON lines to Arrow: bytes in, [`RecordBatch`](arrow_array::RecordBatch)es out. Knows nothing of SQL.
 //!
 //! Layers, lowest first:
 //!
@@ -15,7 +15,8 @@
 //! | [`scan`] | what is wanted: columns, filter, limit, policies; a queue of splits and the workers that drain it |
 //! | `csv` | values of CSV fields, a column at a time |
 //! | [`hive`] | values of Hive fields, a column at a time; Hive's own rules, byte for byte |
-//! | [`infer`](mod@infer) | which dialect and types does this unknown CSV file have? |
+//! | [`json`] | values of JSON texts, and the members of a line as columns |
+//! | [`infer`](mod@infer) | which dialect, columns and types does this unknown file have? |
 //! | [`write`](mod@write) | rows back to text |
 
 // Errors carry their whole place and are made once a scan; what returns them moves megabytes otherwise.
@@ -29,6 +30,7 @@ pub mod dialect;
 pub mod error;
 pub mod hive;
 pub mod infer;
+pub mod json;
 mod mapped;
 pub mod parse;
 pub mod scan;
@@ -40,14 +42,16 @@ pub mod write;
 
 pub use block::TextBlock;
 pub use compress::{CompressError, Encoder, decoder, encoder};
-pub use convert::{BadEntry, BadValues, Convert, Cx, SplitLine};
+pub use convert::{BadEntry, BadValues, Convert, Cx, LineFault, SplitLine};
 pub use csv::converter as csv_converter;
-pub use dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, HiveSerde, LineEnd, Ragged};
+pub use dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, HiveSerde, JsonDialect, LineEnd, Ragged};
 pub use error::{ErrorKind, TextError};
-pub use infer::{Guess, Hints, Kind, Union, common_dialect, infer, infer_sample, settle_dates, union_by_name};
+pub use infer::{
+    Guess, Header, Hints, Kind, Union, common_dialect, describe, infer, infer_sample, settle_dates, union_by_name,
+};
 pub use scan::{
-    BadValue, Batch, FileInput, InvalidUtf8, Memory, Origins, Rejected, RowFilter, Scan, ScanMetrics, ScanOptions,
-    ScanQueue, Split, Strings, Worker,
+    BadValue, Batch, FileInput, HeaderCheck, InvalidUtf8, Memory, Origins, Rejected, RowFilter, Scan, ScanMetrics,
+    ScanOptions, ScanQueue, Split, Strings, Worker,
 };
 pub use source::{Compression, FileSource, MemorySource, Source};
 pub use span::Span;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
 use dipper_text::{
-    Compression, Dialect, FileInput, Guess, Hints, MemorySource, Ragged, Scan, ScanOptions, ScanQueue, infer,
+    Compression, Dialect, FileInput, Guess, Header, Hints, MemorySource, Ragged, Scan, ScanOptions, ScanQueue, infer,
     infer_sample,
 };
 use serde_json::{Map, Value, json};
@@ -118,7 +118,9 @@ fn what_is_guessed_can_be_read() {
         let source = MemorySource(case["text"].as_str().unwrap().to_string().into_bytes().into());
         let file = FileInput { name: name.to_string(), source: Arc::new(source), compression: Compression::None };
         let guess = infer(&file, &Hints::default()).unwrap();
-        let options = ScanOptions::new(Dialect::Csv(guess.dialect.clone()), guess.schema.clone());
+        let mut options = ScanOptions::new(Dialect::Csv(guess.dialect.clone()), guess.schema.clone());
+        options.exact = (0..guess.schema.fields().len()).collect();
+        options.header = Some(Arc::new(Header::new(&guess.schema, &guess.dialect)));
         let mut worker = ScanQueue::new(Scan::try_new(options).unwrap(), vec![file]).worker();
         let mut rows = 0;
         let result = loop {

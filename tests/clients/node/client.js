@@ -108,6 +108,14 @@ async function main() {
         }
       }));
   }
+  await check('parameters of LIMIT', async () => {
+    // Numbers are sent as DOUBLE.
+    const ids = async (sql, values) => (await connection.execute({ sql, rowsAsArray: true }, values))[0].flat().map(Number);
+    for (const one of [1, '1']) {
+      assert.deepStrictEqual(await ids(`select id from ${table} where id = ? limit ?`, [1, one]), [1]);
+      assert.deepStrictEqual(await ids(`select id from ${table} where id < ? order by id limit ?, ?`, [3, one, one]), [2]);
+    }
+  });
   await check('changes between look-ups', async () => {
     const read = async () => (await connection.execute({ sql: `select t_int, t_varchar from ${table} where id = ?`, rowsAsArray: true }, [7]))[0];
     for (const round of [1, 2]) {

@@ -13,7 +13,9 @@ TABLE_DENIED = 1142
 TOO_MANY_CONNECTIONS = 1040
 TOO_MANY_OF_USER = 1203
 PASSWORD_EXPIRED = 1862
+ACCOUNT_IS_LOCKED = 3118
 BLOCKED_BY_LOCK = 3955
+HAD_ENOUGH = 1226
 ERRORS = (pymysql.err.MySQLError, MySQLdb.Error, mysql.connector.Error)
 
 root_connection = pymysql.connect(host=HOST, port=PORT, user="root", autocommit=True)
@@ -202,6 +204,33 @@ def user_connections():
     root("set property for 'alice' 'max_user_connections' = '0'")
 
 
+@check("so many statements, and connections, in an hour")
+def hourly():
+    fresh("alice", "select on accounts_test.t")
+    look_up = "select v from accounts_test.t where k = "
+    with contextlib.closing(with_connector("alice", "secret")) as connection:
+        prepared = connection.cursor(prepared=True)
+
+        def both():
+            prepared.execute(look_up + "%s", (1,))
+            equal(prepared.fetchall(), [(10,)])
+            equal(one(connection, look_up + "1"), (10,))
+
+        # Look-ups are remembered by now.
+        both()
+        root("alter user alice with max_queries_per_hour 4")
+        both()
+        both()
+        refused(HAD_ENOUGH, ERRORS, lambda: prepared.execute(look_up + "%s", (1,)))
+        refused(HAD_ENOUGH, ERRORS, lambda: one(connection, look_up + "1"))
+    root("alter user alice with max_queries_per_hour 0 max_connections_per_hour 2")
+    for _ in range(2):
+        with_pymysql("alice", "secret").close()
+    refused(HAD_ENOUGH, ERRORS, lambda: with_pymysql("alice", "secret"))
+    root("alter user alice with max_connections_per_hour 0")
+    with_pymysql("alice", "secret").close()
+
+
 @check("max_connections")
 def connections():
     fresh("alice")
@@ -281,6 +310,18 @@ def locked():
     refused(BLOCKED_BY_LOCK, ERRORS, lambda: login("secret"))
     time.sleep(1.2)
     login("secret")
+
+
+@check("an account that is locked lets nobody in")
+def account_lock():
+    fresh("alice")
+    with contextlib.closing(with_pymysql("alice", "secret")) as connection:
+        root("alter user alice account lock")
+        equal(one(connection, "select 1"), (1,))
+        for password in ("wrong", "secret"):
+            refused(ACCOUNT_IS_LOCKED, ERRORS, lambda password=password: with_pymysql("alice", password))
+    root("alter user alice account unlock")
+    with_pymysql("alice", "secret").close()
 
 
 @check("a password that has expired lets nobody in")

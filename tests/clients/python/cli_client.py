@@ -62,6 +62,13 @@ def several():
     equal(rows(sql="delimiter //\nselect 1; select 2//\n"), [["1"], ["2"]])
 
 
+@check("comments")
+def comments():
+    # The client sends a comment on a line of its own, and one with a delimiter, as statements.
+    script = "--  the article's comment\nselect 1;\n# another\n/* a third */;\nselect 2;\n"
+    equal(rows("--comments", sql=script), [["1"], ["2"]])
+
+
 @check("error")
 def error():
     result = mariadb("-f", "-N", sql="select * from information_schema.no_such_table;\nselect 7;")

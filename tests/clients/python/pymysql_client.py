@@ -110,6 +110,31 @@ def generated_keys():
     equal(cursor.fetchall(), ((found,),))
 
 
+@check("where columns come from")
+def origins():
+    cursor.execute("drop database if exists pymysql_origins")
+    cursor.execute("create database pymysql_origins")
+    cursor.execute("create table pymysql_origins.t (K int, v int) unique key (K) distributed by hash (K) buckets 1")
+    cursor.execute("create view pymysql_origins.w as select k as a, v + 1 as b from pymysql_origins.t")
+    own = ("pymysql_origins", "t", "t", "k", "K")
+    questions = {
+        "select k, k as a, v + 1 from t": [own, (*own[:3], "a", "K"), ("", "", "", "v + 1", "")],
+        "select k, v as a from t where k = 1": [own, (*own[:3], "a", "v")],
+        "select x.k from pymysql_origins.t x": [("pymysql_origins", "x", "t", "k", "K")],
+        "select x.k from (select k from t limit 1) x": [("pymysql_origins", "x", "x", "k", "K")],
+        "select a as c, b from w": [("pymysql_origins", "w", "w", "c", "a"), ("pymysql_origins", "w", "w", "b", "b")],
+        "select k, count(*) from t group by k order by k": [own, ("", "", "", "count(*)", "")],
+        "select y.v from t x left join t y on x.k = y.k": [("pymysql_origins", "y", "t", "v", "v")],
+        "select k from t union all select 1": [("", "", "", "k", "")],
+    }
+    with connect(database="pymysql_origins") as named, named.cursor() as rows:
+        for question, expected in questions.items():
+            rows.execute(question)
+            fields = rows._result.fields
+            found = [(f.db.decode(), f.table_name, f.org_table, f.name, f.org_name) for f in fields]
+            equal((question, found), (question, expected))
+
+
 if TLS:
 
     @check("TLS")

@@ -8,6 +8,7 @@
 //! them with each statement, so what is revoked is gone with the next one, also for statements that were prepared.
 
 mod needs;
+mod quota;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +23,11 @@ use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
 pub(crate) use needs::guard;
+pub use quota::Connected;
+pub(crate) use quota::{
+    BEHIND_WITH, Counted, EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, Quota,
+    limit, task_context,
+};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -35,15 +41,14 @@ const KNOWN_STALENESS: Duration = Duration::from_secs(1);
 /// How long a store that does not answer is waited for by who can do with what is known.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Property of a user: connections that it may have at once.
-pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
-
 /// What the sessions of a process share about accounts.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     known: Mutex<Known>,
-    /// By user name: its connections, and how many sessions each has (two for a moment when the user changes).
-    connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
+    /// Connections, as often as each has sessions (two for a moment when the user changes).
+    connections: Counted,
+    /// What was done in this hour.
+    hours: quota::Hours,
     /// When the catalog was last asked for by those who can do without the answer.
     asked: Mutex<Option<(Instant, Asked)>>,
 }
@@ -71,30 +76,6 @@ impl Access {
         let rights = Arc::new(Rights::of(accounts, accounts.user_by_id(account)?));
         known.rights.insert(account, Arc::clone(&rights));
         Some(rights)
-    }
-}
-
-/// A place among the connections of a user, given back when it is dropped.
-#[derive(Debug)]
-pub struct Connected {
-    user: String,
-    connection: u32,
-    connections: Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>,
-}
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        let mut all = self.connections.lock();
-        let Some(own) = all.get_mut(&self.user) else { return };
-        if let Some(sessions) = own.get_mut(&self.connection) {
-            *sessions -= 1;
-            if *sessions == 0 {
-                own.remove(&self.connection);
-            }
-        }
-        if own.is_empty() {
-            all.remove(&self.user);
-        }
     }
 }
 
@@ -129,7 +110,7 @@ impl Engine {
     }
 
     /// Who somebody is that says to be `name` and comes from `address`; `None` for nobody. Only who is not known waits for
-    /// the store: another process may have made the account.
+    /// the store: another process may have made the account a moment ago. All who wait share a request.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -137,9 +118,7 @@ impl Engine {
         if let Some(user) = self.known_catalog().await.accounts.find(name, address) {
             return Ok(Some(Arc::clone(user)));
         }
-        let is_new = self.catalog.staleness() <= KNOWN_STALENESS;
-        let state = if is_new { self.catalog.snapshot() } else { self.catalog.refresh().await? };
-        Ok(state.accounts.find(name, address).cloned())
+        Ok(self.catalog.refresh().await?.accounts.find(name, address).cloned())
     }
 
     /// All accounts, as this process knows them.
@@ -150,28 +129,30 @@ impl Engine {
     /// Counts a connection of a user. A second session of the same connection is not another.
     ///
     /// # Errors
-    /// The user has as many as it may have (1203).
+    /// The user has as many as it may have (1203), or has had as many in this hour (1226).
     pub fn connect(&self, user: &str, connection: u32) -> Result<Connected> {
-        let limit = connections_max(self, user);
-        let mut all = self.access.connections.lock();
-        let own = all.entry(user.to_string()).or_default();
-        if !own.contains_key(&connection) && limit.is_some_and(|limit| own.len() as u64 >= limit) {
-            return Err(EngineError {
-                code: 1203,
-                sqlstate: "42000",
-                ..EngineError::new(
-                    ErrorKind::Resources,
-                    format!(
-                        "User {user} already has more than 'max_user_connections' active connections ({}); close some, or SET PROPERTY FOR '{user}' 'max_user_connections' = '...'",
-                        own.len()
-                    ),
-                )
-            });
-        }
-        *own.entry(connection).or_default() += 1;
-        drop(all);
-        let connections = Arc::clone(&self.access.connections);
-        Ok(Connected { user: user.to_string(), connection, connections })
+        let most = connections_max(self, user);
+        let connected = self.access.connections.count(user, connection, most).ok_or_else(|| EngineError {
+            code: 1203,
+            sqlstate: "42000",
+            ..EngineError::new(
+                ErrorKind::Resources,
+                format!(
+                    "User {user} already has more than 'max_user_connections' active connections ({}); close some, or SET PROPERTY FOR '{user}' 'max_user_connections' = '...'",
+                    most.unwrap_or_default()
+                ),
+            )
+        })?;
+        self.spend(user, Hourly::Connections)?;
+        Ok(connected)
+    }
+
+    /// Counts something that a user may do so often in an hour.
+    ///
+    /// # Errors
+    /// It has done it as often (1226).
+    pub(crate) fn spend(&self, user: &str, what: Hourly) -> Result<()> {
+        self.access.hours.spend(&self.accounts(), user, what)
     }
 
     /// The account of a client, by its name and address: in process it is root.

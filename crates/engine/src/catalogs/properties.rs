@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{EngineError, Result};
-use crate::files::stores::{is_like_store_property, is_store_property};
+use crate::files::stores::is_store_property;
 
 /// What stands for a secret where it would be shown.
 const MASK: &str = "******";
@@ -17,7 +17,7 @@ pub(crate) fn is_secret(key: &str) -> bool {
         .any(|word| key.contains(word))
 }
 
-/// Properties of catalogs that something here reads, beside those of stores and of Hadoop.
+/// Properties of catalogs that something here reads, beside those of stores.
 const KNOWN: [&str; 10] = [
     "type",
     "warehouse",
@@ -33,8 +33,7 @@ const KNOWN: [&str; 10] = [
 
 /// Whether a property has any effect.
 pub(crate) fn is_known(key: &str) -> bool {
-    let hadoop = ["dfs.", "fs.", "hadoop."].iter().any(|prefix| key.starts_with(prefix));
-    KNOWN.contains(&key) || is_store_property(key) || hadoop && !is_like_store_property(key)
+    KNOWN.contains(&key) || is_store_property(key)
 }
 
 /// The properties as they may be shown.

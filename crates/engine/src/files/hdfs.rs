@@ -17,6 +17,17 @@ pub(crate) fn authority(location: &str) -> Option<&str> {
     Some(rest.split('/').next().unwrap_or_default())
 }
 
+/// Where a configuration says that name nodes are: `host:port` each.
+pub(super) fn name_nodes(configuration: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
+    let own = |key: &str| key.starts_with("dfs.namenode.rpc-address") || key == "fs.defaultFS";
+    configuration.iter().filter(move |(key, _)| own(key)).map(|(_, node)| node.trim_start_matches("hdfs://"))
+}
+
+fn is_link_local(authority: &str) -> bool {
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    matches!(host.parse::<IpAddr>(), Ok(IpAddr::V4(ip)) if ip.is_link_local())
+}
+
 /// A store, and the name under which DataFusion finds it.
 type Named = (ObjectStoreUrl, Arc<dyn ObjectStore>);
 
@@ -43,8 +54,8 @@ impl Hdfs {
         if host.is_empty() || authority.contains('@') {
             return Err(failed("expected hdfs://host:port/path or hdfs://service/path".into()));
         }
-        if matches!(host.parse::<IpAddr>(), Ok(IpAddr::V4(ip)) if ip.is_link_local()) {
-            let message = format!("hdfs://{authority} is a link-local address, which is refused");
+        if let Some(refused) = name_nodes(configuration).chain([authority]).find(|node| is_link_local(node)) {
+            let message = format!("hdfs://{refused} is a link-local address, which is refused");
             return Err(EngineError::new(ErrorKind::Denied, message));
         }
         let mut open = self.open.lock();
@@ -61,5 +72,27 @@ impl Hdfs {
         let made: Named = (ObjectStoreUrl::parse(format!("hdfs://store-{}", open.len()))?, Arc::new(store));
         open.insert(key, made.clone());
         Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_configuration_says_where_a_name_service_is() {
+        let hdfs = Hdfs::new(tokio::runtime::Handle::current());
+        let at = |node: &str| {
+            let pairs = [
+                ("dfs.nameservices", "lake"),
+                ("dfs.ha.namenodes.lake", "nn1"),
+                ("dfs.namenode.rpc-address.lake.nn1", node),
+            ];
+            let configuration = pairs.map(|(key, value)| (key.to_string(), value.to_string())).into();
+            hdfs.store("lake", &configuration).map(|_| ()).map_err(|e| e.kind)
+        };
+        assert_eq!(at("127.0.0.1:9000"), Ok(()));
+        assert_eq!(at("169.254.169.254:80"), Err(ErrorKind::Denied));
+        assert!(hdfs.store("169.254.169.254:80", &BTreeMap::new()).is_err());
     }
 }

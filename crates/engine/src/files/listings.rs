@@ -32,6 +32,8 @@ pub(crate) struct KnownListings {
 struct Inner {
     by_place: HashMap<Place, (Instant, Arc<[FileEntry]>)>,
     files: usize,
+    /// What was asked for before is not remembered.
+    forgotten: Option<Instant>,
 }
 
 impl KnownListings {
@@ -44,18 +46,25 @@ impl KnownListings {
     fn put(&self, place: Place, asked: Instant, files: &Arc<[FileEntry]>) {
         let mut inner = self.inner.lock();
         // Answers may come in another order than they were asked for.
-        if inner.by_place.get(&place).is_some_and(|(known, _)| *known > asked) {
+        if inner.by_place.get(&place).is_some_and(|(known, _)| *known > asked)
+            || inner.forgotten.is_some_and(|at| at > asked)
+        {
             return;
         }
         let before = inner.by_place.remove(&place).map_or(0, |(_, files)| files.len());
         inner.files -= before;
         if inner.files + files.len() > FILES_MAX {
-            *inner = Inner::default();
+            *inner = Inner { forgotten: inner.forgotten, ..Inner::default() };
         }
         if files.len() <= FILES_MAX {
             inner.files += files.len();
             inner.by_place.insert(place, (asked, Arc::clone(files)));
         }
+    }
+
+    /// From now on every place is asked anew, whatever age statements put up with.
+    pub(crate) fn forget(&self) {
+        *self.inner.lock() = Inner { forgotten: Some(Instant::now()), ..Inner::default() };
     }
 }
 
@@ -121,4 +130,26 @@ async fn newest(stores: Arc<Stores>, place: Place) -> Result<Arc<[FileEntry]>> {
     let files: Arc<[FileEntry]> = remote::list(&stores, &place.0, &place.1).await?.into();
     stores.known().put(place, asked, &files);
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_before_all_was_forgotten_stays_forgotten() {
+        let known = KnownListings::default();
+        let place: Place = ("s3://bucket/table".into(), StoreProperties::new());
+        let files: Arc<[FileEntry]> = [].into();
+        let before = Instant::now();
+        known.put(place.clone(), before, &files);
+        assert!(known.get(&place).is_some());
+        std::thread::sleep(Duration::from_millis(1));
+        known.forget();
+        assert!(known.get(&place).is_none());
+        known.put(place.clone(), before, &files);
+        assert!(known.get(&place).is_none(), "the answer came late");
+        known.put(place.clone(), Instant::now(), &files);
+        assert!(known.get(&place).is_some());
+    }
 }

@@ -114,8 +114,28 @@ async fn head(remote: &Remote, location: &str) -> Result<Option<ObjectMeta>> {
     match remote.store.head(&remote.path).await {
         Ok(meta) => Ok(Some(meta)),
         Err(Error::NotFound { .. }) => Ok(None),
-        Err(e) => Err(failed(location, &e)),
+        Err(e) => {
+            let error = failed(location, &e);
+            Err(match refusal(remote, &e).await {
+                Some(words) => EngineError { message: format!("{}; the store says {words}", error.message), ..error },
+                None => error,
+            })
+        }
     }
+}
+
+/// Why a HEAD was refused, in the store's words: its answer has none, but a listing is refused for the same reason, and
+/// says so. Other errors are not asked about: they may be those of a store that does not answer.
+async fn refusal(remote: &Remote, e: &Error) -> Option<String> {
+    let refused = match e {
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => true,
+        e => e.to_string().contains("400 Bad Request"),
+    };
+    if !refused {
+        return None;
+    }
+    let told = remote.store.list(Some(&remote.path)).try_next().await.err()?.to_string();
+    Some(told.split_once("status code: ").map_or(told.clone(), |(_, words)| words.trim_end().to_string()))
 }
 
 async fn below(remote: &Remote, prefix: &ObjectPath, location: &str) -> Result<Vec<ObjectMeta>> {
@@ -142,6 +162,17 @@ fn entry(stores: &Stores, remote: &Remote, meta: ObjectMeta) -> FileEntry {
             ahead: Arc::clone(stores.ahead()),
         }),
     }
+}
+
+/// The directories, so many levels below `root`, that listed objects are in.
+pub(crate) fn directories(root: &ObjectPath, levels: usize, files: &[FileEntry]) -> Vec<String> {
+    let directory = |file: &FileEntry| {
+        let below = relative(root, &file.remote.as_ref()?.meta.location);
+        Some(below.split('/').take(levels).collect::<Vec<_>>().join("/"))
+    };
+    let mut all: Vec<String> = files.iter().filter_map(directory).collect();
+    all.dedup();
+    all
 }
 
 /// The partitions of a table below `location`, by name: one listing finds them all.

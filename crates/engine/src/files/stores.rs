@@ -19,7 +19,7 @@ use object_store::{ClientOptions, ObjectStore};
 use parking_lot::Mutex;
 
 use super::ahead::ReadAhead;
-use super::hdfs::Hdfs;
+use super::hdfs::{self, Hdfs};
 use super::listings::KnownListings;
 use super::requests;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -182,8 +182,12 @@ impl Stores {
         match scheme {
             s3 if S3_SCHEMES.contains(&s3) => self.s3(s3, authority, properties),
             "hdfs" => {
-                let (_, store) = Hdfs::new(self.io.clone()).store(authority, &BTreeMap::new())?;
-                Ok((store, String::new()))
+                let own = properties.iter().filter(|(key, _)| is_hadoop_property(key));
+                let configuration: BTreeMap<String, String> =
+                    own.map(|(key, value)| (key.clone(), value.reveal().to_string())).collect();
+                let (_, store) = Hdfs::new(self.io.clone()).store(authority, &configuration)?;
+                // Two clusters may give their name services the same name.
+                Ok((store, hdfs::name_nodes(&configuration).collect::<Vec<_>>().join(" ")))
             }
             other => Err(EngineError::unsupported(format!(
                 "the scheme {other}:// is not supported; use s3:// (or oss://, cos://, obs://), hdfs://, or a local path"
@@ -195,8 +199,9 @@ impl Stores {
         let bad = |e: object_store::Error| EngineError::invalid(format!("{scheme}://{bucket}: {e}"));
         let s3 = S3Properties::try_new(properties)?.or(&S3Properties::try_new(&self.defaults)?);
         let own_keys = s3.access_key.is_some();
-        // The process's own environment counts where the properties bring no keys.
-        let mut builder = if own_keys || s3.anonymous { AmazonS3Builder::new() } else { AmazonS3Builder::from_env() };
+        // The keys of the process's own environment count where the properties bring none.
+        let environment = AmazonS3Builder::from_env();
+        let mut builder = if own_keys || s3.anonymous { without_keys(&environment) } else { environment };
         let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
             builder = builder.with_access_key_id(key).with_secret_access_key(secret);
@@ -255,6 +260,20 @@ impl Stores {
     }
 }
 
+/// Where stores are and not who asks them, of all that a builder knows.
+fn without_keys(all: &AmazonS3Builder) -> AmazonS3Builder {
+    let place = [
+        AmazonS3ConfigKey::S3Endpoint,
+        AmazonS3ConfigKey::Endpoint,
+        AmazonS3ConfigKey::Region,
+        AmazonS3ConfigKey::VirtualHostedStyleRequest,
+    ];
+    place.into_iter().fold(AmazonS3Builder::new(), |builder, key| match all.get_config_value(&key) {
+        Some(value) => builder.with_config(key, value),
+        None => builder,
+    })
+}
+
 /// Whether the name of a file holds a UUID.
 fn has_uuid(path: &ObjectPath) -> bool {
     let is_uuid = |text: &[u8]| {
@@ -289,18 +308,30 @@ fn split(location: &str) -> Result<(String, &str, &str)> {
 /// The properties that are for a store, out of all of a table or function.
 pub fn store_properties<'a>(all: impl IntoIterator<Item = (&'a String, &'a String)>) -> StoreProperties {
     let own = all.into_iter().filter(|(key, _)| is_store_property(key));
-    own.map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect()
+    // Hadoop tells names by their case, and they hold those of name services.
+    let name = |key: &str| if is_hadoop_property(key) { key.to_string() } else { key.to_lowercase() };
+    own.map(|(key, value)| (name(key), Secret::new(value))).collect()
 }
 
 /// Whether a property is for a store.
 pub fn is_store_property(key: &str) -> bool {
+    is_s3_property(key) || is_hadoop_property(key)
+}
+
+/// Whether a property is for a store of S3's protocol.
+pub fn is_s3_property(key: &str) -> bool {
     s3_property(key).is_some()
 }
 
-/// Whether a property has a name as those for stores have, known or not.
-pub(crate) fn is_like_store_property(key: &str) -> bool {
+/// Whether a property is one of Hadoop's, for HDFS. What only looks like one of S3 is none.
+pub(crate) fn is_hadoop_property(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    is_store_property(&key) || PREFIXES.iter().any(|p| key.starts_with(p))
+    ["dfs.", "fs.", "hadoop."].iter().any(|p| key.starts_with(p)) && !PREFIXES.iter().any(|p| key.starts_with(p))
+}
+
+/// Whether a location is of S3's protocol.
+pub(crate) fn is_s3(location: &str) -> bool {
+    location.split_once("://").is_some_and(|(scheme, _)| S3_SCHEMES.iter().any(|s| s.eq_ignore_ascii_case(scheme)))
 }
 
 /// Checks what properties say of a store, without making one.
@@ -493,6 +524,39 @@ mod tests {
     }
 
     #[test]
+    fn properties_of_hadoop_keep_their_case() {
+        let given: BTreeMap<String, String> = [
+            ("dfs.ha.namenodes.MyCluster", "nn1"),
+            ("fs.defaultFS", "hdfs://MyCluster"),
+            ("AWS_Region", "r"),
+            ("fs.s3a.acess.key", "misspelt"),
+            ("skip.header.line.count", "1"),
+        ]
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .into();
+        let expected =
+            [("aws_region", "r"), ("dfs.ha.namenodes.MyCluster", "nn1"), ("fs.defaultFS", "hdfs://MyCluster")];
+        assert_eq!(store_properties(&given), properties(&expected));
+    }
+
+    #[test]
+    fn own_keys_leave_the_place_as_it_is_known() {
+        let all = AmazonS3Builder::new()
+            .with_endpoint("http://127.0.0.1:9000")
+            .with_region("r")
+            .with_access_key_id("another's")
+            .with_secret_access_key("another's")
+            .with_token("another's");
+        let left = without_keys(&all);
+        let value = |key| left.get_config_value(&key);
+        assert_eq!(value(AmazonS3ConfigKey::Endpoint).as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(value(AmazonS3ConfigKey::Region).as_deref(), Some("r"));
+        for key in [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token] {
+            assert_eq!(value(key), None);
+        }
+    }
+
+    #[test]
     fn link_local_endpoints_are_refused() {
         for bad in [
             "http://169.254.169.254",
@@ -522,6 +586,7 @@ mod tests {
         assert_eq!(split("S3A://b/x/y").unwrap(), ("s3a".into(), "b", "x/y"));
         assert_eq!(split("s3://b").unwrap(), ("s3".into(), "b", ""));
         assert!(split("s3:///x").is_err() && split("/x").is_err() && split("s3://k:s@b/x").is_err());
+        assert!(is_s3("S3A://b/x") && is_s3("oss://b") && !is_s3("hdfs://n/x") && !is_s3("/a"));
         assert!(is_remote("s3://b/x") && is_remote("hdfs://n/x") && !is_remote("file:///x") && !is_remote("/a"));
     }
 

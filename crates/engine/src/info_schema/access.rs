@@ -7,6 +7,7 @@ use dipper_store::catalog::access::{Grants, Privileges, Scope, User};
 
 use super::sheet::{Cell, Sheet};
 use super::{CATALOG_NAME, Wanted};
+use crate::access::BEHIND_WITH;
 use crate::error::Result;
 use crate::query::{CATALOG, QueryContext};
 
@@ -115,12 +116,12 @@ pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
         };
         let mut row: Vec<Cell> = vec![(&user.host).into(), (&user.name).into()];
         row.extend(COLUMNS.map(|c| Cell::from(if has(c) { "Y" } else { "N" })));
-        let own = context.catalog.accounts.property(&user.name, crate::access::MAX_USER_CONNECTIONS);
-        let connections = own.and_then(|n| n.parse().ok()).unwrap_or(0);
+        let limit = |key| context.catalog.accounts.property(&user.name, key)?.parse().ok();
         row.push("".into());
-        row.extend([Cell::Int(0), Cell::Int(0), Cell::Int(0), Cell::Int(connections)]);
+        row.extend(BEHIND_WITH.map(|key| Cell::Int(limit(key).unwrap_or(0))));
         // The verifier is a secret, so its column is empty.
-        row.extend(["caching_sha2_password", "", "N", "N"].map(Cell::from));
+        let locked = if user.policy.locked { "Y" } else { "N" };
+        row.extend(["caching_sha2_password", "", "N", locked].map(Cell::from));
         sheet.push_row(row);
     }
     Ok(())

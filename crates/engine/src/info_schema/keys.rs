@@ -3,25 +3,26 @@
 
 use std::sync::Arc;
 
+use dipper_store::catalog::Table;
 use dipper_store::table::TableState;
 use dipper_store::table::schema::{Model, TableColumn};
 
-use super::objects::catalog_tables;
+use super::objects::{catalog_tables, wanted_states};
 use super::sheet::{Cell, Sheet};
 use super::{CATALOG_NAME, Wanted};
 use crate::error::Result;
-use crate::native;
 use crate::query::QueryContext;
 
 const PRIMARY: &str = "PRIMARY";
 
-/// Native tables that the query can want: database, name, state.
-async fn tables(context: &Arc<QueryContext>, wanted: &Wanted) -> Result<Vec<(String, String, Arc<TableState>)>> {
-    let mut found = Vec::new();
-    for (database, table) in catalog_tables(context, wanted).filter(|(_, t)| t.is_native()) {
-        found.push((database.to_string(), table.name.clone(), native::snapshot(context, table.id).await?));
-    }
-    Ok(found)
+/// Native tables that the query can want, but those that cannot be read: database, name, state.
+async fn tables(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<(String, String, Arc<TableState>)> {
+    let mut states = wanted_states(context, wanted).await;
+    let state = |(database, table): (&str, &Arc<Table>)| {
+        let state = states.remove(&table.id)?.ok()?;
+        Some((database.to_string(), table.name.clone(), state))
+    };
+    catalog_tables(context, wanted).filter_map(state).collect()
 }
 
 fn unique_key(state: &TableState) -> &[TableColumn] {
@@ -32,7 +33,7 @@ fn unique_key(state: &TableState) -> &[TableColumn] {
 }
 
 pub(super) async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (database, table, state) in tables(context, wanted).await? {
+    for (database, table, state) in tables(context, wanted).await {
         let schema = state.schema();
         let mut push = |non_unique: i64, index: &str, at: usize, column: &TableColumn, kind: &str, comment: &str| {
             sheet.push([
@@ -70,7 +71,7 @@ pub(super) async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, she
 }
 
 pub(super) async fn key_column_usage(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (database, table, state) in tables(context, wanted).await? {
+    for (database, table, state) in tables(context, wanted).await {
         for (at, column) in unique_key(&state).iter().enumerate() {
             sheet.push([
                 CATALOG_NAME.into(),
@@ -92,7 +93,7 @@ pub(super) async fn key_column_usage(context: &Arc<QueryContext>, wanted: &Wante
 }
 
 pub(super) async fn table_constraints(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    for (database, table, state) in tables(context, wanted).await? {
+    for (database, table, state) in tables(context, wanted).await {
         if !unique_key(&state).is_empty() {
             sheet.push([
                 CATALOG_NAME.into(),

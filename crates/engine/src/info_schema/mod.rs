@@ -31,7 +31,7 @@ use crate::error::{EngineError, Result};
 use crate::query::QueryContext;
 use sheet::{Head, Sheet};
 
-pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, databases};
+pub(crate) use objects::{FILES_ENGINE, NATIVE_ENGINE, comment_and_facts, databases, states};
 pub(crate) use server::{PRIVILEGES, engines, is_default as is_default_collation, millis, processes, status};
 
 /// The catalog's name in information_schema, as in Doris.

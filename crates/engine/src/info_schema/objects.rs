@@ -1,12 +1,13 @@
 //! Databases, tables, columns, views and partitions in information_schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use dipper_store::catalog::access::{Privileges, Rights};
-use dipper_store::catalog::{CatalogState, Table, TableDef};
+use dipper_store::catalog::{CatalogState, Table, TableDef, TableId};
 use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionKind;
+use futures::stream::{self, StreamExt};
 
 use super::facts::Facts;
 use super::sheet::{Cell, Sheet, wall_clock_us};
@@ -61,6 +62,46 @@ pub(super) fn catalog_tables<'a>(
         .filter(|(database, table)| wanted.database(database) && wanted.table(&table.name))
 }
 
+/// Tables that are asked for at once: each of a storage volume that is down takes its time to fail.
+const ASKED_AT_ONCE: usize = 32;
+
+/// States of native tables, or why there is none. A table that cannot be read does not keep others from being told.
+pub(crate) async fn states(
+    context: &Arc<QueryContext>,
+    tables: Vec<TableId>,
+) -> HashMap<TableId, Result<Arc<TableState>>> {
+    let asked = tables.into_iter().map(|id| {
+        let context = Arc::clone(context);
+        async move { (id, crate::native::snapshot(&context, id).await) }
+    });
+    let all: HashMap<_, _> = stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
+    for (id, state) in &all {
+        if let Err(error) = state {
+            tracing::debug!(table = %id, %error, "cannot be read; left out of information_schema, or told without its size");
+        }
+    }
+    all
+}
+
+/// As [`states`], of the native tables that the query can want.
+pub(super) async fn wanted_states(
+    context: &Arc<QueryContext>,
+    wanted: &Wanted,
+) -> HashMap<TableId, Result<Arc<TableState>>> {
+    let native: Vec<TableId> =
+        catalog_tables(context, wanted).filter(|(_, t)| t.is_native()).map(|(_, t)| t.id).collect();
+    states(context, native).await
+}
+
+/// Comment and size of a native table; as in MySQL, the comment of one that cannot be read says why.
+pub(crate) fn comment_and_facts(state: Option<&Result<Arc<TableState>>>) -> (String, Option<Facts>) {
+    match state {
+        Some(Ok(state)) => (state.schema().comment.clone().unwrap_or_default(), Some(Facts::of(state))),
+        Some(Err(e)) => (e.message.clone(), None),
+        None => (String::new(), None),
+    }
+}
+
 /// ENGINE of tables over files.
 pub(crate) const FILES_ENGINE: &str = "FILES";
 /// Engine of native tables, by Doris's name.
@@ -77,6 +118,7 @@ pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: 
         row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
         sheet.push_row(row);
     };
+    let states = wanted_states(context, wanted).await;
     for (database, table) in catalog_tables(context, wanted) {
         let created = wall_clock_us(table.created_ms, &zone);
         match &table.def {
@@ -89,10 +131,9 @@ pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: 
                 push(database, &table.name, ["VIEW".into(), Cell::Null, Cell::Null], created, "VIEW".into(), None);
             }
             TableDef::Native => {
-                let state = crate::native::snapshot(context, table.id).await?;
-                let comment = state.schema().comment.clone().unwrap_or_default();
+                let (comment, facts) = comment_and_facts(states.get(&table.id));
                 let what = ["BASE TABLE".into(), NATIVE_ENGINE.into(), Cell::Null];
-                push(database, &table.name, what, created, comment.into(), Some(Facts::of(&state)));
+                push(database, &table.name, what, created, comment.into(), facts);
             }
         }
     }
@@ -103,7 +144,10 @@ pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: 
 }
 
 pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    let in_catalog = catalog_tables(context, wanted).map(|(d, t)| (d.to_string(), t.name.clone()));
+    let states = wanted_states(context, wanted).await;
+    let in_catalog = catalog_tables(context, wanted)
+        .filter(|(_, t)| !matches!(states.get(&t.id), Some(Err(_))))
+        .map(|(d, t)| (d.to_string(), t.name.clone()));
     let all: Vec<(String, String)> =
         in_catalog.chain(virtual_tables(wanted).map(|(d, t)| (d.to_string(), t.to_string()))).collect();
     for (database, table) in all {
@@ -173,10 +217,10 @@ pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) 
 
 pub(super) async fn partitions(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
+    let states = wanted_states(context, wanted).await;
     for (database, table) in catalog_tables(context, wanted) {
-        if table.is_native() {
-            let state = crate::native::snapshot(context, table.id).await?;
-            native_partitions((database, &table.name), table.created_ms, &state, &zone, sheet);
+        if let Some(Ok(state)) = states.get(&table.id) {
+            native_partitions((database, &table.name), table.created_ms, state, &zone, sheet);
         }
         let Some(external) = table.as_external() else { continue };
         let names: Vec<String> = external.partition_columns.iter().map(|c| c.name.clone()).collect();

@@ -119,9 +119,9 @@ impl Sheet {
         self.rows.push(cells);
     }
 
-    /// Keeps the rows whose first cell is a text that `keep` is true for.
-    pub(crate) fn retain_first(&mut self, keep: impl Fn(&str) -> bool) {
-        self.rows.retain(|row| matches!(row.first(), Some(Cell::Text(s)) if keep(s)));
+    /// Keeps the rows whose cell of this column is a text that `keep` is true for.
+    pub(crate) fn retain(&mut self, column: usize, keep: impl Fn(&str) -> bool) {
+        self.rows.retain(|row| matches!(row.get(column), Some(Cell::Text(s)) if keep(s)));
     }
 
     /// Sorts by columns of these names, without regard to case; true is descending. NULL is first, as everywhere.

@@ -22,6 +22,7 @@ use super::body::{BodySender, body};
 use super::job::{self, LoadJob, LoadSpec};
 use super::records::LoadKind;
 use super::request::{ColumnItem, CsvLayout, StreamLoadRequest};
+use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot, check_regular};
 use crate::result::{Done, Outcome};
@@ -52,7 +53,8 @@ impl Session {
     pub async fn begin_infile(&mut self, source: &str, parsed: &Parsed, load: &LoadData) -> Result<Infile> {
         self.warnings.clear();
         self.process().begin(source.get(parsed.text.clone()).unwrap_or(source));
-        let begun = match self.check_writes() {
+        let allowed = self.spend(Hourly::Queries).and_then(|()| self.check_writes());
+        let begun = match allowed.and_then(|()| self.spend(Hourly::Updates)) {
             Ok(()) => begin(self, load).await,
             Err(e) => Err(e),
         };

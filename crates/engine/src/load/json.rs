@@ -12,12 +12,12 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatchOptions};
 use arrow::compute::{filter, interleave};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use dipper_text::json::text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
 use dipper_text::{BadValues, Convert, CsvDialect, Cx, InvalidUtf8, Memory, Span, Strings, TextBlock, csv_converter};
 use parking_lot::Mutex;
 
 use super::answer::RejectedRow;
 use super::errors::Kept;
-use super::json_text::{Bad, Cell, Kind, Members, Step, items, lookup, parse_path, string, whole};
 use super::request::{JsonLayout, StreamLoadRequest};
 use super::shape::Shape;
 use super::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};

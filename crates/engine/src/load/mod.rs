@@ -31,7 +31,6 @@ pub(crate) mod http_stream;
 pub mod infile;
 pub mod job;
 mod json;
-mod json_text;
 mod parquet;
 pub mod records;
 pub mod request;

@@ -26,7 +26,7 @@ pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
 pub(crate) use scan::NativeScanExec;
 pub(crate) use settings::{ScanSettings, store_extensions};
-pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, Uncached, Volumes, is_enabled};
+pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, STORAGE_VOLUME, Uncached, Volumes, is_enabled};
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use dipper_text::hive::TYPE_KEY;
 use futures::future::{Either, select};
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::QueryContext;
 
 /// Stands before the partitions of the table that a statement changes where the statement mentions the table again.
@@ -88,7 +88,12 @@ pub(crate) async fn snapshot(context: &QueryContext, id: TableId) -> Result<Arc<
     if let Some(state) = context.snapshots.lock().get(&id) {
         return Ok(Arc::clone(state));
     }
-    let state = context.engine.native.newest(id).await?;
+    let state = context.engine.native.newest(id).await.map_err(|e| match context.catalog.table_by_id(id) {
+        Some((database, table)) if e.kind == ErrorKind::Storage => {
+            EngineError { message: format!("table '{}.{}': {}", database.name, table.name, e.message), ..e }
+        }
+        _ => e,
+    })?;
     Ok(keep(context, id, state))
 }
 

@@ -17,6 +17,9 @@ use crate::files::stores::Stores;
 /// The volume that the catalog itself is in, by StarRocks' name.
 pub(crate) const BUILTIN_VOLUME: &str = "builtin_storage_volume";
 
+/// The property of a table or database that says in which volume tables are made.
+pub(crate) const STORAGE_VOLUME: &str = "storage_volume";
+
 /// The property that says whether new tables may be made in a volume.
 pub(crate) const ENABLED: &str = "enabled";
 
@@ -145,7 +148,7 @@ impl Volumes {
         if connected.get(name).is_some_and(|v| v.as_ref() == Some(volume)) {
             return Ok(());
         }
-        match self.stores.open_data(&volume.location, &volume.properties) {
+        match self.stores.open_data(&volume.url(), &volume.properties) {
             Ok(store) => {
                 self.store.set_volume(name, Arc::new(ProbedStore::new(store)));
                 connected.insert(name.to_string(), Some(volume.clone()));

@@ -9,9 +9,11 @@ use dipper_sql::charter::table_refs;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::{CatalogState, TableId};
-use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableFactor, TableWithJoins, Visit, Visitor};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Query, SetExpr, TableFactor, TableWithJoins, UnaryOperator, Value, Visit, Visitor,
+};
 
-use super::recognise::MORE_IN_FROM;
+use super::recognise::{MORE_IN_FROM, other_clause};
 use super::scan::TEXT_BYTES_MAX;
 use crate::session::Session;
 
@@ -32,8 +34,9 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
     let schema = snapshot.schema();
     let mut compared = Compared::default();
     let _ = Visit::visit(query.ast.as_ref(), &mut compared);
-    let is_compared = |name: &str| compared.columns.iter().any(|c| c.eq_ignore_ascii_case(name));
-    if schema.keys == 0 || !schema.columns[..schema.keys].iter().all(|c| is_compared(&c.name)) {
+    let keys = &schema.columns[..schema.keys];
+    let are_in = |columns: &[String]| keys.iter().all(|k| columns.iter().any(|c| c.eq_ignore_ascii_case(&k.name)));
+    if keys.is_empty() || !are_in(&compared.columns) {
         return None;
     }
     if let Some(view) = found.view {
@@ -60,10 +63,20 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
             "conditions are joined by OR; write IN, for keys of several columns (a, b) IN ((1, 2), ...)".into(),
         );
     }
-    Some(
-        "a key column is compared with a variable, an expression or a number with an exponent; look-ups take constants and ?"
-            .into(),
-    )
+    if let Some(clause) = other_clause(&query.ast, select) {
+        return Some(format!("the query has {clause}"));
+    }
+    let why = match are_in(&compared.with_constants) {
+        false => {
+            "a key column is compared with a variable, an expression or a number with an exponent; look-ups take \
+             constants and ?"
+        }
+        true => {
+            "the statement has what look-ups do not read: a variable, a comment, a number with an exponent, a type \
+             with a length, a string behind a word or with an escape like \\n"
+        }
+    };
+    Some(why.into())
 }
 
 /// The tables that a query reads, those of its views, too.
@@ -97,27 +110,36 @@ impl Found<'_> {
 #[derive(Default)]
 struct Compared {
     columns: Vec<String>,
+    /// Those that are compared with what look-ups take.
+    with_constants: Vec<String>,
     has_or: bool,
     queries: usize,
 }
 
 impl Compared {
     fn pair(&mut self, left: &Expr, right: &Expr) {
-        for (columns, other) in [(left, right), (right, left)] {
-            if is_fixed(other) {
-                self.columns(columns);
-            }
-        }
+        self.with(left, std::slice::from_ref(right));
+        self.with(right, std::slice::from_ref(left));
     }
 
-    fn columns(&mut self, expr: &Expr) {
-        match expr {
-            Expr::Identifier(name) => self.columns.push(name.value.clone()),
-            Expr::CompoundIdentifier(parts) => self.columns.extend(parts.last().map(|name| name.value.clone())),
-            Expr::Nested(inner) => self.columns(inner),
-            Expr::Tuple(columns) => columns.iter().for_each(|column| self.columns(column)),
-            _ => {}
+    fn with(&mut self, expr: &Expr, others: &[Expr]) {
+        if others.iter().all(is_fixed) {
+            columns(expr, &mut self.columns);
         }
+        if others.iter().all(is_constant) {
+            columns(expr, &mut self.with_constants);
+        }
+    }
+}
+
+/// Appends the columns that one side of a comparison is.
+fn columns(expr: &Expr, out: &mut Vec<String>) {
+    match expr {
+        Expr::Identifier(name) => out.push(name.value.clone()),
+        Expr::CompoundIdentifier(parts) => out.extend(parts.last().map(|name| name.value.clone())),
+        Expr::Nested(inner) => columns(inner, out),
+        Expr::Tuple(parts) => parts.iter().for_each(|part| columns(part, out)),
+        _ => {}
     }
 }
 
@@ -135,10 +157,22 @@ impl Visitor for Compared {
                 self.pair(left, right)
             }
             Expr::BinaryOp { op: BinaryOperator::Or, .. } => self.has_or = true,
-            Expr::InList { expr, list, negated: false } if list.iter().all(is_fixed) => self.columns(expr),
+            Expr::InList { expr, list, negated: false } => self.with(expr, list),
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Whether an expression is a constant that look-ups take, however its text is written.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(&value.value, Value::Number(number, _) if number.contains(['e', 'E'])),
+        Expr::UnaryOp { op: UnaryOperator::Plus | UnaryOperator::Minus, expr } | Expr::Nested(expr) => {
+            is_constant(expr)
+        }
+        Expr::Tuple(values) => values.iter().all(is_constant),
+        _ => false,
     }
 }
 

@@ -13,7 +13,7 @@
 //! memory. If not, the statement is planned anew.
 //!
 //! **Freshness.** Look-ups use the state that this process knows. Its own commits are in it; other processes' commits are
-//! read by [`Engine::refresh_points`], or by a look-up that finds the state older than `read_staleness_ms`.
+//! read by `keep_fresh`, by SYNC, or by a look-up that finds the state older than `read_staleness_ms`.
 
 mod explain;
 mod plan;
@@ -61,8 +61,27 @@ const USED_EVERY: u64 = 100;
 #[derive(Debug, Clone)]
 enum Known {
     Plan(Arc<PointPlan>),
-    /// It is no look-up, as long as the catalog has this version; perhaps with a reason to tell.
-    Not(u64, Option<Arc<str>>),
+    /// It is no look-up, perhaps with a reason to tell.
+    Not(Since, Option<Arc<str>>),
+}
+
+/// The state by which a statement was found to be no look-up.
+#[derive(Debug, Clone, Copy)]
+struct Since {
+    /// Version of the catalog.
+    catalog: u64,
+    /// `None`: no table was looked at.
+    definition: Option<plan::Definition>,
+}
+
+impl Since {
+    /// Whether it is as it was.
+    fn is_now(&self, engine: &Engine) -> bool {
+        let has = |(table, version): plan::Definition| {
+            engine.native.opened(table).is_some_and(|table| table.snapshot().schema().version == version)
+        };
+        self.catalog == engine.catalog.version() && self.definition.is_none_or(has)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -271,18 +290,16 @@ impl Session {
         let points = engine.points();
         match points.statements.get(text) {
             Some(Known::Plan(plan)) if plan.current(self).is_some() => return Ok(Known::Plan(plan)),
-            Some(Known::Not(version, why)) if version == engine.catalog.version() => {
-                return Ok(Known::Not(version, why));
-            }
+            Some(Known::Not(since, why)) if since.is_now(&engine) => return Ok(Known::Not(since, why)),
             _ => {}
         }
-        let version = engine.catalog.version();
+        let catalog = engine.catalog.version();
         let planned = self.plan_point(text).await;
         let known = match planned {
             Ok(plan::Planned::Plan(plan)) => Known::Plan(Arc::from(plan)),
-            Ok(plan::Planned::No(why)) => Known::Not(version, why.map(Arc::from)),
+            Ok(plan::Planned::No(why, definition)) => Known::Not(Since { catalog, definition }, why.map(Arc::from)),
             // The ordinary way says what is wrong with it, in its own words.
-            Err(_) => return Ok(Known::Not(version, None)),
+            Err(_) => return Ok(Known::Not(Since { catalog, definition: None }, None)),
         };
         points.statements.insert(text.to_string(), known.clone());
         Ok(known)
@@ -292,9 +309,9 @@ impl Session {
         let statement = text.split_once('\0').map_or(text, |(_, statement)| statement);
         let mut parsed = self.parse(statement)?;
         let Some(Statement::Query(query)) = parsed.pop().map(|p| p.statement) else {
-            return Ok(plan::Planned::No(None));
+            return Ok(plan::Planned::No(None, None));
         };
-        let Some(lookup) = recognise::lookup(&query) else { return Ok(plan::Planned::No(None)) };
+        let Some(lookup) = recognise::lookup(&query) else { return Ok(plan::Planned::No(None, None)) };
         plan::plan(&self.query_context().await?, &lookup, &query).await
     }
 
@@ -303,7 +320,7 @@ impl Session {
         if !self.looks_up() {
             return Ok(None);
         }
-        let options = self.variables.quick().parse;
+        let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         let Some(slots) = scan(&query.text, &options, &mut text) else { return Ok(None) };
@@ -316,7 +333,7 @@ impl Session {
 
     /// What EXPLAIN says beside the scan: that a query is a look-up, or why not; nothing for others.
     pub(crate) async fn explain_point(&mut self, query: &QueryText, params: &[VarValue]) -> Result<Option<String>> {
-        let options = self.variables.quick().parse;
+        let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         let not = |why: &str| Ok(Some(format!("no SHORT-CIRCUIT: {why}")));
@@ -350,7 +367,7 @@ impl Session {
     /// # Errors
     /// The catalog or the table cannot be read.
     pub async fn prepare_point(&mut self, sql: &str) -> Result<Option<PointStatement>> {
-        let options = self.variables.quick().parse;
+        let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         // Look-ups are of dipper's own tables.
@@ -374,7 +391,7 @@ impl Session {
     /// # Errors
     /// What is in memory of the table is damaged.
     pub fn point_now(&mut self, statement: &PointStatement, params: &[Value<'_>]) -> Result<Poll<PointRows>> {
-        if !self.looks_up() || self.process().is_killed() {
+        if !self.looks_up() || self.is_counted() || self.process().is_killed() {
             return Ok(Poll::Pending);
         }
         self.warnings.clear();
@@ -395,7 +412,7 @@ impl Session {
     /// # Errors
     /// As [`point_now`](Self::point_now).
     pub fn text_point_now(&mut self, sql: &str) -> Result<Poll<(Arc<PointPlan>, PointRows)>> {
-        if !self.looks_up() || self.process().is_killed() {
+        if !self.looks_up() || self.is_counted() || self.process().is_killed() {
             return Ok(Poll::Pending);
         }
         let options = self.variables.quick().parse;

@@ -91,6 +91,16 @@ enum Wanted {
     Unclear,
 }
 
+/// The values that key columns can have.
+struct Lists<'v> {
+    /// By key column; of one that is compared in rows, that of each row.
+    values: Vec<Vec<KeyValue<'v>>>,
+    /// Rows that each combination of the others goes with.
+    rows: usize,
+    /// Keys that these make.
+    keys: usize,
+}
+
 /// Memory that look-ups of a session use again.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -101,8 +111,12 @@ pub(crate) struct Scratch {
 /// What planning has found.
 pub(super) enum Planned {
     Plan(Box<PointPlan>),
-    No(No),
+    /// Why not, and the definition that it follows from, if one was looked at.
+    No(No, Option<Definition>),
 }
+
+/// A table, and the version of its definition.
+pub(super) type Definition = (TableId, u64);
 
 /// Plans a query whose constants are placeholders.
 pub(super) async fn plan(
@@ -115,12 +129,12 @@ pub(super) async fn plan(
     let catalog = engine.catalog.snapshot();
     let name = &lookup.table;
     if name.catalog().is_some_and(|c| c != query::CATALOG) {
-        return Ok(Planned::No(None));
+        return Ok(Planned::No(None, None));
     }
-    let Some(database) = name.database().or(context.database.as_deref()) else { return Ok(Planned::No(None)) };
-    let Some(found) = catalog.table(database, name.object()) else { return Ok(Planned::No(None)) };
+    let Some(database) = name.database().or(context.database.as_deref()) else { return Ok(Planned::No(None, None)) };
+    let Some(found) = catalog.table(database, name.object()) else { return Ok(Planned::No(None, None)) };
     if !matches!(found.def, TableDef::Native) {
-        return Ok(Planned::No(None));
+        return Ok(Planned::No(None, None));
     }
     // Not remembered, as it is true of this user only; the ordinary way refuses in its own words.
     let object = Object::Table(database.to_string(), name.object().to_string());
@@ -128,23 +142,24 @@ pub(super) async fn plan(
     let handle = engine.native.get(found.id).await?;
     let state = handle.refresh().await?;
     let schema = state.schema();
+    let no = |why: No| Ok(Planned::No(why, Some((found.id, schema.version))));
     if !lookup.looks_like_one(schema) {
-        return Ok(Planned::No(None));
+        return no(None);
     }
     if lookup.refused.is_some() {
-        return Ok(Planned::No(lookup.refused.clone()));
+        return no(lookup.refused.clone());
     }
     let points = engine.points();
     let table = points.lookups.table(&handle);
     if let Err(why) = table.view() {
-        return Ok(Planned::No(Some(match why {
+        return no(Some(match why {
             dipper_point::PointError::Table { reason, .. } => reason.to_string(),
             other => other.to_string(),
-        })));
+        }));
     }
     let found_keys = match lookup.in_table(schema) {
         Ok(found) => found,
-        Err(why) => return Ok(Planned::No(why)),
+        Err(why) => return no(why),
     };
     let stored = WriteOptions::try_new(Arc::clone(schema))?.row_store_columns().to_vec();
     let needed = columns(schema, &found_keys);
@@ -154,7 +169,7 @@ pub(super) async fn plan(
     let stored: Vec<usize> = stored.into_iter().filter(|c| !schema.columns[*c].hidden).collect();
     let whole = needed.iter().all(|c| stored.contains(c));
     let Some(shape) = points.lookups.shape(found.id, schema, if whole { &stored } else { &needed })? else {
-        return Ok(Planned::No(Some("a column is of a nested type, which look-ups do not read".into())));
+        return no(Some("a column is of a nested type, which look-ups do not read".into()));
     };
     let Found { keys, rows, items, extra, .. } = found_keys;
     let plain: Option<Vec<usize>> = items
@@ -311,43 +326,15 @@ impl PointPlan {
                 Some(tablet) => Wanted::Key(tablet),
             });
         }
-        let Some(rows) = self.row_values(slots) else { return Ok(Wanted::Unclear) };
-        let mut lists: Vec<Vec<KeyValue<'_>>> = Vec::with_capacity(self.keys.len());
-        // Each of the rows with each of what the lists give.
-        let width = if self.rows.is_empty() { 1 } else { rows.len() };
-        let mut combinations = width;
-        for (i, condition) in self.keys.iter().enumerate() {
-            let mut list = Vec::new();
-            match condition {
-                Condition::Same(source) => match self.bound(source, i, slots) {
-                    Bound::Is(value) => list.push(value),
-                    Bound::Never => {}
-                    Bound::Unclear => return Ok(Wanted::Unclear),
-                },
-                Condition::In(sources) => {
-                    for source in sources {
-                        match self.bound(source, i, slots) {
-                            Bound::Is(KeyValue::Null) | Bound::Never => {}
-                            Bound::Is(value) => list.push(value),
-                            Bound::Unclear => return Ok(Wanted::Unclear),
-                        }
-                    }
-                }
-                Condition::Row(n) => list.extend(rows.iter().map(|row| row[*n])),
-            }
-            if !matches!(condition, Condition::Row(_)) {
-                combinations = combinations.saturating_mul(list.len());
-            }
-            if combinations > KEYS_MAX {
-                return Ok(Wanted::Unclear);
-            }
-            lists.push(list);
-        }
+        let Some(lists) = self.lists(slots).filter(|lists| lists.keys <= KEYS_MAX) else {
+            return Ok(Wanted::Unclear);
+        };
         let mut seen = std::collections::HashSet::new();
-        let mut keys = Vec::with_capacity(combinations);
-        for n in 0..combinations {
-            let (row, mut rest) = (n % width, n / width);
+        let mut keys = Vec::with_capacity(lists.keys);
+        for n in 0..lists.keys {
+            let (row, mut rest) = (n % lists.rows, n / lists.rows);
             let values: Vec<_> = lists
+                .values
                 .iter()
                 .zip(&self.keys)
                 .map(|(list, condition)| {
@@ -368,6 +355,42 @@ impl PointPlan {
             }
         }
         Ok(if keys.is_empty() { Wanted::Nothing } else { Wanted::Keys(keys) })
+    }
+
+    /// The values that key columns can have; `None` if the SQL layer has to compare one of them.
+    fn lists<'v>(&self, slots: &[Value<'v>]) -> Option<Lists<'v>>
+    where
+        Self: 'v,
+    {
+        let rows = self.row_values(slots)?;
+        let mut values = Vec::with_capacity(self.keys.len());
+        let rows_len = if self.rows.is_empty() { 1 } else { rows.len() };
+        let mut keys = rows_len;
+        for (i, condition) in self.keys.iter().enumerate() {
+            let mut list = Vec::new();
+            match condition {
+                Condition::Same(source) => match self.bound(source, i, slots) {
+                    Bound::Is(value) => list.push(value),
+                    Bound::Never => {}
+                    Bound::Unclear => return None,
+                },
+                Condition::In(sources) => {
+                    for source in sources {
+                        match self.bound(source, i, slots) {
+                            Bound::Is(KeyValue::Null) | Bound::Never => {}
+                            Bound::Is(value) => list.push(value),
+                            Bound::Unclear => return None,
+                        }
+                    }
+                }
+                Condition::Row(n) => list.extend(rows.iter().map(|row| row[*n])),
+            }
+            if !matches!(condition, Condition::Row(_)) {
+                keys = keys.saturating_mul(list.len());
+            }
+            values.push(list);
+        }
+        Some(Lists { values, rows: rows_len, keys })
     }
 
     /// The rows that some key can be; `None` if the SQL layer has to compare one of them.
@@ -399,6 +422,9 @@ impl PointPlan {
             Some(Source::Slot(n)) => match slots.get(*n)? {
                 Value::Int(v) => usize::try_from(*v).ok(),
                 Value::UInt(v) => usize::try_from(*v).ok(),
+                // There are clients that send all numbers as DOUBLE, or all values as text.
+                Value::Double(v) if *v >= 0.0 && v.fract() == 0.0 => Some(*v as usize),
+                Value::Decimal(text) | Value::Text(text) => text.parse().ok(),
                 _ => None,
             },
             Some(Source::Fixed(_)) => None,
@@ -522,7 +548,8 @@ impl PointPlan {
                 ));
             }
         }
-        None
+        let keys = self.lists(slots)?.keys;
+        (keys > KEYS_MAX).then(|| format!("the lists make {keys} keys, look-ups take {KEYS_MAX} at most"))
     }
 }
 

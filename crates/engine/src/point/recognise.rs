@@ -5,8 +5,9 @@ use dipper_sql::charter::table_refs;
 use dipper_sql::statement::{Name, QueryText};
 use dipper_store::table::schema::TableSchema;
 use sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, UnaryOperator, Value, WildcardAdditionalOptions,
+    BinaryOperator, Distinct, Expr, GroupByExpr, Ident, LimitClause, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    WildcardAdditionalOptions,
 };
 
 /// A constant of a query.
@@ -102,6 +103,10 @@ pub(super) fn lookup(query: &QueryText) -> Option<Lookup<'_>> {
     let [TableRef::Named { name, maybe_cte: false, version: None, .. }] = refs.as_slice() else { return None };
     let TableFactor::Table { alias, args: None, .. } = &from.relation else { return None };
     let mut refused = other_clause(ast, select).map(|clause| format!("the query has {clause}"));
+    if takes_literals(ast) {
+        refused =
+            no("a string stands behind DATE, TIME, TIMESTAMP or ESCAPE; write dates without the word before them");
+    }
     if !from.joins.is_empty() || !plain_factor(&from.relation) {
         refused = no(MORE_IN_FROM);
     }
@@ -131,8 +136,39 @@ fn plain_factor(factor: &TableFactor) -> bool {
             && alias.as_ref().is_none_or(|a| a.columns.is_empty()))
 }
 
+/// Whether a `?` stands where only a literal can be, as in `DATE '2024-01-01'` and `LIKE ... ESCAPE '|'`: it is no
+/// expression there, so no value can be put in its place.
+fn takes_literals(query: &Query) -> bool {
+    use std::ops::ControlFlow;
+
+    #[derive(Default)]
+    struct Placeholders {
+        all: usize,
+        expressions: usize,
+    }
+    impl sqlparser::ast::Visitor for Placeholders {
+        type Break = ();
+
+        fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+            self.all += usize::from(is_placeholder(value));
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            self.expressions += usize::from(matches!(expr, Expr::Value(value) if is_placeholder(value)));
+            ControlFlow::Continue(())
+        }
+    }
+    fn is_placeholder(value: &ValueWithSpan) -> bool {
+        matches!(value.value, Value::Placeholder(_))
+    }
+    let mut found = Placeholders::default();
+    let _ = sqlparser::ast::Visit::visit(query, &mut found);
+    found.all > found.expressions
+}
+
 /// A clause that look-ups do not have.
-fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
+pub(super) fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
     let grouped = match &select.group_by {
         GroupByExpr::All(_) => true,
         GroupByExpr::Expressions(by, modifiers) => !by.is_empty() || !modifiers.is_empty(),
@@ -143,7 +179,7 @@ fn other_clause(query: &Query, select: &Select) -> Option<&'static str> {
         (query.fetch.is_some(), "FETCH"),
         (query.for_clause.is_some() || !query.locks.is_empty(), "a FOR clause"),
         (query.settings.is_some() || query.format_clause.is_some() || !query.pipe_operators.is_empty(), "settings"),
-        (select.distinct.is_some(), "DISTINCT"),
+        (matches!(select.distinct, Some(Distinct::Distinct | Distinct::On(_))), "DISTINCT"),
         (select.top.is_some(), "TOP"),
         (select.into.is_some(), "INTO"),
         (select.exclude.is_some(), "EXCLUDE"),

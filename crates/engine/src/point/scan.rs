@@ -146,7 +146,8 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
                     return None;
                 }
                 let word = &sql[start..at];
-                behind_from |= depth == 0 && word.eq_ignore_ascii_case("from");
+                // Behind a point it is a column of that name.
+                behind_from |= depth == 0 && before != b'.' && word.eq_ignore_ascii_case("from");
                 out.push_str(word);
             }
             b';' => {
@@ -173,13 +174,25 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
     Some(slots)
 }
 
+/// Words that no value ends with.
+const BETWEEN_VALUES: [&[u8]; 9] = [b"where", b"and", b"or", b"xor", b"not", b"between", b"when", b"then", b"else"];
+
 /// Whether a number begins here: a sign counts where no value is before it.
 fn number_starts(bytes: &[u8], at: usize, before: u8) -> bool {
     match bytes[at] {
-        b'-' => matches!(before, b'=' | b'(' | b',' | b'<' | b'>') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit),
+        b'-' if !bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => false,
+        b'-' if is_word(before) => ends_between_values(bytes[..at].trim_ascii_end()),
+        b'-' => matches!(before, b'=' | b'(' | b',' | b'<' | b'>'),
         // Behind a point it is a name or a fraction without digits before it, which the caller meets as a word.
         _ => before != b'.',
     }
+}
+
+/// Whether the word at the end is one of [`BETWEEN_VALUES`], and no column of that name.
+fn ends_between_values(bytes: &[u8]) -> bool {
+    let start = bytes.iter().rposition(|b| !is_word(*b)).map_or(0, |at| at + 1);
+    let (ahead, word) = bytes.split_at(start);
+    ahead.trim_ascii_end().last() != Some(&b'.') && BETWEEN_VALUES.iter().any(|w| word.eq_ignore_ascii_case(w))
 }
 
 /// The string that begins with a quote at `at`, and where it ends.
@@ -251,6 +264,19 @@ mod tests {
         assert_eq!(slots, [Slot::UInt(u64::MAX), Slot::Decimal("18446744073709551616".into())]);
         let (out, _) = scanned("select (select 1 from x), 2 from t").unwrap();
         assert_eq!(out, "select (select 1 from x), 2 from t");
+        let (out, slots) = scanned("select t.from, 'a', t . from, 2 from t where k = 3").unwrap();
+        assert_eq!((out.as_str(), slots), ("select t.from, 'a', t . from, 2 from t where k = ?", vec![Slot::Int(3)]));
+    }
+
+    #[test]
+    fn a_sign_counts_where_no_value_is_before_it() {
+        let (out, slots) =
+            scanned("select v from t where -1=k AND -2 = l and v between -3 and -4 or t.and -5 = 6").unwrap();
+        assert_eq!(out, "select v from t where ?=k AND ? = l and v between ? and ? or t.and -? = ?");
+        assert_eq!(slots, [-1, -2, -3, -4, 5, 6].map(Slot::Int));
+        let (out, slots) = scanned("select v from t where k -1 = l -2 and `where` -3 = 4 -5").unwrap();
+        assert_eq!(out, "select v from t where k -? = l -? and `where` -? = ? -?");
+        assert_eq!(slots, [1, 2, 3, 4, 5].map(Slot::Int));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use dipper_text::dialect::Dialect;
+use dipper_text::error::{ErrorKind as TextKind, TextError};
+use dipper_text::infer::{Guess, Header};
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8, Scan, ScanOptions, ScanQueue, Strings, Worker};
 use dipper_text::source::Compression;
 use futures::Stream;
@@ -67,6 +69,33 @@ pub struct TextScanSpec {
     pub files: Arc<[TextScanFile]>,
     /// `None`: by each file's name.
     pub compression: Option<Compression>,
+    /// `None`: nothing of the above is a guess.
+    pub guess: Option<TextGuess>,
+}
+
+/// What is known of CSV files from a sample of them only.
+#[derive(Debug, Clone)]
+pub struct TextGuess {
+    /// How they are written, for EXPLAIN.
+    pub written: String,
+    /// Columns of the files whose types are guesses.
+    pub columns: Vec<usize>,
+    /// What the headers of files must name that nobody has looked at.
+    pub header: Option<Arc<Header>>,
+}
+
+impl TextScanSpec {
+    /// The error with a way out where a value does not fit a type that is a guess.
+    fn with_way_out(&self, error: TextError) -> TextError {
+        let (Some(guess), Dialect::Csv(csv), TextKind::BadValue) = (&self.guess, &self.dialect, error.kind) else {
+            return error;
+        };
+        let mut guessed = guess.columns.iter().map(|column| self.file_schema.field(*column));
+        let column = guessed.find(|column| error.column.as_ref() == Some(column.name()));
+        let (Some(column), Some(value)) = (column, &error.value) else { return error };
+        let hint = Guess::hint(column, value.as_bytes(), csv.dates);
+        error.with_hint(hint)
+    }
 }
 
 /// Scans text files with one worker per partition; all workers drain one queue of blocks.
@@ -135,6 +164,10 @@ impl TextScanExec {
         options.bad_value = spec.bad_value;
         options.invalid_utf8 = spec.invalid_utf8;
         options.strings = spec.strings;
+        if let Some(guess) = &spec.guess {
+            options.exact.clone_from(&guess.columns);
+            options.header = guess.header.as_ref().map(|header| Arc::clone(header) as _);
+        }
         let scan = Scan::try_new(options)?;
         let mut inputs = Vec::with_capacity(spec.files.len());
         for file in spec.files.iter() {
@@ -153,12 +186,14 @@ impl DisplayAs for TextScanExec {
         let names: Vec<_> = schema.fields().iter().map(|x| x.name().as_str()).collect();
         let kind = match &self.spec.dialect {
             Dialect::Csv(_) => "csv",
+            Dialect::Json(_) => "json",
             _ => "hive_text",
         };
         match t {
             DisplayFormatType::TreeRender => {
                 writeln!(f, "format={kind}")?;
-                writeln!(f, "files={}", self.spec.files.len())
+                writeln!(f, "files={}", self.spec.files.len())?;
+                self.spec.guess.as_ref().map_or(Ok(()), |guess| writeln!(f, "guess={}", guess.written))
             }
             _ => {
                 write!(
@@ -168,6 +203,9 @@ impl DisplayAs for TextScanExec {
                     names.join(", ")
                 )?;
                 leaf::show(f, &self.predicates, self.fetch)?;
+                if let Some(guess) = &self.spec.guess {
+                    write!(f, ", guess=[{}]", guess.written)?;
+                }
                 if matches!(t, DisplayFormatType::Verbose) {
                     let all: Vec<_> = self.spec.files.iter().map(|x| x.entry.name()).collect();
                     write!(f, ", paths=[{}]", all.join(", "))?;
@@ -282,9 +320,8 @@ struct TextScanStream {
 impl TextScanStream {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let _timer = self.baseline.elapsed_compute().timer();
-        let Some(batch) = self.worker.next_batch().map_err(|e| EngineError::from(e).into_datafusion())? else {
-            return Ok(None);
-        };
+        let next = self.worker.next_batch().map_err(|e| EngineError::from(self.spec.with_way_out(e)));
+        let Some(batch) = next.map_err(EngineError::into_datafusion)? else { return Ok(None) };
         let rows = batch.rows.num_rows();
         let n = self.spec.file_schema.fields().len();
         let mut from_file = batch.rows.columns().iter();

@@ -18,7 +18,7 @@ pub(crate) mod worker;
 
 pub(crate) use column_tests::GroupFilter;
 pub(crate) use exec::table_schema;
-pub use exec::{TextScanExec, TextScanFile, TextScanSpec};
+pub use exec::{TextGuess, TextScanExec, TextScanFile, TextScanSpec};
 pub(crate) use filter::{ScanFilter, narrowed, over_table, take_filters};
 pub(crate) use memory::PoolMemory;
 pub(crate) use parquet::{ParquetScanExec, ParquetScanFile, ParquetScanSpec};

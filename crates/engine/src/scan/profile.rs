@@ -190,6 +190,9 @@ fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
             ms(remote.request_ns_max)
         ),
     };
+    if word == "cold" {
+        out.push_str(&format!(" because {}", why_cold(remote)));
+    }
     out.push_str(&format!(
         ", its cache had {} in memory and {} on disk, {} of pages were in memory; {beside}",
         mib(remote.memory_hit_bytes),
@@ -199,9 +202,45 @@ fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
     out
 }
 
+/// Why bytes came from object storage.
+fn why_cold(remote: &RemoteCounts) -> &'static str {
+    match (remote.miss_bytes, remote.fill_bytes) {
+        (0, _) => {
+            "the data cache was not asked for them: they are metadata, or it is switched off (enable_scan_datacache, the \
+             table's datacache.enable)"
+        }
+        (_, 0) => {
+            "the data cache did not have them, and did not keep them (populate_datacache_mode, a cache that is too small or \
+             has no room left to write, or a scan of more than a tenth of it, which is kept when it comes again)"
+        }
+        _ => "the data cache did not have them: they are new, were not read here before, or were evicted",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_is_told_by_what_the_cache_did() {
+        let counts = |miss_bytes, fill_bytes| RemoteCounts {
+            requests: 1,
+            request_bytes: 9,
+            miss_bytes,
+            fill_bytes,
+            ..RemoteCounts::default()
+        };
+        for (remote, reason) in [
+            (counts(0, 0), "because the data cache was not asked for them: they are metadata, or it is switched off"),
+            (counts(9, 0), "and did not keep them (populate_datacache_mode"),
+            (counts(9, 9), "they are new, were not read here before, or were evicted"),
+        ] {
+            let told = told(&Sum::default(), &remote, 40);
+            assert!(told.starts_with("cold: ") && told.contains(reason), "{told}");
+        }
+        let warm = RemoteCounts { disk_hit_bytes: 9, disk_hits: 1, ..RemoteCounts::default() };
+        assert!(!told(&Sum::default(), &warm, 40).contains("because"));
+    }
 
     #[test]
     fn the_sentence_says_where_bytes_came_from_and_what_that_cost() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
-use arrow::json::LineDelimitedWriter;
+use arrow::json::{LineDelimitedWriter, WriterBuilder};
 use arrow::record_batch::RecordBatch;
 use dipper_text::compress::{Encoder, encoder};
 use dipper_text::dialect::{CsvDialect, HiveDialect};
@@ -381,7 +381,8 @@ fn writer(out: Target, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) 
             HiveTextWriter::try_new(encoded(*c, out)?, dialect.clone(), Arc::clone(schema)).map_err(boxed)?,
         ),
         OutputFormat::MySqlText(dialect) => Writer::MySqlText(MySqlWriter::new(out, dialect.clone())),
-        OutputFormat::Json(c) => Writer::Json(LineDelimitedWriter::new(encoded(*c, out)?)),
+        // A NULL that is left out is a column that is left out, where all are NULL.
+        OutputFormat::Json(c) => Writer::Json(WriterBuilder::new().with_explicit_nulls(true).build(encoded(*c, out)?)),
         OutputFormat::Parquet(codec) => {
             // The row groups that dipper's own segments have; readers split between them.
             let properties = WriterProperties::builder()

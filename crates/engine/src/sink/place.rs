@@ -104,14 +104,24 @@ impl Place {
         }
     }
 
-    /// Refuses a place where no new file can be: a directory, or an existing file unless it is to be replaced.
+    /// Refuses a place where no new file can be: a directory, a link or a device, or an existing file unless it is to be
+    /// replaced.
     pub(crate) async fn check_new(&self, replace: bool) -> Result<()> {
         let exists = match self {
-            Place::File(path) if path.is_dir() => {
-                let message = format!("'{}' is a directory, expected a file name", self.name());
-                return Err(EngineError::new(ErrorKind::File, message));
-            }
-            Place::File(path) => path.exists(),
+            // The new file takes the place of what has the name: of a link, too, and not of what it leads to.
+            Place::File(path) => match path.symlink_metadata().map(|found| found.file_type()) {
+                Ok(found) if found.is_file() => true,
+                Ok(found) => {
+                    let what = match (found.is_dir(), found.is_symlink()) {
+                        (true, _) => "a directory",
+                        (_, true) => "a symbolic link",
+                        _ => "a device, pipe or socket",
+                    };
+                    let message = format!("'{}' is {what}, expected a file name", self.name());
+                    return Err(EngineError::new(ErrorKind::File, message));
+                }
+                Err(_) => false,
+            },
             Place::Object(..) if replace => false,
             Place::Object(remote, _) => match remote.store.head(&remote.path).await {
                 Ok(_) => true,

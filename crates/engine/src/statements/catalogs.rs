@@ -25,6 +25,10 @@ fn warn_of_unknown(session: &mut Session, properties: &BTreeMap<String, String>)
     for key in properties.keys().filter(|key| !catalogs::properties::is_known(key)) {
         session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
     }
+    if properties.contains_key("hadoop.username") {
+        session
+            .warn(1105, "property 'hadoop.username' has no effect; HADOOP_USER_NAME of this process is who asks HDFS");
+    }
 }
 
 pub(super) async fn create(
@@ -114,7 +118,8 @@ pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome>
     Ok(Outcome::ok())
 }
 
-/// REFRESH: forgets what is kept of an external catalog between statements. Of dipper's own tables nothing is kept.
+/// REFRESH: forgets what is kept of an external catalog between statements, and all listings of object stores: which of
+/// them a table needs depends on its partitions, and each costs one request to the next statement that wants it.
 pub(super) async fn refresh(session: &mut Session, kind: Option<ObjectKind>, name: &Name) -> Result<Outcome> {
     let state = session.engine.catalog.refresh().await?;
     match kind {
@@ -138,5 +143,6 @@ pub(super) async fn refresh(session: &mut Session, kind: Option<ObjectKind>, nam
             }
         }
     }
+    session.engine.stores.known().forget();
     Ok(Outcome::ok())
 }

@@ -12,10 +12,12 @@ use dipper_store::catalog::{
 };
 use dipper_text::hive::hive_type;
 
+use super::export::refuse_duplicates;
 use super::{partitions, qualified};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
+use crate::native::{BUILTIN_VOLUME, STORAGE_VOLUME};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::{DEFAULT_DATABASE, Session};
@@ -61,17 +63,42 @@ pub(super) async fn create_database(
     refuse_external(session, name)?;
     refuse_virtual(database)?;
     let mut change = CatalogChange::create_database(database, if_not_exists || database == DEFAULT_DATABASE);
-    if let CatalogChange::CreateDatabase { properties: kept, comment, .. } = &mut change {
-        for (key, value) in properties {
-            if key.eq_ignore_ascii_case("comment") {
-                *comment = Some(value.clone());
-            } else {
-                kept.insert(key.clone(), value.clone());
-            }
-        }
-    }
+    let CatalogChange::CreateDatabase { properties: kept, comment, .. } = &mut change else {
+        unreachable!("it creates a database")
+    };
+    let (comments, properties): (Properties, Properties) =
+        properties.iter().cloned().partition(|(key, _)| key.eq_ignore_ascii_case("comment"));
+    *comment = comments.into_iter().last().map(|(_, text)| text);
+    *kept = checked_properties(session, database, &properties).await?;
     session.engine.catalog.commit(vec![change]).await?;
     Ok(Outcome::Done(Done { affected_rows: 1, ..Done::default() }))
+}
+
+/// The properties of a database as they are kept. Of those without effect the session is warned.
+///
+/// # Errors
+/// There is no such storage volume.
+async fn checked_properties(
+    session: &mut Session,
+    database: &str,
+    properties: &Properties,
+) -> Result<BTreeMap<String, String>> {
+    let mut kept = BTreeMap::new();
+    for (key, value) in properties {
+        let is_volume = key.eq_ignore_ascii_case(STORAGE_VOLUME);
+        // Texts are of this kind anyway.
+        let is_utf8 = ["charset", "collate"].contains(&key.as_str()) && value.to_ascii_lowercase().starts_with("utf8");
+        if is_volume && !["", "default", BUILTIN_VOLUME].contains(&value.as_str()) {
+            session.engine.catalog.refresh().await?.volume(value)?;
+        }
+        if !is_volume && !is_utf8 {
+            let message = format!("property '{key}' of database '{database}' is kept and shown, without effect");
+            session.warn(super::WARNING, message);
+        }
+        let key = if is_volume { STORAGE_VOLUME.to_string() } else { key.clone() };
+        kept.insert(key, value.clone());
+    }
+    Ok(kept)
 }
 
 pub(super) async fn alter_database(session: &mut Session, name: &Name, change: &DatabaseAlteration) -> Result<Outcome> {
@@ -97,15 +124,12 @@ pub(super) async fn alter_database(session: &mut Session, name: &Name, change: &
             if properties.iter().any(|(key, _)| key.eq_ignore_ascii_case("comment")) {
                 return Err(EngineError::unsupported("the comment of a database is given by CREATE DATABASE alone"));
             }
+            let properties = checked_properties(session, &database, properties).await?;
             let change = CatalogChange::SetDatabaseProperties {
                 db: database.clone(),
-                properties: properties.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
+                properties: properties.into_iter().map(|(key, value)| (key, Some(value))).collect(),
             };
             commit(session, &database, vec![change]).await?;
-            for (key, _) in properties.iter().filter(|(key, _)| key != "storage_volume") {
-                let message = format!("property '{key}' of database '{database}' is kept and shown, without effect");
-                session.warn(super::WARNING, message);
-            }
         }
     }
     Ok(Outcome::ok())
@@ -296,7 +320,7 @@ pub(super) async fn create_view(session: &mut Session, create: &CreateView, ddl:
         comment: create.comment.clone(),
         ..view_of(session, &create.query, ddl)
     };
-    check_view(session, &create.query, view.columns.len()).await?;
+    check_view(session, &create.query, &view.columns).await?;
     let on_exists = match (create.or_replace, create.if_not_exists) {
         (true, _) => OnExists::Replace,
         (_, true) => OnExists::Keep,
@@ -318,8 +342,8 @@ fn view_of(session: &Session, query: &QueryText, ddl: &str) -> View {
     }
 }
 
-/// A view that cannot be read is not created.
-async fn check_view(session: &Session, query: &QueryText, names: usize) -> Result<()> {
+/// A view that cannot be read is not created. Without `names` its columns have those of the query.
+async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) -> Result<()> {
     if !crate::catalogs::is_internal(session.catalog()) {
         return Err(EngineError::unsupported(format!(
             "a view is made while catalog '{}' is selected, in which it looks up its names; SWITCH {} first",
@@ -329,14 +353,18 @@ async fn check_view(session: &Session, query: &QueryText, names: usize) -> Resul
     }
     let context = session.query_context().await?;
     let planned = query::plan(&context, query, None).await?;
-    let has = planned.columns().len();
-    if names != 0 && names != has {
+    let given = planned.columns();
+    if names.is_empty() {
+        return refuse_duplicates(given.iter().map(|column| column.name.as_str()));
+    }
+    if names.len() != given.len() {
+        let (names, given) = (names.len(), given.len());
         return Err(EngineError {
             code: 1353,
-            ..EngineError::invalid(format!("the view names {names} columns, its query gives {has}"))
+            ..EngineError::invalid(format!("the view names {names} columns, its query gives {given}"))
         });
     }
-    Ok(())
+    refuse_duplicates(names.iter().map(|column| column.name.as_str()))
 }
 
 pub(super) async fn alter_view(session: &mut Session, name: &Name, query: &QueryText, ddl: &str) -> Result<Outcome> {
@@ -349,7 +377,7 @@ pub(super) async fn alter_view(session: &mut Session, name: &Name, query: &Query
             format!("'{database}.{view}' is a table, expected a view"),
         ));
     };
-    check_view(session, query, before.columns.len()).await?;
+    check_view(session, query, &before.columns).await?;
     let def = View { columns: before.columns.clone(), comment: before.comment.clone(), ..view_of(session, query, ddl) };
     commit(session, &database, vec![redefine(&database, found, TableDef::View(def))]).await?;
     Ok(Outcome::ok())

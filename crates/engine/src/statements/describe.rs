@@ -40,7 +40,7 @@ pub(super) async fn describe(session: &mut Session, target: &DescribeTarget, ext
         sheet.push_row(row);
     }
     if let Some(pattern) = pattern {
-        sheet.retain_first(|name| like(pattern, name));
+        sheet.retain(0, |name| like(pattern, name));
     }
     sheet.into_outcome()
 }

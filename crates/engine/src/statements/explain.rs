@@ -68,9 +68,10 @@ pub(super) async fn explain(
     };
     let context = session.query_context_for(&query).await?;
     let threads = session.engine.short().clone();
-    let lines =
-        query::on_cpu(&threads, async move { text(&context, &query, params, analyze, verbose, logical_only).await })
-            .await?;
+    let io = Arc::clone(&context.io);
+    let work = async move { text(&context, &query, params, analyze, verbose, logical_only).await };
+    // What planning reads counts, too.
+    let lines = query::on_cpu(&threads, io.scope(work)).await?;
     let lines = match point {
         Some(point) => beside_scan(&lines, &point),
         None => lines,

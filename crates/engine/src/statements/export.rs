@@ -1,6 +1,6 @@
 //! Results out to files: SELECT INTO OUTFILE, COPY TO, INSERT INTO FILES.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use futures::StreamExt;
 use super::insert::files::{PARTITIONS_MAX, groups};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::directory_name;
-use crate::files::stores::{StoreProperties, is_store_property, store_properties};
+use crate::files::stores::{StoreProperties, is_s3_property, store_properties};
 use crate::info_schema::types::type_text;
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
@@ -97,7 +97,7 @@ pub(super) async fn into_outfile(session: &mut Session, outfile: &SelectIntoOutf
             "INTO OUTFILE takes FORMAT AS with PROPERTIES, or FIELDS and LINES, not both",
         ));
     }
-    let mut options = Options::new(&outfile.properties);
+    let mut options = Options::for_loads(&outfile.properties);
     let name = outfile.format.as_deref().unwrap_or("csv");
     let format = options.format(name)?;
     let prefix = Place::of(&session.engine.stores, &outfile.path, &options.store_properties())?;
@@ -167,7 +167,7 @@ pub(super) async fn insert_into_files(
     properties: &Properties,
     source: &QueryText,
 ) -> Result<Outcome> {
-    let mut options = Options::new(properties);
+    let mut options = Options::for_loads(properties);
     let path = options.take("path").ok_or_else(|| EngineError::invalid("FILES(...) needs 'path' = '...'"))?;
     let single = options.flag("single", false)?;
     let format = match options.take("format") {
@@ -228,6 +228,9 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     let columns = planned.columns();
     let fields: Vec<_> = columns.iter().map(|c| Arc::new(c.field.as_ref().clone().with_name(c.name.clone()))).collect();
     let all = Schema::new(fields);
+    if matches!(export.format, OutputFormat::Json(_) | OutputFormat::Parquet(_)) {
+        refuse_duplicates(all.fields().iter().map(|field| field.name().as_str()))?;
+    }
     let keys = partition_columns(&all, &export.partition_by)?;
     let kept: Vec<usize> = (0..all.fields().len()).filter(|at| !keys.contains(at)).collect();
     if kept.is_empty() {
@@ -294,6 +297,21 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     }
     let sum = |of: fn(&NewFile) -> u64| files.iter().map(of).sum();
     Ok(Written { files: files.len() as u64, rows: sum(NewFile::rows), bytes: sum(NewFile::bytes) })
+}
+
+/// Error where two columns have one name, without regard to case: what is written or defined by name would lose one of them.
+pub(super) fn refuse_duplicates<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut taken = HashSet::new();
+    for name in names {
+        if !taken.insert(name.to_lowercase()) {
+            return Err(EngineError {
+                code: 1060,
+                sqlstate: "42S21",
+                ..EngineError::invalid(format!("Duplicate column name '{name}'; give it another by AS"))
+            });
+        }
+    }
+    Ok(())
 }
 
 async fn write_empty(place: &Place) -> Result<()> {
@@ -411,11 +429,19 @@ fn mysql_format(fields: OutfileFields) -> Result<OutputFormat> {
 /// Options of an export, each of which is used or refused.
 struct Options {
     left: BTreeMap<String, String>,
+    /// What is not said of CSV is as Stream Load reads it by default: tabs between fields, `\N`, no quotes. So are the files
+    /// of Doris's INTO OUTFILE and StarRocks' FILES().
+    for_loads: bool,
 }
 
 impl Options {
     fn new(properties: &Properties) -> Self {
-        Options { left: properties.iter().map(|(k, v)| (k.to_lowercase(), v.clone())).collect() }
+        let left = properties.iter().map(|(k, v)| (k.to_lowercase(), v.clone())).collect();
+        Options { left, for_loads: false }
+    }
+
+    fn for_loads(properties: &Properties) -> Self {
+        Options { for_loads: true, ..Self::new(properties) }
     }
 
     fn take(&mut self, key: &str) -> Option<String> {
@@ -425,7 +451,7 @@ impl Options {
     /// Those that are for an object store.
     fn store_properties(&mut self) -> StoreProperties {
         let own = store_properties(&self.left);
-        self.left.retain(|key, _| !is_store_property(key));
+        self.left.retain(|key, _| !is_s3_property(key));
         own
     }
 
@@ -476,7 +502,10 @@ impl Options {
             _ => name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem),
         };
         let format = match stem.rsplit_once('.').map(|(_, e)| e) {
-            Some("csv") => "csv_with_names",
+            Some("csv") => {
+                self.for_loads = false;
+                "csv_with_names"
+            }
             Some("tsv") => "tsv_with_names",
             Some("parquet" | "pq") => "parquet",
             Some("json" | "jsonl" | "ndjson") => "json",
@@ -515,7 +544,11 @@ impl Options {
     }
 
     fn csv(&mut self, tab: bool, names: bool) -> Result<CsvDialect> {
-        let default = if tab { "\t" } else { "," };
+        let (default, no_value) = match (self.for_loads, tab) {
+            (true, _) => ("\t", "\\N"),
+            (false, true) => ("\t", ""),
+            (false, false) => (",", ""),
+        };
         let delimiter = self.take_any(&["column_separator", "csv.column_separator", "delimiter", "sep", "delim"]);
         let line = self.take_any(&["line_delimiter", "csv.row_delimiter", "row_delimiter"]);
         let quote = self.take_any(&["enclose", "csv.enclose", "quote"]);
@@ -526,7 +559,7 @@ impl Options {
             return Err(EngineError::invalid("delimiters must not be empty"));
         }
         let quote = match quote.as_deref().map(str::as_bytes) {
-            None => Some(b'"'),
+            None => (!self.for_loads).then_some(b'"'),
             Some([]) => None,
             Some([byte]) => Some(*byte),
             Some(_) => return Err(EngineError::invalid("the quote must be one byte")),
@@ -539,7 +572,7 @@ impl Options {
                 true => self.flag("csv.include_header", names)?,
                 false => self.flag("header", names)?,
             },
-            null_values: vec![null.unwrap_or_default().into_bytes()],
+            null_values: vec![null.unwrap_or_else(|| no_value.into()).into_bytes()],
             ..CsvDialect::default()
         })
     }

@@ -21,13 +21,18 @@ pub(crate) use native::{Now, default_value, range_text};
 pub use show::like;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
+use dipper_store::catalog::TableId;
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use sqlparser::ast;
 
+use crate::access::Hourly;
 use crate::catalogs::Place;
+use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::process::Stop;
 use crate::query;
@@ -81,8 +86,14 @@ async fn run_statement(
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
     crate::access::guard(session, statement).await?;
+    let checked = if writes(statement) { session.check_writes() } else { Ok(()) };
+    // SET TRANSACTION READ ONLY is for one statement, unless a transaction begins.
+    if !matches!(statement, Statement::Begin { .. } | Statement::Set(_)) {
+        session.reads_only &= session.in_transaction || !session.autocommit();
+    }
+    checked?;
     if writes(statement) {
-        session.check_writes()?;
+        session.spend(Hourly::Updates)?;
     }
     if !params.is_empty()
         && !matches!(
@@ -170,6 +181,7 @@ async fn run_statement(
         Statement::Flush(_) => Ok(Outcome::ok()),
         Statement::Sync => {
             session.engine.catalog.refresh().await?;
+            sync(&session.engine).await?;
             Ok(Outcome::ok())
         }
         Statement::Prepare { name, source } => prepare::prepare(session, name, source),
@@ -203,8 +215,8 @@ async fn run_statement(
             let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };
             volumes::create(session, name, *if_not_exists, given).await
         }
-        Statement::AlterVolume { name, comment, properties } => {
-            volumes::alter(session, name, comment.as_ref(), properties).await
+        Statement::AlterVolume { name, if_exists, comment, properties } => {
+            volumes::alter(session, name, *if_exists, comment.as_ref(), properties).await
         }
         Statement::DropVolume { name, if_exists } => volumes::drop_volume(session, name, *if_exists).await,
         Statement::DefaultVolume(name) => volumes::set_default(session, name).await,
@@ -323,6 +335,27 @@ pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, Strin
             query::CATALOG
         ))),
     }
+}
+
+/// Tables that SYNC reads at once.
+const SYNCED_AT_ONCE: usize = 64;
+
+/// Reads what others have committed to tables that are open, and forgets what is kept of what others write: queries that
+/// come after it see that, whatever age they put up with.
+async fn sync(engine: &Engine) -> Result<()> {
+    engine.stores.known().forget();
+    engine.external.forget();
+    let state = engine.catalog.snapshot();
+    let named: HashSet<TableId> = state.tables().map(|(_, table)| table.id).collect();
+    let mut open = engine.native.open_tables();
+    // Those that another process has dropped may be gone.
+    open.retain(|table| named.contains(&table.id()));
+    let reads = open.into_iter().map(|table| async move { table.refresh().await });
+    let all: Vec<_> = futures::stream::iter(reads).buffer_unordered(SYNCED_AT_ONCE).collect().await;
+    for read in all {
+        read?;
+    }
+    Ok(())
 }
 
 fn kill(session: &mut Session, query_only: bool, id: &str) -> Result<Outcome> {

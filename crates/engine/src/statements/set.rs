@@ -27,6 +27,8 @@ struct Pending {
     user: Vec<(String, ScalarValue)>,
     warnings: Vec<crate::session::Warning>,
     passwords: Vec<CatalogChange>,
+    /// Whether the next transaction only reads.
+    reads_only: Option<bool>,
     /// Made by the first value that needs it; all values see the session as it was before.
     context: Option<Arc<QueryContext>>,
 }
@@ -39,12 +41,13 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         user: Vec::new(),
         warnings: Vec::new(),
         passwords: Vec::new(),
+        reads_only: None,
         context: None,
     };
     for assignment in assignments {
         pending.add(session, assignment).await?;
     }
-    let Pending { variables, globals, user, warnings, passwords, .. } = pending;
+    let Pending { variables, globals, user, warnings, passwords, reads_only, .. } = pending;
     if !user.is_empty() {
         // Of several values of a name the last one stays.
         let new: HashMap<&String, &ScalarValue> = user.iter().map(|(name, value)| (name, value)).collect();
@@ -64,6 +67,7 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         session.reads_only = false;
         session.wrote_in_transaction = false;
     }
+    session.reads_only = reads_only.unwrap_or(session.reads_only);
     session.variables = variables;
     session.user_variables.extend(user);
     session.warnings.extend(warnings);
@@ -131,8 +135,20 @@ impl Pending {
                 self.variable(Scope::Session, "collation_connection", None)
             }
             Assignment::Transaction { scope, isolation, read_only } => {
-                // For the next transaction only: each statement is one, and reads one snapshot at any level.
-                let Some(scope) = scope else { return Ok(()) };
+                let Some(scope) = scope else {
+                    if session.in_transaction {
+                        return Err(EngineError {
+                            code: 1568,
+                            sqlstate: "25001",
+                            ..EngineError::invalid(
+                                "Transaction characteristics can't be changed while a transaction is in progress; COMMIT it",
+                            )
+                        });
+                    }
+                    // Each statement reads one snapshot at any level.
+                    self.reads_only = read_only.or(self.reads_only);
+                    return Ok(());
+                };
                 if let Some(isolation) = isolation {
                     self.variable(*scope, "transaction_isolation", Some(isolation))?;
                 }

@@ -18,8 +18,9 @@ pub(super) fn begin(session: &mut Session, reads_only: bool, label: Option<&str>
             ),
         );
     }
+    // SET TRANSACTION READ ONLY was for this one.
+    session.reads_only = reads_only || session.reads_only && !session.in_transaction;
     session.in_transaction = true;
-    session.reads_only = reads_only;
     session.wrote_in_transaction = false;
     Ok(Outcome::ok())
 }

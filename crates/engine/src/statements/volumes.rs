@@ -9,7 +9,7 @@ use dipper_store::catalog::{CatalogChange, TableId, Volume};
 use dipper_store::secret::Secret;
 
 use crate::error::{EngineError, Result};
-use crate::files::stores::is_store_property;
+use crate::files::stores::{is_s3, is_s3_property};
 use crate::info_schema::sheet::{Cell, Kind, Sheet};
 use crate::native::{BUILTIN_VOLUME, ENABLED, is_enabled};
 use crate::query::{self, QueryContext};
@@ -38,6 +38,9 @@ pub(super) async fn create(
     let [location] = locations else {
         return Err(EngineError::unsupported("LOCATIONS: a storage volume has one location"));
     };
+    if !is_s3(location) {
+        return Err(EngineError::unsupported(format!("LOCATIONS = ('{location}'): expected s3://bucket/prefix")));
+    }
     if name == BUILTIN_VOLUME {
         return Err(EngineError::invalid(format!("'{BUILTIN_VOLUME}' is the volume that the catalog is in")));
     }
@@ -45,11 +48,12 @@ pub(super) async fn create(
         id: TableId::fresh(),
         kind: kind.to_string(),
         location: location.trim_end_matches('/').to_string(),
+        own_directory: true,
         properties: checked(session, properties)?,
         comment: comment.cloned(),
     };
     // What cannot be made into a store is refused now; whether the bucket answers is seen by the first table.
-    session.engine.stores.open_data(&volume.location, &volume.properties)?;
+    session.engine.stores.open_data(&volume.url(), &volume.properties)?;
     let change = CatalogChange::CreateVolume { name: name.to_string(), if_not_exists, volume };
     session.engine.catalog.commit(vec![change]).await?;
     Ok(Outcome::ok())
@@ -58,14 +62,18 @@ pub(super) async fn create(
 pub(super) async fn alter(
     session: &mut Session,
     name: &str,
+    if_exists: bool,
     comment: Option<&String>,
     properties: &Properties,
 ) -> Result<Outcome> {
-    let properties = checked(session, properties)?;
     let state = session.engine.catalog.refresh().await?;
+    if if_exists && state.volume(name).is_err() {
+        return Ok(Outcome::ok());
+    }
+    let properties = checked(session, properties)?;
     let mut after = state.volume(name)?.clone();
     after.properties.extend(properties.clone());
-    session.engine.stores.open_data(&after.location, &after.properties)?;
+    session.engine.stores.open_data(&after.url(), &after.properties)?;
     if !is_enabled(&after) && state.default_volume.as_deref() == Some(name) {
         return Err(EngineError::invalid(format!(
             "storage volume '{name}' is the default and cannot be disabled; make another volume the default first"
@@ -103,7 +111,7 @@ fn checked(session: &mut Session, properties: &Properties) -> Result<BTreeMap<St
         if is_flag && !["true", "false"].iter().any(|known| value.eq_ignore_ascii_case(known)) {
             return Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false")));
         }
-        if !is_flag && !is_store_property(key) {
+        if !is_flag && !is_s3_property(key) {
             session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
         }
     }
@@ -176,7 +184,8 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
         }
     }
     let context = session.query_context().await?;
-    let io = Arc::new(IoContext { populate: Populate::Always, ..IoContext::default() });
+    // Each read waits until it is kept: what came faster than the cache's disk writes would be left out.
+    let io = Arc::new(IoContext { populate: Populate::Always, synchronous: true, ..IoContext::default() });
     let context = Arc::new(QueryContext { io: Arc::clone(&io), past_memory: true, ..context.as_ref().clone() });
     let began = std::time::Instant::now();
     query::drain(query::run(context, text.clone(), Vec::new()).await?.0).await?;

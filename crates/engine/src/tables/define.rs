@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use dipper_sql::types::SqlType;
-use dipper_store::catalog::{Column, ExternalTable};
+use dipper_store::catalog::{Column, ExternalTable, PartitionValues};
 use dipper_text::dialect::{Dialect, HiveDialect};
 use dipper_text::hive::{HiveError, parse_type};
 use dipper_text::scan::{BadValue, InvalidUtf8, Strings};
@@ -299,6 +299,45 @@ pub(crate) fn local_partitions(context: &QueryContext, table: &ExternalTable) ->
     let files = file_set(table)?;
     let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
     Ok(found.into_iter().map(|(dir, _)| dir.values).collect())
+}
+
+/// The directories of the table's partitions: of those that were added with a location and, with `below`, of all that are
+/// below the table's own.
+///
+/// # Errors
+/// As of [`partitions`].
+pub(crate) async fn partition_places(
+    context: &QueryContext,
+    table: &ExternalTable,
+    below: bool,
+) -> Result<Vec<(PartitionValues, Place)>> {
+    let place = |location: &str| Place::of(&context.engine.stores, location, &store_properties(&table.properties));
+    let added = |values: &PartitionValues| table.partitions.get(values).and_then(|p| p.location.as_deref());
+    let mut places = Vec::new();
+    for values in table.partitions.keys() {
+        if let Some(location) = added(values) {
+            places.push((values.clone(), place(location)?));
+        }
+    }
+    if !below {
+        return Ok(places);
+    }
+    let root = place(&table.location)?;
+    match (listed_file_set(context, table).await?, &root) {
+        (FileSet::Known { columns, partitions }, Place::Object(at, _)) => {
+            for (values, files) in partitions.iter().filter(|(values, _)| added(values).is_none()) {
+                for directory in remote::directories(&at.path, columns.len(), files) {
+                    places.push((values.clone(), root.join(&directory)?));
+                }
+            }
+        }
+        (files, _) => {
+            let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
+            let found = found.into_iter().filter(|(dir, _)| added(&dir.values).is_none());
+            places.extend(found.map(|(dir, _)| (dir.values, Place::File(dir.path))));
+        }
+    }
+    Ok(places)
 }
 
 /// The root directory of a table that INSERT writes below.

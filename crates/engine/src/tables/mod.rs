@@ -2,6 +2,7 @@
 
 pub mod define;
 mod file_set;
+mod instants;
 mod parquet;
 mod path;
 mod text;
@@ -25,6 +26,7 @@ use dipper_store::catalog::{CatalogState, TableDef};
 
 pub use file_set::FileSet;
 pub(crate) use file_set::{Pruner, covers, typed};
+pub(crate) use instants::{CONVERT_TZ, by_the_clock};
 pub(crate) use parquet::format as parquet_format;
 pub use path::PATH_FUNCTIONS;
 pub(crate) use path::schema_option;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
@@ -17,11 +17,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use dipper_cache::TaggedStore;
 use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
+use dipper_text::infer::unique;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectMeta, ObjectStore};
 use tokio::runtime::Handle;
 
+use super::by_the_clock;
 use super::file_set::FileSet;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
@@ -40,14 +42,16 @@ pub(crate) struct ParquetTable {
     requests: Handle,
     files: FileSet,
     access: FileAccess,
-    /// Columns read from the files; declared ones have been matched to the files' spelling.
+    /// Columns read from the files, as these spell them.
+    spelled: SchemaRef,
+    /// The same as the table calls them: no two names differ in case only.
     file_schema: SchemaRef,
     schema: SchemaRef,
 }
 
 impl ParquetTable {
     /// A table over `files`. With `declared`, its columns are these (looked up in the files by name without regard to
-    /// case; what a file lacks is NULL); else those that the files have, by name.
+    /// case; what a file lacks is NULL); else those that the files have, by name, instants by the session's clock.
     pub(crate) async fn try_new(
         context: &QueryContext,
         state: &SessionState,
@@ -56,23 +60,32 @@ impl ParquetTable {
         declared: Option<SchemaRef>,
     ) -> Result<Arc<dyn TableProvider>> {
         let listed = files.files(&access, state, &[])?;
-        let file_schema = match declared {
-            Some(declared) => match listed.first() {
-                Some((first, _)) => spelled_as_in(&declared, infer(state, std::slice::from_ref(first)).await?.as_ref()),
-                None => declared,
-            },
-            None => {
-                let all: Vec<_> = listed.into_iter().map(|(f, _)| f).collect();
-                infer(state, &all).await?
-            }
+        let over = |files: FileSet, spelled: Fields, named: Fields| {
+            let (spelled, file_schema) = (Arc::new(Schema::new(spelled)), Arc::new(Schema::new(named)));
+            let schema = table_schema(&file_schema, files.partition_columns());
+            let (readers, requests) = (Arc::clone(context.readers()), context.engine.stores.io().clone());
+            Arc::new(ParquetTable { readers, requests, files, access, spelled, file_schema, schema })
         };
-        let schema = table_schema(&file_schema, files.partition_columns());
-        let (readers, requests) = (Arc::clone(context.readers()), context.engine.stores.io().clone());
-        Ok(Arc::new(ParquetTable { readers, requests, files, access, file_schema, schema }))
+        if let Some(declared) = declared {
+            let spelled = match listed.first() {
+                Some((first, _)) => {
+                    spelled_as_in(declared.fields(), infer(state, std::slice::from_ref(first)).await?.fields())
+                }
+                None => declared.fields().clone(),
+            };
+            return Ok(over(files, spelled.clone(), spelled));
+        }
+        let all: Vec<_> = listed.into_iter().map(|(f, _)| f).collect();
+        let found = infer(state, &all).await?;
+        let names = unique(found.fields().iter().map(|f| f.name().clone()));
+        let instants: Vec<&String> =
+            names.iter().zip(found.fields()).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
+        let spelled: Fields = found.fields().iter().map(in_utc).collect();
+        let named = |(field, name): (&FieldRef, &String)| Arc::new(field.as_ref().clone().with_name(name));
+        let named = spelled.iter().zip(&names).map(named).collect();
+        by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
     }
-}
 
-impl ParquetTable {
     async fn open(
         &self,
         store: &str,
@@ -94,17 +107,41 @@ impl ParquetTable {
     }
 }
 
-/// `declared` with each name as the file spells it, where the file has it.
-fn spelled_as_in(declared: &Schema, file: &Schema) -> SchemaRef {
-    let fields: Vec<_> = declared
-        .fields()
-        .iter()
-        .map(|f| match file.fields().iter().find(|x| x.name().eq_ignore_ascii_case(f.name())) {
-            Some(found) => Arc::new(f.as_ref().clone().with_name(found.name())),
-            None => Arc::clone(f),
-        })
-        .collect();
-    Arc::new(Schema::new(fields))
+/// Where `own` has each of the columns that are wanted: by name, else by name without regard to case. Each is one wanted
+/// column at most.
+fn places(own: &Fields, wanted: &Fields) -> Vec<Option<usize>> {
+    let mut places: Vec<_> = wanted.iter().map(|f| own.iter().position(|o| o.name() == f.name())).collect();
+    for (at, field) in wanted.iter().enumerate() {
+        if places[at].is_none() {
+            let same = |place: &usize| own[*place].name().eq_ignore_ascii_case(field.name());
+            places[at] = (0..own.len()).filter(same).find(|place| !places.contains(&Some(*place)));
+        }
+    }
+    places
+}
+
+/// `fields` with each name as `like` spells it, where it has it.
+fn spelled_as_in(fields: &Fields, like: &Fields) -> Fields {
+    let spelled = |(field, place): (&FieldRef, Option<usize>)| match place {
+        Some(at) => Arc::new(field.as_ref().clone().with_name(like[at].name())),
+        None => Arc::clone(field),
+    };
+    fields.iter().zip(places(like, fields)).map(spelled).collect()
+}
+
+/// Whether a column holds points in time, which files keep in UTC.
+fn is_instant(field: &FieldRef) -> bool {
+    matches!(field.data_type(), DataType::Timestamp(_, Some(_)))
+}
+
+/// A column of instants as UTC's clock shows them.
+fn in_utc(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Timestamp(*unit, None)))
+        }
+        _ => Arc::clone(field),
+    }
 }
 
 /// The store that holds a file, with the URL under which DataFusion knows it.
@@ -153,7 +190,8 @@ async fn infer(state: &SessionState, files: &[FileEntry]) -> Result<SchemaRef> {
         merged = Some(match merged {
             None => schema,
             Some(before) => {
-                Arc::new(Schema::try_merge([before.as_ref().clone(), schema.as_ref().clone()]).map_err(|e| {
+                let schema = Schema::new(spelled_as_in(schema.fields(), before.fields()));
+                Arc::new(Schema::try_merge([before.as_ref().clone(), schema]).map_err(|e| {
                     EngineError::new(
                         ErrorKind::File,
                         format!("'{}' does not fit the files before it: {e}", file.name()),
@@ -216,12 +254,14 @@ impl TableProvider for ParquetTable {
         let mut files = Vec::with_capacity(opened.len());
         let mut total: Option<Statistics> = None;
         for (reader, (_, partition)) in opened.into_iter().zip(listed) {
-            let statistics = DFParquetMetadata::statistics_from_parquet_metadata(reader.metadata(), &self.file_schema)?;
+            let (own, wanted) = (reader.fields(), self.spelled.fields());
+            let spelled = Arc::new(Schema::new(spelled_as_in(wanted, own)));
+            let statistics = DFParquetMetadata::statistics_from_parquet_metadata(reader.metadata(), &spelled)?;
             total = Some(match total {
                 None => statistics,
                 Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
             });
-            let columns = Arc::new(columns_of(&reader, &self.file_schema));
+            let columns = Arc::new(ForeignSchema::new(self.file_schema.fields(), &places(own, wanted)));
             files.push(ParquetScanFile { reader, columns, partition });
         }
         let mut statistics = total.expect("there is at least one file");
@@ -241,13 +281,22 @@ impl TableProvider for ParquetTable {
     }
 }
 
-/// Which of a file's columns the table's are: by name, else by name without regard to case.
-fn columns_of(reader: &ObjectReader, wanted: &Schema) -> ForeignSchema {
-    let own = reader.fields();
-    let place = |name: &str| {
-        let same = own.iter().position(|f| f.name() == name);
-        same.or_else(|| own.iter().position(|f| f.name().eq_ignore_ascii_case(name)))
-    };
-    let places: Vec<_> = wanted.fields().iter().map(|f| place(f.name())).collect();
-    ForeignSchema::new(wanted.fields(), &places)
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    fn fields(names: &[&str]) -> Fields {
+        names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect()
+    }
+
+    #[test]
+    fn columns_are_found_by_their_own_names_first() {
+        let own = fields(&["A", "a", "b"]);
+        assert_eq!(places(&own, &fields(&["a", "A", "B", "c"])), [Some(1), Some(0), Some(2), None]);
+        // No column stands for two.
+        assert_eq!(places(&fields(&["Id"]), &fields(&["ID", "iD"])), [Some(0), None]);
+        assert_eq!(spelled_as_in(&fields(&["B", "c", "a"]), &own), fields(&["b", "c", "a"]));
+    }
 }

@@ -1,7 +1,6 @@
 //! A path as a table: `FROM 'logs/*.csv.gz'`, `files('path'='...', ...)`, `local('file_path'='...', ...)`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,14 +8,14 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::ScalarValue;
-use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlanBuilder, cast, ident, lit};
 use dipper_sql::statement::Properties;
-use dipper_text::dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, LineEnd, Ragged};
+use dipper_text::dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, JsonDialect, LineEnd, Ragged};
 use dipper_text::hive::parse_type;
-use dipper_text::infer::{Guess, Hints, common_dialect, infer, settle_dates, union_by_name};
+use dipper_text::infer::{
+    Guess, Header, Hints, Union, common_dialect, describe, infer, infer_json, settle_dates, union_by_name,
+};
 use dipper_text::scan::{BadValue, FileInput, InvalidUtf8};
 use dipper_text::source::Compression;
 
@@ -25,14 +24,15 @@ use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::stores::{StoreProperties, is_store_property, store_properties};
+use crate::files::stores::{StoreProperties, is_hadoop_property, is_store_property, store_properties};
 use crate::files::{FileEntry, cannot, list_any, partitions};
 use crate::query::{QueryContext, session_state};
+use crate::scan::TextGuess;
 use crate::sink::text_compression;
 use crate::statements::unescape;
 
 /// Table functions that read files.
-pub const PATH_FUNCTIONS: [&str; 4] = ["files", "local", "file", "s3"];
+pub const PATH_FUNCTIONS: [&str; 5] = ["files", "local", "file", "s3", "hdfs"];
 
 /// Files whose dialect and types are guessed: enough to meet a file that differs, few enough to be quick.
 const FILES_SAMPLED: usize = 8;
@@ -52,7 +52,7 @@ pub(super) async fn from_function(
 ) -> Result<Arc<dyn TableProvider>> {
     let mut options = BTreeMap::new();
     for (key, value) in properties {
-        let key = key.to_lowercase();
+        let key = if is_hadoop_property(key) { key.clone() } else { key.to_lowercase() };
         if options.insert(key.clone(), value.clone()).is_some() {
             return Err(EngineError::invalid(format!("{function}(...): '{key}' is given twice")));
         }
@@ -185,11 +185,7 @@ async fn provider(
             apart(&schema.fields()[..schema.fields().len() - path_columns.len()], &path_columns)?;
             Ok(table)
         }
-        "json" | "jsonl" | "ndjson" => {
-            options.take(&["read_json_by_line"]);
-            options.finish()?;
-            json(context, &files).await
-        }
+        "json" | "jsonl" | "ndjson" => json(context, options, &files),
         "csv" | "csv_with_names" | "tsv" | "tsv_with_names" => csv(context, options, &files, &format),
         "hive_text" | "text" | "textfile" => hive_text(context, options, &files),
         other => Err(EngineError::unsupported(format!(
@@ -242,102 +238,38 @@ fn guess_format(file: &FileEntry) -> Result<&'static str> {
     })
 }
 
-/// Lines of a file whose keys say in which order its columns stand, as many as types are inferred from.
-const JSON_LINES: usize = 1000;
+/// JSON files on disk whose members are looked at: any file can have one of its own, and beginnings are quickly read.
+const JSON_FILES_SAMPLED: usize = 256;
 
-async fn json(context: &Arc<QueryContext>, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
-    let state = session_state(context, &super::TableSet::default());
-    let mut urls = Vec::with_capacity(files.len());
-    for file in files {
-        if Compression::from_path(&file.name()) != Compression::None {
-            return Err(EngineError::unsupported(format!("'{}': compressed JSON is not read yet", file.name())));
-        }
-        if file.remote.is_some() {
-            return Err(EngineError::unsupported(format!("'{}': JSON is read from local files only", file.name())));
-        }
-        let path = file.path.canonicalize().map_err(|e| cannot(&file.path, "read", &e))?;
-        let url = url_of(&path);
-        urls.push(ListingTableUrl::parse(&url)?);
-    }
-    let extension = files[0].path.extension().map(|e| format!(".{}", e.to_string_lossy())).unwrap_or_default();
-    let listing = ListingOptions::new(Arc::new(JsonFormat::default())).with_file_extension(extension);
-    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(listing);
-    let config = config.infer_schema(&state).await.map_err(|e| {
-        let bad = files.iter().find_map(|file| bad_json(&file.path).map(|place| (file.name(), place)));
-        let (name, place) = bad.unwrap_or_else(|| (files[0].name(), EngineError::from(e).message));
-        EngineError::new(ErrorKind::File, format!("'{name}' cannot be read as JSON lines: {place}"))
-    })?;
-    let keys = files.iter().flat_map(|file| json_keys(&file.path));
-    let schema = config.file_schema.as_ref().map(|sorted| in_order(sorted, keys));
-    let config = schema.into_iter().fold(config, ListingTableConfig::with_schema);
-    Ok(Arc::new(ListingTable::try_new(config)?))
-}
-
-/// The fields as the keys come; inference sorts them by name, and `INSERT INTO t SELECT *` goes by place.
-fn in_order(sorted: &Schema, keys: impl Iterator<Item = String>) -> SchemaRef {
-    let mut left: Vec<_> = sorted.fields().iter().cloned().collect();
-    let mut fields = Vec::with_capacity(left.len());
-    for key in keys {
-        if left.is_empty() {
-            break;
-        }
-        if let Some(at) = left.iter().position(|f| *f.name() == key) {
-            fields.push(left.remove(at));
+fn json(context: &QueryContext, mut options: Options, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
+    for (layout, is_read) in [("read_json_by_line", true), ("strip_outer_array", false)] {
+        if options.flag(&[layout])?.is_some_and(|asked| asked != is_read) {
+            return Err(EngineError::unsupported(format!(
+                "{}(...): '{layout}' = '{}': what is read is an object a line; jq -c '.[]' makes such lines of an array",
+                options.function, !is_read
+            )));
         }
     }
-    fields.extend(left);
-    Arc::new(Schema::new(fields))
-}
-
-/// Keys of the objects in a file's first lines, in their order, some of them again and again.
-fn json_keys(path: &Path) -> Vec<String> {
-    struct Keys(Vec<String>);
-    impl<'de> serde::Deserialize<'de> for Keys {
-        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
-            from.deserialize_map(KeysOf)
+    let declared = options.take(&["csv_schema", "columns"]).map(|text| schema_option(&text)).transpose()?;
+    let text = TextOptions::take(&mut options, BadValue::Error, InvalidUtf8::Error)?;
+    options.finish()?;
+    let (dialect, schema) = match declared {
+        Some(columns) => {
+            let keys = columns.iter().map(|column| column.name().clone()).collect();
+            (JsonDialect { keys, guessed: false }, Arc::new(Schema::new(columns)))
         }
-    }
-    struct KeysOf;
-    impl<'de> serde::de::Visitor<'de> for KeysOf {
-        type Value = Keys;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
+        None => {
+            let most = if files.iter().any(|file| file.remote.is_some()) { FILES_SAMPLED } else { JSON_FILES_SAMPLED };
+            let step = files.len().div_ceil(most).max(1);
+            let input = |file: &FileEntry| {
+                let (name, source) = (file.name(), file.source(false));
+                let compression = text.compression.unwrap_or_else(|| Compression::from_path(&name));
+                FileInput { name, source, compression }
+            };
+            infer_json(&files.iter().step_by(step).map(input).collect::<Vec<_>>())?
         }
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> std::result::Result<Keys, A::Error> {
-            let mut keys = Vec::new();
-            while let Some((key, serde::de::IgnoredAny)) = map.next_entry()? {
-                keys.push(key);
-            }
-            Ok(Keys(keys))
-        }
-    }
-    let Ok(file) = std::fs::File::open(path) else { return Vec::new() };
-    let lines = BufReader::new(file).lines().take(JSON_LINES).map_while(std::io::Result::ok);
-    lines.filter_map(|line| serde_json::from_str::<Keys>(&line).ok()).flat_map(|keys| keys.0).collect()
-}
-
-/// Where a file is no JSON lines: the first line that is not a value, and why.
-fn bad_json(path: &Path) -> Option<String> {
-    let lines = BufReader::new(std::fs::File::open(path).ok()?).lines();
-    for (number, line) in lines.enumerate() {
-        let found = match line {
-            Ok(line) if line.trim().is_empty() => continue,
-            Ok(line) => serde_json::from_str::<serde::de::IgnoredAny>(&line).err().map(|e| e.to_string()),
-            Err(e) => Some(e.to_string()),
-        };
-        if let Some(why) = found {
-            let why = why.replace(" at line 1 column", " at column");
-            return Some(format!("line {}: {why}", number + 1));
-        }
-    }
-    None
-}
-
-/// `file://` URL of an absolute path; percent signs and glob characters are escaped so that they mean themselves.
-fn url_of(path: &Path) -> String {
-    const KEEP: &percent_encoding::AsciiSet =
-        &percent_encoding::NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
-    format!("file://{}", percent_encoding::utf8_percent_encode(&path.display().to_string(), KEEP))
+    };
+    text.table(context, files, Dialect::Json(dialect), schema, None)
 }
 
 /// What is said of text of every dialect.
@@ -362,13 +294,14 @@ impl TextOptions {
         })
     }
 
-    /// A table over these files, which have these columns.
+    /// A table over these files, which have these columns; `guess` where that was not said by the user.
     fn table(
         &self,
         context: &QueryContext,
         files: &[FileEntry],
         dialect: Dialect,
         file_schema: SchemaRef,
+        guess: Option<TextGuess>,
     ) -> Result<Arc<dyn TableProvider>> {
         apart(file_schema.fields(), &self.path_columns)?;
         let table = TextTable {
@@ -381,7 +314,10 @@ impl TextOptions {
             strings: strings(&context.variables),
             compression: self.compression,
         };
-        Ok(table.into_provider())
+        Ok(match guess {
+            Some(guess) => table.into_guessed(guess),
+            None => table.into_provider(),
+        })
     }
 }
 
@@ -432,25 +368,36 @@ fn csv(
         return Err(EngineError::invalid("column_separator must not be empty"));
     }
     let declared = options.take(&["csv_schema", "columns"]).map(|text| schema_option(&text)).transpose()?;
-    if let Some(columns) = &declared {
-        let bare: Vec<_> = columns.iter().map(|f| (f.name().clone(), f.data_type().clone())).collect();
+    if let Some(columns) = declared {
         // With a header the list gives types by name; without one it names the columns.
         if hints.header != Some(true) && hints.header.is_some() {
-            hints.names = bare.iter().map(|(name, _)| name.clone()).collect();
+            hints.names = columns.iter().map(|column| column.name().clone()).collect();
         }
-        hints.types = bare;
+        hints.types = columns;
     }
     let text = TextOptions::take(&mut options, BadValue::Error, InvalidUtf8::Error)?;
     let union = options.flag(&["union_by_name"])?.unwrap_or(false);
     options.finish()?;
     if union {
-        let guesses = sample(files, files.len(), &hints, text.compression)?;
-        return united(context, &guesses, files, &text);
+        let (sampled, guesses) = sample(files, files.len(), &hints, text.compression)?;
+        return united(context, &guesses, &sampled, &text);
     }
-    let guesses = sample(files, FILES_SAMPLED, &hints, text.compression)?;
-    let (dialect, file_schema) = one_shape(&guesses)?;
+    let (sampled, guesses) = sample(files, FILES_SAMPLED, &hints, text.compression)?;
+    let (dialect, all) = one_shape(&guesses)?;
     tracing::debug!(guess = %guesses[0], "inferred");
-    text.table(context, files, Dialect::Csv(dialect), file_schema)
+    let unseen = dialect.header && sampled.len() < files.len();
+    let guess = TextGuess {
+        header: unseen.then(|| Arc::new(Header::new(&all.schema, &dialect))),
+        ..guess_of(&dialect, &guesses, all.given.iter().copied())
+    };
+    text.table(context, files, Dialect::Csv(dialect), all.schema, Some(guess))
+}
+
+/// What the scan of files in one dialect is told: which of their columns, in file order, have types that were given.
+fn guess_of(dialect: &CsvDialect, guesses: &[Guess], given: impl Iterator<Item = bool>) -> TextGuess {
+    let ambiguous_dates = guesses.iter().any(|guess| guess.ambiguous_dates);
+    let columns = given.enumerate().filter_map(|(column, given)| (!given).then_some(column)).collect();
+    TextGuess { written: describe(dialect, ambiguous_dates), columns, header: None }
 }
 
 /// Error where a column is in the files and in their path: one of them would be lost.
@@ -481,12 +428,13 @@ fn united(
     }
     let mut plan: Option<LogicalPlanBuilder> = None;
     for (i, (dialect, columns, files)) in groups.into_iter().enumerate() {
-        let mut own: Vec<(usize, FieldRef)> = (columns.iter().zip(all.schema.fields()))
-            .filter_map(|(place, field)| Some(((*place)?, Arc::clone(field))))
-            .collect();
-        own.sort_by_key(|(place, _)| *place);
-        let schema = Arc::new(Schema::new(own.into_iter().map(|(_, field)| field).collect::<Vec<_>>()));
-        let provider = text.table(context, &files, Dialect::Csv(dialect.clone()), schema)?;
+        let mut own: Vec<(usize, usize)> =
+            columns.iter().enumerate().filter_map(|(column, place)| Some(((*place)?, column))).collect();
+        own.sort_unstable();
+        let own = own.iter().map(|(_, column)| *column);
+        let schema = Arc::new(all.schema.project(&own.clone().collect::<Vec<_>>())?);
+        let guess = guess_of(dialect, guesses, own.map(|column| all.given[column]));
+        let provider = text.table(context, &files, Dialect::Csv(dialect.clone()), schema, Some(guess))?;
         let shown = columns.iter().zip(all.schema.fields()).map(|(place, field)| match place {
             Some(_) => ident(field.name()),
             None => cast(lit(ScalarValue::Null), field.data_type().clone()).alias(field.name()),
@@ -502,26 +450,40 @@ fn united(
     Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
-/// Guesses for up to `most` files, spread over all of them.
-fn sample(files: &[FileEntry], most: usize, hints: &Hints, compression: Option<Compression>) -> Result<Vec<Guess>> {
-    let step = files.len().div_ceil(most).max(1);
-    let guesses: Result<Vec<Guess>> = files
-        .iter()
+/// Up to `most` of the files, spread over all of them, and a guess for each. Empty ones, as Spark and Hive write them, say
+/// nothing and are left out, unless all are empty.
+fn sample(
+    files: &[FileEntry],
+    most: usize,
+    hints: &Hints,
+    compression: Option<Compression>,
+) -> Result<(Vec<FileEntry>, Vec<Guess>)> {
+    let mut full: Vec<&FileEntry> = files.iter().filter(|file| file.len > 0).collect();
+    if full.is_empty() {
+        full.extend(files);
+    }
+    let step = full.len().div_ceil(most).max(1);
+    let sampled: Result<Vec<(FileEntry, Guess)>> = full
+        .into_iter()
         .step_by(step)
         .map(|file| {
             let source = file.source(false);
             let name = file.name();
             let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
-            Ok(infer(&FileInput { name, source, compression }, hints)?)
+            Ok((file.clone(), infer(&FileInput { name, source, compression }, hints)?))
         })
         .collect();
-    let mut guesses = guesses?;
+    let mut sampled = sampled?;
+    if sampled.iter().any(|(_, guess)| !guess.empty) {
+        sampled.retain(|(_, guess)| !guess.empty);
+    }
+    let (sampled, mut guesses): (Vec<_>, Vec<_>) = sampled.into_iter().unzip();
     settle_dates(&mut guesses);
-    Ok(guesses)
+    Ok((sampled, guesses))
 }
 
 /// The dialect and columns that all files share.
-fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, SchemaRef)> {
+fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, Union)> {
     let differ = |a: usize, b: usize| {
         let (a, b) = (&guesses[a], &guesses[b]);
         EngineError::new(
@@ -538,7 +500,7 @@ fn one_shape(guesses: &[Guess]) -> Result<(CsvDialect, SchemaRef)> {
         return Err(differ(0, other));
     }
     let dialect = common_dialect(guesses).map_err(|(a, b)| differ(a, b))?;
-    Ok((dialect, union_by_name(guesses).schema))
+    Ok((dialect, union_by_name(guesses)))
 }
 
 /// `name:type;name:type` (Doris's csv_schema) or `name type, name type`.
@@ -606,5 +568,5 @@ fn hive_text(context: &Arc<QueryContext>, mut options: Options, files: &[FileEnt
     options.finish()?;
     let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &serde_properties, &[])?;
     dialect.check_fields(&columns)?;
-    text.table(context, files, Dialect::Hive(dialect), Arc::new(Schema::new(columns)))
+    text.table(context, files, Dialect::Hive(dialect), Arc::new(Schema::new(columns)), None)
 }

@@ -15,7 +15,7 @@ use dipper_text::source::Compression;
 use super::file_set::FileSet;
 use crate::error::EngineError;
 use crate::files::FileAccess;
-use crate::scan::{TextScanExec, TextScanFile, TextScanSpec, table_schema};
+use crate::scan::{TextGuess, TextScanExec, TextScanFile, TextScanSpec, table_schema};
 
 /// What distinguishes one table over text from another.
 #[derive(Debug, Clone)]
@@ -32,15 +32,26 @@ pub(crate) struct TextTable {
 }
 
 impl TextTable {
+    /// The table, of which nothing is a guess.
     pub(crate) fn into_provider(self) -> Arc<dyn TableProvider> {
+        self.provider(None)
+    }
+
+    /// The table, parts of which are a guess.
+    pub(crate) fn into_guessed(self, guess: TextGuess) -> Arc<dyn TableProvider> {
+        self.provider(Some(guess))
+    }
+
+    fn provider(self, guess: Option<TextGuess>) -> Arc<dyn TableProvider> {
         let schema = table_schema(&self.file_schema, self.files.partition_columns());
-        Arc::new(TextProvider { table: self, schema })
+        Arc::new(TextProvider { table: self, guess, schema })
     }
 }
 
 #[derive(Debug)]
 struct TextProvider {
     table: TextTable,
+    guess: Option<TextGuess>,
     schema: SchemaRef,
 }
 
@@ -78,6 +89,7 @@ impl TableProvider for TextProvider {
             strings: table.strings,
             files,
             compression: table.compression,
+            guess: self.guess.clone(),
         };
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         // A small limit is met by the first block or two: more workers would only read what nobody wants.

@@ -377,10 +377,17 @@ impl Variables {
             .collect()
     }
 
-    /// Names that are set to something else than the default.
+    /// Names that are set to something else than the default, which for a session's are the global values.
     pub(crate) fn changed(&self, scope: Scope) -> Vec<String> {
         match scope {
-            Scope::Session => self.values.keys().cloned().collect(),
+            Scope::Session => {
+                let globals = Arc::clone(&self.globals.values.read());
+                let settable = |name: &str| {
+                    definitions::find(name).is_none_or(|d| matches!(d.settable, Settable::Both | Settable::Session))
+                };
+                let changed = self.values.iter().filter(|(name, value)| globals.get(*name) != Some(*value));
+                changed.map(|(name, _)| name.clone()).filter(|name| settable(name)).collect()
+            }
             _ => self.globals.values.read().keys().cloned().collect(),
         }
     }
@@ -618,6 +625,18 @@ mod tests {
         let back = first.check(Scope::Global, "query_timeout", None).unwrap();
         first.apply_global(back);
         assert_eq!(first.get_global("query_timeout").as_deref(), Some("900"));
+    }
+
+    #[test]
+    fn a_session_has_changed_what_it_can_change() {
+        let globals = Arc::new(Globals::default());
+        let first = Variables::new(Arc::clone(&globals));
+        first.clone().set_global("max_connections", "9999").unwrap();
+        first.clone().set_global("query_timeout", "7").unwrap();
+        let mut later = Variables::new(globals);
+        assert_eq!(later.changed(Scope::Session), Vec::<String>::new());
+        later.set("query_timeout", "8").unwrap();
+        assert_eq!(later.changed(Scope::Session), ["query_timeout"]);
     }
 
     #[test]

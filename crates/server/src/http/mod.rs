@@ -153,7 +153,7 @@ async fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<S
         Ok(true) => Ok(user),
         Ok(false) => Err(denied()),
         Err(e @ LoginError::Blocked(_)) => Err(reply::failure(429, "Too Many Requests", &e.to_string())),
-        Err(e @ (LoginError::Locked { .. } | LoginError::Expired(_))) => {
+        Err(e @ (LoginError::Disabled(_) | LoginError::Locked { .. } | LoginError::Expired(_))) => {
             Err(reply::failure(403, "Forbidden", &e.to_string()))
         }
         Err(e @ LoginError::Engine(_)) => Err(reply::failure(500, "Internal Server Error", &e.to_string())),

@@ -3,6 +3,7 @@
 //! | argument | SUM | AVG |
 //! |---|---|---|
 //! | integers | BIGINT | DOUBLE |
+//! | LARGEINT | LARGEINT | DOUBLE |
 //! | DECIMAL(p, s) | DECIMAL(38, s) | DECIMAL(38, max(s, 4)) |
 //! | floats, text | DOUBLE | DOUBLE |
 //! | BOOLEAN | BIGINT | DOUBLE |
@@ -113,6 +114,7 @@ impl AggregateUDFImpl for Typed {
         match (self.kind, &arg_types[0]) {
             (Kind::Avg, DataType::Decimal128(_, s)) => Ok(DataType::Decimal128(38, (*s).max(4))),
             (Kind::Avg, DataType::Decimal256(_, s)) => Ok(DataType::Decimal256(76, (*s).max(4))),
+            (Kind::Sum, large @ DataType::Decimal256(39, 0)) => Ok(large.clone()),
             _ => self.inner.return_type(arg_types),
         }
     }

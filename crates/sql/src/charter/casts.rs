@@ -11,7 +11,7 @@ use arrow::array::{
     StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -26,7 +26,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, cast_to};
-use super::{compare, lateral, mixed, nested, subqueries, text};
+use super::{compare, lateral, mixed, nested, once, subqueries, text};
+use crate::functions::datetime::DAY_MICROS;
+use crate::functions::datetime::parse::datetime_from_number;
 use crate::functions::datetime::zone::Zone;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
@@ -35,7 +37,9 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || nested::is_list(to),
-        (C::Boolean | C::Float | C::DateTime, C::Text) | (C::Boolean, C::Decimal(..)) => true,
+        (C::Boolean | C::Float | C::DateTime, C::Text)
+        | (C::Boolean, C::Decimal(..))
+        | (C::Decimal(..), C::Boolean) => true,
         (_, C::Text) => from.is_nested(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
@@ -113,7 +117,9 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         from if differs(from, to) => cast_array(array, to, None),
         // The shortest text of a double has the digits that were written.
         from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
-            safe(&to_text(array, &DataType::Utf8View)?, to)
+            let texts = to_text(array, &DataType::Utf8View)?;
+            let plain = texts.as_string_view().iter().map(|v| v.and_then(text::plain_decimal));
+            safe(&plain.collect::<StringArray>(), to)
         }
         // Arrow would make lists of one element.
         from if to.is_nested() && !from.is_nested() && !from.is_null() => {
@@ -130,15 +136,26 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
         (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to),
+        // What is no zero as a decimal is none as a double.
+        (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
         (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),
         (Class::Date | Class::DateTime, _) => {
             let numbers: Int64Array = match array.data_type() {
-                DataType::Date32 => array
-                    .as_primitive::<arrow::datatypes::Date32Type>()
-                    .unary(|days| text::date_number(i64::from(days))),
+                DataType::Date32 => array.as_primitive::<Date32Type>().unary(|days| text::date_number(i64::from(days))),
                 _ => as_micros(&array)?.unary(text::datetime_number),
             };
             safe(&numbers, to)
+        }
+        (Class::Int(_), Class::Date | Class::DateTime) => {
+            let numbers = safe(&array, &DataType::Int64)?;
+            let numbers = numbers.as_primitive::<Int64Type>();
+            let points: ArrayRef = match to {
+                DataType::Date32 => Arc::new(numbers.unary_opt::<_, Date32Type>(|n| {
+                    i32::try_from(datetime_from_number(n)?.div_euclid(DAY_MICROS)).ok()
+                })),
+                _ => Arc::new(numbers.unary_opt::<_, TimestampMicrosecondType>(datetime_from_number)),
+            };
+            safe(&points, to)
         }
         (_, Class::Date | Class::DateTime) => {
             let digits = safe(&array, &DataType::Utf8View)?;
@@ -180,8 +197,8 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Opti
             Arc::new(numbers.with_precision_and_scale(39, 0)?)
         }
         Class::Decimal(..) => {
-            let trimmed: StringArray = values.map(|v| v.map(str::trim)).collect();
-            Arc::new(trimmed)
+            let plain: StringArray = values.map(|v| v.and_then(|v| text::plain_decimal(v.trim()))).collect();
+            Arc::new(plain)
         }
         Class::Boolean => {
             let booleans: BooleanArray = values.map(|v| v.and_then(text::parse_boolean)).collect();
@@ -220,9 +237,9 @@ fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 /// Which half of the work a [`CharterRule`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Before type coercion: IN lists, LIKE, and values of one column, which no planner hook sees.
+    /// Before type coercion: IN lists, LIKE, operands that are copied, and values of one column, which no planner hook sees.
     BeforeCoercion,
-    /// After it: casts.
+    /// After it: casts, and operands that are not copied.
     AfterCoercion,
 }
 
@@ -247,13 +264,13 @@ impl AnalyzerRule for CharterRule {
         }
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let stage = self.stage;
-        plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, stage)).map(|t| t.data)
+        plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, stage, config)).map(|t| t.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
     if let (Stage::BeforeCoercion, LogicalPlan::Union(union)) = (stage, &plan) {
         return mixed::union(union.clone());
     }
@@ -261,14 +278,14 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPl
         Stage::BeforeCoercion => subqueries::rewrite(plan)?,
         Stage::AfterCoercion => Transformed::no(plan),
     };
-    let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage))?;
+    let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage, config))?;
     plan.transform_data(|plan| match plan {
         LogicalPlan::Join(join) if stage == Stage::BeforeCoercion => lateral::join(join),
         plan => Ok(Transformed::no(plan)),
     })
 }
 
-fn rewrite_expressions(plan: LogicalPlan, stage: Stage) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_expressions(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         let table = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
@@ -278,7 +295,7 @@ fn rewrite_expressions(plan: LogicalPlan, stage: Stage) -> Result<Transformed<Lo
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|e| rewrite_expr(e, stage, &schema))?;
+        let expr = expr.transform_up(|e| rewrite_expr(e, stage, &schema, config))?;
         Ok(expr.update_data(|e| name.restore(e)))
     })?;
     if rewritten.transformed {
@@ -288,13 +305,28 @@ fn rewrite_expressions(plan: LogicalPlan, stage: Stage) -> Result<Transformed<Lo
     Ok(rewritten)
 }
 
-fn rewrite_expr(expr: Expr, stage: Stage, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(super) fn rewrite_expr(
+    expr: Expr,
+    stage: Stage,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
     match (stage, expr) {
         (Stage::AfterCoercion, Expr::Cast(Cast { expr, field })) => Ok(replace_cast(*expr, field, false, schema)),
         (Stage::AfterCoercion, Expr::TryCast(TryCast { expr, field })) => Ok(replace_cast(*expr, field, true, schema)),
         (Stage::BeforeCoercion, Expr::InList(list)) => in_list(list, schema),
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
-        (Stage::BeforeCoercion, Expr::Case(case)) => Ok(mixed::case(case, schema)),
+        (Stage::BeforeCoercion, Expr::Case(case)) => {
+            let (case, changed) = once::chosen(case, schema)?;
+            let case = mixed::case(case, schema);
+            Ok(Transformed { transformed: case.transformed || changed, ..case })
+        }
+        (Stage::BeforeCoercion, Expr::ScalarFunction(function)) if once::is_open(&function) => {
+            once::copied(function, schema)
+        }
+        (Stage::AfterCoercion, Expr::ScalarFunction(function)) if once::is_open(&function) => {
+            Ok(Transformed::yes(once::closed(function, schema, config)?))
+        }
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }

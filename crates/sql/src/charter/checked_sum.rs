@@ -67,7 +67,12 @@ impl Summed for Decimal128Type {
 
 impl Summed for Decimal256Type {
     fn fits(sum: Self::Native, data_type: &DataType) -> bool {
-        matches!(data_type, DataType::Decimal256(p, _) if Self::is_valid_decimal_precision(sum, *p))
+        match data_type {
+            // LARGEINT: 39 digits hold more than 128 bits.
+            DataType::Decimal256(39, 0) => sum.to_i128().is_some(),
+            DataType::Decimal256(p, _) => Self::is_valid_decimal_precision(sum, *p),
+            _ => false,
+        }
     }
 }
 
@@ -100,6 +105,7 @@ fn beyond(data_type: &DataType) -> DataFusionError {
     let (name, way_out) = match data_type {
         DataType::Int64 => ("BIGINT".to_string(), "cast its argument to LARGEINT, DECIMAL or DOUBLE"),
         DataType::UInt64 => ("UNSIGNED BIGINT".to_string(), "cast its argument to LARGEINT, DECIMAL or DOUBLE"),
+        DataType::Decimal256(39, 0) => ("LARGEINT".to_string(), "cast its argument to DOUBLE"),
         DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => {
             (format!("DECIMAL({p},{s})"), "cast its argument to DOUBLE")
         }

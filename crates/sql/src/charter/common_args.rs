@@ -4,33 +4,57 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::is_null;
+use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::mixed;
+use super::{mixed, once};
 
 /// A function of DataFusion's with the charter's common type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CommonArgs {
     inner: Arc<ScalarUDF>,
+    /// It is COALESCE, which DataFusion knows as a CASE only.
+    coalesces: bool,
 }
 
 /// COALESCE.
 pub(super) fn coalesce() -> Arc<ScalarUDF> {
-    around(datafusion::functions::core::coalesce())
+    around(datafusion::functions::core::coalesce(), true)
 }
 
 /// What makes arrays, and the keys and values of maps.
 pub(super) fn make_array() -> Arc<ScalarUDF> {
-    around(datafusion::functions_nested::make_array::make_array_udf())
+    around(datafusion::functions_nested::make_array::make_array_udf(), false)
 }
 
-fn around(inner: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::new_from_impl(CommonArgs { inner }))
+fn around(inner: Arc<ScalarUDF>, coalesces: bool) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::new_from_impl(CommonArgs { inner, coalesces }))
+}
+
+/// COALESCE itself: the first of the arguments that is not NULL. They are of one type.
+fn first_present(args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let one = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+    let rows = if one { 1 } else { args.number_rows };
+    let mut found: Option<ArrayRef> = None;
+    for arg in args.args {
+        found = Some(match found {
+            None => arg.into_array(rows)?,
+            Some(values) if values.logical_null_count() == 0 => values,
+            Some(values) => zip(&is_null(&values)?, &arg.into_array(rows)?, &values)?,
+        });
+    }
+    match found {
+        Some(values) if one => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
+        Some(values) => Ok(ColumnarValue::Array(values)),
+        None => Err(DataFusionError::Internal("COALESCE takes arguments".into())),
+    }
 }
 
 impl ScalarUDFImpl for CommonArgs {
@@ -62,7 +86,12 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
+        // The CASE has each argument twice but for the last: what may not be copied is worked out for all rows instead.
+        let stays = args.split_last().is_some_and(|(_, twice)| !twice.iter().all(once::may_be_copied));
+        match self.coalesces && stays {
+            true => Ok(ExprSimplifyResult::Original(args)),
+            false => self.inner.simplify(args, info),
+        }
     }
 
     fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
@@ -74,6 +103,9 @@ impl ScalarUDFImpl for CommonArgs {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.inner.invoke_with_args(args)
+        match self.coalesces {
+            true => first_present(args),
+            false => self.inner.invoke_with_args(args),
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! what does not convert is NULL (Doris; MySQL would take the leading digits). Text against text is binary. A literal
 //! is converted here and now, so that the column beside it stays bare for pruning.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
@@ -14,6 +14,7 @@ use super::text;
 /// The comparison with its sides coerced.
 pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let (left, right) = (beside(left, &rt), beside(right, &lt));
     let (left, right) = sides(left, &lt, Class::of(&lt), right, &rt, Class::of(&rt), schema);
     Ok(binary(left, op, right))
 }
@@ -69,16 +70,14 @@ fn null(t: &DataType) -> Expr {
 fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Expr, Expr) {
     if let Some(s) = text_literal(&text) {
         let s = s.trim();
-        // As the column's own type if it fits, otherwise as a double, otherwise it is no number.
+        // As the column's own type if it fits, otherwise as a decimal or a double, otherwise it is no number.
         if let Ok(value) = ScalarValue::try_from_string(s.to_string(), t)
             && !value.is_null()
             && !matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..))
         {
             return (Expr::Literal(value, None), number);
         }
-        if let Some(decimal) = decimal_literal(s)
-            && !matches!(t, DataType::Float32 | DataType::Float64)
-        {
+        if let Some(decimal) = decimal_literal(s, t) {
             return (decimal, number);
         }
         return match s.parse::<f64>() {
@@ -89,18 +88,48 @@ fn text_number(text: Expr, number: Expr, t: &DataType, schema: &DFSchema) -> (Ex
     (cast_to(text, DataType::Float64, schema), cast_to(number, DataType::Float64, schema))
 }
 
-/// `123.45` as a decimal literal of just that precision and scale.
-fn decimal_literal(s: &str) -> Option<Expr> {
-    let digits = s.strip_prefix('-').unwrap_or(s);
+/// `123.45` as a decimal literal of just its digits, to be compared with a number of type `t`.
+fn decimal_literal(s: &str, t: &DataType) -> Option<Expr> {
+    let (sign, digits) = s.strip_prefix('-').map_or(("", s), |digits| ("-", digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let all_digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) || whole.len() + fraction.len() > 38 {
+    if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) {
         return None;
     }
-    let value: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let value = if s.starts_with('-') { -value } else { value };
-    let precision = (whole.len() + fraction.len()) as u8;
-    Some(Expr::Literal(ScalarValue::Decimal128(Some(value), precision, fraction.len() as i8), None))
+    let whole = whole.trim_start_matches('0');
+    let precision = u8::try_from(whole.len() + fraction.len()).ok().filter(|p| *p <= DECIMAL256_MAX_PRECISION)?;
+    let value = i256::from_string(&format!("{sign}0{whole}{fraction}"))?;
+    decimal(value, precision.max(1), i8::try_from(fraction.len()).ok()?, t)
+}
+
+/// A decimal literal as it can be compared with every number of type `t`.
+fn beside(literal: Expr, t: &DataType) -> Expr {
+    let decimal = match &literal {
+        Expr::Literal(ScalarValue::Decimal128(Some(value), p, s), _) => decimal(i256::from_i128(*value), *p, *s, t),
+        _ => None,
+    };
+    decimal.unwrap_or(literal)
+}
+
+/// A decimal literal for a comparison with an integer or decimal of type `t`. DataFusion compares decimals of 128 bits as
+/// such, and casts to them fail where both sides together need more than their 38 digits: then the literal has 256 bits.
+/// `None` where also these are too few.
+fn decimal(value: i256, precision: u8, scale: i8, t: &DataType) -> Option<Expr> {
+    let (p, s) = match Class::of(t) {
+        Class::Decimal(p, s, _) => (i16::from(p), i16::from(s)),
+        Class::Int(_) | Class::UInt64 => (20, 0),
+        _ => return None,
+    };
+    let own = (i16::from(precision), i16::from(scale));
+    let together = (own.0 - own.1).max(p - s) + own.1.max(s);
+    let value = if together <= i16::from(DECIMAL128_MAX_PRECISION) {
+        ScalarValue::Decimal128(Some(value.to_i128()?), precision, scale)
+    } else if together <= i16::from(DECIMAL256_MAX_PRECISION) {
+        ScalarValue::Decimal256(Some(value), precision, scale)
+    } else {
+        return None;
+    };
+    Some(Expr::Literal(value, None))
 }
 
 /// Text and a date or datetime.

@@ -9,13 +9,15 @@
 //! DataFusion plans it as a join whose right side refers to the left one, and can run those only where they are
 //! subqueries over tables. [`join`] makes such a join a projection, an UNNEST and a projection over the left side.
 
+use std::ops::ControlFlow;
+
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, NullHandling, RecursionUnnestOption, Result, UnnestOptions};
 use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{
     self, Expr as AstExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
-    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, TableFunctionArgs, Value,
+    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, TableFunctionArgs, Value, visit_expressions_mut,
 };
 
 use super::rewrite::{call, function_name};
@@ -158,10 +160,21 @@ fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
 fn expressions(function: &str, args: &[FunctionArg]) -> Result<Vec<AstExpr>, SqlError> {
     args.iter()
         .map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr.clone()),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(arrays_as_calls(expr.clone())),
             other => Err(SqlError::unsupported(format!("{function}({other}): an expression is expected"), None)),
         })
         .collect()
+}
+
+/// `[a, b]` as `array(a, b)`: DataFusion plans the elements of the former without the row outside.
+fn arrays_as_calls(mut expr: AstExpr) -> AstExpr {
+    let _ = visit_expressions_mut(&mut expr, |e| {
+        if let AstExpr::Array(array) = e {
+            *e = call("array", std::mem::take(&mut array.elem));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr
 }
 
 /// The columns that a table function yields: names by default, and the elements of an array as a select item.

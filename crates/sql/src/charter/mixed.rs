@@ -94,8 +94,9 @@ pub(super) fn values(query: &mut ast::Query) {
     let _ = walk::change(query, &mut Mixed);
 }
 
+/// What a literal is.
 #[derive(PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     Number,
     /// It has an exponent.
@@ -104,7 +105,7 @@ enum Kind {
 }
 
 /// The kind of a literal that is not NULL.
-fn kind(expr: &ast::Expr) -> Option<Kind> {
+pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
             ast::Value::Number(text, _) if text.contains(['e', 'E']) => Some(Kind::Double),

@@ -20,14 +20,17 @@ mod checked_sum;
 mod common_args;
 mod compare;
 pub mod datetime;
+mod having;
 pub mod interval;
 pub(crate) mod lateral;
 pub(crate) mod mixed;
 mod names;
 pub(crate) mod nested;
 mod nesting;
+mod once;
 pub mod operators;
 mod rewrite;
+mod row_comparisons;
 mod row_subqueries;
 pub mod session;
 mod subqueries;
@@ -80,6 +83,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(datetime::RoundDatetime::default())));
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.extend([common_args::coalesce(), common_args::make_array()]);
+    scalars.extend(once::functions());
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.push(aggregates::sum());
     aggregates.push(aggregates::avg());
@@ -156,7 +160,7 @@ fn is_dual(table: &TableRef) -> bool {
 ///
 /// # Errors
 /// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210),
-/// subqueries are nested too deep (1436).
+/// something is nested too deep (1436), GROUP BY has a modifier that is not supported (1235).
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
     let mut ast = query.ast.clone();
@@ -164,6 +168,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     let without_dual = QueryText { ast, ..query.clone() };
     let (names, found) = names::gather(&without_dual, context)?;
     let mut ast = without_dual.ast;
+    names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
     rewrite::calls(&mut ast);
@@ -174,5 +179,6 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     }
     mixed::values(&mut ast);
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
+    rewrite::own_names(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -16,8 +16,8 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::session::{Context, ResolvedTable, TableRef};
-use super::tables;
 use super::walk::{self, Change, Look};
+use super::{rewrite, tables};
 use crate::error::SqlError;
 use crate::statement::QueryText;
 
@@ -178,6 +178,27 @@ fn sample_text(sample: &ast::TableSampleKind) -> String {
             sample.to_string().trim().to_string()
         }
     }
+}
+
+/// Functions that may be called without parentheses and that `sqlparser` takes for names then.
+const BARE_CALLS: &[&str] = &["current_user", "utc_date", "utc_time", "utc_timestamp"];
+
+/// Gives parentheses to such calls; a column or an alias of that name goes before.
+pub(super) fn bare_calls(query: &mut Query, names: &Names) {
+    struct Bare<'a>(&'a Names);
+    impl Change for Bare<'_> {
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+            if let Expr::Identifier(Ident { value, quote_style: None, .. }) = expr {
+                let name = value.to_lowercase();
+                if BARE_CALLS.contains(&name.as_str()) && !self.0.canonical.contains_key(&name) {
+                    *expr = rewrite::call(&name, Vec::new());
+                }
+            }
+            Ok(())
+        }
+    }
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Bare(names));
 }
 
 /// Double-quoted literals that equal a column's name: probably meant as names.

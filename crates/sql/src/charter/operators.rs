@@ -2,7 +2,7 @@
 //!
 //! | operands | `+ - *` | `/` | `DIV` | `%` |
 //! |---|---|---|---|---|
-//! | integers | next wider integer; BIGINT stays and is checked | DOUBLE | integer | integer |
+//! | integers | next wider integer; BIGINT and LARGEINT stay and are checked | DOUBLE | BIGINT, LARGEINT | integer |
 //! | a decimal, no float | decimal | decimal, scale of the dividend + 4 | BIGINT | decimal |
 //! | a float, a string | DOUBLE | DOUBLE | BIGINT | DOUBLE |
 //!
@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction, TryCast};
 use datafusion::logical_expr::planner::{
@@ -23,7 +23,7 @@ use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
 use super::{common_args, compare, text};
-use crate::functions::element_at_udf;
+use crate::functions::{Operators, element_at_udf};
 
 /// Plans operators and aggregates as the charter says.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub struct CharterPlanner {
     add: Arc<ScalarUDF>,
     subtract: Arc<ScalarUDF>,
     multiply: Arc<ScalarUDF>,
+    operators: Operators,
     element: Arc<ScalarUDF>,
     array: Arc<ScalarUDF>,
 }
@@ -42,6 +43,7 @@ impl Default for CharterPlanner {
             add: checked(CheckedOp::Add),
             subtract: checked(CheckedOp::Subtract),
             multiply: checked(CheckedOp::Multiply),
+            operators: Operators::default(),
             element: Arc::new(element_at_udf()),
             array: common_args::make_array(),
         }
@@ -95,7 +97,14 @@ impl Class {
     pub(super) fn is_number(self) -> bool {
         matches!(self, Class::Int(_) | Class::UInt64 | Class::Decimal(..) | Class::Float)
     }
+
+    fn is_integer(self) -> bool {
+        matches!(self, Class::Int(_) | Class::UInt64) || self == LARGEINT_CLASS
+    }
 }
+
+/// The class of LARGEINT.
+const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
 
 /// DATETIME's Arrow type.
 pub(super) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -222,24 +231,21 @@ impl CharterPlanner {
             BinaryOperator::Divide => divide(left, l, right, r, schema),
             BinaryOperator::Modulo => modulo(left, l, right, r, schema),
             _ => match (l, r) {
-                (Class::Int(a), Class::Int(b)) => {
-                    let t = int_type(bits(&left, a).max(bits(&right, b)));
-                    let (left, right) = both(left, right, &t, schema);
-                    binary(left, Operator::Divide, divisor(right, &t))
+                // The smallest integer of a type has no opposite in it.
+                (Class::Int(_), Class::Int(_)) => {
+                    let (left, right) = both(left, right, &DataType::Int64, schema);
+                    binary(left, Operator::Divide, divisor(right, &DataType::Int64))
                 }
-                _ => {
-                    let quotient = divide(left, l, right, r, schema);
-                    Expr::TryCast(TryCast::new(Box::new(quotient), DataType::Int64))
-                }
+                _ => called(&self.operators.div, vec![left, right]),
             },
         }
     }
 
     fn add_like(&self, op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
-        let (native, checked) = match op {
-            BinaryOperator::Plus => (Operator::Plus, &self.add),
-            BinaryOperator::Minus => (Operator::Minus, &self.subtract),
-            _ => (Operator::Multiply, &self.multiply),
+        let (native, checked, large) = match op {
+            BinaryOperator::Plus => (Operator::Plus, &self.add, &self.operators.add),
+            BinaryOperator::Minus => (Operator::Minus, &self.subtract, &self.operators.subtract),
+            _ => (Operator::Multiply, &self.multiply, &self.operators.multiply),
         };
         // Literals are added up here: a long sum of them would be a deep tree for nothing.
         if let (Some(a), Some(b)) = (int_literal(&left), int_literal(&right)) {
@@ -262,25 +268,74 @@ impl CharterPlanner {
                     let t = int_type(wide * 2);
                     return binary(widen(left, &t, schema), native, widen(right, &t, schema));
                 };
-                match left {
-                    // `(a + b) + c` is one call.
-                    Expr::ScalarFunction(mut chain) if Arc::ptr_eq(&chain.func, checked) => {
-                        chain.args.push(right);
-                        Expr::ScalarFunction(chain)
-                    }
-                    left => Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(checked), vec![left, right])),
-                }
+                chained(checked, left, right)
             }
             (Class::Float, _) | (_, Class::Float) => {
                 let (left, right) = both(left, right, &DataType::Float64, schema);
                 binary(left, native, right)
             }
+            _ if l.is_integer() && r.is_integer() && (l == LARGEINT_CLASS || r == LARGEINT_CLASS) => {
+                chained(large, left, right)
+            }
             _ => {
+                // The result of a chain is checked once.
+                let (left, right) = (self.unchecked(left), self.unchecked(right));
                 let (left, right) = decimals(left, l, right, r, schema);
-                binary(left, native, right)
+                let result = binary(left, native, right);
+                match result.get_type(schema) {
+                    // The type has all digits that it can have, which may be fewer than the number has.
+                    Ok(
+                        DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)
+                        | DataType::Decimal256(DECIMAL256_MAX_PRECISION, _),
+                    ) => called(&self.operators.within_precision, vec![result]),
+                    _ => result,
+                }
             }
         }
     }
+
+    /// The decimal whose digits are counted.
+    fn unchecked(&self, expr: Expr) -> Expr {
+        match expr {
+            Expr::ScalarFunction(mut call) if Arc::ptr_eq(&call.func, &self.operators.within_precision) => {
+                call.args.swap_remove(0)
+            }
+            other => other,
+        }
+    }
+
+    /// `&`, `|`, `^`, `<<`, `>>`.
+    fn bitwise(&self, op: &BinaryOperator, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+        let (function, native) = match op {
+            BinaryOperator::BitwiseAnd => (&self.operators.and, Some(Operator::BitwiseAnd)),
+            BinaryOperator::BitwiseOr => (&self.operators.or, Some(Operator::BitwiseOr)),
+            BinaryOperator::BitwiseXor => (&self.operators.xor, Some(Operator::BitwiseXor)),
+            // Arrow shifts by the places modulo 64, and keeps the sign.
+            BinaryOperator::PGBitwiseShiftLeft => (&self.operators.shift_left, None),
+            _ => (&self.operators.shift_right, None),
+        };
+        let beyond_bigint = |c: Class| c.is_number() && !matches!(c, Class::Int(_));
+        let to = |e: Expr, c: Class| if beyond_bigint(c) { e } else { cast_to(e, DataType::Int64, schema) };
+        match native.filter(|_| !beyond_bigint(l) && !beyond_bigint(r)) {
+            Some(native) => binary(to(left, l), native, to(right, r)),
+            None => called(function, vec![to(left, l), to(right, r)]),
+        }
+    }
+}
+
+/// A call over two operands; `(a + b) + c` is one call.
+fn chained(function: &Arc<ScalarUDF>, left: Expr, right: Expr) -> Expr {
+    match left {
+        Expr::ScalarFunction(mut chain) if Arc::ptr_eq(&chain.func, function) => {
+            chain.args.push(right);
+            Expr::ScalarFunction(chain)
+        }
+        left => called(function, vec![left, right]),
+    }
+}
+
+fn called(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
 }
 
 /// A literal is retyped, anything else cast.
@@ -455,15 +510,7 @@ impl ExprPlanner for CharterPlanner {
                 }
             }
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::PGBitwiseShiftLeft | Op::PGBitwiseShiftRight => {
-                let operator = match op {
-                    Op::BitwiseAnd => Operator::BitwiseAnd,
-                    Op::BitwiseOr => Operator::BitwiseOr,
-                    Op::BitwiseXor => Operator::BitwiseXor,
-                    Op::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
-                    _ => Operator::BitwiseShiftRight,
-                };
-                let to = |e: Expr| cast_to(e, DataType::Int64, schema);
-                binary(to(left), operator, to(right))
+                self.bitwise(&op, left, l, right, r, schema)
             }
             Op::PGRegexMatch | Op::PGRegexNotMatch | Op::StringConcat => {
                 let operator = match op {
@@ -497,14 +544,12 @@ impl ExprPlanner for CharterPlanner {
             GetFieldAccess::ListIndex { key } => *key,
             range => return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access: range, expr })),
         };
-        let element = ScalarFunction::new_udf(Arc::clone(&self.element), vec![expr, key]);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(element)))
+        Ok(PlannerResult::Planned(called(&self.element, vec![expr, key])))
     }
 
     /// `[a, b]`, with the common type of `array(a, b)`.
     fn plan_array_literal(&self, exprs: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
-        let array = ScalarFunction::new_udf(Arc::clone(&self.array), exprs);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(array)))
+        Ok(PlannerResult::Planned(called(&self.array, exprs)))
     }
 
     /// `map(k1, v1, k2, v2)`, with the common type of all keys and that of all values.
@@ -513,10 +558,7 @@ impl ExprPlanner for CharterPlanner {
             return plan_err!("map takes keys and values in pairs, found {} arguments", args.len());
         }
         let (keys, values): (Vec<_>, Vec<_>) = args.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
-        let array = |side: Vec<(usize, Expr)>| {
-            let items = side.into_iter().map(|(_, item)| item).collect();
-            Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&self.array), items))
-        };
+        let array = |side: Vec<(usize, Expr)>| called(&self.array, side.into_iter().map(|(_, item)| item).collect());
         let map = datafusion::functions_nested::map::map_udf();
         let map = ScalarFunction::new_udf(map, vec![array(keys), array(values)]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(map)))

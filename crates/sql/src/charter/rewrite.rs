@@ -2,16 +2,19 @@
 //!
 //! | written | becomes |
 //! |---|---|
-//! | `x BETWEEN a AND b` | `x >= a AND x <= b`, so that each comparison coerces as comparisons do |
+//! | `x BETWEEN a AND b` | `x >= a AND x <= b`, so that each comparison coerces as comparisons do, see [`super::once`] |
 //! | `CASE x WHEN a` | `CASE WHEN x = a`, for the same reason |
 //! | `IF(c, a, b)` | `CASE WHEN c THEN a ELSE b END`: only one side is evaluated |
+//! | `CASE WHEN c` with a CASE in c | `CASE TRUE WHEN c`, see [`sheltered`] |
 //! | `a RLIKE b` | `a ~ b` |
 //! | `CAST(x AS t)` | `TRY_CAST`: NULL where it fails |
 //! | `-x` | `0 - x`, which widens instead of wrapping |
 //! | `INTERVAL expr unit` | `dipper_interval(expr, 'unit')` unless expr is a literal |
 //! | `TIMESTAMPDIFF(unit, ..)` | unit as a string |
 //! | `(a, b) IN (SELECT x, y ..)` | EXISTS, see [`super::row_subqueries`] |
-//! | `GROUP BY a WITH ROLLUP` | `GROUP BY ROLLUP (a)` |
+//! | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), ..)` | comparisons of values, see [`super::row_comparisons`] |
+//! | `GROUP BY a WITH ROLLUP` or `CUBE` | `GROUP BY ROLLUP (a)`, `CUBE (a)` |
+//! | `HAVING` | names of the select list are what they stand for, see [`super::having`] |
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 //! | `@x`, `@@x`, `?` | literals |
 
@@ -21,9 +24,11 @@ use sqlparser::ast::{
     SelectItem, SetExpr, SetOperator, TableFactor, UnaryOperator, Value,
 };
 
-use super::row_subqueries;
+use super::once::Form;
+use super::row_comparisons::{comparison, in_list};
 use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
+use super::{having, row_subqueries};
 use crate::error::SqlError;
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::statement::Scope;
@@ -92,7 +97,7 @@ pub(super) fn function_name(function: &ast::Function) -> Option<String> {
 }
 
 /// The arguments, if all are plain expressions.
-fn plain_args(function: &ast::Function) -> Option<Vec<Expr>> {
+pub(super) fn plain_args(function: &ast::Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &function.args else { return None };
     if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
         return None;
@@ -246,26 +251,26 @@ impl Rewriter<'_> {
             }
             Expr::Value(value) => self.value(value)?,
             Expr::Between { expr, negated, low, high } => {
-                let x = nested(*expr);
-                let inside = binary(
-                    binary(x.clone(), BinaryOperator::GtEq, nested(*low)),
-                    BinaryOperator::And,
-                    binary(x, BinaryOperator::LtEq, nested(*high)),
-                );
-                let inside = Expr::Nested(Box::new(inside));
+                let (x, low, high) = (nested(*expr), nested(*low), nested(*high));
+                let inside = match is_simple(&x) {
+                    true => Expr::Nested(Box::new(binary(
+                        comparison(x.clone(), BinaryOperator::GtEq, low)?,
+                        BinaryOperator::And,
+                        comparison(x, BinaryOperator::LtEq, high)?,
+                    ))),
+                    false => call(Form::Between.name(), vec![x, low, high]),
+                };
                 if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(inside) } } else { inside }
             }
             Expr::Case { case_token, end_token, operand, mut conditions, else_result } => {
-                for when in &mut conditions {
-                    match &operand {
-                        Some(x) => {
-                            let value = std::mem::replace(&mut when.condition, Expr::value(Value::Null));
-                            when.condition = binary(nested((**x).clone()), BinaryOperator::Eq, nested(value));
-                        }
-                        None => condition(&mut when.condition),
+                let operand = match operand {
+                    Some(x) => choice(*x, &mut conditions)?,
+                    None => {
+                        conditions.iter_mut().for_each(|when| condition(&mut when.condition));
+                        sheltered(&conditions)
                     }
-                }
-                Expr::Case { case_token, end_token, operand: None, conditions, else_result }
+                };
+                Expr::Case { case_token, end_token, operand, conditions, else_result }
             }
             Expr::RLike { negated, expr, pattern, .. } => {
                 let op = if negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
@@ -278,8 +283,10 @@ impl Rewriter<'_> {
             Expr::Cast { kind, expr, data_type, array, format } => cast(kind, *expr, data_type, array, format)?,
             Expr::UnaryOp { op, expr } => match op {
                 UnaryOperator::Plus => *expr,
-                // A literal keeps its sign, also the smallest integer's.
-                UnaryOperator::Minus if matches!(*expr, Expr::Value(_)) => Expr::UnaryOp { op, expr },
+                // A number keeps its sign, also the smallest integer.
+                UnaryOperator::Minus if matches!(&*expr, Expr::Value(v) if matches!(v.value, Value::Number(..))) => {
+                    Expr::UnaryOp { op, expr }
+                }
                 UnaryOperator::Minus => Expr::Nested(Box::new(binary(
                     Expr::value(Value::Number("0".into(), false)),
                     BinaryOperator::Minus,
@@ -302,7 +309,9 @@ impl Rewriter<'_> {
             Expr::IsNotFalse(e) => Expr::IsNotFalse(boolean(e)),
             Expr::IsUnknown(e) => Expr::IsNull(e),
             Expr::IsNotUnknown(e) => Expr::IsNotNull(e),
-            Expr::IsNotDistinctFrom(a, b) => binary(nested(*a), BinaryOperator::Spaceship, nested(*b)),
+            Expr::IsNotDistinctFrom(a, b) => comparison(nested(*a), BinaryOperator::Spaceship, nested(*b))?,
+            Expr::BinaryOp { left, op, right } => comparison(*left, op, *right)?,
+            Expr::InList { expr, list, negated } => in_list(expr, list, negated)?,
             Expr::Collate { expr, .. } => *expr,
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
@@ -315,7 +324,7 @@ impl Rewriter<'_> {
     fn value(&self, value: ast::ValueWithSpan) -> Result<Expr, SqlError> {
         Ok(match value.value {
             Value::Placeholder(name) => {
-                let index: Option<usize> = name.strip_prefix('$').and_then(|n| n.parse().ok());
+                let index = placeholder(&name);
                 match (self.parameters, index) {
                     (None, _) | (_, None) => Expr::Value(Value::Placeholder(name).into()),
                     (Some(values), Some(n)) => match values.get(n.wrapping_sub(1)) {
@@ -347,6 +356,21 @@ impl Rewriter<'_> {
         })
     }
 
+    /// There are clients that send all numbers as DOUBLE, or all values as text: in LIMIT and OFFSET they are what they mean.
+    fn limit_parameters(&self, clause: &mut LimitClause) {
+        let (limit, offset) = match clause {
+            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_mut(), offset.as_mut().map(|o| &mut o.value)),
+            LimitClause::OffsetCommaLimit { offset, limit } => (Some(limit), Some(offset)),
+        };
+        for expr in limit.into_iter().chain(offset) {
+            let Expr::Value(ast::ValueWithSpan { value: Value::Placeholder(name), .. }) = &*expr else { continue };
+            let given = placeholder(name).and_then(|n| self.parameters?.get(n.wrapping_sub(1)));
+            if let Some(number) = given.and_then(VarValue::whole_number) {
+                *expr = Expr::value(Value::Number(number.to_string(), false));
+            }
+        }
+    }
+
     fn interval(&self, interval: ast::Interval) -> Expr {
         let unit = interval.leading_field.as_ref().map(|f| f.to_string().to_ascii_lowercase());
         match (literal_text(&interval.value), &unit) {
@@ -374,15 +398,21 @@ impl Rewriter<'_> {
                 ("mod", 2, Some(a), Some(b), _) => {
                     return Expr::Nested(Box::new(binary(nested(a), BinaryOperator::Modulo, nested(b))));
                 }
-                ("nullif", 2, Some(a), Some(b), _) => {
+                ("nullif", 2, Some(a), Some(b), _) if is_simple(&a) => {
                     let equal = binary(nested(a.clone()), BinaryOperator::Eq, nested(b));
                     return case(vec![(equal, Expr::value(Value::Null))], Some(a));
                 }
+                ("nullif", 2, Some(a), Some(b), _) => return call(Form::NullIf.name(), vec![a, b]),
                 _ => {}
             }
         }
         Expr::Function(function)
     }
+}
+
+/// The number of a placeholder, from 1.
+fn placeholder(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse().ok()
 }
 
 fn minus_one() -> Expr {
@@ -396,16 +426,54 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
 }
 
 pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    let whens = whens.into_iter().map(|(condition, result)| CaseWhen { condition, result });
+    let conditions: Vec<CaseWhen> = whens.collect();
     Expr::Case {
         case_token: ast::helpers::attached_token::AttachedToken::empty(),
         end_token: ast::helpers::attached_token::AttachedToken::empty(),
-        operand: None,
-        conditions: whens.into_iter().map(|(condition, result)| CaseWhen { condition, result }).collect(),
+        operand: sheltered(&conditions),
+        conditions,
         else_result: otherwise.map(Box::new),
     }
 }
 
-/// DataFusion knows the backslash only: a literal pattern with another escape character is spelled anew.
+/// `CASE TRUE` if there is a CASE in a condition. `CASE WHEN c` of booleans is to DataFusion what AND and OR say of copies of
+/// its conditions, and of any type it looks into them, and into theirs, for what can be NULL: in time by a power of their
+/// depth. This one it leaves alone.
+fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
+    let is_case = |e: &Expr| matches!(e, Expr::Case { .. });
+    let inside = conditions.iter().any(|when| walk::any(&when.condition, is_case));
+    inside.then(|| Box::new(Expr::value(Value::Boolean(true))))
+}
+
+/// Makes conditions of the values of `CASE x WHEN value`, or their numbers; and the operand that they have then.
+fn choice(x: Expr, conditions: &mut [CaseWhen]) -> Result<Option<Box<Expr>>, SqlError> {
+    let mut args = vec![x];
+    for (at, when) in conditions.iter_mut().enumerate() {
+        let number = Expr::value(Value::Number((at + 1).to_string(), false));
+        let value = nested(std::mem::replace(&mut when.condition, number));
+        match is_simple(&args[0]) {
+            true => when.condition = comparison(nested(args[0].clone()), BinaryOperator::Eq, value)?,
+            false => args.push(value),
+        }
+    }
+    Ok(match args.len() {
+        1 => sheltered(conditions),
+        _ => Some(Box::new(call(Form::Choice.name(), args))),
+    })
+}
+
+/// Whether copies of an expression cost nothing: a column, a constant, or a row, which is compared by its values.
+fn is_simple(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Tuple(_) => true,
+        Expr::Nested(expr) | Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_simple(expr),
+        Expr::Function(function) => function_name(function).as_deref() == Some("row"),
+        _ => false,
+    }
+}
+
+/// DataFusion knows the backslash only: a pattern with another escape character is spelled anew.
 fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
     let escape_text = match escape.as_ref().map(|e| &e.value) {
         Some(Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) => s.clone(),
@@ -414,10 +482,15 @@ fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Opti
     if escape_text == "\\" {
         return (pattern, None);
     }
-    let Some(text) = literal_text(&pattern) else { return (pattern, escape) };
+    let escape_char = escape_text.chars().next();
+    let Some(text) = literal_text(&pattern) else {
+        let escaped = escape_char.map(|c| format!("{}(.)|", regex::escape(c.encode_utf8(&mut [0; 4]))));
+        let found = format!(r"(?s){}(\\)", escaped.unwrap_or_default());
+        // One of the two groups is empty.
+        return (call("regexp_replace", vec![pattern, string(found), string(r"\\\1\2")]), None);
+    };
     let mut out = String::new();
     let mut chars = text.chars();
-    let escape_char = escape_text.chars().next();
     while let Some(c) = chars.next() {
         if Some(c) == escape_char {
             out.push('\\');
@@ -445,6 +518,10 @@ fn cast(
         }
         _ => None,
     };
+    // TIME values are text.
+    if let Some(SqlType::Time(p)) = ours {
+        return Ok(call("time", vec![expr, Expr::value(Value::Number(p.to_string(), false))]));
+    }
     let kind = if kind == CastKind::Cast && ours.is_none() { kind } else { CastKind::TryCast };
     let named = (!matches!(expr, Expr::Value(_))).then(|| string(data_type.to_string()));
     let cast = Expr::Cast { kind, expr: Box::new(expr), data_type, array, format };
@@ -467,17 +544,101 @@ impl Change for Rewriter<'_> {
         // Locks are for tables that are changed in place.
         query.locks.clear();
         except(&mut query.body);
+        if let Some(clause) = &mut query.limit_clause {
+            self.limit_parameters(clause);
+        }
         whole_limit(query);
         Ok(())
     }
 
     fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
-        select_clauses(select);
+        select_clauses(select)
+    }
+
+    // Before parameters are literals: those are bytes where they are bytes.
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        hexadecimal(expr);
         Ok(())
     }
 
     fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         self.rewritten(expr)
+    }
+}
+
+/// `0x41` is text, and a number where numbers are wanted.
+fn hexadecimal(expr: &mut Expr) {
+    use BinaryOperator as Op;
+    match expr {
+        Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
+            number_of_digits(left);
+            number_of_digits(right);
+        }
+        Expr::BinaryOp {
+            left,
+            op: Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship,
+            right,
+        } => {
+            if is_number(left) {
+                number_of_digits(right);
+            } else if is_number(right) {
+                number_of_digits(left);
+            }
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::BitwiseNot, expr } => number_of_digits(expr),
+        Expr::Function(function) if function_name(function).as_deref() == Some("char") => {
+            if let FunctionArguments::List(list) = &mut function.args {
+                for arg in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                        number_of_digits(arg);
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn number_of_digits(expr: &mut Expr) {
+    match expr {
+        Expr::Nested(inner) => number_of_digits(inner),
+        Expr::Value(literal) => {
+            if let Value::HexStringLiteral(digits) = &literal.value
+                && let Ok(number) = u64::from_str_radix(digits, 16)
+            {
+                literal.value = Value::Number(number.to_string(), false);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_arithmetic(op: &BinaryOperator) -> bool {
+    use BinaryOperator as Op;
+    matches!(
+        op,
+        Op::Plus
+            | Op::Minus
+            | Op::Multiply
+            | Op::Divide
+            | Op::MyIntegerDivide
+            | Op::Modulo
+            | Op::BitwiseAnd
+            | Op::BitwiseOr
+            | Op::BitwiseXor
+            | Op::PGBitwiseShiftLeft
+            | Op::PGBitwiseShiftRight
+    )
+}
+
+/// Whether an expression is a number by its form alone.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_number(inner),
+        Expr::Value(literal) => matches!(literal.value, Value::Number(..)),
+        Expr::BinaryOp { op, .. } => is_arithmetic(op),
+        Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Minus | UnaryOperator::BitwiseNot),
+        _ => false,
     }
 }
 
@@ -512,7 +673,8 @@ fn whole_limit(query: &mut Query) {
     }
 }
 
-fn select_clauses(select: &mut Select) {
+fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
+    having::rewrite(select);
     if let Some(selection) = &mut select.selection {
         row_subqueries::condition(selection);
         condition(selection);
@@ -527,14 +689,23 @@ fn select_clauses(select: &mut Select) {
         }
     }
     if let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by
-        && modifiers.contains(&GroupByWithModifier::Rollup)
+        && !modifiers.is_empty()
     {
-        modifiers.clear();
+        let modifiers = std::mem::take(modifiers);
         let keys = std::mem::take(exprs).into_iter().map(|e| vec![e]).collect();
-        exprs.push(Expr::Rollup(keys));
+        exprs.push(match modifiers.as_slice() {
+            [GroupByWithModifier::Rollup] => Expr::Rollup(keys),
+            [GroupByWithModifier::Cube] => Expr::Cube(keys),
+            _ => {
+                let written = modifiers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                let message = format!("{written} behind the keys; write GROUP BY GROUPING SETS ((a, b), (a), ...)");
+                return Err(SqlError::unsupported(message, None));
+            }
+        });
     }
     // MySQL's hints to its executor mean nothing here.
     select.select_modifiers = None;
+    Ok(())
 }
 
 /// Without ONLY_FULL_GROUP_BY a column of the select list that is no key of GROUP BY is that of any row of its group.
@@ -577,7 +748,7 @@ fn column(expr: &Expr) -> Option<&Ident> {
 }
 
 /// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
-fn key_name(key: &Expr, items: &[SelectItem]) -> String {
+pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
     let place = match key {
         Expr::Value(value) => match &value.value {
             Value::Number(n, _) => n.parse::<usize>().ok().and_then(|n| items.get(n.checked_sub(1)?)),
@@ -615,6 +786,23 @@ pub(super) fn calls(query: &mut Query) {
     let _ = walk::change(query, &mut Calls);
 }
 
+/// Last of all: scalar functions are called by their own names, which DataFusion plans without a second name.
+pub(super) fn own_names(query: &mut Query) {
+    struct OwnNames;
+    impl Change for OwnNames {
+        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+            if let Expr::Function(function) = expr
+                && let Some(name) = function_name(function).and_then(|called| crate::functions::own_name(&called))
+            {
+                function.name = ast::ObjectName::from(vec![Ident::new(name)]);
+            }
+            Ok(())
+        }
+    }
+    // Renaming cannot fail.
+    let _ = walk::change(query, &mut OwnNames);
+}
+
 /// First of all: `FROM DUAL` is no table, and long chains of AND or OR become balanced trees, because every later walk
 /// takes time with the square of the depth.
 pub(super) fn simplify(query: &mut Query) {
@@ -648,7 +836,7 @@ pub(super) fn simplify(query: &mut Query) {
 const CHAIN_MIN: usize = 16;
 
 /// Balances the left spine of one operator.
-fn balance(expr: &mut Expr, op: &BinaryOperator) {
+pub(super) fn balance(expr: &mut Expr, op: &BinaryOperator) {
     let mut length = 1;
     let mut at = &*expr;
     while let Expr::BinaryOp { left, op: o, .. } = at

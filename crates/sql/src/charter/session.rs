@@ -38,8 +38,9 @@ impl VarValue {
             VarValue::Null => ast::Expr::value(ast::Value::Null),
             VarValue::Int(n) => number(n.to_string()),
             VarValue::UInt(n) => number(n.to_string()),
-            // The exponent keeps it a double: numbers without one are decimals.
-            VarValue::Double(n) if n.is_finite() => number(format!("{n:e}")),
+            // The planner makes a decimal of it, which is what clients mean that send DOUBLE for all numbers. Those that no
+            // decimal of 38 digits holds stay doubles.
+            VarValue::Double(n) if *n == 0.0 || (1e-20..1e38).contains(&n.abs()) => number(format!("{n:e}")),
             VarValue::Double(n) => ast::Expr::Cast {
                 kind: ast::CastKind::TryCast,
                 expr: Box::new(ast::Expr::value(ast::Value::SingleQuotedString(n.to_string()))),
@@ -53,6 +54,17 @@ impl VarValue {
                 let hex = bytes.iter().map(|b| format!("{b:02X}")).collect();
                 ast::Expr::value(ast::Value::HexStringLiteral(hex))
             }
+        }
+    }
+
+    /// The whole number that it is, of whatever type; `None` for less than 0 and for all else.
+    pub(super) fn whole_number(&self) -> Option<u64> {
+        match self {
+            VarValue::Int(n) => u64::try_from(*n).ok(),
+            VarValue::UInt(n) => Some(*n),
+            VarValue::Double(n) => (*n >= 0.0 && n.fract() == 0.0).then_some(*n as u64),
+            VarValue::Decimal(text) | VarValue::String(text) => text.parse().ok(),
+            VarValue::Null | VarValue::Bytes(_) => None,
         }
     }
 }

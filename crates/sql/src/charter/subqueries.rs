@@ -5,13 +5,15 @@
 //! FALSE: there `x IN (S)` is said by EXISTS, which is never NULL. In select lists EXISTS is said by a count. Below
 //! aggregates, window functions and sorts a projection has the values of subqueries, since only select lists and
 //! conditions are joined with them.
+//!
+//! `x > ANY (S)` and its like are said by the least or greatest value of S, `= ANY` is IN, and ALL is NOT ANY of the opposite.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, ScalarValue, Spans, not_impl_err};
-use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::functions_aggregate::expr_fn::{count, max, min};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
@@ -50,6 +52,10 @@ impl Wanted {
 /// # Errors
 /// A subquery depends on a query that is not the one directly around it.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    quantified(plan)?.transform_data(rewrite_unquantified)
+}
+
+fn rewrite_unquantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     depend_on_one_level(&plan)?;
     match plan {
         LogicalPlan::Filter(filter) if has(&filter.predicate, |e| matches!(e, Expr::InSubquery(_))) => {
@@ -77,6 +83,71 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Rewrites comparisons with ANY and ALL.
+fn quantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let is_quantified = |e: &Expr| matches!(e, Expr::SetComparison(_));
+    let mut found = false;
+    plan.apply_expressions(|e| {
+        found |= has(e, is_quantified);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|e| {
+        let name = names.save(&e);
+        let e = e.transform_up(|e| match e {
+            Expr::SetComparison(comparison) => comparison_with_any(comparison, &schema),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(e.update_data(|e| name.restore(e)))
+    })?;
+    rewritten.map_data(LogicalPlan::recompute_schema)
+}
+
+/// `x op ANY (S)` and `x op ALL (S)`. Where S depends on the row outside, DataFusion's EXISTS says it.
+fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let all = comparison.quantifier == SetQuantifier::All;
+    let op = match all {
+        true => comparison.op.negate(),
+        false => Some(comparison.op),
+    };
+    let any = match op {
+        Some(Operator::Eq) => {
+            Expr::InSubquery(InSubquery { expr: comparison.expr, subquery: comparison.subquery, negated: false })
+        }
+        Some(op) if comparison.subquery.outer_ref_columns.is_empty() => {
+            let x = *comparison.expr;
+            let plan = comparison.subquery.subquery;
+            let element = Expr::from(plan.schema().qualified_field(0));
+            let of_all = |aggregate: Expr| -> Result<Expr> {
+                let plan = LogicalPlanBuilder::from(plan.as_ref().clone())
+                    .aggregate(Vec::<Expr>::new(), [aggregate.alias("value")])?
+                    .build()?;
+                let subquery =
+                    Subquery { subquery: Arc::new(plan), outer_ref_columns: Vec::new(), spans: Spans::new() };
+                Ok(Expr::ScalarSubquery(subquery))
+            };
+            let bounds = match op {
+                Operator::Gt | Operator::GtEq => vec![min(element.clone())],
+                Operator::Lt | Operator::LtEq => vec![max(element.clone())],
+                _ => vec![min(element.clone()), max(element.clone())],
+            };
+            let holds = bounds.into_iter().map(|bound| compare::compare(op, x.clone(), of_all(bound)?, schema));
+            let holds = disjunction(holds.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(false));
+            let (rows, known) = (of_all(count(lit(1i64)))?, of_all(count(element))?);
+            when(holds, lit(true))
+                .when(rows.clone().eq(lit(0i64)), lit(false))
+                .when(x.is_null().or(known.not_eq(rows)), lit(ScalarValue::Boolean(None)))
+                .otherwise(lit(false))?
+        }
+        _ => return Ok(Transformed::no(Expr::SetComparison(comparison))),
+    };
+    Ok(Transformed::yes(if all { Expr::Not(Box::new(any)) } else { any }))
 }
 
 /// Subqueries among the expressions of an aggregate, window or sort as columns of a projection below, if one of them

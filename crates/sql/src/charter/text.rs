@@ -1,8 +1,10 @@
 //! Text to values and back, as MySQL and Doris read and print them.
 
-use crate::functions::datetime::parse::zone_suffix;
+use std::borrow::Cow;
+
+use crate::functions::datetime::parse;
 use crate::functions::datetime::zone::Zone;
-use crate::functions::datetime::{DAY_MICROS, civil, day_number, in_range};
+use crate::functions::datetime::{DAY_MICROS, civil};
 
 /// A point in time read from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,133 +27,22 @@ impl Parsed {
     }
 }
 
-/// Reads a date or datetime: `2024-1-5`, `2024/01/05 1:02:03.5`, `2024-01-05T01:02`, `20240105`, `20240105010203`,
-/// two-digit years as in MySQL (70 to 99 are the 1900s). More than six digits of fraction are rounded. Invalid dates,
-/// zero dates, years beyond 9999 and anything else are `None`, as is a time with a zone behind it.
+/// Reads a date or datetime as [`parse::read`] does; a time with a zone behind it is `None`.
 pub fn parse_datetime(text: &str) -> Option<Parsed> {
-    match parse_zoned(text)? {
-        (parsed, None) => Some(parsed),
-        (_, Some(_)) => None,
-    }
+    let written = parse::read(text.as_bytes())?;
+    written.zone.is_none().then_some(Parsed { micros: written.micros, is_date_only: written.is_date_only })
 }
 
 /// As [`parse_datetime`]; a time with a zone behind it, `2024-01-05T01:02:03Z`, `2024-01-05 01:02:03+08:00`, is moved to
 /// `session`.
 pub fn parse_datetime_in(text: &str, session: Zone) -> Option<Parsed> {
-    let (parsed, zone) = parse_zoned(text)?;
-    let Some(zone) = zone else { return Some(parsed) };
-    let micros = in_range(session.to_local(zone.to_utc(parsed.micros)))?;
-    Some(Parsed { micros, ..parsed })
+    let written = parse::read(text.as_bytes())?;
+    Some(Parsed { micros: written.in_zone(session)?, is_date_only: written.is_date_only })
 }
 
 /// Whether the text is a time with a zone behind it.
 pub(super) fn has_zone(text: &str) -> bool {
-    matches!(parse_zoned(text), Some((_, Some(_))))
-}
-
-/// A local time and the zone behind it.
-fn parse_zoned(text: &str) -> Option<(Parsed, Option<Zone>)> {
-    let s = text.trim().as_bytes();
-    if s.is_empty() || !s[0].is_ascii_digit() {
-        return None;
-    }
-    let (digits, rest) = number(s);
-    if matches!(digits.len(), 6 | 8 | 12 | 14) && (rest.is_empty() || (rest[0] == b'.' && digits.len() > 8)) {
-        return Some((parse_compact(digits, rest)?, None));
-    }
-    let year = full_year(digits)?;
-    let (separator, rest) = rest.split_first()?;
-    if !matches!(separator, b'-' | b'/' | b'.') {
-        return None;
-    }
-    let (month, rest) = field(rest)?;
-    let rest = rest.strip_prefix(std::slice::from_ref(separator))?;
-    let (day, rest) = field(rest)?;
-    let days = day_number(year, month as i32, day as i32)?;
-    if rest.is_empty() {
-        return Some((Parsed { micros: days * DAY_MICROS, is_date_only: true }, None));
-    }
-    let rest = match rest {
-        [b'T' | b't', rest @ ..] => rest,
-        [b' ', ..] => rest.trim_ascii_start(),
-        _ => return None,
-    };
-    let (hour, rest) = field(rest)?;
-    let (mut minute, mut second, mut micros) = (0, 0, 0);
-    let mut rest = rest;
-    if let Some(after) = rest.strip_prefix(b":") {
-        (minute, rest) = field(after)?;
-        if let Some(after) = rest.strip_prefix(b":") {
-            (second, rest) = field(after)?;
-            (micros, rest) = fraction(rest)?;
-        }
-    }
-    let zone = zone_suffix(rest)?;
-    Some((at_time(days, hour, minute, second, micros)?, zone))
-}
-
-fn at_time(days: i64, hour: u32, minute: u32, second: u32, micros: i64) -> Option<Parsed> {
-    if hour > 23 || minute > 59 || second > 59 {
-        return None;
-    }
-    let seconds = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    // A fraction that rounds up may end the year 9999.
-    let micros = in_range(days * DAY_MICROS + seconds * 1_000_000 + micros)?;
-    Some(Parsed { micros, is_date_only: false })
-}
-
-fn parse_compact(digits: &[u8], rest: &[u8]) -> Option<Parsed> {
-    let year_digits = if matches!(digits.len(), 8 | 14) { 4 } else { 2 };
-    let (year, tail) = digits.split_at(year_digits);
-    let two = |i: usize| tail.get(i * 2..i * 2 + 2).and_then(value);
-    let days = day_number(full_year(year)?, two(0)? as i32, two(1)? as i32)?;
-    if tail.len() == 4 {
-        return Some(Parsed { micros: days * DAY_MICROS, is_date_only: true });
-    }
-    let (micros, rest) = fraction(rest)?;
-    if !rest.is_empty() {
-        return None;
-    }
-    at_time(days, two(2)?, two(3)?, two(4)?, micros)
-}
-
-fn full_year(digits: &[u8]) -> Option<i32> {
-    let year = i32::try_from(value(digits)?).ok()?;
-    match digits.len() {
-        1 | 2 if year >= 70 => Some(1900 + year),
-        1 | 2 => Some(2000 + year),
-        4 => Some(year),
-        _ => None,
-    }
-}
-
-/// Leading digits and what follows them.
-fn number(s: &[u8]) -> (&[u8], &[u8]) {
-    s.split_at(s.iter().take_while(|c| c.is_ascii_digit()).count())
-}
-
-fn value(digits: &[u8]) -> Option<u32> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// One or two digits.
-fn field(s: &[u8]) -> Option<(u32, &[u8])> {
-    let (digits, rest) = number(s);
-    if digits.is_empty() || digits.len() > 2 { None } else { Some((value(digits)?, rest)) }
-}
-
-/// `.123456` in microseconds, rounded half up; nothing is 0.
-fn fraction(s: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(s) = s.strip_prefix(b".") else { return Some((0, s)) };
-    let (digits, rest) = number(s);
-    let mut micros = 0;
-    for i in 0..6 {
-        micros = micros * 10 + digits.get(i).map_or(0, |c| i64::from(c - b'0'));
-    }
-    if digits.get(6).is_some_and(|c| *c >= b'5') {
-        micros += 1;
-    }
-    Some((micros, rest))
+    parse::read(text.as_bytes()).is_some_and(|written| written.zone.is_some())
 }
 
 /// Reads a boolean: `true`, `false`, their first letters, `yes`, `no`, `on`, `off`, or a number (true if not zero).
@@ -182,6 +73,42 @@ pub fn parse_integer(text: &str) -> Option<i128> {
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     Some(if s.starts_with('-') { -whole } else { whole })
 }
+
+/// A number with an exponent, `1.5e3`, in plain digits, as decimals are read; other text as it is. None if it would
+/// have more digits than any decimal.
+pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
+    let Some((number, exponent)) = text.split_once(['e', 'E']) else { return Some(Cow::Borrowed(text)) };
+    let (sign, digits) = match number.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", number.strip_prefix('+').unwrap_or(number)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = [whole, fraction].concat();
+    if all.is_empty() || !all.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let exponent: i32 = exponent.parse().ok()?;
+    if all.bytes().all(|b| b == b'0') {
+        return Some(Cow::Borrowed("0"));
+    }
+    // Where the point is among the digits.
+    let point = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
+    let length = i32::try_from(all.len()).ok()?;
+    let zeros = |n: i32| "0".repeat(usize::try_from(n).unwrap_or(0));
+    Some(Cow::Owned(match point {
+        _ if point < -PLACES_MAX => "0".to_string(),
+        _ if point > PLACES_MAX => return None,
+        ..=0 => format!("{sign}0.{}{all}", zeros(-point)),
+        _ if point < length => {
+            let (whole, fraction) = all.split_at(usize::try_from(point).ok()?);
+            format!("{sign}{whole}.{fraction}")
+        }
+        _ => format!("{sign}{all}{}", zeros(point - length)),
+    }))
+}
+
+/// Beyond this many places before the point no decimal holds a number, behind it all digits of one are 0.
+const PLACES_MAX: i32 = 1000;
 
 /// Reads a double; blanks around it do not matter.
 pub fn parse_double(text: &str) -> Option<f64> {
@@ -246,6 +173,7 @@ pub fn date_number(days: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::datetime::day_number;
 
     #[test]
     fn dates_go_there_and_back() {
@@ -261,10 +189,17 @@ mod tests {
     #[test]
     fn datetimes_in_their_spellings() {
         let show = |s: &str| parse_datetime(s).map(|p| format_datetime(p.micros));
-        for s in ["2024-01-05 01:02:03", "2024/1/5 1:2:3", "20240105010203", "240105010203", " 2024-01-05T01:02:03 "] {
+        for s in [
+            "2024-01-05 01:02:03",
+            "2024/1/5 1:2:3",
+            "20240105010203",
+            "240105010203",
+            " 2024-01-05T01:02:03 ",
+            "20240105T010203",
+        ] {
             assert_eq!(show(s).as_deref(), Some("2024-01-05 01:02:03"), "{s}");
         }
-        for s in ["2024-01-05", "20240105", "240105", "24-1-5", "2024-01-05 00:00"] {
+        for s in ["2024-01-05", "20240105", "240105", "24-1-5", "2024-01-05 00:00", "2024.01.05", "24:01:05"] {
             assert_eq!(show(s).as_deref(), Some("2024-01-05 00:00:00"), "{s}");
         }
         assert_eq!(show("2024-01-05 01:02:03.4567891").as_deref(), Some("2024-01-05 01:02:03.456789"));
@@ -278,9 +213,7 @@ mod tests {
         }
         assert_eq!(shanghai("2024-01-01 10:00:00").as_deref(), Some("2024-01-01 10:00:00"));
         assert_eq!(show("99-1-1").as_deref(), Some("1999-01-01 00:00:00"));
-        for s in
-            ["", "x", "0000-00-00", "2024-13-01", "2024-02-30", "2024-01-01 24:00:00", "2024-01/05", "2024-01-05x", "1"]
-        {
+        for s in ["", "x", "0000-00-00", "2024-13-01", "2024-02-30", "2024-01-01 24:00:00", "2024-01-05x", "1"] {
             assert_eq!(show(s), None, "{s}");
         }
         assert_eq!(parse_datetime("1969-12-31 23:59:59").map(|p| p.days()), Some(-1));
@@ -292,6 +225,20 @@ mod tests {
         assert_eq!(parse_integer("-1.9"), Some(-1));
         assert_eq!(parse_integer("12abc"), None);
         assert_eq!(parse_integer("."), None);
+        for (text, plain) in [
+            ("1e3", Some("1000")),
+            ("-1.25E+1", Some("-12.5")),
+            ("1e-2", Some("0.01")),
+            ("+12.5e-3", Some("0.0125")),
+            ("0e99999", Some("0")),
+            ("1e-99999", Some("0")),
+            ("1.5", Some("1.5")),
+            ("1e99999", None),
+            ("e3", None),
+            ("1ex", None),
+        ] {
+            assert_eq!(plain_decimal(text).as_deref(), plain, "{text}");
+        }
         for (n, s) in [
             (1.0, "1"),
             (0.1, "0.1"),

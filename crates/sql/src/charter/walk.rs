@@ -65,6 +65,29 @@ pub(super) fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
     finish(query.visit(&mut Changing(pass)))
 }
 
+/// [`change`] of one expression and what is in it.
+pub(super) fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
+    finish(expr.visit(&mut Changing(pass)))
+}
+
+/// Whether an expression, or one in it, is `wanted`.
+pub(super) fn any(expr: &Expr, wanted: fn(&Expr) -> bool) -> bool {
+    struct Any {
+        wanted: fn(&Expr) -> bool,
+        found: bool,
+    }
+    impl Look for Any {
+        fn expr(&mut self, expr: &Expr) -> Step {
+            self.found = self.found || (self.wanted)(expr);
+            Ok(())
+        }
+    }
+    let mut any = Any { wanted, found: false };
+    // Looking cannot fail.
+    let _ = finish(expr.visit(&mut Looking(&mut any)));
+    any.found
+}
+
 fn finish(flow: ControlFlow<SqlError>) -> Step {
     match flow {
         ControlFlow::Continue(()) => Ok(()),

@@ -26,7 +26,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (df::variance::var_pop_udaf(), &["variance", "variance_pop", "var_pop"]),
         (df::variance::var_samp_udaf(), &["variance_samp", "var_samp"]),
         (df::approx_distinct::approx_distinct_udaf(), &["ndv", "approx_count_distinct"]),
-        (df::first_last::first_value_udaf(), &["any_value", "any"]),
+        (df::any_value::any_value_udaf(), &["any"]),
         (sorts_itself(df::array_agg::array_agg_udaf()), &[]),
         (sorts_itself(df::string_agg::string_agg_udaf()), &["group_concat"]),
         (df::bit_and_or_xor::bit_and_udaf(), &["group_bit_and"]),

@@ -8,22 +8,14 @@ use datafusion::common::Result;
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
+use super::whole::{pattern, wholes};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("bitand", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x & y)),
-    def("bitor", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x | y)),
-    def("bitxor", &[], (2, 2), Ret::Int, |a| two(a, |x, y| x ^ y)),
-    def("bitnot", &[], (1, 1), Ret::Int, |a| {
-        let x = a.int(0)?;
-        a.ints(|i| x.at(i).map(|x| !x))
-    }),
     def("bit_count", &[], (1, 1), Ret::Int, |a| {
-        let x = a.int(0)?;
-        a.ints(|i| x.at(i).map(|x| x.count_ones().into()))
+        let x = wholes(a, 0)?;
+        a.ints(|i| x.at(i).map(|x| pattern(x).count_ones().into()))
     }),
-    def("bit_shift_left", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x << n)),
-    def("bit_shift_right", &[], (2, 2), Ret::Int, |a| shift(a, |x, n| x >> n)),
     def("bit_test", &["bit_test_all"], (2, usize::MAX), Ret::Int, bit_test),
     def("bin", &[], (1, 1), Ret::Text, |a| in_base(a, 2)),
     def("oct", &[], (1, 1), Ret::Text, |a| in_base(a, 8)),
@@ -32,16 +24,6 @@ pub const DEFS: &[Def] = &[
     def("unhex_null", &[], (1, 1), Ret::Text, |a| unhex(a, false)),
     def("conv", &[], (3, 3), Ret::Text, conv),
 ];
-
-fn two(a: &Args, f: impl Fn(i64, i64) -> i64) -> Result<ArrayRef> {
-    let (x, y) = (a.int(0)?, a.int(1)?);
-    a.ints(|i| Some(f(x.at(i)?, y.at(i)?)))
-}
-
-/// Shifts the 64 bits as an unsigned number; 64 places or more leave 0.
-fn shift(a: &Args, f: impl Fn(u64, u32) -> u64) -> Result<ArrayRef> {
-    two(a, |x, n| if (0..64).contains(&n) { f(x as u64, n as u32) as i64 } else { 0 })
-}
 
 fn bit_test(a: &Args) -> Result<ArrayRef> {
     let x = a.int(0)?;
@@ -57,17 +39,17 @@ fn bit_test(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-fn in_base(a: &Args, base: u64) -> Result<ArrayRef> {
-    let x = a.int(0)?;
+fn in_base(a: &Args, base: u128) -> Result<ArrayRef> {
+    let x = wholes(a, 0)?;
     a.texts(|i, out| {
-        write_base(out, x.at(i)? as u64, base);
+        write_base(out, pattern(x.at(i)?), base);
         Some(())
     })
 }
 
 /// Appends a number in a base from 2 to 36, capital letters.
-fn write_base(out: &mut String, mut v: u64, base: u64) {
-    let mut digits = [0; 64];
+fn write_base(out: &mut String, mut v: u128, base: u128) {
+    let mut digits = [0; 128];
     let mut at = digits.len();
     loop {
         at -= 1;
@@ -154,7 +136,7 @@ fn conv(a: &Args) -> Result<ArrayRef> {
             out.push('-');
             v = (v as i64).unsigned_abs();
         }
-        write_base(out, v, target);
+        write_base(out, v.into(), target.into());
         Some(())
     })
 }

@@ -168,6 +168,7 @@ impl ScalarUDFImpl for Fun {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        super::still_wanted()?;
         let data_type = match self.def.ret {
             Ret::Text => DataType::Utf8View,
             Ret::Int => DataType::Int64,

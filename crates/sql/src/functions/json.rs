@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::args::{Args, Col};
 use super::func::{Def, MANY, Ret, def};
-use super::json_path::{Kind, Leg, compact, document, is_many, kind, members, parse_path, select, unquote};
+use super::json_path::{
+    Kind, Leg, compact, document, is_many, kind, members, parse_path, select, select_over_arrays, unquote,
+};
 use super::search::{text_list, text_lists};
 use crate::charter::lateral::JSON_ELEMENTS;
 
@@ -28,7 +30,8 @@ pub const DEFS: &[Def] = &[
     def("json_exists_path", &["jsonb_exists_path"], (2, 2), Ret::Bool, |a| at_path(a).bools(|v| Some(v.is_some()))),
     def("json_array", &[], (0, MANY), Ret::Text, json_array),
     def("json_object", &[], (0, MANY), Ret::Text, json_object),
-    def("get_json_string", &["json_extract_string", "jsonb_extract_string"], (2, 2), Ret::Text, get_json_string),
+    def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
+    def("json_extract_string", &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string),
     def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
         at_path(a).ints(|v| i32::try_from(integer(v?)?).ok().map(i64::from))
     }),
@@ -187,19 +190,50 @@ pub fn write_array<'a>(out: &mut String, values: impl Iterator<Item = &'a str>) 
     out.push(']');
 }
 
+/// A value as text; null is none.
+fn value_text(v: &str) -> Option<String> {
+    match kind(v) {
+        Kind::Null => None,
+        Kind::Text => unquote(v),
+        _ => {
+            let mut out = String::new();
+            compact(&mut out, v);
+            Some(out)
+        }
+    }
+}
+
+fn json_extract_string(a: &Args) -> Result<ArrayRef> {
+    let values = at_path(a).collect(|v| value_text(v?))?;
+    a.texts(|i, out| {
+        out.push_str(values[i].as_deref()?);
+        Some(())
+    })
+}
+
+/// GET_JSON_STRING: what a name leads to in the elements of an array is an array.
 fn get_json_string(a: &Args) -> Result<ArrayRef> {
-    let values = at_path(a).collect(|v| {
-        let v = v?;
-        match kind(v) {
-            Kind::Null => None,
-            Kind::Text => unquote(v),
-            _ => {
+    let (docs, paths) = (a.text(0)?, a.text(1)?);
+    let mut paths = Paths::new(&paths);
+    let mut values = Vec::with_capacity(a.rows);
+    let mut found = Vec::new();
+    for i in 0..a.rows {
+        let legs = paths.at(a.name, i)?;
+        let Some((doc, legs)) = docs.at(i).and_then(document).zip(legs) else {
+            values.push(None);
+            continue;
+        };
+        found.clear();
+        let over_arrays = select_over_arrays(doc, legs, &mut found);
+        values.push(match found.first() {
+            Some(_) if over_arrays => {
                 let mut out = String::new();
-                compact(&mut out, v);
+                write_array(&mut out, found.iter().copied());
                 Some(out)
             }
-        }
-    })?;
+            first => first.and_then(|v| value_text(v)),
+        });
+    }
     a.texts(|i, out| {
         out.push_str(values[i].as_deref()?);
         Some(())

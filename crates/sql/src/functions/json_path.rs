@@ -307,6 +307,31 @@ pub fn select<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) {
     }
 }
 
+/// As [`select`], but a name over an array leads to that of each of its elements; true if one was met.
+pub fn select_over_arrays<'a>(value: &'a str, legs: &[Leg], found: &mut Vec<&'a str>) -> bool {
+    match legs.split_first() {
+        None => {
+            found.push(value);
+            false
+        }
+        Some((Leg::Key(_), _)) if kind(value) == Kind::Array => {
+            for (_, element) in members(value) {
+                select_over_arrays(element, legs, found);
+            }
+            true
+        }
+        Some((leg, rest)) => {
+            let mut next = Vec::new();
+            select(value, std::slice::from_ref(leg), &mut next);
+            let mut met = false;
+            for value in next {
+                met |= select_over_arrays(value, rest, found);
+            }
+            met
+        }
+    }
+}
+
 /// Appends a well-formed value without blanks between its tokens.
 pub fn compact(out: &mut String, value: &str) {
     let b = value.as_bytes();

@@ -25,6 +25,7 @@ mod json_edit;
 mod json_path;
 mod mask;
 mod math;
+mod names;
 mod nested;
 mod ordered;
 mod regex;
@@ -35,20 +36,23 @@ mod sketch_aggregate;
 mod string;
 mod top;
 mod url;
+mod whole;
 mod xxh3;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 
 pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
 pub(crate) use json::write_quoted;
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
+pub(crate) use names::{is_aggregate, is_volatile, own_name};
 pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
+pub(crate) use whole::Operators;
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
@@ -58,6 +62,7 @@ fn defs() -> Vec<func::Def> {
         search::DEFS,
         math::DEFS,
         bits::DEFS,
+        whole::DEFS,
         conditional::DEFS,
         hash::DEFS,
         json::DEFS,
@@ -75,6 +80,34 @@ fn defs() -> Vec<func::Def> {
     all
 }
 
+/// Whether nobody wants the plan any more that is being made by this thread.
+static ENDED: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Lets functions fail when they are asked for their types while `ended` holds. The planner asks them so often that this
+/// ends the planning of a statement whose client is gone, wherever it has come to.
+pub fn give_up_when(ended: fn() -> bool) {
+    // Said once is enough: it is the same for all registries of a process.
+    let _ = ENDED.set(ended);
+}
+
+fn still_wanted() -> Result<()> {
+    match ENDED.get().is_some_and(|ended| ended()) {
+        true => exec_err!("nobody waits for this statement any more"),
+        false => Ok(()),
+    }
+}
+
+/// DataFusion's own under the names of Doris.
+const RENAMED: [(&str, &[&str]); 7] = [
+    ("random", &["rand"]),
+    ("array_pop_back", &["array_popback"]),
+    ("array_pop_front", &["array_popfront"]),
+    ("array_append", &["array_pushback"]),
+    ("flatten", &["array_flatten"]),
+    ("make_array", &["array"]),
+    ("array_to_string", &["array_join"]),
+];
+
 /// Registers all functions, replacing DataFusion's where names collide.
 ///
 /// The registry must already hold DataFusion's own functions. For DATABASE(), USER() and the like the session's
@@ -86,17 +119,7 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for def in defs() {
         registry.register_udf(Arc::new(def.into_udf()))?;
     }
-    // DataFusion's own under the names of Doris.
-    let renamed: [(&str, &'static [&'static str]); 7] = [
-        ("random", &["rand"]),
-        ("array_pop_back", &["array_popback"]),
-        ("array_pop_front", &["array_popfront"]),
-        ("array_append", &["array_pushback"]),
-        ("flatten", &["array_flatten"]),
-        ("make_array", &["array"]),
-        ("array_to_string", &["array_join"]),
-    ];
-    for (name, aliases) in renamed {
+    for (name, aliases) in RENAMED {
         let function = registry.udf(name)?.as_ref().clone().with_aliases(aliases.iter().copied());
         registry.register_udf(Arc::new(function))?;
     }

@@ -7,12 +7,14 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, DuplicateTreatment, Expr, Function, FunctionArg,
+    BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
     TrimWhereField, Value, VisitMut, visit_expressions_mut,
 };
 
 use super::datetime::parse::parse_datetime;
+use crate::parser::{TYPE_NAME, parse_type};
+use crate::types::SqlType;
 
 /// Doris' separator where none is given; MySQL's is a comma alone.
 const GROUP_CONCAT_SEPARATOR: &str = ", ";
@@ -89,6 +91,46 @@ fn mark_date(expr: &mut Expr) {
     }
 }
 
+/// The expression is a TIME, which is text.
+fn is_time(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_time(inner),
+        Expr::Cast { data_type: DataType::Custom(name, modifiers), .. } if name.to_string() == TYPE_NAME => {
+            matches!(modifiers.first().map(|text| parse_type(text)), Some(Ok(SqlType::Time(_))))
+        }
+        Expr::Function(function) => name_of(function).is_some_and(|name| {
+            matches!(name.as_str(), "time" | "maketime" | "sec_to_time" | "timediff" | "curtime" | "current_time")
+        }),
+        _ => false,
+    }
+}
+
+/// `date` with an interval added or taken away, as `name`, DATE_ADD or DATE_SUB, does. A TIME stays one.
+fn moved(name: &str, date: &mut Expr, amount: Expr, unit: Expr) -> Expr {
+    let seconds = match &unit {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(unit) if unit == "hour" => Some("3600"),
+            Value::SingleQuotedString(unit) if unit == "minute" => Some("60"),
+            Value::SingleQuotedString(unit) if unit == "second" => Some("1"),
+            _ => None,
+        },
+        _ => None,
+    };
+    match seconds.filter(|_| is_time(date)) {
+        Some(seconds) => {
+            let seconds = Expr::Value(Value::Number(seconds.into(), false).into());
+            let amount = Box::new(Expr::Nested(Box::new(amount)));
+            let by = Expr::BinaryOp { left: amount, op: BinaryOperator::Multiply, right: Box::new(seconds) };
+            let name = if name == "date_add" { "addtime" } else { "subtime" };
+            call(name, vec![take(date), call("sec_to_time", vec![by])])
+        }
+        None => {
+            mark_date(date);
+            call(name, vec![take(date), amount, unit])
+        }
+    }
+}
+
 /// The expression is a constant in the text already.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
@@ -117,8 +159,7 @@ pub fn rewrite_call(expr: &mut Expr) {
                 _ => return,
             };
             let Some((amount, unit)) = interval(span) else { return };
-            mark_date(date);
-            call(name, vec![take(date), amount, unit])
+            moved(name, date, amount, unit)
         }
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
             call("json_extract", vec![take(left), take(right)])
@@ -184,12 +225,21 @@ fn push(list: &mut FunctionArgumentList, e: Expr) {
 }
 
 /// GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the distinct
-/// values are collected as they are and joined afterwards.
+/// values are collected as they are and joined afterwards. In any other order all are collected, and of equal ones the
+/// first stays.
 fn ordered_distinct(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
     };
-    let ordered = list.clauses.iter().any(|c| matches!(c, FunctionArgumentClause::OrderBy(_)));
+    let order = list.clauses.iter().find_map(|c| match c {
+        FunctionArgumentClause::OrderBy(order) => Some(order.as_slice()),
+        _ => None,
+    });
+    let own_order = match (order, list.args.first()) {
+        (Some([by]), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(x)))) => by.expr == *x,
+        _ => false,
+    };
+    let ordered = order.is_some();
     let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
     if !ordered || !distinct || list.args.len() != 2 || function.over.is_some() {
         return None;
@@ -201,8 +251,13 @@ fn ordered_distinct(function: &mut Function) -> Option<Expr> {
         Some(filter) => Expr::BinaryOp { left: filter, op: BinaryOperator::And, right: Box::new(present) },
         None => present,
     }));
+    if !own_order {
+        list.duplicate_treatment = None;
+    }
     function.name = ObjectName::from(vec![Ident::new("array_agg")]);
-    Some(call("array_to_string", vec![Expr::Function(function.clone()), separator]))
+    let values = Expr::Function(function.clone());
+    let values = if own_order { values } else { call("array_distinct", vec![values]) };
+    Some(call("array_to_string", vec![values, separator]))
 }
 
 /// RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other one whether rows fulfil it and
@@ -238,12 +293,12 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
     let rename = |function: &mut Function, name: &str| function.name = ObjectName::from(vec![Ident::new(name)]);
     match name.as_str() {
         "date_add" | "adddate" | "date_sub" | "subdate" if list.args.len() == 2 => {
-            mark_date(arg_mut(list, 0)?);
             if is_interval(arg_mut(list, 1)?) {
                 let (amount, unit) = interval(arg_mut(list, 1)?)?;
-                *arg_mut(list, 1)? = amount;
-                push(list, unit);
+                let name = if matches!(name.as_str(), "date_add" | "adddate") { "date_add" } else { "date_sub" };
+                return Some(moved(name, arg_mut(list, 0)?, amount, unit));
             }
+            mark_date(arg_mut(list, 0)?);
         }
         // The period is an interval; StarRocks' boundary is a bare word.
         "date_floor" | "date_ceil" | "time_slice" if list.args.len() >= 2 => {
@@ -256,6 +311,7 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 *arg_mut(list, 3)? = text(&boundary.value.clone());
             }
         }
+        "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
         // With digits that are no constant in the text the scale of a decimal stays as it is.
         "round" | "truncate" | "floor" | "ceil" | "ceiling"
             if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>

@@ -7,9 +7,20 @@ use super::cursor::Cursor;
 use super::{show, words};
 use crate::error::SqlError;
 use crate::statement::{
-    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, PrivilegeName, SecretText,
-    Statement, UserName, privilege,
+    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, PrivilegeName, Properties,
+    SecretText, Statement, UserName, privilege,
 };
+
+/// What may stand behind WITH of a user; the property that it sets has the same name.
+const LIMITS: [&str; 4] =
+    ["MAX_QUERIES_PER_HOUR", "MAX_UPDATES_PER_HOUR", "MAX_CONNECTIONS_PER_HOUR", "MAX_USER_CONNECTIONS"];
+
+/// What MySQL's SHOW CREATE USER says of users of whom nothing is asked.
+const NOTHING: [&[&str]; 3] = [
+    &["REQUIRE", "NONE"],
+    &["PASSWORD", "REUSE", "INTERVAL", "DEFAULT"],
+    &["PASSWORD", "REQUIRE", "CURRENT", "DEFAULT"],
+];
 
 /// `'u'@'h'`, `u@h`, `u`, `CURRENT_USER()`.
 pub(super) fn user(c: &mut Cursor<'_>) -> Result<UserName, SqlError> {
@@ -107,23 +118,39 @@ fn define(c: &mut Cursor<'_>, if_exists: bool) -> Result<DefineUser, SqlError> {
         }
     }
     let policy = PolicyChange::default();
-    let mut define = DefineUser { users, if_exists, roles: Vec::new(), connections_max: None, policy, comment: None };
+    let mut define = DefineUser { users, if_exists, roles: Vec::new(), properties: Vec::new(), policy, comment: None };
     loop {
-        if rule(c, &mut define.policy)? {
+        if rule(c, &mut define.policy)?
+            || limit(c, &mut define.properties)?
+            || NOTHING.iter().any(|words| c.accept(words))
+        {
             continue;
         }
         if c.accept(&["DEFAULT", "ROLE"]) {
             define.roles = roles(c)?;
-        } else if c.accept(&["WITH", "MAX_USER_CONNECTIONS"]) || c.accept_word("MAX_USER_CONNECTIONS") {
-            define.connections_max = Some(c.uint()?);
+        } else if c.accept(&["SET", "PROPERTIES"]) || c.accept_word("PROPERTIES") {
+            define.properties.extend(c.properties(false)?);
         } else if let Some(comment) = c.comment()? {
             define.comment = Some(comment);
-        } else if ["REQUIRE", "ACCOUNT", "PASSWORD", "WITH"].iter().any(|w| c.peek_words(&[w])) {
+        } else if ["REQUIRE", "ACCOUNT", "PASSWORD"].iter().any(|w| c.peek_words(&[w])) {
             let what = format!("{} of users is not supported", c.found());
             return Err(c.unsupported(&what));
         } else {
             return Ok(define);
         }
+    }
+}
+
+/// A limit, the first of them behind WITH; false where there is none.
+fn limit(c: &mut Cursor<'_>, properties: &mut Properties) -> Result<bool, SqlError> {
+    let with = c.accept_word("WITH");
+    match c.accept_any(&LIMITS) {
+        Some(word) => {
+            properties.push((word.to_ascii_lowercase(), c.uint()?.to_string()));
+            Ok(true)
+        }
+        None if with => Err(c.expected(&LIMITS.join(" or "))),
+        None => Ok(false),
     }
 }
 
@@ -142,7 +169,9 @@ fn rule(c: &mut Cursor<'_>, policy: &mut PolicyChange) -> Result<bool, SqlError>
     } else if c.accept_word("PASSWORD_LOCK_TIME") {
         policy.lock_seconds = Some(if c.accept_word("UNBOUNDED") { UNBOUNDED } else { seconds(c)? });
     } else if c.accept_word("ACCOUNT_UNLOCK") || c.accept(&["ACCOUNT", "UNLOCK"]) {
-        policy.unlock = true;
+        (policy.lock, policy.unlock) = (false, true);
+    } else if c.accept_word("ACCOUNT_LOCK") || c.accept(&["ACCOUNT", "LOCK"]) {
+        (policy.lock, policy.unlock) = (true, false);
     } else {
         return Ok(false);
     }
@@ -217,6 +246,15 @@ pub(super) fn create_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let if_not_exists = c.if_not_exists();
     let names = roles(c)?;
     done(AccessStatement::CreateRole { names, if_not_exists, comment: c.comment()? })
+}
+
+/// Behind ALTER ROLE.
+pub(super) fn alter_role(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let name = role(c)?;
+    match c.comment()? {
+        Some(comment) => done(AccessStatement::AlterRole { name, comment }),
+        None => Err(c.expected("COMMENT")),
+    }
 }
 
 /// Behind DROP ROLE.

@@ -18,6 +18,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept_word("USER") {
         return super::access::alter_user(c);
     }
+    if c.accept_word("ROLE") {
+        return super::access::alter_role(c);
+    }
     if c.accept(&["STORAGE", "VOLUME"]) {
         return volume::alter(c);
     }

@@ -5,7 +5,9 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use sqlparser::ast::{BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement};
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, Value,
+};
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -151,6 +153,10 @@ impl Dialect for DipperDialect {
     }
 
     fn parse_infix(&self, parser: &mut Parser, expr: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if let Some(negated) = null_pattern(parser) {
+            let (expr, pattern) = (Box::new(expr.clone()), Box::new(Expr::value(Value::Null)));
+            return Some(Ok(Expr::RLike { negated, expr, pattern, regexp: true }));
+        }
         let op = match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
             token if is_word(token, "MOD") => BinaryOperator::Modulo,
@@ -175,6 +181,15 @@ impl Dialect for DipperDialect {
                 Some(parse_cast(parser, true))
             }
             Token::Word(w) if w.keyword == Keyword::CONVERT && *next == Token::LParen => Some(parse_convert(parser)),
+            // Without what is trimmed, which are blanks.
+            Token::Word(w)
+                if w.keyword == Keyword::TRIM
+                    && *next == Token::LParen
+                    && is_word(&parser.peek_nth_token_ref(3).token, "FROM")
+                    && SIDES.iter().any(|side| is_word(&parser.peek_nth_token_ref(2).token, side)) =>
+            {
+                Some(parse_trim_blanks(parser))
+            }
             // A character set introducer: text is UTF-8 here, whatever it says.
             Token::Word(Word { value, quote_style: None, .. })
                 if value.starts_with('_')
@@ -273,6 +288,34 @@ const UNITS: &[&str] = &[
     "minute_microsecond",
     "second_microsecond",
 ];
+
+/// Takes `REGEXP NULL` or `NOT REGEXP NULL`, of which `sqlparser` drops the NULL; says which of them it was.
+fn null_pattern(parser: &mut Parser) -> Option<bool> {
+    let negated = is_word(&parser.peek_token_ref().token, "NOT");
+    let operator = usize::from(negated);
+    let operator_token = &parser.peek_nth_token_ref(operator).token;
+    if !(is_word(operator_token, "REGEXP") || is_word(operator_token, "RLIKE"))
+        || !is_word(&parser.peek_nth_token_ref(operator + 1).token, "NULL")
+    {
+        return None;
+    }
+    (0..operator + 2).for_each(|_| parser.advance_token());
+    Some(negated)
+}
+
+/// Which ends TRIM trims.
+const SIDES: &[&str] = &["BOTH", "LEADING", "TRAILING"];
+
+/// `TRIM(BOTH FROM x)`.
+fn parse_trim_blanks(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.advance_token();
+    parser.expect_token(&Token::LParen)?;
+    let trim_where = Some(parser.parse_trim_where()?);
+    parser.expect_keyword_is(Keyword::FROM)?;
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim { expr, trim_where, trim_what: None, trim_characters: None })
+}
 
 fn parse_cast(parser: &mut Parser, try_cast: bool) -> Result<Expr, ParserError> {
     parser.advance_token();

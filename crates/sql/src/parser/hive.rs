@@ -25,13 +25,27 @@ pub(super) fn row_format(c: &mut Cursor<'_>) -> Result<RowFormat, SqlError> {
         } else if c.accept(&["MAP", "KEYS", "TERMINATED", "BY"]) {
             map_key = Some(c.hive_string()?);
         } else if c.accept(&["LINES", "TERMINATED", "BY"]) {
-            line = Some(c.hive_string()?);
+            line = Some(line_end(c)?);
         } else if c.accept(&["NULL", "DEFINED", "AS"]) {
             null = Some(c.hive_string()?);
         } else {
             return Ok(RowFormat::Delimited { field, escape, collection, map_key, line, null });
         }
     }
+}
+
+/// Hive takes a newline alone, also by its number.
+fn line_end(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+    let start = c.index();
+    let text = c.hive_string()?;
+    if ["\n", "10"].contains(&text.as_str()) {
+        return Ok(text);
+    }
+    c.seek(start);
+    Err(c.unsupported(
+        "LINES TERMINATED BY takes '\\n' only, as in Hive; where records end otherwise, leave it out and say \
+         TBLPROPERTIES ('textinputformat.record.delimiter' = '...')",
+    ))
 }
 
 pub(super) fn stored_as(c: &mut Cursor<'_>) -> Result<StoredAs, SqlError> {

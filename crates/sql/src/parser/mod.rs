@@ -172,6 +172,27 @@ fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range
     }
 }
 
+/// `b'1000001'` and `0b1000001` as `x'41'`: bytes, the first of which is filled up with 0 in front.
+fn bits(tokens: &mut [TokenWithSpan]) {
+    for at in 0..tokens.len() {
+        let is_member = at > 0 && tokens[at - 1].token == Token::Period;
+        let digits = match &tokens[at].token {
+            Token::SingleQuotedByteStringLiteral(digits) => Some(digits.as_str()),
+            Token::Word(word) if word.quote_style.is_none() && !is_member => {
+                word.value.strip_prefix("0b").filter(|digits| !digits.is_empty())
+            }
+            _ => None,
+        };
+        let Some(digits) = digits.filter(|digits| digits.bytes().all(|digit| matches!(digit, b'0' | b'1'))) else {
+            continue;
+        };
+        let digits = format!("{digits:0>width$}", width = digits.len().next_multiple_of(8));
+        let value = |byte: &[u8]| byte.iter().fold(0, |value: u8, digit| (value << 1) | (digit - b'0'));
+        let bytes = digits.as_bytes().chunks(8).map(|byte| format!("{:02X}", value(byte)));
+        tokens[at].token = Token::HexStringLiteral(bytes.collect());
+    }
+}
+
 /// Tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
@@ -210,6 +231,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     }
     versions(dialect, &mut tokens, &mut ranges);
     share_locks(&mut tokens, &mut ranges);
+    bits(&mut tokens);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)

@@ -439,7 +439,18 @@ pub(super) fn user(c: &mut Cursor<'_>) -> Result<String, SqlError> {
     } else {
         c.ident()?;
     }
-    if sticks || c.accept_token(&Token::AtSign) {
+    let at = sticks || c.accept_token(&Token::AtSign);
+    // Doris's names of hosts stand in brackets; an open one, too, sticks to the `@`.
+    let is_looked_up = match c.peek() {
+        Token::Word(Word { value, quote_style: None, .. }) => value.starts_with("@(") || value.starts_with("@["),
+        other => at && matches!(other, Token::LParen | Token::LBracket),
+    };
+    if is_looked_up {
+        return Err(c.unsupported(
+            "host names are not looked up; name an address, or a pattern of addresses such as '10.%', without brackets",
+        ));
+    }
+    if at {
         if c.at_string() {
             c.string()?;
         } else {

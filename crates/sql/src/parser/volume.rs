@@ -27,8 +27,9 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties })
 }
 
-/// `name [COMMENT '...'] [SET (...)]`, behind ALTER STORAGE VOLUME.
+/// `[IF EXISTS] name [COMMENT '...'] [SET (...)]`, behind ALTER STORAGE VOLUME.
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let if_exists = c.if_exists();
     let name = c.ident()?;
     let (mut comment, mut properties) = (None, Vec::new());
     loop {
@@ -40,7 +41,7 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         } else if comment.is_none() && properties.is_empty() {
             return Err(c.expected("COMMENT or SET ('property' = 'value')"));
         } else {
-            return Ok(Statement::AlterVolume { name, comment, properties });
+            return Ok(Statement::AlterVolume { name, if_exists, comment, properties });
         }
     }
 }

@@ -61,9 +61,9 @@ pub struct DefineUser {
     pub if_exists: bool,
     /// DEFAULT ROLE.
     pub roles: Vec<String>,
-    /// WITH MAX_USER_CONNECTIONS.
-    pub connections_max: Option<u64>,
-    /// PASSWORD_HISTORY and the like, ACCOUNT_UNLOCK.
+    /// What is set for all users of these names: WITH MAX_USER_CONNECTIONS and the like, PROPERTIES (...).
+    pub properties: Properties,
+    /// PASSWORD_HISTORY and the like, ACCOUNT_LOCK, ACCOUNT_UNLOCK.
     pub policy: PolicyChange,
     /// COMMENT.
     pub comment: Option<String>,
@@ -144,6 +144,13 @@ pub enum AccessStatement {
         if_not_exists: bool,
         /// COMMENT.
         comment: Option<String>,
+    },
+    /// ALTER ROLE.
+    AlterRole {
+        /// The role.
+        name: String,
+        /// COMMENT; empty for none.
+        comment: String,
     },
     /// DROP ROLE.
     DropRole {

@@ -249,6 +249,8 @@ pub enum Statement {
     AlterVolume {
         /// Its name.
         name: String,
+        /// With IF EXISTS.
+        if_exists: bool,
         /// COMMENT.
         comment: Option<String>,
         /// Properties to set; some are secrets.

@@ -44,8 +44,8 @@ impl State for CatalogState {
     type Error = CatalogError;
     type Part = ();
     // 2: native tables; 3: users, roles, grants, storage volumes; 4: external catalogs;
-    // 5: databases change their names; rules for passwords
-    const FORMAT: u16 = 5;
+    // 5: databases change their names; rules for passwords; 6: volumes have directories of their own; locked accounts
+    const FORMAT: u16 = 6;
 
     fn apply(&mut self, changes: &Vec<CatalogChange>) -> Result<bool, CatalogError> {
         changes.iter().try_fold(false, |changed, change| Ok(Self::apply(self, change)? | changed))

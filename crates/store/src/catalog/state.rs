@@ -253,14 +253,28 @@ pub struct Volume {
     pub id: TableId,
     /// TYPE, upper case.
     pub kind: String,
-    /// URL of the prefix that tables are below.
+    /// LOCATIONS: the URL of a prefix. Other databases may have volumes there, too.
     pub location: String,
+    /// Whether tables are in a directory of the location that the id gives its name to, and not in the location itself, where
+    /// the tables of another database's volume would be taken for tables that were dropped.
+    #[serde(default)]
+    pub own_directory: bool,
     /// How the store is reached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Secret>,
     /// COMMENT, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+impl Volume {
+    /// URL of the prefix that tables are below.
+    pub fn url(&self) -> String {
+        match self.own_directory {
+            true => format!("{}/{}", self.location, self.id),
+            false => self.location.clone(),
+        }
+    }
 }
 
 impl Table {

@@ -32,10 +32,23 @@ use unescape::Unescape;
 /// # Errors
 /// `Options` for a data type that cannot be read from CSV.
 pub fn converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
+    column(field, dialect, false)
+}
+
+/// The same, for a column in which nothing is cut: a number with digits behind the point is no whole number, and a day with
+/// a time is no date.
+///
+/// # Errors
+/// As [`converter`].
+pub(crate) fn exact_converter(field: &Field, dialect: &CsvDialect) -> Result<Arc<dyn Convert>, TextError> {
+    column(field, dialect, true)
+}
+
+fn column(field: &Field, dialect: &CsvDialect, exact: bool) -> Result<Arc<dyn Convert>, TextError> {
     let kind = Kind::try_new(field)?;
     let unescape = Unescape { quote: dialect.quote, escape: dialect.escape.filter(|e| Some(*e) != dialect.quote) };
     let dates = dialect.dates;
-    let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, dates, null_first: false };
+    let mut column = Column { kind, nulls: Nulls::new(&[]), unescape, dates, exact, null_first: false };
     // Asked while the column knows of no NULL yet.
     column.null_first = dialect.null_values.iter().any(|v| column.reads(v));
     column.nulls = Nulls::new(&dialect.null_values);
@@ -48,6 +61,8 @@ struct Column {
     nulls: Nulls,
     unescape: Unescape,
     dates: DateOrder,
+    /// What its type cannot hold is not cut off, but bad.
+    exact: bool,
     /// A NULL value of the dialect could be read as a value of the type, so it must be looked for first.
     null_first: bool,
 }
@@ -190,9 +205,10 @@ fn boolean(text: &[u8]) -> Option<bool> {
 }
 
 /// A LARGEINT is a whole number of 128 bits with sign; other wide decimals have all their digits.
-fn wide(text: &[u8], precision: u8, scale: i8) -> Option<i256> {
+fn wide(text: &[u8], precision: u8, scale: i8, exact: bool) -> Option<i256> {
     if precision == 39 && scale == 0 {
-        return std::str::from_utf8(whole(text).unwrap_or(text)).ok()?.parse::<i128>().ok().map(i256::from_i128);
+        let text = if exact { text } else { whole(text).unwrap_or(text) };
+        return std::str::from_utf8(text).ok()?.parse::<i128>().ok().map(i256::from_i128);
     }
     parse::decimal256(text, precision, scale)
 }
@@ -240,9 +256,10 @@ impl Convert for Column {
                 Arc::new(typed(array, precision, scale)?)
             }
             Kind::Decimal256(p, s) => {
-                let (precision, scale) = (*p, *s);
-                let array =
-                    self.primitive::<Decimal256Type>(block, spans, cx, |b, s, e| wide(b.get(s..e)?, precision, scale));
+                let (precision, scale, exact) = (*p, *s, self.exact);
+                let array = self.primitive::<Decimal256Type>(block, spans, cx, |b, s, e| {
+                    wide(b.get(s..e)?, precision, scale, exact)
+                });
                 Arc::new(typed(array, precision, scale)?)
             }
             Kind::Date if self.dates == DateOrder::YearFirst => {
@@ -251,7 +268,7 @@ impl Convert for Column {
             Kind::Date => Arc::new(self.primitive::<Date32Type>(block, spans, cx, |b, s, e| {
                 // Errors have a text: none is made for each NULL.
                 let text = b.get(s..e).filter(|text| !text.is_empty())?;
-                time::date(text, self.dates).ok()
+                time::date(text, self.dates, self.exact).ok()
             })),
             Kind::Timestamp if self.dates == DateOrder::YearFirst => {
                 Arc::new(self.primitive::<TimestampMicrosecondType>(block, spans, cx, parse::timestamp_fixed))
@@ -369,9 +386,9 @@ impl Column {
             return Slow::Value(value);
         }
         let value = match self.kind {
-            Kind::Date => time::date(trimmed, self.dates).ok().and_then(|days| V::from_micros(days as i64)),
+            Kind::Date => time::date(trimmed, self.dates, self.exact).ok().and_then(|d| V::from_micros(d as i64)),
             Kind::Timestamp => time::timestamp(trimmed, self.dates).ok().and_then(V::from_micros),
-            _ if self.kind.is_whole() => whole(trimmed).and_then(|text| parse(text, 0, text.len())),
+            _ if self.kind.is_whole() && !self.exact => whole(trimmed).and_then(|text| parse(text, 0, text.len())),
             _ => None,
         };
         value.map_or(Slow::Bad, Slow::Value)
@@ -382,7 +399,7 @@ impl Column {
         cx.bad.report(row, || {
             let text = self.unescape.text(bytes, span);
             let why = match self.kind {
-                Kind::Date => time::date(text.trim_ascii(), self.dates).err(),
+                Kind::Date => time::date(text.trim_ascii(), self.dates, self.exact).err(),
                 Kind::Timestamp => time::timestamp(text.trim_ascii(), self.dates).err(),
                 _ => None,
             };

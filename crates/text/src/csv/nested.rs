@@ -224,6 +224,8 @@ impl Node {
                 unescape: Unescape { quote: None, escape: None },
                 // As in JSON: the order of dates is that of the file's own fields.
                 dates: DateOrder::YearFirst,
+                // Types of nested columns are given, not guessed.
+                exact: false,
                 null_first: false,
             })),
         })

@@ -81,11 +81,15 @@ fn year_first(text: &[u8], shape: impl Fn() -> String) -> Result<(Civil, &[u8]),
     Ok((civil(year, month, day)?, rest))
 }
 
-/// Days since 1970-01-01; the error completes a message. A time of day behind the date is checked and dropped.
-pub(crate) fn date(text: &[u8], order: DateOrder) -> Result<i32, String> {
+/// Days since 1970-01-01; the error completes a message. A time of day behind the date is checked and dropped; where
+/// nothing may be lost (`exact`), only midnight is.
+pub(crate) fn date(text: &[u8], order: DateOrder, exact: bool) -> Result<i32, String> {
     let (date, rest) = civil_date(text, order)?;
     if !rest.is_empty() {
-        time_of_day(rest, date, order)?;
+        let at = time_of_day(rest, date, order)?;
+        if exact && at != micros(date) {
+            return Err("a time of day follows".to_string());
+        }
     }
     Ok(days_from_civil(date.year, date.month, date.day))
 }
@@ -183,7 +187,7 @@ mod tests {
             ("1/2/1970 12:00 PM Z", MonthFirst, day + 43_200_000_000),
         ] {
             assert_eq!(super::timestamp(text.as_bytes(), order), Ok(expected), "{text}");
-            assert_eq!(date(text.as_bytes(), order), Ok(1), "{text}");
+            assert_eq!(date(text.as_bytes(), order, false), Ok(1), "{text}");
         }
         assert_eq!(super::timestamp(b"1/1/69", DayFirst), super::timestamp(b"2069-01-01", YearFirst));
         assert_eq!(super::timestamp(b"01/31/2024", DayFirst), Err("month 31".into()));
@@ -211,7 +215,11 @@ mod tests {
         assert_eq!(timestamp(b"2024-13-01"), Err("month 13".into()));
         assert_eq!(timestamp(b"2023-02-29"), Err("day 29 of a month with 28".into()));
         assert_eq!(timestamp(b"2023-02-28 24:00:00"), Err("hour 24".into()));
-        assert_eq!(date(b"1970-01-02 10:00:00", DateOrder::YearFirst), Ok(1));
+        let date = |text: &[u8], exact| date(text, DateOrder::YearFirst, exact);
+        assert_eq!(date(b"1970-01-02 10:00:00", false), Ok(1));
+        assert_eq!(date(b"1970-01-02 10:00:00", true), Err("a time of day follows".into()));
+        assert_eq!(date(b"1970-01-02 00:00:00.000", true), Ok(1));
+        assert_eq!(date(b"1970-01-02", true), Ok(1));
         for bad in
             ["", "1970", "1970-01", "70-01-01", "1970-01/02", "1970-01-01x", "1970-01-01 1", "1970-01-01 10:00:00."]
         {

@@ -5,7 +5,7 @@ use memchr::memmem;
 use super::charset::{Charset, java_lossy};
 use super::cut;
 use super::opencsv::{self, Marks};
-use crate::convert::SplitLine;
+use crate::convert::{LineFault, SplitLine};
 use crate::dialect::{HiveDialect, HiveSerde};
 use crate::error::TextError;
 use crate::hive::error::HiveError;
@@ -53,11 +53,12 @@ struct LazyLine {
 }
 
 impl SplitLine for LazyLine {
-    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) {
+    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) -> Vec<LineFault> {
         let start = out.len();
         out.extend_from_slice(&self.charset.decode(line));
         let range = (start, out.len());
         cut::fields(out, range, self.separator, self.escape, self.rest, columns, |_, span| fields.push(span));
+        Vec::new()
     }
 }
 
@@ -70,7 +71,7 @@ struct MultiLine {
 }
 
 impl SplitLine for MultiLine {
-    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) {
+    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) -> Vec<LineFault> {
         let start = out.len();
         let decoded = self.charset.decode(line);
         out.extend_from_slice(java_lossy(&decoded).as_bytes());
@@ -85,6 +86,7 @@ impl SplitLine for MultiLine {
             fields.push(cut::span_of(out, begin, found.unwrap_or(end), self.escape));
             from = found.map(|at| at + self.delimiter.needle().len());
         }
+        Vec::new()
     }
 }
 
@@ -95,7 +97,7 @@ struct CsvLine {
 }
 
 impl SplitLine for CsvLine {
-    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) {
+    fn split(&self, line: &[u8], columns: usize, out: &mut Vec<u8>, fields: &mut Vec<Span>) -> Vec<LineFault> {
         let last = fields.len() + columns;
         let text = java_lossy(line);
         let Marks { separator, quote, escape } = self.marks;
@@ -127,6 +129,7 @@ impl SplitLine for CsvLine {
             });
         }
         fields.resize(last, Span::MISSING);
+        Vec::new()
     }
 }
 

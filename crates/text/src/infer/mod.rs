@@ -1,4 +1,4 @@
-//! Which dialect, columns and types an unknown CSV file has.
+//! Which dialect, columns and types an unknown CSV file has; which columns JSON lines have, see `json.rs`.
 //!
 //! A sample from the start of the file decides; where the file can be read at any place, samples from its middle and end
 //! keep a type from being guessed that a late value breaks. Options that the user gave are taken as they are and narrow
@@ -6,6 +6,8 @@
 //! of fields in every record, no lines to skip, more columns. It is meant to agree with DuckDB's sniffer where that is
 //! what a person would say; `tests/sniff.rs` counts it.
 
+mod header;
+mod json;
 mod shape;
 mod types;
 
@@ -13,7 +15,7 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use crate::compress::decoder;
 use crate::dialect::{CsvDialect, DateOrder, LineEnd, Ragged};
@@ -21,6 +23,8 @@ use crate::error::{ErrorKind, TextError};
 use crate::scan::FileInput;
 use crate::source::Compression;
 
+pub use header::Header;
+pub use json::infer_json;
 pub use types::Kind;
 
 /// What the user said about the file. `None`: guess it.
@@ -50,8 +54,8 @@ pub struct Hints {
     pub dates: Option<DateOrder>,
     /// Names of the columns in order, instead of the header's or `c1`, `c2`, ...; may be fewer than there are columns.
     pub names: Vec<String>,
-    /// Types by column name (compared without case), instead of guessed ones.
-    pub types: Vec<(String, DataType)>,
+    /// Types by column name (compared without case), instead of guessed ones. What the fields say beside their type is kept.
+    pub types: Vec<FieldRef>,
     /// Every column is a string.
     pub all_strings: bool,
 }
@@ -68,6 +72,10 @@ pub struct Guess {
     pub schema: SchemaRef,
     /// What each column's sampled values are; [`Kind::Nothing`] where all were NULL (the schema says STRING then).
     pub kinds: Vec<Kind>,
+    /// For each column whether its type was given, and is no guess.
+    pub given: Vec<bool>,
+    /// The file holds nothing but line ends: it says nothing about others.
+    pub empty: bool,
     /// Records looked at, the header not counted.
     pub sampled_rows: u64,
     /// Of them, records with fewer fields than there are columns, and with more.
@@ -79,13 +87,44 @@ pub struct Guess {
 }
 
 impl Guess {
-    /// Completes an error about a value that does not fit its guessed type: how to go on.
-    pub fn hint(column: &str) -> String {
+    /// Completes an error about a value that does not fit the guessed type of its column: how to go on.
+    pub fn hint(column: &Field, value: &[u8], dates: DateOrder) -> String {
+        let wider = type_name(&Kind::wider(column.data_type(), value, dates).data_type()).to_lowercase();
         format!(
-            "the type was guessed from a sample; give the column another one: \
-             files(..., 'csv_schema'='{column}:string'), or read every column as text: 'all_varchar'='true'"
+            "the type was guessed from a sample; fix the row, give the column another type by \
+             files(..., 'csv_schema'='{}:{wider}'), or read bad values as NULL by 'on_error'='null'",
+            column.name()
         )
     }
+}
+
+/// `',' between fields, '"' quotes, header`: how files are written, in the words of messages and of EXPLAIN.
+/// `ambiguous_dates` as in [`Guess`].
+pub fn describe(dialect: &CsvDialect, ambiguous_dates: bool) -> String {
+    let mut parts = vec![format!("{} between fields", visible(&dialect.delimiter))];
+    parts.push(dialect.quote.map_or("no quotes".to_string(), |quote| format!("{} quotes", visible(&[quote]))));
+    parts.extend(dialect.escape.map(|escape| format!("{} escapes", visible(&[escape]))));
+    parts.extend(dialect.comment.map(|comment| format!("{} comments", visible(&[comment]))));
+    if dialect.skip_lines > 0 {
+        parts.push(format!("{} lines skipped", dialect.skip_lines));
+    }
+    parts.push(if dialect.header { "header" } else { "no header" }.to_string());
+    if dialect.trim {
+        parts.push("blanks around fields dropped".to_string());
+    }
+    parts.extend(match dialect.dates {
+        DateOrder::YearFirst => None,
+        DateOrder::DayFirst if ambiguous_dates => {
+            Some("dates have the day first (or the month: 'date_order'='mdy')".to_string())
+        }
+        DateOrder::DayFirst => Some("dates have the day first".to_string()),
+        DateOrder::MonthFirst => Some("dates have the month first".to_string()),
+    });
+    let markers: Vec<_> = dialect.null_values.iter().filter(|value| !value.is_empty()).map(|v| visible(v)).collect();
+    if !markers.is_empty() {
+        parts.push(format!("{} is NULL", markers.join(" ")));
+    }
+    parts.join(", ")
 }
 
 /// `{name}: ',' between fields, '"' quotes, header; 3 columns from 1000 rows: id BIGINT, ts DATETIME, note STRING`, and a
@@ -93,37 +132,7 @@ impl Guess {
 impl fmt::Display for Guess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let d = &self.dialect;
-        write!(f, "{}: {} between fields", self.file, visible(&d.delimiter))?;
-        if let Some(quote) = d.quote {
-            write!(f, ", {} quotes", visible(&[quote]))?;
-        } else {
-            write!(f, ", no quotes")?;
-        }
-        if let Some(escape) = d.escape {
-            write!(f, ", {} escapes", visible(&[escape]))?;
-        }
-        if let Some(comment) = d.comment {
-            write!(f, ", {} comments", visible(&[comment]))?;
-        }
-        if d.skip_lines > 0 {
-            write!(f, ", {} lines skipped", d.skip_lines)?;
-        }
-        write!(f, ", {}", if d.header { "header" } else { "no header" })?;
-        if d.trim {
-            write!(f, ", blanks around fields dropped")?;
-        }
-        match d.dates {
-            DateOrder::YearFirst => {}
-            DateOrder::DayFirst if self.ambiguous_dates => {
-                write!(f, ", dates have the day first (or the month: 'date_order'='mdy')")?;
-            }
-            DateOrder::DayFirst => write!(f, ", dates have the day first")?,
-            DateOrder::MonthFirst => write!(f, ", dates have the month first")?,
-        }
-        let markers: Vec<_> = d.null_values.iter().filter(|value| !value.is_empty()).map(|v| visible(v)).collect();
-        if !markers.is_empty() {
-            write!(f, ", {} is NULL", markers.join(" "))?;
-        }
+        write!(f, "{}: {}", self.file, describe(d, self.ambiguous_dates))?;
         let columns = self.schema.fields();
         let plural = |n: usize| if n == 1 { "" } else { "s" };
         let whole = if self.complete { "all" } else { "the first" };
@@ -248,8 +257,11 @@ pub fn infer_sample(
     refuse_what_is_no_text(name, sample)?;
     let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let shape = shape::guess(&text[..text.len().min(SHAPE_BYTES)], complete && text.len() <= SHAPE_BYTES, hints);
+    let empty = text.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+    // Of an empty file only the list of types tells what its columns would be.
+    let columns = if empty { hints.types.len().max(1) } else { shape.columns };
     let mut dialect = shape.dialect;
-    let mut table = types::Table::new(shape.columns, hints.null_values.clone());
+    let mut table = types::Table::new(columns, hints.null_values.clone());
     table.read(text, complete, &dialect, true);
     let trusts_far = !table.has_quoted_line_end();
     for bytes in far.iter().filter(|_| trusts_far) {
@@ -265,24 +277,25 @@ pub fn infer_sample(
     dialect.ragged =
         hints.ragged.clone_or(if table.long == 0 && table.short > 0 { Ragged::Fill } else { Ragged::Error });
 
-    let names = names(&table, dialect.header, hints);
+    let names = names(&table, dialect.header && !empty, hints);
+    let same = |typed: &FieldRef, name: &str| typed.name().to_lowercase() == name.to_lowercase();
+    let mut given = Vec::with_capacity(names.len());
     let fields: Vec<Field> = names
         .iter()
         .zip(&kinds)
         .map(|(name, kind)| {
-            let given = hints.types.iter().find(|(typed, _)| typed.to_lowercase() == name.to_lowercase());
-            let data_type = match given {
-                Some((_, data_type)) => data_type.clone(),
-                None if hints.all_strings => DataType::Utf8View,
-                None => kind.data_type(),
-            };
-            Field::new(name, data_type, true)
+            let typed = hints.types.iter().find(|typed| same(typed, name));
+            given.push(typed.is_some() || hints.all_strings);
+            match typed {
+                Some(typed) => Field::clone(typed).with_name(name).with_nullable(true),
+                None if hints.all_strings => Field::new(name, DataType::Utf8View, true),
+                None => Field::new(name, kind.data_type(), true),
+            }
         })
         .collect();
-    if let Some((unknown, _)) =
-        hints.types.iter().find(|(typed, _)| !names.iter().any(|name| name.to_lowercase() == typed.to_lowercase()))
-    {
-        return Err(TextError::new(ErrorKind::Options, format!("there is no column {unknown} to give a type to"))
+    if let Some(unknown) = hints.types.iter().find(|typed| !names.iter().any(|name| same(typed, name))) {
+        let reason = format!("there is no column {} to give a type to", unknown.name());
+        return Err(TextError::new(ErrorKind::Options, reason)
             .in_file(name)
             .with_hint(format!("its columns are {}", names.join(", "))));
     }
@@ -292,6 +305,8 @@ pub fn infer_sample(
         dialect,
         schema: Arc::new(Schema::new(fields)),
         kinds,
+        given,
+        empty,
         sampled_rows,
         ragged_rows: (table.short, table.long),
         ambiguous_dates,
@@ -333,16 +348,23 @@ fn refuse_what_is_no_text(name: &str, sample: &[u8]) -> Result<(), TextError> {
 /// Column names: given ones, else the header's, else `c1`, `c2`, ...; a name that was there before (without case) gets
 /// `_1`, `_2`, ...
 fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
-    let mut names: Vec<String> = Vec::with_capacity(table.columns());
+    let first = table.first_record();
+    let name = |i: usize| match (hints.names.get(i), header) {
+        (Some(given), _) => given.clone(),
+        (None, true) => first.get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
+        // Types for all columns of a file that names none: they are in its order.
+        (None, false) if hints.types.len() == table.columns() => hints.types[i].name().clone(),
+        (None, false) => String::new(),
+    };
+    unique((0..table.columns()).map(name))
+}
+
+/// The names of columns as they are told apart: `c1`, `c2`, ... where there is none, and `_1`, `_2`, ... behind one that was
+/// there before (without case).
+pub fn unique(given: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
     let mut taken = std::collections::HashSet::new();
-    for i in 0..table.columns() {
-        let base = match (hints.names.get(i), header) {
-            (Some(given), _) => given.clone(),
-            (None, true) => table.first_record().get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
-            // Types for all columns of a file that names none: they are in its order.
-            (None, false) if hints.types.len() == table.columns() => hints.types[i].0.clone(),
-            (None, false) => String::new(),
-        };
+    for (i, base) in given.enumerate() {
         let base = if base.is_empty() { format!("c{}", i + 1) } else { base };
         let mut name = base.clone();
         let mut copy = 0;
@@ -355,12 +377,13 @@ fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
     names
 }
 
-/// Files whose dates do not tell days from months go by those of them that do.
+/// Files whose dates do not tell days from months go by those of them that do, and are not ambiguous then.
 pub fn settle_dates(guesses: &mut [Guess]) {
     let tells = |guess: &&Guess| guess.dialect.dates != DateOrder::YearFirst && !guess.ambiguous_dates;
     let Some(order) = guesses.iter().find(tells).map(|guess| guess.dialect.dates) else { return };
     for guess in guesses.iter_mut().filter(|guess| guess.ambiguous_dates) {
         guess.dialect.dates = order;
+        guess.ambiguous_dates = false;
     }
 }
 
@@ -412,6 +435,8 @@ pub fn common_dialect(guesses: &[Guess]) -> Result<CsvDialect, (usize, usize)> {
 pub struct Union {
     /// All columns, in the order in which they are first met.
     pub schema: SchemaRef,
+    /// For each column of `schema` whether its type was given, and is no guess.
+    pub given: Vec<bool>,
     /// For each file, in the order given: where each column of `schema` stands in it.
     pub columns: Vec<Vec<Option<usize>>>,
 }
@@ -421,15 +446,14 @@ pub struct Union {
 ///
 /// A column that is typed differently in a file than in the union must be read with the union's type.
 pub fn union_by_name(guesses: &[Guess]) -> Union {
-    let mut fields: Vec<(String, Kind, Option<DataType>)> = Vec::new();
+    let mut fields: Vec<(String, Kind, Option<FieldRef>)> = Vec::new();
     let mut at: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
     let mut columns = Vec::with_capacity(guesses.len());
     let mut positions = Vec::with_capacity(guesses.len());
     for guess in guesses {
         let mut of_file = Vec::with_capacity(guess.kinds.len());
-        for (field, kind) in guess.schema.fields().iter().zip(&guess.kinds) {
-            // A type that does not come from the guess was given by the user.
-            let given = (kind.data_type() != *field.data_type()).then(|| field.data_type().clone());
+        for ((field, kind), given) in guess.schema.fields().iter().zip(&guess.kinds).zip(&guess.given) {
+            let given = given.then(|| Arc::clone(field));
             let index = *at.entry(field.name().to_lowercase()).or_insert(fields.len());
             match fields.get_mut(index) {
                 Some(known) => {
@@ -449,11 +473,15 @@ pub fn union_by_name(guesses: &[Guess]) -> Union {
         }
         columns.push(places);
     }
+    let given = fields.iter().map(|(_, _, given)| given.is_some()).collect();
     let fields: Vec<Field> = fields
         .into_iter()
-        .map(|(name, kind, given)| Field::new(name, given.unwrap_or_else(|| kind.data_type()), true))
+        .map(|(name, kind, given)| match given {
+            Some(field) => Field::clone(&field).with_name(name),
+            None => Field::new(name, kind.data_type(), true),
+        })
         .collect();
-    Union { schema: Arc::new(Schema::new(fields)), columns }
+    Union { schema: Arc::new(Schema::new(fields)), given, columns }
 }
 
 #[cfg(test)]

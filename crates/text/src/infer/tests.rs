@@ -9,6 +9,10 @@ fn columns(guess: &Guess) -> Vec<(String, String)> {
     guess.schema.fields().iter().map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
 }
 
+fn given(name: &str, data_type: DataType) -> FieldRef {
+    Arc::new(Field::new(name, data_type, true))
+}
+
 fn one_type(values: &str) -> String {
     let text: String = values.split(' ').map(|value| format!("{value}|x\n")).collect();
     columns(&guess(&format!("v|w\n{text}")))[0].1.clone()
@@ -47,6 +51,7 @@ fn types() {
         ("01-02-03", "STRING"),
         ("1.2.3", "STRING"),
         ("31/12/2024T10:00 01/02/2024", "DATETIME"),
+        ("1/2/24T1:5 01/02/2024", "DATETIME"),
         ("10:00 11:30:00", "STRING"),
         ("2024-01-01T10:00 2024-01-01T10:00:00+02:00 2024-01-01T10:00:00Z", "DATETIME"),
         ("t f T F", "BOOLEAN"),
@@ -109,7 +114,7 @@ fn hints_win() {
         delimiter: Some(b";".to_vec()),
         header: Some(false),
         names: vec!["x".to_string()],
-        types: vec![("X".to_string(), DataType::Int32)],
+        types: vec![given("X", DataType::Int32)],
         null_values: Some(vec![b"?".to_vec()]),
         trim: Some(true),
         ragged: Some(Ragged::Error),
@@ -119,6 +124,7 @@ fn hints_win() {
     };
     let guess = infer_sample("t.csv", b"a,b;c\n1,2;?\n3,4;5\n", true, &[], &hints).unwrap();
     assert_eq!(columns(&guess), [("x".into(), "INT".into()), ("c2".into(), "BIGINT".into())]);
+    assert_eq!(guess.given, [true, false]);
     assert!(guess.dialect.trim && !guess.dialect.header);
     assert_eq!(guess.dialect.quote, None);
     assert_eq!(guess.dialect.skip_lines, 1);
@@ -127,7 +133,7 @@ fn hints_win() {
     let guess = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &strings).unwrap();
     assert_eq!(columns(&guess), [("a".into(), "STRING".into()), ("b".into(), "STRING".into())]);
 
-    let unknown = Hints { types: vec![("z".to_string(), DataType::Int32)], ..Hints::default() };
+    let unknown = Hints { types: vec![given("z", DataType::Int32)], ..Hints::default() };
     let error = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &unknown).unwrap_err();
     assert_eq!(error.to_string(), "t.csv: there is no column z to give a type to; its columns are a, b");
 }
@@ -244,11 +250,68 @@ fn files_that_do_not_tell_days_from_months_go_by_others() {
 
 #[test]
 fn types_for_all_columns_name_them_where_nothing_else_does() {
-    let types = vec![("x".to_string(), DataType::Int32), ("y".to_string(), DataType::Utf8View)];
+    let types = vec![given("x", DataType::Int32), given("y", DataType::Utf8View)];
     let hints = Hints { types, ..Hints::default() };
     let of = |text: &str| infer_sample("t.csv", text.as_bytes(), true, &[], &hints).map(|guess| columns(&guess));
     assert_eq!(of("1,2\n3,4\n").unwrap(), [("x".into(), "INT".into()), ("y".into(), "STRING".into())]);
     assert!(of("a,b\n3,4\n").is_err());
+}
+
+/// As the readers of all types but text have it.
+#[test]
+fn quoted_empty_fields_are_null() {
+    let bare = guess("\"1\",\"2\"\n\"\",\"5\"\n\"3\",\"\"\n");
+    assert_eq!((bare.dialect.header, bare.sampled_rows), (false, 3));
+    assert_eq!(columns(&bare), [("c1".into(), "BIGINT".into()), ("c2".into(), "BIGINT".into())]);
+    let named = guess("\"id\",\"day\",\"note\",\"none\"\n\"9\",\"\",\"x\",\"\"\n\"10\",\"2024-01-01\",\"\",\"\"\n");
+    assert!(named.dialect.header);
+    assert_eq!(columns(&named).into_iter().map(|(_, t)| t).collect::<Vec<_>>(), ["BIGINT", "DATE", "STRING", "STRING"]);
+    assert_eq!(named.kinds[3], Kind::Nothing);
+}
+
+#[test]
+fn what_else_a_given_type_says_is_kept() {
+    let metadata = std::collections::HashMap::from([("dipper.type".to_string(), "varchar(3)".to_string())]);
+    let short = Field::new("V", DataType::Utf8View, true).with_metadata(metadata.clone());
+    let hints = Hints { types: vec![Arc::new(short)], ..Hints::default() };
+    let typed = infer_sample("t.csv", b"c,v\n1,x\n", true, &[], &hints).unwrap();
+    let union = union_by_name(&[guess("c,v\n1,y\n"), typed.clone()]);
+    for (schema, given) in [(&typed.schema, &typed.given), (&union.schema, &union.given)] {
+        assert_eq!(schema.field(1).metadata(), &metadata);
+        assert_eq!(schema.field(1).name(), "v");
+        assert_eq!(given, &[false, true]);
+    }
+}
+
+#[test]
+fn empty_files_have_the_columns_that_were_given() {
+    for text in ["", "\n\r\n", "\u{feff}"] {
+        let bare = guess(text);
+        assert!(bare.empty, "{text:?}");
+        assert_eq!(columns(&bare), [("c1".into(), "STRING".into())]);
+        for header in [None, Some(false), Some(true)] {
+            let types = vec![given("x", DataType::Int32), given("y", DataType::Utf8View)];
+            let hints = Hints { types, header, ..Hints::default() };
+            let typed = infer_sample("t.csv", text.as_bytes(), true, &[], &hints).unwrap();
+            assert_eq!(columns(&typed), [("x".into(), "INT".into()), ("y".into(), "STRING".into())], "{text:?}");
+        }
+    }
+    assert!(!guess("a,b\n").empty && !guess(",\n").empty);
+}
+
+#[test]
+fn hints_name_a_type_that_holds_the_value() {
+    for (data_type, value, expected) in [
+        (DataType::Int64, "1.5", "double"),
+        (DataType::Int64, "9223372036854775808", "largeint"),
+        (DataType::Int64, "x", "string"),
+        (DataType::Date32, "2024-01-01 23:59:00", "datetime"),
+        (DataType::Date32, "2024-13-01", "string"),
+        (DataType::Boolean, "7", "string"),
+    ] {
+        let hint = Guess::hint(&Field::new("v", data_type, true), value.as_bytes(), DateOrder::YearFirst);
+        assert!(hint.contains(&format!("'csv_schema'='v:{expected}'")), "{value}: {hint}");
+    }
 }
 
 /// Any bytes give a guess, and cutting the sample anywhere does too.

@@ -43,6 +43,14 @@ impl Kind {
         }
     }
 
+    /// The narrowest kind that holds values of this type, and this value.
+    pub(super) fn wider(data_type: &DataType, value: &[u8], dates: DateOrder) -> Kind {
+        use Kind::{BigInt, Boolean, Date, DateTime, Double, LargeInt, Text};
+        let kinds = [Boolean, BigInt, LargeInt, Double, Date, DateTime];
+        let kind = kinds.into_iter().find(|kind| kind.data_type() == *data_type).unwrap_or(Text);
+        kind.union(kind_of(mask(value.trim_ascii()), dates))
+    }
+
     /// The narrowest kind that holds both.
     pub fn union(self, other: Kind) -> Kind {
         let rank = |kind: Kind| match kind {
@@ -110,11 +118,11 @@ fn mask(value: &[u8]) -> Mask {
 
 /// As what and in which orders a value can be read that looks like a date, perhaps with a time behind.
 fn date(value: &[u8]) -> Mask {
-    let alone = value.len() <= 10 && !value.contains(&b' ');
+    let alone = value.len() <= 10 && !value.iter().any(|byte| matches!(byte, b' ' | b'T' | b't'));
     // A DATETIME column takes dates too.
     let bits = if alone { DATE | DATETIME } else { DATETIME };
     let reads = |order: &DateOrder| match alone {
-        true => time::date(value, *order).is_ok(),
+        true => time::date(value, *order, true).is_ok(),
         false => time::timestamp(value, *order).is_ok(),
     };
     // Where the year comes first, it does in all orders.
@@ -211,9 +219,7 @@ impl Column {
                 _ => {}
             }
         } else if value.is_empty() {
-            // A quoted empty string is text that every type would refuse.
-            self.seen = true;
-            self.mask = 0;
+            // What exports that quote everything write where there is nothing: NULL to the readers of all types but text.
             return;
         }
         self.seen = true;

@@ -48,6 +48,7 @@ impl Grammar {
         match dialect {
             Dialect::Csv(csv) => Self::csv(csv, columns),
             Dialect::Hive(hive) => Self::hive(hive),
+            Dialect::Json(_) => Ok(Self::json()),
         }
     }
 
@@ -95,6 +96,25 @@ impl Grammar {
             header: d.header,
             footer: 0,
         })
+    }
+
+    /// Lines, and nothing within them.
+    fn json() -> Self {
+        Grammar {
+            delimiter: None,
+            ends: Ends::Feed,
+            quote: None,
+            escape: None,
+            escape_hides_line_end: false,
+            comment: None,
+            trim: false,
+            skip_empty: true,
+            strict: false,
+            takes_rest: false,
+            skip_lines: 0,
+            header: false,
+            footer: 0,
+        }
     }
 
     fn hive(d: &HiveDialect) -> Result<Self, TextError> {

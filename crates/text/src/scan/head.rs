@@ -1,6 +1,7 @@
 //! What precedes and follows the records of a file: byte order mark, lines to skip, header, footer.
 
 use std::io;
+use std::ops::Range;
 
 use super::grammar::{Ends, Grammar};
 use super::machine::{self, Place, State};
@@ -14,30 +15,44 @@ fn has_head(grammar: &Grammar) -> bool {
     grammar.skip_lines > 0 || grammar.header
 }
 
-/// Length of what precedes the first record at the start of a file; `None`: `bytes` is not enough to tell.
+/// What precedes the first record of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Bytes of all of it.
+    pub len: usize,
+    /// Where the header lies in it, without its line end; empty where there is none.
+    pub header: Range<usize>,
+}
+
+/// The head at the start of a file; `None`: `bytes` is not enough to tell.
 ///
 /// Lines to skip are lines as they stand in the file, also inside quotes. The header is the first record behind them that
 /// is neither empty nor a comment.
-pub(crate) fn head_len(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<usize> {
+pub(crate) fn head(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<Head> {
     if bytes.len() < BOM.len() && !eof {
         return None;
     }
+    let without_header = |len| Some(Head { len, header: len..len });
     let mut at = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
     for _ in 0..grammar.skip_lines {
         match line_len(&bytes[at..], eof, grammar)? {
-            0 => return Some(at),
+            0 => return without_header(at),
             n => at += n,
         }
     }
     if !grammar.header {
-        return Some(at);
+        return without_header(at);
     }
+    let is_header = |text: &[u8]| {
+        let blank = text.is_empty() || text == b"\r" && grammar.ends == Ends::Feed;
+        let comment = grammar.comment.is_some() && text.first().copied() == grammar.comment;
+        !blank && !comment
+    };
     let mut index = Index::default();
     let (state, end) = machine::run(grammar, bytes, at, bytes.len(), !eof, State::RECORD, &mut index);
     let mut start = at;
     for line in &index.lines {
         let line_end = index.ends[*line as usize - 1] as usize;
-        let text = &bytes[start..line_end];
         let mut next = line_end + grammar.line_end_len() as usize;
         if grammar.ends == Ends::Any && bytes[line_end] == b'\r' {
             if next == bytes.len() && !eof {
@@ -45,15 +60,17 @@ pub(crate) fn head_len(bytes: &[u8], eof: bool, grammar: &Grammar) -> Option<usi
             }
             next += (bytes.get(next) == Some(&b'\n')) as usize;
         }
-        let blank = text.is_empty() || text == b"\r" && grammar.ends == Ends::Feed;
-        let comment = grammar.comment.is_some() && text.first().copied() == grammar.comment;
-        if !blank && !comment {
-            return Some(next);
+        if is_header(&bytes[start..line_end]) {
+            return Some(Head { len: next, header: start..line_end });
         }
         start = next;
     }
     // No header seen yet: it goes on behind these bytes, or the file has no line end.
-    if eof { Some(if state.place == Place::Record { end } else { bytes.len() }) } else { None }
+    if !eof {
+        return None;
+    }
+    let len = if state.place == Place::Record { end } else { bytes.len() };
+    if is_header(&bytes[start..len]) { Some(Head { len, header: start..len }) } else { without_header(len) }
 }
 
 /// Length of the first line with its end; `Some(0)`: there is none.
@@ -98,19 +115,28 @@ fn footer_start(bytes: &[u8], lines: u64, whole: bool, grammar: &Grammar) -> Opt
     whole.then_some(0)
 }
 
-/// Start and end of the records of an uncompressed file.
+/// Where the records of an uncompressed file lie.
+#[derive(Debug)]
+pub(crate) struct Extent {
+    pub start: u64,
+    pub end: u64,
+    /// The header before them, without its line end; empty where there is none.
+    pub header: Vec<u8>,
+}
+
+/// Finds the records of an uncompressed file.
 ///
 /// # Errors
 /// Those of reading.
-pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u64) -> io::Result<(u64, u64)> {
+pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u64) -> io::Result<Extent> {
     let len = source.len();
     let mut window = if has_head(grammar) { 4096 } else { BOM.len() };
-    let start = loop {
+    let (start, header) = loop {
         let mut bytes = vec![0; window.min(usize::try_from(len).unwrap_or(usize::MAX))];
         let n = read_full(source, 0, &mut bytes)?;
         *bytes_read += n as u64;
-        if let Some(start) = head_len(&bytes[..n], n as u64 == len, grammar) {
-            break start as u64;
+        if let Some(head) = head(&bytes[..n], n as u64 == len, grammar) {
+            break (head.len as u64, bytes[head.header].to_vec());
         }
         if n < bytes.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -118,7 +144,7 @@ pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u6
         window *= 4;
     };
     if grammar.footer == 0 || start >= len {
-        return Ok((start, len));
+        return Ok(Extent { start, end: len, header });
     }
     let mut window = 1 << 16;
     loop {
@@ -132,7 +158,7 @@ pub(crate) fn extent(source: &dyn Source, grammar: &Grammar, bytes_read: &mut u6
         // A window that begins in the middle of a line, or between `\r` and `\n`, counts only starts behind its first
         // line end, so the first line found may be a rest.
         if let Some(at) = footer_start(&bytes, grammar.footer, from == start, grammar) {
-            return Ok((start, from + at as u64));
+            return Ok(Extent { start, end: from + at as u64, header });
         }
         window *= 4;
     }

@@ -28,6 +28,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use crate::dialect::Dialect;
+use crate::error::TextError;
 use crate::source::{Compression, Source};
 
 /// Largest block, and longest record, in bytes.
@@ -91,6 +92,15 @@ pub trait RowFilter: Send + Sync + fmt::Debug {
     fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray, Box<dyn Error + Send + Sync>>;
 }
 
+/// Says whether a file has the columns that are read from it, by its header.
+pub trait HeaderCheck: Send + Sync + fmt::Debug {
+    /// Looks at a header, given without its line end.
+    ///
+    /// # Errors
+    /// It names other columns; the scan ends with it.
+    fn check(&self, header: &[u8]) -> Result<(), TextError>;
+}
+
 /// Where the memory for long records is asked for. Dropped with the scan and its last batch, it gives back what is left:
 /// a scan that fails does not say what it held.
 pub trait Memory: Send + Sync + fmt::Debug {
@@ -132,20 +142,25 @@ pub struct ScanOptions {
     pub invalid_utf8: InvalidUtf8,
     /// How string columns hold their bytes.
     pub strings: Strings,
+    /// Columns (indexes into `schema`) of CSV files whose values are never cut to fit their type, because the type is a guess:
+    /// `1.5` is no whole number there, `2024-01-01 10:00:00` no date.
+    pub exact: Vec<usize>,
+    /// Sees the header of each CSV file before its records are read. `None`: headers are not looked at.
+    pub header: Option<Arc<dyn HeaderCheck>>,
     /// Splits say where their rows come from, see [`Split::origins`].
     pub origins: bool,
 }
 
 impl ScanOptions {
-    /// All columns and rows of files of this dialect, bad values as the dialect's users expect: an error in CSV, NULL in
-    /// Hive text.
+    /// All columns and rows of files of this dialect, bad values as the dialect's users expect: an error in CSV and JSON,
+    /// NULL in Hive text.
     pub fn new(dialect: Dialect, schema: SchemaRef) -> Self {
         let bad_value = match dialect {
-            Dialect::Csv(_) => BadValue::Error,
+            Dialect::Csv(_) | Dialect::Json(_) => BadValue::Error,
             Dialect::Hive(_) => BadValue::Null,
         };
         let invalid_utf8 = match dialect {
-            Dialect::Csv(_) => InvalidUtf8::Error,
+            Dialect::Csv(_) | Dialect::Json(_) => InvalidUtf8::Error,
             Dialect::Hive(_) => InvalidUtf8::Replace,
         };
         let projection = (0..schema.fields().len()).collect();
@@ -162,6 +177,8 @@ impl ScanOptions {
             bad_value,
             invalid_utf8,
             strings: Strings::View,
+            exact: Vec::new(),
+            header: None,
             origins: false,
         }
     }

@@ -18,6 +18,7 @@ use crate::block::{BufferPool, TextBlock};
 use crate::convert::{Convert, Cx, SplitLine};
 use crate::dialect::Dialect;
 use crate::error::{ErrorKind, TextError};
+use crate::json::JsonLine;
 use crate::simd::{Shape, Simd};
 use crate::source::Compression;
 use crate::span::Span;
@@ -86,7 +87,7 @@ impl Scan {
             let reason = format!("column {bad} is projected, the file has {columns}");
             return Err(TextError::new(ErrorKind::Options, reason));
         }
-        let splitter = splitter(&options.dialect)?;
+        let splitter = splitter(&options.dialect, &options.schema)?;
         let mut grammar = Grammar::try_new(&options.dialect, columns)?;
         if splitter.is_some() {
             // Only lines are found here; the splitter cuts them.
@@ -94,7 +95,9 @@ impl Scan {
             grammar.escape = None;
         }
         let fields = options.schema.fields();
-        let converters: Vec<_> = fields.iter().map(|field| converter(field, &options.dialect)).collect();
+        let converters: Vec<_> = (fields.iter().enumerate())
+            .map(|(column, field)| converter(field, &options.dialect, options.exact.contains(&column)))
+            .collect();
         for column in &options.projection {
             if let Err(e) = &converters[*column] {
                 return Err(TextError::new(e.kind, e.reason.clone()).in_column(fields[*column].name()));
@@ -153,17 +156,20 @@ fn counts_only(o: &ScanOptions) -> bool {
     o.projection.is_empty() && o.filter.is_none() && !rejects
 }
 
-fn converter(field: &FieldRef, dialect: &Dialect) -> Result<Arc<dyn Convert>, TextError> {
+fn converter(field: &FieldRef, dialect: &Dialect, exact: bool) -> Result<Arc<dyn Convert>, TextError> {
     match dialect {
+        Dialect::Csv(csv) if exact => crate::csv::exact_converter(field, csv),
         Dialect::Csv(csv) => crate::csv::converter(field, csv),
         Dialect::Hive(hive) => crate::hive::converter(hive, field).map(Into::into),
+        Dialect::Json(_) => crate::json::converter(field),
     }
 }
 
-fn splitter(dialect: &Dialect) -> Result<Option<Arc<dyn SplitLine>>, TextError> {
+fn splitter(dialect: &Dialect, schema: &SchemaRef) -> Result<Option<Arc<dyn SplitLine>>, TextError> {
     match dialect {
         Dialect::Csv(_) => Ok(None),
         Dialect::Hive(hive) => Ok(crate::hive::line_splitter(hive)?.map(Into::into)),
+        Dialect::Json(json) => Ok(Some(Arc::new(JsonLine::new(json, schema)))),
     }
 }
 
@@ -226,6 +232,8 @@ pub struct ScanQueue {
     pub(super) counters: Counters,
     pub(super) ways: Ways,
     rejected: Mutex<Kept>,
+    /// The header that was checked last: most files have the same.
+    header: Mutex<Vec<u8>>,
     /// Line numbers that were counted for messages, by file and byte.
     lines: Mutex<BTreeMap<(usize, u64), u64>>,
 }
@@ -275,6 +283,7 @@ impl ScanQueue {
             counters: Counters::default(),
             ways: Ways::default(),
             rejected: Mutex::default(),
+            header: Mutex::default(),
             lines: Mutex::default(),
         })
     }
@@ -438,7 +447,8 @@ impl ScanQueue {
             let mut bytes_read = 0;
             let extent = head::extent(&*file.input.source, grammar, &mut bytes_read);
             self.counters.bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-            let (start, end) = extent.map_err(|e| TextError::io(&file.input.name, e))?;
+            let head::Extent { start, end, header } = extent.map_err(|e| TextError::io(&file.input.name, e))?;
+            self.check_header(file, &header)?;
             let size = self.block_bytes(file);
             let first = self.first_block(file);
             let len = end.saturating_sub(start);
@@ -448,6 +458,17 @@ impl ScanQueue {
             Plan::Blocks { start, end, blocks }
         };
         Ok(*file.plan.get_or_init(|| plan))
+    }
+
+    /// Checks the header of a file, empty where it has none, if the scan asks for that.
+    pub(super) fn check_header(&self, file: &File, header: &[u8]) -> Result<(), TextError> {
+        let Some(expected) = self.scan.options.header.as_ref().filter(|_| !header.is_empty()) else { return Ok(()) };
+        let mut checked = self.header.lock().unwrap_or_else(|e| e.into_inner());
+        if *checked != header {
+            expected.check(header).map_err(|e| e.in_file(&file.input.name))?;
+            *checked = header.to_vec();
+        }
+        Ok(())
     }
 
     /// A block of it was read.

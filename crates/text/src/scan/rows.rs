@@ -11,7 +11,8 @@ use super::grammar::Ends;
 use super::queue::{Scan, ScanQueue};
 use super::{BadValue, Rejected};
 use crate::block::TextBlock;
-use crate::convert::{BadEntry, BadValues, Cx};
+use crate::convert::{BadEntry, BadValues, Cx, LineFault};
+use crate::dialect::Dialect;
 use crate::error::{ErrorKind, TextError, cut};
 use crate::span::Span;
 
@@ -80,6 +81,7 @@ impl RowMaker {
         if scan.grammar.strict {
             ragged(scan, chunk, from, to, &mut faults);
         }
+        let fields = split(scan, chunk, from, to, &mut faults);
         let reject = matches!(scan.options.bad_value, BadValue::Reject { .. } | BadValue::RejectRecord { .. });
         let mut bad_rows: Vec<usize> = faults.iter().map(|f| f.row).collect();
         bad_rows.sort_unstable();
@@ -93,10 +95,6 @@ impl RowMaker {
             rows = Some((from..to).filter(|r| bad_rows.binary_search(r).is_err()).map(|r| r as u32).collect());
         }
         let range = chunk.batch_range(from, to, &scan.grammar);
-        let fields = match &scan.splitter {
-            None => Fields::Direct(chunk),
-            Some(_) => split(scan, chunk, from, to),
-        };
         let mut ready: Vec<(usize, ArrayRef)> = Vec::new();
         if let Some(filter) = &scan.options.filter {
             let wanted = filter.columns();
@@ -311,17 +309,23 @@ fn indexes(keep: &BooleanArray) -> Vec<u32> {
     bits.set_indices().map(|i| i as u32).collect()
 }
 
-/// Cuts the lines `from..to` with the splitter.
-fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize) -> Fields<'a> {
+/// The lines `from..to`, cut with the splitter if there is one. Faults of columns that nobody wants are none.
+fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize, faults: &mut Vec<Fault>) -> Fields<'a> {
     let Some(splitter) = &scan.splitter else { return Fields::Direct(chunk) };
     let columns = scan.options.schema.fields().len();
     let range = chunk.batch_range(from, to, &scan.grammar);
     let mut out = Vec::with_capacity(range.len() + crate::block::PAD * 2);
     out.resize(crate::block::PAD, 0);
     let mut spans = Vec::with_capacity((to - from) * columns);
+    let filtered = scan.options.filter.as_ref().map(|filter| filter.columns()).unwrap_or_default();
+    let is_wanted = |column: &usize| scan.options.projection.contains(column) || filtered.contains(column);
     for row in from..to {
         let (start, end) = chunk.record_range(row, &scan.grammar);
-        splitter.split(&chunk.block.bytes()[start..end], columns, &mut out, &mut spans);
+        let found = splitter.split(&chunk.block.bytes()[start..end], columns, &mut out, &mut spans);
+        for LineFault { column, reason, value } in found.into_iter().filter(|f| f.column.iter().all(is_wanted)) {
+            let kind = if column.is_some() { ErrorKind::BadValue } else { ErrorKind::BadRecord };
+            faults.push(Fault { row, column, kind, reason, value });
+        }
         assert_eq!(spans.len(), (row + 1 - from) * columns, "a span for each column");
     }
     Fields::Split { block: TextBlock::from_vec(out), spans, from }
@@ -439,6 +443,9 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
         e = e.with_value(value);
     }
     match fault.kind {
+        ErrorKind::BadValue | ErrorKind::BadRecord if matches!(scan.options.dialect, Dialect::Json(_)) => e.with_hint(
+            "fix the line, or give columns and types by 'columns'='name:type;...', or say 'on_error'='null' or 'skip'",
+        ),
         ErrorKind::BadValue => e.with_hint("fix the row, or read bad values as NULL"),
         ErrorKind::BadRecord => e.with_hint("fix the row, or let missing fields be NULL and drop extra ones"),
         ErrorKind::InvalidUtf8 => {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::blocks::{find, keep_lines, too_long};
 use super::chunk::{Chunk, Structure};
 use super::grammar::{Ends, Grammar};
-use super::head::head_len;
+use super::head::head;
 use super::machine::{Place, State};
 use super::queue::ScanQueue;
 use super::rows::LineCounter;
@@ -196,10 +196,11 @@ impl Stream {
         loop {
             filled = self.fill(queue, &mut buffer, filled, size)?;
             if !self.begun
-                && let Some(n) = head_len(&buffer[PAD..filled], self.ended, grammar)
+                && let Some(head) = head(&buffer[PAD..filled], self.ended, grammar)
             {
+                queue.check_header(&queue.files[self.file], &buffer[PAD..filled][head.header])?;
                 self.begun = true;
-                start = PAD + n;
+                start = PAD + head.len;
                 at = start;
             }
             if self.cr && !skipped_feed && filled > PAD {

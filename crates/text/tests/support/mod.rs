@@ -161,7 +161,7 @@ pub fn read_plainly(dialect: &HiveDialect, schema: &SchemaRef, data: &[u8]) -> R
     let lines = lines(dialect, data);
     for line in &lines {
         match &splitter {
-            Some(splitter) => splitter.split(line, columns, &mut text, &mut rows),
+            Some(splitter) => assert!(splitter.split(line, columns, &mut text, &mut rows).is_empty()),
             None => split_plainly(dialect, line, columns, &mut text, &mut rows),
         }
     }

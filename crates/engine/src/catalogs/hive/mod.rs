@@ -213,9 +213,10 @@ mod tests {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let properties = map(&[("aws.s3.endpoint", "http://elsewhere"), ("skip.header.line.count", "1")]);
         let table = HiveTable { definition: ExternalTable { properties, ..ExternalTable::default() } };
-        let catalog = map(&[("type", "hive"), ("s3.access_key", "a")]);
+        let catalog = map(&[("type", "hive"), ("s3.access_key", "a"), ("dfs.nameservices", "lake")]);
         let reached = table.reached_by(&catalog).definition.properties;
-        assert_eq!(reached, map(&[("s3.access_key", "a"), ("skip.header.line.count", "1")]));
+        let expected = [("s3.access_key", "a"), ("dfs.nameservices", "lake"), ("skip.header.line.count", "1")];
+        assert_eq!(reached, map(&expected));
     }
 
     #[test]

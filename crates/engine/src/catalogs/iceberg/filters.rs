@@ -6,8 +6,8 @@ use dipper_iceberg::predicate::{Op, Predicate};
 use dipper_iceberg::schema::{Primitive, Schema, Type};
 use dipper_iceberg::value::Value;
 
-/// The function that makes the session's clock of an instant: `convert_tz(column, 'UTC', zone)`.
-pub(super) const CONVERT_TZ: &str = "convert_tz";
+use crate::tables::CONVERT_TZ;
+
 /// No clock is further from UTC, in microseconds: local mean times of before there were zones are up to 15:56 away.
 const CLOCK_AWAY_US: i64 = 16 * 3_600_000_000;
 

@@ -25,7 +25,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::hdfs::{self, Hdfs};
-use crate::files::stores::{Remote, StoreProperties, Stores, is_remote, store_properties};
+use crate::files::stores::{Remote, StoreProperties, Stores, is_hadoop_property, is_remote, store_properties};
 use crate::files::{FileAccess, local_path};
 use crate::info_schema::columns::{ColumnInfo, schema_columns};
 use crate::query::QueryContext;
@@ -68,8 +68,8 @@ impl Places {
 
     /// The places as a catalog of these properties reaches them.
     pub(crate) fn of(&self, all: &BTreeMap<String, String>) -> Places {
-        let own = |key: &str| ["dfs.", "fs.", "hadoop."].iter().any(|prefix| key.starts_with(prefix));
-        let configuration = all.iter().filter(|(key, _)| own(key)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let own = all.iter().filter(|(key, _)| is_hadoop_property(key));
+        let configuration = own.map(|(key, value)| (key.clone(), value.clone())).collect();
         Places { configuration, properties: store_properties(all), ..self.clone() }
     }
 

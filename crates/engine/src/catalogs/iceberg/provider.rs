@@ -14,10 +14,8 @@ use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::error::Result as DfResult;
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, ident, lit};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -40,11 +38,11 @@ use roaring::RoaringTreemap;
 use super::Places;
 use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
-use super::filters::{CONVERT_TZ, predicate, scalar};
+use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::pass::{KeptBack, PassExec};
 use crate::query::{QueryContext, on_cpu};
-use crate::tables::parquet_format;
+use crate::tables::{by_the_clock, parquet_format};
 
 /// Delete files that are read at a time.
 const DELETES_AT_ONCE: usize = 8;
@@ -60,25 +58,7 @@ pub(crate) fn provider(
     let (snapshot, schema) = (snapshot.cloned(), schema.clone());
     let arrow = Arc::new(ArrowSchema::new(schema.arrow_fields(context.variables.string_view())?));
     let table = IcebergTable { context: Arc::clone(context), places, metadata, snapshot, schema, arrow };
-    by_the_clock(context, Arc::new(table))
-}
-
-/// Columns of instants (`timestamptz`) as the session's clock shows them, as in Doris and StarRocks. Instants within structs,
-/// lists and maps stay in UTC.
-fn by_the_clock(context: &QueryContext, table: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
-    let zone = context.variables.time_zone();
-    let schema = table.schema();
-    let is_instant = |f: &FieldRef| matches!(f.data_type(), DataType::Timestamp(_, Some(_)));
-    if ["UTC", "+00:00"].contains(&zone.as_str()) || !schema.fields().iter().any(is_instant) {
-        return Ok(table);
-    }
-    let convert = context.engine.template.udf(CONVERT_TZ)?;
-    let shown = schema.fields().iter().map(|f| match is_instant(f) {
-        true => convert.call(vec![ident(f.name()), lit("UTC"), lit(zone.as_str())]).alias(f.name()),
-        false => ident(f.name()),
-    });
-    let plan = LogicalPlanBuilder::scan("instants", provider_as_source(table), None)?.project(shown)?.build()?;
-    Ok(Arc::new(ViewTable::new(plan, None)))
+    by_the_clock(context, Arc::new(table), |f| matches!(f.data_type(), DataType::Timestamp(_, Some(_))))
 }
 
 struct IcebergTable {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dipper_sql::statement::{
-    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, SecretText, UserName,
+    AccessStatement, DefineUser, Grant, GrantOn, Granted, GranteeName, Identified, Name, Properties, SecretText,
+    UserName,
 };
 use dipper_store::catalog::access::{
     AccessChange, AccessError, Accounts, Grantee, Password, PolicyChange, Privileges, ROOT, Rights, Scope, User,
@@ -21,7 +22,7 @@ pub(super) use show::{all_grants, create_user, grants, properties, role_grants, 
 
 use super::catalogs::now_ms;
 use super::{WARNING, qualified};
-use crate::access::{self, MAX_USER_CONNECTIONS, Object};
+use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::result::Outcome;
@@ -55,10 +56,14 @@ pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> R
             };
             names.iter().map(create).collect()
         }
+        AccessStatement::AlterRole { name, comment } => {
+            actor.need(Privileges::CREATE_USER)?;
+            vec![AccessChange::AlterRole { name: name.clone(), comment: comment.clone() }]
+        }
         AccessStatement::DropRole { names, if_exists } => {
             actor.need(Privileges::CREATE_USER)?;
             for name in names.iter().filter(|name| state.accounts.role(name).is_some()) {
-                actor.may_grant_role(name)?;
+                actor.may_grant_role("DROP ROLE", name)?;
             }
             names.iter().map(|name| AccessChange::DropRole { name: name.clone(), if_exists: *if_exists }).collect()
         }
@@ -66,15 +71,7 @@ pub(super) async fn run(session: &mut Session, statement: &AccessStatement) -> R
         AccessStatement::Revoke(grant) => return change_grants(session, actor, grant, false).await,
         AccessStatement::SetProperty { user, properties } => {
             let user = user.clone().unwrap_or_else(|| session.client.user.clone());
-            for (key, value) in properties {
-                if let Some(warning) = property_warning(key, value)? {
-                    session.warn(WARNING, warning);
-                }
-            }
-            actor.may_manage_name(&user)?;
-            let properties: BTreeMap<_, _> =
-                properties.iter().map(|(key, value)| (key.to_lowercase(), Some(value.clone()))).collect();
-            vec![AccessChange::SetProperties { user, properties }]
+            set_properties(session, &actor, &user, properties)?.into_iter().collect()
         }
     };
     let after = commit(session, changes).await?;
@@ -164,10 +161,10 @@ impl Actor {
         self.state.databases.values().find(|d| d.id == id).map(|d| d.name.as_str())
     }
 
-    /// Whether a role may be given and taken: as if each of its grants were.
-    fn may_grant_role(&self, role: &str) -> Result<()> {
+    /// Whether a role may be given and taken: as if each of its grants were. `operation` is the statement that does it.
+    fn may_grant_role(&self, operation: &'static str, role: &str) -> Result<()> {
         let Some(role) = self.accounts().role(role) else {
-            return Err(CatalogError::from(AccessError::NoRole { operation: "GRANT", role: role.to_string() }).into());
+            return Err(CatalogError::from(AccessError::NoRole { operation, role: role.to_string() }).into());
         };
         self.need(Privileges::GRANT)?;
         role.grants.iter().try_for_each(|(scope, privileges)| self.may_grant(scope, privileges))
@@ -194,10 +191,10 @@ fn identified(by: &Identified) -> Result<Password> {
     }
 }
 
-fn create_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result<Vec<AccessChange>> {
+fn create_users(session: &mut Session, actor: &Actor, define: &DefineUser) -> Result<Vec<AccessChange>> {
     actor.need(Privileges::CREATE_USER)?;
     for role in &define.roles {
-        actor.may_grant_role(role)?;
+        actor.may_grant_role("CREATE USER", role)?;
     }
     let mut changes = Vec::new();
     for (user, by) in &define.users {
@@ -213,24 +210,39 @@ fn create_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result
             if_not_exists: define.if_exists,
             at_ms: now_ms(),
         });
-        changes.extend(connections(define, name));
+        changes.extend(set_properties(session, actor, &name, &define.properties)?);
     }
     Ok(changes)
 }
 
-fn connections(define: &DefineUser, user: String) -> Option<AccessChange> {
-    let limit = define.connections_max?.to_string();
-    let properties = BTreeMap::from([(MAX_USER_CONNECTIONS.to_string(), Some(limit))]);
-    Some(AccessChange::SetProperties { user, properties })
+/// The change that sets properties for all users of a name; `None` where there are none.
+fn set_properties(
+    session: &mut Session,
+    actor: &Actor,
+    user: &str,
+    properties: &Properties,
+) -> Result<Option<AccessChange>> {
+    if properties.is_empty() {
+        return Ok(None);
+    }
+    for (key, value) in properties {
+        if let Some(warning) = property_warning(key, value)? {
+            session.warn(WARNING, warning);
+        }
+    }
+    actor.may_manage_name(user)?;
+    let properties: BTreeMap<_, _> =
+        properties.iter().map(|(key, value)| (key.to_lowercase(), Some(value.clone()))).collect();
+    Ok(Some(AccessChange::SetProperties { user: user.to_string(), properties }))
 }
 
-fn alter_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result<Vec<AccessChange>> {
+fn alter_users(session: &mut Session, actor: &Actor, define: &DefineUser) -> Result<Vec<AccessChange>> {
     let mut changes = Vec::new();
     for (user, by) in &define.users {
         let (name, host) = actor.resolve(session, user);
         let own = actor.rights.user();
         let only_password = define.roles.is_empty()
-            && define.connections_max.is_none()
+            && define.properties.is_empty()
             && define.policy.is_empty()
             && define.comment.is_none();
         // Everybody may change the own password.
@@ -238,10 +250,10 @@ fn alter_users(session: &Session, actor: &Actor, define: &DefineUser) -> Result<
             actor.may_manage(&name, &host)?;
         }
         for role in &define.roles {
-            actor.may_grant_role(role)?;
+            actor.may_grant_role("ALTER USER", role)?;
             changes.push(AccessChange::GrantRole { role: role.clone(), name: name.clone(), host: host.clone() });
         }
-        changes.extend(connections(define, name.clone()));
+        changes.extend(set_properties(session, actor, &name, &define.properties)?);
         changes.push(AccessChange::AlterUser {
             name,
             host,
@@ -354,7 +366,7 @@ async fn change_grants(session: &mut Session, mut actor: Actor, grant: &Grant, g
     match &grant.what {
         Granted::Roles(roles) => {
             for role in roles {
-                actor.may_grant_role(role)?;
+                actor.may_grant_role(if gives { "GRANT" } else { "REVOKE" }, role)?;
                 for grantee in &grant.grantees {
                     let Grantee::User { name, host } = self::grantee(session, &actor, grantee) else {
                         return Err(EngineError::unsupported("a role is granted to users, not to another role"));

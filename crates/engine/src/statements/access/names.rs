@@ -1,10 +1,12 @@
 //! Accounts, grants and properties as text.
 
+use std::ops::RangeInclusive;
+
 use dipper_sql::statement::{UserName, privilege_name};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{ANY_HOST, Privileges, Rights, Scope};
 
-use crate::access::MAX_USER_CONNECTIONS;
+use crate::access::{EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
 
@@ -62,27 +64,33 @@ pub(super) fn statement(on: &str, privileges: Privileges, to: &str) -> String {
 pub(super) struct Property {
     pub(super) key: &'static str,
     pub(super) default: &'static str,
-    /// Changes what dipper does, and takes whole numbers.
-    pub(super) acts: bool,
+    /// The whole numbers that it takes; `None`: it changes nothing that dipper does, and takes whatever it is given.
+    pub(super) numbers: Option<RangeInclusive<u64>>,
 }
 
+/// The largest number of most properties.
+const COUNT_MAX: u64 = 0x7fff_ffff;
+
 const fn acts(key: &'static str, default: &'static str) -> Property {
-    Property { key, default, acts: true }
+    Property { key, default, numbers: Some(0..=COUNT_MAX) }
 }
 
 const fn inert(key: &'static str, default: &'static str) -> Property {
-    Property { key, default, acts: false }
+    Property { key, default, numbers: None }
 }
 
-/// Doris's properties of users.
+/// Doris's properties of users, and MySQL's limits of them.
 pub(super) const PROPERTIES: &[Property] = &[
     inert("cpu_resource_limit", "-1"),
     inert("default_load_cluster", ""),
     inert("default_workload_group", "normal"),
-    inert("exec_mem_limit", "-1"),
+    Property { key: EXEC_MEM_LIMIT, default: "-1", numbers: Some(EXEC_MEM_MIN..=u64::MAX >> 1) },
     acts("insert_timeout", "-1"),
     inert("load_mem_limit", "-1"),
-    inert("max_query_instances", "-1"),
+    acts(Hourly::Connections.property(), "0"),
+    acts(Hourly::Queries.property(), "0"),
+    acts(MAX_QUERY_INSTANCES, "-1"),
+    acts(Hourly::Updates.property(), "0"),
     acts(MAX_USER_CONNECTIONS, "0"),
     inert("parallel_fragment_exec_instance_num", "-1"),
     acts("query_timeout", "-1"),
@@ -97,12 +105,12 @@ pub(super) const PROPERTIES: &[Property] = &[
 pub(super) fn property_warning(key: &str, value: &str) -> Result<Option<String>> {
     let lower = key.to_lowercase();
     Ok(match PROPERTIES.iter().find(|p| p.key == lower) {
-        Some(Property { acts: true, default, .. }) => {
-            let unset = value == *default;
-            if !unset && !value.parse::<u32>().is_ok_and(|n| i32::try_from(n).is_ok()) {
+        Some(Property { numbers: Some(numbers), default, .. }) => {
+            if value != *default && !value.parse::<u64>().is_ok_and(|n| numbers.contains(&n)) {
+                let (least, most) = (numbers.start(), numbers.end());
                 return Err(EngineError::new(
                     ErrorKind::BadVariable,
-                    format!("property '{key}': expected a whole number from 0, found '{value}'"),
+                    format!("property '{key}': expected a whole number from {least} to {most}, found '{value}'"),
                 ));
             }
             None

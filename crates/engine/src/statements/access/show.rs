@@ -8,7 +8,7 @@ use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{Grants, Password, Privileges, Rights, Scope, UNBOUNDED, User, account};
 
 use super::names::{self, PROPERTIES, on_text};
-use crate::access::{self, MAX_USER_CONNECTIONS, Object, connections_max};
+use crate::access::{self, BEHIND_WITH, MAX_USER_CONNECTIONS, Object, connections_max};
 use crate::error::{EngineError, Result};
 use crate::info_schema::sheet::{Cell, Sheet};
 use crate::session::Session;
@@ -163,8 +163,10 @@ pub(in crate::statements) async fn create_user(session: &Session, written: &User
         let roles: Vec<String> = user.roles.iter().map(|r| format!("'{}'", r.replace('\'', "\\'"))).collect();
         text.push_str(&format!(" DEFAULT ROLE {}", roles.join(", ")));
     }
-    if let Some(limit) = state.accounts.property(&user.name, MAX_USER_CONNECTIONS) {
-        text.push_str(&format!(" WITH MAX_USER_CONNECTIONS {limit}"));
+    let limit = |key: &&str| Some(format!("{} {}", key.to_uppercase(), state.accounts.property(&user.name, key)?));
+    let limits: Vec<String> = BEHIND_WITH.iter().filter_map(limit).collect();
+    if !limits.is_empty() {
+        text.push_str(&format!(" WITH {}", limits.join(" ")));
     }
     let policy = &user.policy;
     for (words, value) in [("PASSWORD_HISTORY", policy.history), ("FAILED_LOGIN_ATTEMPTS", policy.failed_logins)] {
@@ -180,6 +182,9 @@ pub(in crate::statements) async fn create_user(session: &Session, written: &User
             UNBOUNDED => text.push_str(&format!(" {words} UNBOUNDED")),
             seconds => text.push_str(&format!(" {words} {}", interval(seconds))),
         }
+    }
+    if policy.locked {
+        text.push_str(" ACCOUNT_LOCK");
     }
     if let Some(comment) = &user.comment {
         text.push_str(&format!(" COMMENT '{}'", comment.replace('\\', "\\\\").replace('\'', "\\'")));

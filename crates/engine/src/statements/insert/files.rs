@@ -4,13 +4,15 @@
 //! statement that fails leaves nothing behind, and one that reads the table it writes to (`INSERT INTO t SELECT * FROM t`)
 //! does not see its own rows.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::slice;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
-use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
 use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_sql::charter::session::VarValue;
@@ -19,14 +21,16 @@ use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
 use futures::StreamExt;
 
+use super::partitions::{Partitions, text, texts};
 use super::{cast, check_width, is_strict, misfit, no_column};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::FileAccess;
-use crate::files::partitions::directory_name;
+use crate::files::partitions::NULL_PARTITION;
 use crate::query::{self, QueryContext};
 use crate::session::Session;
 use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
 use crate::tables::define::{self, FORMAT_TEXT};
+use crate::tables::typed;
 
 /// Most partitions that one thread of a statement has open files in.
 pub(in crate::statements) const PARTITIONS_MAX: usize = 1_000;
@@ -45,21 +49,24 @@ pub(super) async fn insert(
         return Err(EngineError::unsupported("WITH LABEL: tables over files keep no labels"));
     }
     let context = session.query_context().await?;
-    let target = Arc::new(Target::try_new(&context, table, insert, is_strict(session, insert))?);
-    let source = insert.source.clone();
-    let overwrite = insert.overwrite;
+    let strict = is_strict(session, insert);
+    let (table, insert) = (table.clone(), insert.clone());
     let cpu = session.engine.cpu().clone();
-    query::on_cpu(&cpu, async move { write(&context, &source, params, target, overwrite).await }).await
+    query::on_cpu(&cpu, async move {
+        let partitions = Partitions::find(&context, &table, insert.overwrite).await?;
+        let target = Arc::new(Target::try_new(&context, &table, partitions, &insert, strict)?);
+        write(&context, &insert.source, params, target, insert.overwrite).await
+    })
+    .await
 }
 
 /// Where rows go and in which shape.
 #[derive(Debug)]
 struct Target {
-    root: Place,
+    partitions: Partitions,
     format: OutputFormat,
     /// Columns in the files.
     file_schema: SchemaRef,
-    partition_columns: Vec<FieldRef>,
     /// For each column of the table (file columns, then partition columns) where its value comes from.
     sources: Vec<Source>,
     /// Columns that the query has to give.
@@ -74,14 +81,19 @@ enum Source {
     /// Column of the query.
     Query(usize),
     /// The same for all rows: a partition value of the statement.
-    Constant(Option<String>),
+    Constant(ScalarValue),
     /// Not named in the statement.
     Null,
 }
 
 impl Target {
-    fn try_new(context: &QueryContext, table: &ExternalTable, insert: &Insert, strict: bool) -> Result<Self> {
-        let root = define::writable_root(context, table)?;
+    fn try_new(
+        context: &QueryContext,
+        table: &ExternalTable,
+        partitions: Partitions,
+        insert: &Insert,
+        strict: bool,
+    ) -> Result<Self> {
         let (format, file_schema) = if table.format == FORMAT_TEXT {
             let (dialect, schema) = define::hive_text(table)?;
             (OutputFormat::HiveText(dialect, Compression::None), schema)
@@ -93,9 +105,9 @@ impl Target {
             }
             (OutputFormat::Parquet(parquet_codec(codec)?), Arc::new(Schema::new(fields)))
         };
-        let partition_columns = define::partition_fields(table)?;
+        let own = file_schema.fields().len();
         let names: Vec<&str> =
-            file_schema.fields().iter().chain(partition_columns.iter()).map(|f| f.name().as_str()).collect();
+            file_schema.fields().iter().chain(partitions.columns()).map(|f| f.name().as_str()).collect();
         let mut sources = vec![Source::Null; names.len()];
         let at = |name: &str| {
             names
@@ -103,13 +115,23 @@ impl Target {
                 .position(|n| n.eq_ignore_ascii_case(name))
                 .ok_or_else(|| no_column(name, names.iter().copied()))
         };
+        // Partition columns that PARTITION (...) names without a value: the query gives them in that order.
+        let mut dynamic = Vec::new();
         for (name, value) in &insert.partition {
             let i = at(name)?;
-            if i < file_schema.fields().len() {
+            if i < own {
                 return Err(EngineError::invalid(format!("'{name}' in PARTITION (...) is no partition column")));
             }
-            if let Some(value) = value {
-                sources[i] = Source::Constant(value.text());
+            if dynamic.contains(&i) || !matches!(sources[i], Source::Null) {
+                return Err(super::twice(name));
+            }
+            match value {
+                None => dynamic.push(i),
+                Some(value) => {
+                    // SHOW PARTITIONS and ADD PARTITION call NULL so.
+                    let text = value.text().filter(|text| text != NULL_PARTITION);
+                    sources[i] = Source::Constant(constant(&partitions.columns()[i - own], text, strict)?);
+                }
             }
         }
         let mut wanted = 0;
@@ -118,8 +140,15 @@ impl Target {
             Source::Query(wanted - 1)
         };
         if insert.columns.is_empty() {
-            for source in sources.iter_mut().filter(|s| !matches!(s, Source::Constant(_))) {
-                *source = next();
+            let mut named = dynamic.iter();
+            for next_column in 0..sources.len() {
+                let i = match dynamic.contains(&next_column) {
+                    true => named.next().copied().unwrap_or(next_column),
+                    false => next_column,
+                };
+                if !matches!(sources[i], Source::Constant(_)) {
+                    sources[i] = next();
+                }
             }
         } else {
             for name in &insert.columns {
@@ -130,32 +159,21 @@ impl Target {
                 sources[i] = next();
             }
             // Hive: dynamic partition columns follow the listed ones.
-            for (name, value) in &insert.partition {
-                let i = at(name)?;
-                if value.is_none() && matches!(sources[i], Source::Null) {
+            for i in dynamic {
+                if matches!(sources[i], Source::Null) {
                     sources[i] = next();
                 }
             }
         }
         Ok(Target {
-            root,
+            partitions,
             format,
             file_schema,
-            partition_columns,
             sources,
             wanted,
             strict,
             access: context.engine.options.access.clone(),
         })
-    }
-
-    /// Where the files of a partition go, or all of a table without partitions.
-    fn directory(&self, values: &PartitionValues) -> Result<Place> {
-        if values.is_empty() {
-            return Ok(self.root.clone());
-        }
-        let names: Vec<_> = self.partition_columns.iter().map(|c| c.name().clone()).collect();
-        self.root.join(&directory_name(&names, values))
     }
 
     /// A batch of the query as a batch of the files, and the partition columns' values as text.
@@ -165,29 +183,30 @@ impl Target {
         let mut columns = Vec::with_capacity(own);
         let mut partition = Vec::new();
         for (i, source) in self.sources.iter().enumerate() {
-            let field = if i < own { &self.file_schema.fields()[i] } else { &self.partition_columns[i - own] };
+            let field = if i < own { &self.file_schema.fields()[i] } else { &self.partitions.columns()[i - own] };
             let array = match source {
                 Source::Query(at) => cast(batch.column(*at), field, self.strict)?,
-                Source::Constant(text) => {
-                    let typed =
-                        crate::tables::typed(std::slice::from_ref(field), std::slice::from_ref(text))?.remove(0);
-                    if text.is_some() && typed.is_null() && self.strict {
-                        return Err(misfit(field, text.as_deref().unwrap_or_default()));
-                    }
-                    typed.to_array_of_size(rows)?
-                }
+                Source::Constant(value) => value.to_array_of_size(rows)?,
                 Source::Null => new_null_array(field.data_type(), rows),
             };
             if i < own {
                 columns.push(array);
             } else {
-                let text = cast_with_options(&array, &DataType::Utf8, &CastOptions::default());
-                partition.push(text.map_err(|e| EngineError::invalid(e.to_string()))?);
+                partition.push(texts(&array)?);
             }
         }
         let batch = RecordBatch::try_new(Arc::clone(&self.file_schema), columns)
             .map_err(|e| EngineError::invalid(e.to_string()))?;
         Ok((batch, partition))
+    }
+}
+
+/// The value that PARTITION (...) gives a column.
+fn constant(column: &FieldRef, text: Option<String>, strict: bool) -> Result<ScalarValue> {
+    let value = typed(slice::from_ref(column), slice::from_ref(&text))?.remove(0);
+    match text {
+        Some(text) if strict && value.is_null() => Err(misfit(column, &text)),
+        _ => Ok(value),
     }
 }
 
@@ -201,7 +220,7 @@ async fn write(
     let planned = query::plan(context, source, Some(&params)).await?;
     check_width(target.wanted, planned.logical.schema().fields().len())?;
     let physical = planned.physical().await?;
-    let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+    let streams = execute_stream_partitioned(physical, crate::access::task_context(&planned.state))?;
     let mut tasks = JoinSet::new();
     for mut stream in streams {
         let target = Arc::clone(&target);
@@ -237,25 +256,29 @@ async fn write(
 
 /// The files that INSERT OVERWRITE replaces: those of the partitions it writes, or of the whole table when it has none.
 async fn replaced(target: &Target, written: &BTreeSet<PartitionValues>) -> Result<Vec<Place>> {
-    let fixed = constant_partition(target).map(|values| [values].into());
-    let mut old = Vec::new();
+    let fixed = constant_partition(target)?.map(|values| [values].into());
+    // By name: one directory can be that of two partitions.
+    let mut old = BTreeMap::new();
     for values in fixed.as_ref().unwrap_or(written) {
-        old.extend(target.directory(values)?.files(&target.access).await?);
+        for directory in target.partitions.directories(values)? {
+            old.extend(directory.files(&target.access).await?.into_iter().map(|file| (file.name(), file)));
+        }
     }
-    Ok(old)
+    Ok(old.into_values().collect())
 }
 
 /// The one partition that the statement writes to, if every partition column has a value in it: that without values of a
 /// table without partition columns.
-fn constant_partition(target: &Target) -> Option<PartitionValues> {
+fn constant_partition(target: &Target) -> Result<Option<PartitionValues>> {
     target.sources[target.file_schema.fields().len()..]
         .iter()
         .map(|s| match s {
-            Source::Constant(value) => Some(value.clone()),
-            Source::Null => Some(None),
+            Source::Constant(value) => Some(text(value)),
+            Source::Null => Some(Ok(None)),
             Source::Query(_) => None,
         })
-        .collect()
+        .collect::<Option<Result<_>>>()
+        .transpose()
 }
 
 /// The files that one thread writes, by partition.
@@ -296,7 +319,7 @@ impl Files {
             std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
             std::collections::hash_map::Entry::Vacant(new) => {
                 let name = format!("part-{}.{}", unique_suffix(), target.format.extension());
-                let place = target.directory(new.key())?.join(&name)?;
+                let place = target.partitions.directory(new.key())?.join(&name)?;
                 place.check(&target.access)?;
                 Ok(new.insert(NewFile::create(&place, &target.format, &target.file_schema)?))
             }

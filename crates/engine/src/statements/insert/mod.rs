@@ -1,6 +1,7 @@
 //! INSERT: into tables over files, and into native ones.
 
 pub(super) mod files;
+mod partitions;
 
 use std::sync::Arc;
 

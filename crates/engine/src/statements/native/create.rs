@@ -16,7 +16,7 @@ use dipper_store::types::SqlType;
 
 use super::{partitions, rules};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{BUILTIN_VOLUME, is_enabled};
+use crate::native::{BUILTIN_VOLUME, STORAGE_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -125,7 +125,7 @@ async fn make(
     volume.clone_from(&volume_of(&state, database, &definition)?);
     if let Some(volume) = volume {
         // Also where its database or the default named it: SHOW CREATE TABLE says where the table is.
-        definition.properties.insert("storage_volume".to_string(), volume.clone());
+        definition.properties.insert(STORAGE_VOLUME.to_string(), volume.clone());
         session.engine.native.volumes().assign(&state, id, volume)?;
     }
     if session.engine.catalog.snapshot().database(database).is_none() && database != crate::session::DEFAULT_DATABASE {
@@ -151,8 +151,8 @@ async fn make(
 
 /// The storage volume of a new table: its own property's, its database's, or the default.
 fn volume_of(state: &CatalogState, database: &str, definition: &TableSchema) -> Result<Option<String>> {
-    let own = definition.properties.get("storage_volume");
-    let of_database = || state.database(database).and_then(|d| d.properties.get("storage_volume"));
+    let own = definition.properties.get(STORAGE_VOLUME);
+    let of_database = || state.database(database).and_then(|d| d.properties.get(STORAGE_VOLUME));
     let named = match own.or_else(of_database).map(String::as_str) {
         None | Some("" | "default") => state.default_volume.clone(),
         Some(BUILTIN_VOLUME) => None,

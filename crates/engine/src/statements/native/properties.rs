@@ -171,6 +171,14 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
                 if definition.model == Model::Aggregate { "an AGGREGATE KEY one" } else { "a DUPLICATE KEY one" }
             )));
         }
+        // Nobody could ask for its rows: what a key has is only known once it is aggregated.
+        "store_row_column" | "row_store_columns"
+            if definition.model == Model::Aggregate && !matches!(value.to_lowercase().as_str(), "" | "false") =>
+        {
+            return Err(EngineError::invalid(format!(
+                "property '{key}': Aggregate table can't support row column now"
+            )));
+        }
         key if NUMBERS.contains(&key) => {
             if !value.trim().parse::<u64>().is_ok_and(|n| n > 0) {
                 return wrong("a number above 0");

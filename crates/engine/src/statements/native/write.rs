@@ -19,6 +19,7 @@ use tokio::task::block_in_place;
 
 use super::ATTEMPTS_MAX;
 use super::shape::Shape;
+use crate::access::{self, Quota};
 use crate::admission::Class;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -206,7 +207,7 @@ pub(super) async fn run(engine: &Arc<Engine>, planned: Planned, mut target: Targ
         recorder.planned();
     }
     let class = Class::of(&physical);
-    let permit = engine.admission.admit(class, &physical).await?;
+    let permit = engine.admission.admit(class, &physical, &planned.state).await?;
     if let Some(recorder) = &mut recorder {
         recorder.admitted();
     }
@@ -234,9 +235,10 @@ async fn write(
     physical: Arc<dyn ExecutionPlan>,
     target: Target,
 ) -> Result<Written> {
+    let task = access::task_context(&planned.state);
     let streams = match target.shared {
         Some(patience) => {
-            let mut stream = execute_stream(physical, planned.state.task_ctx())?;
+            let mut stream = execute_stream(physical, Arc::clone(&task))?;
             let mut batches = Vec::new();
             let mut bytes = 0;
             while bytes <= group::MEMBER_BYTES_MAX
@@ -254,18 +256,21 @@ async fn write(
             vec![futures::stream::iter(batches.into_iter().map(Ok)).chain(stream).boxed()]
         }
         None => {
-            let streams = execute_stream_partitioned(physical, planned.state.task_ctx())?;
+            let streams = execute_stream_partitioned(physical, Arc::clone(&task))?;
             streams.into_iter().map(StreamExt::boxed).collect()
         }
     };
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
     let (select, reads) = (target.select, target.reads);
+    let defaults = LoadOptions::default();
+    let quota = Quota::under(&planned.state).and_then(|quota| quota.bytes());
     let options = LoadOptions {
         strict: shape.strict,
         partitions: (!partitions.is_empty()).then_some(partitions),
         temporary_partitions: temporary,
         threads: engine.threads,
-        ..LoadOptions::default()
+        memory_bytes: defaults.memory_bytes.min(quota.map_or(u64::MAX, |bytes| bytes as u64)),
+        ..defaults
     };
     let begin = |state: &Arc<TableState>, txn| {
         let target = LoadTarget { table: handle.clone(), state: Arc::clone(state), txn };
@@ -286,7 +291,7 @@ async fn write(
         // Keys that are not given are the same in all rows, or made by the load.
         true => {
             let all: Vec<usize> = (0..state.schema().columns.len()).collect();
-            Some(Arc::new(Unseen::new(with(&state, &all)?, &planned.state.runtime_env().memory_pool)))
+            Some(Arc::new(Unseen::new(with(&state, &all)?, task.memory_pool())))
         }
         false => None,
     };

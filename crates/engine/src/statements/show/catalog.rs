@@ -164,7 +164,11 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
     for name in info_schema::tables(&database) {
         push(name, "MEMORY".into(), Cell::Null, Cell::Null, "".into(), None);
     }
-    for table in in_database(session, &database).await? {
+    let tables = in_database(session, &database).await?;
+    let context = session.query_context().await?;
+    let native = tables.iter().filter(|t| t.is_native()).map(|t| t.id).collect();
+    let states = info_schema::states(&context, native).await;
+    for table in tables {
         let created = wall_clock_us(table.created_ms, &zone);
         match &table.def {
             TableDef::External(t) => {
@@ -180,10 +184,9 @@ pub(super) async fn table_status(session: &Session, from: Option<&Name>) -> Resu
             }
             TableDef::View(_) => push(&table.name, Cell::Null, Cell::Null, created, "VIEW".into(), None),
             TableDef::Native => {
-                let state = session.engine.native.get(table.id).await?.refresh().await?;
-                let comment = state.schema().comment.clone().unwrap_or_default();
+                let (comment, facts) = info_schema::comment_and_facts(states.get(&table.id));
                 let engine = info_schema::NATIVE_ENGINE.into();
-                push(&table.name, engine, Cell::Null, created, comment.into(), Some(Facts::of(&state)));
+                push(&table.name, engine, Cell::Null, created, comment.into(), facts);
             }
         }
     }

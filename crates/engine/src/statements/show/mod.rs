@@ -42,8 +42,11 @@ pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> 
     let (offset, count) = show.limit.unwrap_or((0, u64::MAX));
     match &show.filter {
         None => {}
-        // As in MySQL, LIKE is about the first column, whatever else there is.
-        Some(ShowFilter::Like(pattern)) => rows.retain_first(|text| like(pattern, text)),
+        // As in MySQL, LIKE is about the first column, whatever else there is. Of catalogs that is a number, and the name next.
+        Some(ShowFilter::Like(pattern)) => {
+            let column = usize::from(matches!(show.kind, ShowKind::Catalogs));
+            rows.retain(column, |text| like(pattern, text));
+        }
         Some(ShowFilter::Where(condition)) => {
             let batch = filter(session, rows.into_batch()?, condition).await?;
             let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(batch.num_rows());

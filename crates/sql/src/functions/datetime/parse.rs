@@ -48,25 +48,57 @@ pub fn zone_suffix(s: &[u8]) -> Option<Option<Zone>> {
     }
 }
 
-/// Reads a DATE or DATETIME: `2024-02-29`, `2024-2-9 3:4:5.25`, `20240229`, `20240229030405`, `24-02-29`, with `T`
-/// or blanks between day and time and any punctuation between fields.
-///
-/// The result is in microseconds since 1970-01-01. None if the text is something else or names no real day; zero
-/// dates are no real days. A value with a zone behind it is moved to UTC.
+/// A date or time as it is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// Microseconds since 1970-01-01 00:00:00, before the zone is looked at.
+    pub micros: i64,
+    /// No time of day was written.
+    pub is_date_only: bool,
+    /// The zone behind it.
+    pub zone: Option<Zone>,
+}
+
+impl Written {
+    /// Without a zone; None if a field is out of range or the day does not exist.
+    fn plain(p: Parts, is_date_only: bool) -> Option<Written> {
+        Some(Written { micros: p.to_micros()?, is_date_only, zone: None })
+    }
+
+    /// Microseconds in the zone `session`.
+    pub fn in_zone(self, session: Zone) -> Option<i64> {
+        match self.zone {
+            Some(zone) => in_range(session.to_local(zone.to_utc(self.micros))),
+            None => Some(self.micros),
+        }
+    }
+}
+
+/// Reads a DATE or DATETIME as [`read`] does, in microseconds since 1970-01-01. A value with a zone behind it is moved to
+/// UTC.
 pub fn parse_datetime(s: &[u8]) -> Option<i64> {
     parse_datetime_in(s, Zone::Fixed(0))
 }
 
 /// As [`parse_datetime`], but a value with a zone behind it is moved to `session`.
 pub fn parse_datetime_in(s: &[u8], session: Zone) -> Option<i64> {
+    read(s)?.in_zone(session)
+}
+
+/// Reads a DATE or DATETIME: `2024-02-29`, `2024-2-9 3:4:5.25`, `20240229`, `20240229030405`, `20240229T030405`, `24-02-29`,
+/// with `T` or blanks between day and time and any punctuation between fields.
+///
+/// Two-digit years are MySQL's (70 to 99 are the 1900s); more than six digits of a fraction are rounded. None if the text
+/// is something else or names no real day of the years 0 to 9999; zero dates are no real days.
+pub fn read(s: &[u8]) -> Option<Written> {
     let s = s.trim_ascii();
-    if let Some(v) = parse_plain(s) {
-        return Some(v);
+    if let Some(p) = plain_parts(s) {
+        return Written::plain(p, s.len() == 10);
     }
     let (_, run) = digits(s, usize::MAX);
-    let separated = s.get(run).is_some_and(|b| b.is_ascii_punctuation() && *b != b'.') && run <= 4;
+    let separated = s.get(run).is_some_and(u8::is_ascii_punctuation) && run <= 4;
     if !separated {
-        return parse_compact(s, run, session);
+        return read_compact(s, run);
     }
     let (mut year, n) = digits(s, 4);
     match n {
@@ -83,11 +115,11 @@ pub fn parse_datetime_in(s: &[u8], session: Zone) -> Option<i64> {
     if d == 0 {
         return None;
     }
-    time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() }, session)
+    time_of_day(&s[at + 1 + d..], Parts { year, month, day, ..Parts::default() })
 }
 
 /// The common shapes `YYYY-MM-DD` and `YYYY-MM-DD HH:MM:SS` without a search for separators.
-fn parse_plain(s: &[u8]) -> Option<i64> {
+fn plain_parts(s: &[u8]) -> Option<Parts> {
     let two = |at: usize| {
         let (a, b) = (s[at].wrapping_sub(b'0'), s[at + 1].wrapping_sub(b'0'));
         (a < 10 && b < 10).then_some(i32::from(a) * 10 + i32::from(b))
@@ -102,13 +134,13 @@ fn parse_plain(s: &[u8]) -> Option<i64> {
         }
         (p.hour, p.minute, p.second) = (two(11)?, two(14)?, two(17)?);
     }
-    p.to_micros()
+    Some(p)
 }
 
 /// The part after the day: nothing, or a blank or `T` and `HH[:MM[:SS[.ffffff]]][zone]`.
-fn time_of_day(rest: &[u8], mut p: Parts, session: Zone) -> Option<i64> {
+fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
     let mut rest = match rest {
-        [] => return p.to_micros(),
+        [] => return Written::plain(p, true),
         [b'T' | b't', rest @ ..] => rest,
         [b' ', rest @ ..] => rest.trim_ascii_start(),
         _ => return None,
@@ -127,11 +159,11 @@ fn time_of_day(rest: &[u8], mut p: Parts, session: Zone) -> Option<i64> {
         }
     }
     [p.hour, p.minute, p.second] = fields;
-    fraction_and_zone(p, rest, session)
+    fraction_and_zone(p, rest)
 }
 
 /// The end of a DATETIME: `[.ffffff][zone]`.
-fn fraction_and_zone(p: Parts, rest: &[u8], session: Zone) -> Option<i64> {
+fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<Written> {
     let (micros, rest) = match rest {
         [b'.', after @ ..] => {
             let n = after.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -139,12 +171,13 @@ fn fraction_and_zone(p: Parts, rest: &[u8], session: Zone) -> Option<i64> {
         }
         _ => (0, rest),
     };
-    let local = p.to_micros()? + micros;
-    in_range(zone_suffix(rest)?.map_or(local, |zone| session.to_local(zone.to_utc(local))))
+    // A fraction that rounds up may end the year 9999.
+    let micros = in_range(p.to_micros()? + micros)?;
+    Some(Written { micros, is_date_only: false, zone: zone_suffix(rest)? })
 }
 
 /// Digits only: 6, 8, 12 or 14 of them, perhaps a `T` inside and a fraction behind.
-fn parse_compact(s: &[u8], run: usize, session: Zone) -> Option<i64> {
+fn read_compact(s: &[u8], run: usize) -> Option<Written> {
     let (date, time, rest) = match s.get(run) {
         Some(b'T' | b't') if run == 8 || run == 6 => {
             let time = &s[run + 1..];
@@ -170,7 +203,10 @@ fn parse_compact(s: &[u8], run: usize, session: Zone) -> Option<i64> {
         second: number(4, time),
         micro: 0,
     };
-    fraction_and_zone(p, rest, session)
+    if time.is_empty() {
+        return Written::plain(p, true);
+    }
+    fraction_and_zone(p, rest)
 }
 
 /// A number as DATETIME: `YYYYMMDD`, `YYMMDD`, `YYYYMMDDHHMMSS` or `YYMMDDHHMMSS`.
@@ -280,6 +316,9 @@ mod tests {
             ("2024", "NULL"),
             ("nonsense", "NULL"),
             ("2024-02-29x", "NULL"),
+            ("2024.02.29", "2024-02-29 00:00:00"),
+            ("24:02:29", "2024-02-29 00:00:00"),
+            ("12.5", "NULL"),
             ("-12.5", "NULL"),
             ("日本", "NULL"),
         ] {

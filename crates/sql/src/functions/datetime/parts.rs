@@ -1,10 +1,10 @@
 //! One field of a date or time: YEAR() to MICROSECOND(), weeks, names, day and second numbers.
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Time64MicrosecondType, TimeUnit};
 use datafusion::common::{Result, exec_err};
 
-use super::super::args::{Args, to_datetime};
+use super::super::args::{Args, lenient_cast, to_datetime};
 use super::super::func::{Def, Ret, def};
 use super::parse::parse_time;
 use super::{
@@ -36,7 +36,7 @@ pub const DEFS: &[Def] = &[
     def("microsecond", &[], (1, 1), Ret::Int, |a| time(a, |us| us % SECOND_MICROS)),
     def("time_to_sec", &[], (1, 1), Ret::Int, time_to_sec),
     def("sec_to_time", &[], (1, 1), Ret::Text, sec_to_time),
-    def("time", &[], (1, 1), Ret::Text, time_text),
+    def("time", &[], (1, 2), Ret::Text, time_text),
     def("dayname", &[], (1, 1), Ret::Text, dayname),
     def("monthname", &[], (1, 1), Ret::Text, monthname),
     def("last_day", &[], (1, 1), Ret::Date, last_day),
@@ -128,6 +128,10 @@ pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
             let text = a.text(k)?;
             text.array.iter().map(|v| parse_time(v?.as_bytes(), session)).collect()
         }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = lenient_cast(&raw.array, &DataType::Time64(TimeUnit::Microsecond))?;
+            times.as_primitive::<Time64MicrosecondType>().iter().collect()
+        }
         _ => to_datetime(a.name, &raw.array, session)?.iter().map(|v| v.map(|v| v.rem_euclid(DAY_MICROS))).collect(),
     };
     Ok(if raw.one { vec![values[0]; a.rows] } else { values })
@@ -143,10 +147,18 @@ fn time_to_sec(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(x[i]? / SECOND_MICROS))
 }
 
+/// TIME(x), and with a number of digits behind it `CAST(x AS TIME(digits))`, which rounds.
 fn time_text(a: &Args) -> Result<ArrayRef> {
     let x = times(a, 0)?;
+    let digits = if a.has(1) { Some(a.int(1)?) } else { None };
     a.texts(|i, out| {
-        format_time(out, x[i]?);
+        let digits = match &digits {
+            Some(digits) => u32::try_from(digits.at(i)?).ok()?.min(6),
+            None => 6,
+        };
+        let unit = 10_i64.pow(6 - digits);
+        let us = x[i]?;
+        format_time(out, us.signum() * ((us.abs() + unit / 2) / unit * unit));
         Some(())
     })
 }
@@ -200,6 +212,18 @@ fn date_part_type(args: &datafusion::logical_expr::ReturnFieldArgs) -> Result<Da
     })
 }
 
+fn day_second(p: &Parts) -> i64 {
+    i64::from(p.day * 1_000_000 + p.hour * 10_000 + p.minute * 100 + p.second)
+}
+
+fn hour_second(us: i64) -> i64 {
+    us / (3600 * SECOND_MICROS) * 10_000 + minute_second(us)
+}
+
+fn minute_second(us: i64) -> i64 {
+    us / (60 * SECOND_MICROS) % 60 * 100 + us / SECOND_MICROS % 60
+}
+
 /// EXTRACT: `date_part('unit', x)`, with MySQL's compound units and the PostgreSQL units that DataFusion knows.
 fn date_part(a: &Args) -> Result<ArrayRef> {
     let unit = a.text(0)?;
@@ -217,7 +241,8 @@ fn date_part(a: &Args) -> Result<ArrayRef> {
         "year_month" => |p| (p.year * 100 + p.month).into(),
         "day_hour" => |p| (p.day * 100 + p.hour).into(),
         "day_minute" => |p| (p.day * 10_000 + p.hour * 100 + p.minute).into(),
-        "day_second" => |p| i64::from(p.day * 1_000_000 + p.hour * 10_000 + p.minute * 100 + p.second),
+        "day_second" => |p| day_second(&p),
+        "day_microsecond" => |p| day_second(&p) * SECOND_MICROS + i64::from(p.micro),
         "week" | "weeks" => {
             let x = x?;
             return a.ints(|i| Some(week(x.at(i)?.div_euclid(DAY_MICROS), 0).1));
@@ -242,12 +267,11 @@ fn date_part(a: &Args) -> Result<ArrayRef> {
                 "millisecond" | "milliseconds" => |us| us / 1_000 % 60_000,
                 "microsecond" | "microseconds" => |us| us % SECOND_MICROS,
                 "hour_minute" => |us| us / (3600 * SECOND_MICROS) * 100 + us / (60 * SECOND_MICROS) % 60,
-                "hour_second" => |us| {
-                    us / (3600 * SECOND_MICROS) * 10_000
-                        + us / (60 * SECOND_MICROS) % 60 * 100
-                        + us / SECOND_MICROS % 60
-                },
-                "minute_second" => |us| us / (60 * SECOND_MICROS) % 60 * 100 + us / SECOND_MICROS % 60,
+                "hour_second" => hour_second,
+                "hour_microsecond" => |us| hour_second(us) * SECOND_MICROS + us % SECOND_MICROS,
+                "minute_second" => minute_second,
+                "minute_microsecond" => |us| minute_second(us) * SECOND_MICROS + us % SECOND_MICROS,
+                "second_microsecond" => |us| us % (60 * SECOND_MICROS),
                 _ => {
                     return exec_err!(
                         "{}: expected a unit such as year, quarter, month, week, day, hour, minute, second, found '{unit}'",

@@ -118,6 +118,13 @@ pub enum AccessChange {
         #[serde(default)]
         if_not_exists: bool,
     },
+    /// ALTER ROLE.
+    AlterRole {
+        /// Name.
+        name: String,
+        /// New COMMENT; empty for none.
+        comment: String,
+    },
     /// DROP ROLE; users lose it.
     DropRole {
         /// Name.
@@ -348,6 +355,13 @@ impl Accounts {
                 let role = Role { name: name.clone(), grants: Grants::default(), comment: comment.clone() };
                 self.roles.insert(name.clone(), Arc::new(role));
                 Ok(true)
+            }
+            AccessChange::AlterRole { name, comment } => {
+                let role = self.role_mut("ALTER ROLE", name)?;
+                let comment = Some(comment.clone()).filter(|c| !c.is_empty());
+                let changed = role.comment != comment;
+                role.comment = comment;
+                Ok(changed)
             }
             AccessChange::DropRole { name, if_exists } => {
                 if is_fixed_role(name) {

@@ -33,6 +33,9 @@ pub struct PasswordPolicy {
     pub former: Vec<Password>,
     /// When ACCOUNT_UNLOCK was said last: who counts wrong passwords forgets those before.
     pub unlocked_ms: i64,
+    /// ACCOUNT_LOCK: nobody may log in until ACCOUNT_UNLOCK.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
@@ -58,6 +61,9 @@ pub struct PolicyChange {
     pub history: Option<u64>,
     /// ACCOUNT_UNLOCK.
     pub unlock: bool,
+    /// ACCOUNT_LOCK; not both.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lock: bool,
 }
 
 impl PolicyChange {
@@ -102,6 +108,7 @@ impl PasswordPolicy {
         if change.unlock {
             self.unlocked_ms = at_ms;
         }
+        self.locked = change.lock || (self.locked && !change.unlock);
         Ok(())
     }
 

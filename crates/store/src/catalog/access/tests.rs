@@ -106,6 +106,14 @@ fn roles_and_grants_add_up() {
     assert!(!accounts.name_any(&[TableId(7), TableId(80)]));
     assert_eq!(rights(&accounts).on_table(TableId(7), TableId(80)), Privileges::NONE);
 
+    let alter = |name: &str, comment: &str| AccessChange::AlterRole { name: name.into(), comment: comment.into() };
+    assert_eq!(apply(&mut accounts, alter("r", "readers")), "true");
+    assert_eq!(apply(&mut accounts, alter("r", "readers")), "false");
+    assert_eq!(accounts.role("r").unwrap().comment.as_deref(), Some("readers"));
+    assert_eq!(apply(&mut accounts, alter("r", "")), "true");
+    assert_eq!(accounts.role("r").unwrap().comment, None);
+    assert!(apply(&mut accounts, alter("x", "c")).contains("Operation ALTER ROLE failed for role 'x'"));
+
     let revoke = |from: Grantee, scope| AccessChange::Revoke { from, scope, privileges: Privileges::EVERYTHING };
     assert!(apply(&mut accounts, revoke(user("u"), Some(Scope::Global))).contains("no such grant"));
     assert_eq!(apply(&mut accounts, revoke(user("u"), None)), "false");
@@ -191,6 +199,16 @@ fn passwords_have_rules() {
     let after = of(&accounts);
     assert_eq!((after.locks(), after.unlocked_ms, after.changed_ms), (Some((3, 60)), 6_000, 4_000));
     assert!(after.former.is_empty());
+
+    let lock = PolicyChange { lock: true, ..PolicyChange::default() };
+    assert_eq!(apply(&mut accounts, alter(None, lock, 7_000)), "true");
+    assert!(of(&accounts).locked);
+    let other = PolicyChange { history: Some(1), ..PolicyChange::default() };
+    apply(&mut accounts, alter(None, other, 8_000));
+    assert!(of(&accounts).locked, "it stays until it is unlocked");
+    let unlock = PolicyChange { unlock: true, ..PolicyChange::default() };
+    apply(&mut accounts, alter(None, unlock, 9_000));
+    assert!(!of(&accounts).locked);
     let text = serde_json::to_string(&accounts).unwrap();
     assert_eq!(serde_json::from_str::<Accounts>(&text).unwrap(), accounts);
 }

@@ -58,6 +58,77 @@ fn whole_numbers_are_cut_at_the_point() {
 }
 
 #[test]
+fn nothing_is_cut_in_exact_columns() {
+    let columns = schema(&[
+        ("i", DataType::Int64),
+        ("large", DataType::Decimal256(39, 0)),
+        ("day", DataType::Date32),
+        ("cut", DataType::Int64),
+    ]);
+    let fits = "1,2,1970-01-02,3.9\n7,8,1970-01-02 00:00:00,9\n\"\",\"\",\"\",\n";
+    let mut options = csv(bare(), columns);
+    options.exact = vec![0, 1, 2];
+    let (batches, _) = all(&options, vec![memory(fits.as_bytes())]).expect("all fit");
+    assert_eq!(batches[0].column(2).as_primitive::<Date32Type>().iter().collect::<Vec<_>>(), [Some(1), Some(1), None]);
+    let cut = batches[0].column(3).as_primitive::<arrow_array::types::Int64Type>();
+    assert_eq!(cut.iter().collect::<Vec<_>>(), [Some(3), Some(9), None]);
+    for (row, place) in [
+        ("1.5,2,1970-01-02,3", "column i: \"1.5\" is not a BIGINT;"),
+        ("1,2.0,1970-01-02,3", "column large: \"2.0\" is not a LARGEINT;"),
+        ("1,2,1970-01-02 23:59,3", "column day: \"1970-01-02 23:59\" is not a DATE (a time of day follows);"),
+    ] {
+        let error = all(&options, vec![memory(format!("{fits}{row}\n").as_bytes())]).expect_err("it would be cut");
+        assert!(error.to_string().contains(place), "{error}");
+    }
+    options.exact.clear();
+    all(&options, vec![memory(b"1.5,2.0,1970-01-02 23:59,3\n")]).expect("it is cut");
+    // Other orders of days and months have a reader of their own.
+    let dialect = CsvDialect { dates: crate::DateOrder::DayFirst, ..bare() };
+    let mut options = csv(dialect, schema(&[("day", DataType::Date32)]));
+    all(&options, vec![memory(b"2/1/1970 23:59\n")]).expect("it is cut");
+    options.exact = vec![0];
+    all(&options, vec![memory(b"2/1/1970\n")]).expect("a date");
+    all(&options, vec![memory(b"2/1/1970 23:59\n")]).expect_err("it would be cut");
+}
+
+/// Files of every kind of source have their headers looked at before anything else of them.
+#[test]
+fn headers_are_checked() {
+    let columns = schema(&[("a", DataType::Int32), ("b", DataType::Int32)]);
+    let dialect = CsvDialect { skip_lines: 1, comment: Some(b'#'), ..CsvDialect::default() };
+    let mut options = csv(dialect.clone(), Arc::clone(&columns));
+    options.header = Some(Arc::new(crate::Header::new(&columns, &dialect)));
+    let packed = |text: &[u8]| {
+        let mut encoder = crate::encoder(Compression::Gzip, Vec::new()).expect("memory");
+        encoder.write_all(text).expect("memory");
+        FileInput { compression: Compression::Gzip, ..memory(&encoder.finish().expect("memory")) }
+    };
+    let rows = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let same: [&[u8]; 6] = [
+        b"skipped\na,b\n1,2\n",
+        b"\xEF\xBB\xBFskipped\r\n\r\n# no header\r\nA,\"b\"\r\n3,4\r\n",
+        b"",
+        b"skipped\n",
+        b"skipped\n# no header",
+        b"skipped\na,b",
+    ];
+    let files = || same.iter().flat_map(|text| [memory(text), once(text), packed(text)]).collect::<Vec<_>>();
+    assert_eq!(rows(all(&options, files()).expect("the same columns").0), 6);
+    for counts in [false, true] {
+        if counts {
+            options.projection.clear();
+        }
+        for other in [&b"skipped\nb,a\n5,6\n"[..], b"skipped\n5,6", b"skipped\r\na,b,c\r\n"] {
+            for file in [memory(other), once(other), packed(other)] {
+                let error = all(&options, [files(), vec![file]].concat()).expect_err("other columns");
+                assert_eq!(error.kind, crate::ErrorKind::BadRecord);
+                assert!(error.to_string().contains("; other files have a, b; read each column by its name"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_type() {
     let entries =
         Fields::from(vec![Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Int32, true)]);

@@ -219,12 +219,6 @@ fn check_type(schema: &TableSchema, old: &TableColumn, new: &SqlType) -> Result<
             "column {name} cannot change from {from} to {new} yet: rows are sorted or placed by its values"
         )));
     }
-    let has_rows = |key: &str| schema.property(key).is_some_and(|v| !v.is_empty() && !v.eq_ignore_ascii_case("false"));
-    if change != Change::Label && (has_rows("store_row_column") || has_rows("row_store_columns")) {
-        return Err(EngineError::unsupported(format!(
-            "column {name} cannot change from {from} to {new} yet: the table's row store holds {from}"
-        )));
-    }
     Ok(())
 }
 

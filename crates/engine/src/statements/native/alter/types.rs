@@ -1,14 +1,12 @@
 //! Which types a column can change to. Rows that are there are not written anew: their values are cast when they are read,
-//! so every value must have exactly one image in the new type.
+//! so every value must have exactly one image in the new type. Look-ups bring rows of row stores into today's shape.
 
 use dipper_store::types::SqlType;
 
 /// How far a change of type reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Keys, hashes and rows in row stores keep their bytes: allowed for every column.
-    Label,
-    /// Keys and hashes keep their bytes, rows in row stores do not.
+    /// Keys and hashes keep their bytes: allowed for every column.
     Wider,
     /// Only values stay what they are: for columns that are in no key and no hash.
     Values,
@@ -21,13 +19,13 @@ pub(super) fn change(from: &SqlType, to: &SqlType) -> Option<Change> {
         UnsignedBigInt, Varchar,
     };
     if from == to {
-        return Some(Change::Label);
+        return Some(Change::Wider);
     }
     let fits = |n: &Option<u32>, m: &Option<u32>| m.is_none() || n.is_some_and(|n| n <= m.unwrap_or(n));
     match (from, to) {
-        (Char(n), Char(m) | Varchar(m)) | (Varchar(n), Varchar(m)) => fits(n, m).then_some(Change::Label),
-        (Char(_) | Varchar(_) | Json, String) => Some(Change::Label),
-        (DateTime(p), DateTime(q)) => (p <= q).then_some(Change::Label),
+        (Char(n), Char(m) | Varchar(m)) | (Varchar(n), Varchar(m)) => fits(n, m).then_some(Change::Wider),
+        (Char(_) | Varchar(_) | Json, String) => Some(Change::Wider),
+        (DateTime(p), DateTime(q)) => (p <= q).then_some(Change::Wider),
         (Decimal(p, s), Decimal(q, t)) if p <= q && s == t && *q <= 38 => Some(Change::Wider),
         (Decimal(p, s), Decimal(q, t)) => {
             (s <= t && i16::from(*p) - i16::from(*s) <= i16::from(*q) - i16::from(*t)).then_some(Change::Values)
@@ -66,13 +64,13 @@ fn whole_digits(t: &SqlType) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Change::{Label, Values, Wider};
+    use Change::{Values, Wider};
     use dipper_sql::parser::parse_type;
 
     #[test]
     fn values_are_never_lost() {
         for (from, to, expected) in [
-            ("int", "int", Some(Label)),
+            ("int", "int", Some(Wider)),
             ("tinyint", "bigint", Some(Wider)),
             ("bigint", "int", None),
             ("int", "largeint", Some(Values)),
@@ -87,18 +85,18 @@ mod tests {
             ("decimal(10,2)", "decimal(12,4)", Some(Values)),
             ("decimal(10,2)", "decimal(11,4)", None),
             ("decimal(10,2)", "decimal(10,1)", None),
-            ("varchar(10)", "varchar(20)", Some(Label)),
+            ("varchar(10)", "varchar(20)", Some(Wider)),
             ("varchar(10)", "varchar(9)", None),
-            ("varchar(10)", "string", Some(Label)),
+            ("varchar(10)", "string", Some(Wider)),
             ("string", "varchar(65533)", None),
-            ("char(3)", "varchar(3)", Some(Label)),
+            ("char(3)", "varchar(3)", Some(Wider)),
             ("varchar(3)", "char(3)", None),
             ("int", "varchar(11)", Some(Values)),
             ("int", "varchar(10)", None),
             ("int", "string", Some(Values)),
             ("date", "datetime(3)", Some(Values)),
             ("datetime", "date", None),
-            ("datetime(0)", "datetime(6)", Some(Label)),
+            ("datetime(0)", "datetime(6)", Some(Wider)),
             ("datetime(6)", "datetime(0)", None),
             ("float", "double", Some(Values)),
             ("string", "int", None),

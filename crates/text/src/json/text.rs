@@ -5,33 +5,44 @@ const DEPTH_MAX: u32 = 256;
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// `null`
     Null,
+    /// `true`
     True,
+    /// `false`
     False,
+    /// Digits, with what else numbers have.
     Number,
     /// With its quotes.
     String {
         /// It has backslashes.
         escaped: bool,
     },
+    /// `{...}`
     Object,
+    /// `[...]`
     Array,
 }
 
 /// Where a value lies in its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cell {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) kind: Kind,
+pub struct Cell {
+    /// Its first byte.
+    pub start: usize,
+    /// One past its last byte.
+    pub end: usize,
+    /// What it is.
+    pub kind: Kind,
 }
 
 /// Text that is no JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bad {
-    pub(super) at: usize,
-    pub(super) what: &'static str,
+pub struct Bad {
+    /// Where it begins to be none.
+    pub at: usize,
+    /// What was expected.
+    pub what: &'static str,
 }
 
 type Result<T> = std::result::Result<T, Bad>;
@@ -48,7 +59,10 @@ fn blank(text: &[u8], mut at: usize) -> usize {
 }
 
 /// The one value of a text from `at` on, checked to its end.
-pub(super) fn whole(text: &[u8], at: usize) -> Result<Cell> {
+///
+/// # Errors
+/// The text is no JSON.
+pub fn whole(text: &[u8], at: usize) -> Result<Cell> {
     // A byte order mark is no part of it.
     let at = if text[at..].starts_with(b"\xef\xbb\xbf") { at + 3 } else { at };
     let cell = value(text, at, 0)?;
@@ -57,7 +71,7 @@ pub(super) fn whole(text: &[u8], at: usize) -> Result<Cell> {
 }
 
 /// The value at or behind `at`.
-pub(super) fn value(text: &[u8], at: usize, depth: u32) -> Result<Cell> {
+fn value(text: &[u8], at: usize, depth: u32) -> Result<Cell> {
     let start = blank(text, at);
     let word = |word: &[u8], kind| match text[start..].starts_with(word) {
         true => Ok(Cell { start, end: start + word.len(), kind }),
@@ -167,7 +181,7 @@ fn number(text: &[u8], start: usize) -> Result<Cell> {
 }
 
 /// Appends the text that the inside of a string means.
-pub(super) fn string(inside: &[u8], out: &mut Vec<u8>) {
+pub fn string(inside: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while at < inside.len() {
         if inside[at] != b'\\' || at + 1 == inside.len() {
@@ -202,7 +216,8 @@ pub(super) fn string(inside: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Members of an object: names with their quotes, and values.
-pub(super) struct Members<'a> {
+#[derive(Debug)]
+pub struct Members<'a> {
     text: &'a [u8],
     at: usize,
     end: usize,
@@ -210,7 +225,7 @@ pub(super) struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Of an object that was found in `text`.
-    pub(super) fn new(text: &'a [u8], object: Cell) -> Self {
+    pub fn new(text: &'a [u8], object: Cell) -> Self {
         Members { text, at: object.start + 1, end: object.end - 1 }
     }
 }
@@ -231,7 +246,7 @@ impl Iterator for Members<'_> {
 }
 
 /// Items of an array that was found in `text`.
-pub(super) fn items(text: &[u8], array: Cell) -> impl Iterator<Item = Result<Cell>> {
+pub fn items(text: &[u8], array: Cell) -> impl Iterator<Item = Result<Cell>> {
     let mut at = array.start + 1;
     let end = array.end - 1;
     std::iter::from_fn(move || {
@@ -247,13 +262,15 @@ pub(super) fn items(text: &[u8], array: Cell) -> impl Iterator<Item = Result<Cel
 
 /// A step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub enum Step {
+    /// The member of that name.
     Key(Vec<u8>),
+    /// The item of an array, from 0.
     Item(usize),
 }
 
 /// `$.a.b[0]."c d"`, `$.[0]`, `$`; a leading `$` may be missing. `None` for what is no path.
-pub(super) fn parse_path(text: &str) -> Option<Vec<Step>> {
+pub fn parse_path(text: &str) -> Option<Vec<Step>> {
     let mut rest = text.trim();
     rest = rest.strip_prefix('$').unwrap_or(rest);
     let mut steps = Vec::new();
@@ -288,7 +305,7 @@ pub(super) fn parse_path(text: &str) -> Option<Vec<Step>> {
 ///
 /// # Errors
 /// The text on the way is no JSON.
-pub(super) fn lookup(text: &[u8], cell: Cell, path: &[Step]) -> Result<Option<Cell>> {
+pub fn lookup(text: &[u8], cell: Cell, path: &[Step]) -> Result<Option<Cell>> {
     let mut at = cell;
     for step in path {
         let next = match (step, at.kind) {

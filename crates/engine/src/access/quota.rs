@@ -1,0 +1,381 @@
+//! What users may take: connections, statements at once, memory for each of them, so many of something in an hour.
+//!
+//! All of it is set for the name of a user, as properties. Each process counts for itself.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::session_state::SessionState;
+use dipper_store::catalog::access::Accounts;
+use parking_lot::Mutex;
+
+use crate::error::{EngineError, ErrorKind, Result};
+
+/// Connections that a user may have at once.
+pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
+/// Connections of a user that may run a statement at once, of those that [admission](crate::admission) counts.
+pub(crate) const MAX_QUERY_INSTANCES: &str = "max_query_instances";
+/// Bytes that a plan of a user may use.
+pub(crate) const EXEC_MEM_LIMIT: &str = "exec_mem_limit";
+
+/// The least that plans make do with, as in StarRocks: with less, what is spilled is so little at a time that they never end.
+pub(crate) const EXEC_MEM_MIN: u64 = 2 << 20;
+
+/// How long what was counted is remembered.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The number that was set for users of this name; `None` where there is no limit, for which 0 and -1 stand.
+pub(crate) fn limit(accounts: &Accounts, user: &str, property: &str) -> Option<u64> {
+    accounts.property(user, property)?.parse().ok().filter(|limit| *limit > 0)
+}
+
+/// MySQL's error for who has had what it may have.
+fn exceeded(user: &str, property: &str, limit: u64, way_out: &str) -> EngineError {
+    EngineError {
+        code: 1226,
+        sqlstate: "42000",
+        ..EngineError::new(
+            ErrorKind::Resources,
+            format!(
+                "User '{user}' has exceeded the '{property}' resource (current value: {limit}); {way_out}, or \
+                 SET PROPERTY FOR '{user}' '{property}' = '...'"
+            ),
+        )
+    }
+}
+
+/// Connections by user name, and how often each is counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counted(Arc<Mutex<HashMap<String, HashMap<u32, u32>>>>);
+
+impl Counted {
+    /// Counts a connection of a user. One that is counted already is not another. `None`: there are `most` already.
+    pub(crate) fn count(&self, user: &str, connection: u32, most: Option<u64>) -> Option<Connected> {
+        let mut all = self.0.lock();
+        let own = all.entry(user.to_string()).or_default();
+        if !own.contains_key(&connection) && most.is_some_and(|most| own.len() as u64 >= most) {
+            return None;
+        }
+        *own.entry(connection).or_default() += 1;
+        Some(Connected { user: user.to_string(), connection, among: self.clone() })
+    }
+}
+
+/// A place among the connections of a user, given back when it is dropped.
+#[derive(Debug)]
+pub struct Connected {
+    user: String,
+    connection: u32,
+    among: Counted,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut all = self.among.0.lock();
+        let Some(own) = all.get_mut(&self.user) else { return };
+        if let Some(times) = own.get_mut(&self.connection) {
+            *times -= 1;
+            if *times == 0 {
+                own.remove(&self.connection);
+            }
+        }
+        if own.is_empty() {
+            all.remove(&self.user);
+        }
+    }
+}
+
+/// What a statement may take.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    user: String,
+    connection: u32,
+    statements: Option<u64>,
+    memory: Option<Arc<StatementMemory>>,
+}
+
+impl Quota {
+    /// That of a statement of this user, out of the memory of `all`.
+    pub(crate) fn of(accounts: &Accounts, user: &str, connection: u32, all: &Arc<dyn MemoryPool>) -> Arc<Self> {
+        let memory = limit(accounts, user, EXEC_MEM_LIMIT).map(|bytes| {
+            let bytes = usize::try_from(bytes.max(EXEC_MEM_MIN)).unwrap_or(usize::MAX);
+            let (own, all) = (FairSpillPool::new(bytes), Arc::clone(all));
+            Arc::new(StatementMemory { user: user.to_string(), bytes, own, all })
+        });
+        let statements = limit(accounts, user, MAX_QUERY_INSTANCES);
+        Arc::new(Quota { user: user.to_string(), connection, statements, memory })
+    }
+
+    /// That of the statement which is planned and run under this state.
+    pub(crate) fn under(state: &SessionState) -> Option<Arc<Self>> {
+        state.config().get_extension()
+    }
+
+    /// The bytes that its plan may use; `None` for as many as there are.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        self.memory.as_ref().map(|memory| memory.bytes)
+    }
+
+    /// A place among those who run a statement; `None` where their number is not limited.
+    ///
+    /// # Errors
+    /// The user runs as many as it may (1226).
+    pub(crate) fn begin(&self, running: &Counted) -> Result<Option<Connected>> {
+        let Some(most) = self.statements else { return Ok(None) };
+        match running.count(&self.user, self.connection, Some(most)) {
+            Some(place) => Ok(Some(place)),
+            None => Err(exceeded(&self.user, MAX_QUERY_INSTANCES, most, "wait until a statement ends")),
+        }
+    }
+}
+
+/// What a plan is run in. Its memory is the statement's [quota](Quota).
+pub(crate) fn task_context(state: &SessionState) -> Arc<TaskContext> {
+    let Some(memory) = Quota::under(state).and_then(|quota| quota.memory.clone()) else { return state.task_ctx() };
+    let runtime = RuntimeEnv { memory_pool: memory, ..state.runtime_env().as_ref().clone() };
+    Arc::new(TaskContext::from(state).with_runtime(Arc::new(runtime)))
+}
+
+/// A part of a pool that is one statement's, as large as its user may have it.
+#[derive(Debug)]
+struct StatementMemory {
+    user: String,
+    bytes: usize,
+    /// Fair among the operators of the statement, as `all` is among those of all statements.
+    own: FairSpillPool,
+    all: Arc<dyn MemoryPool>,
+}
+
+impl fmt::Display for StatementMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{EXEC_MEM_LIMIT} of user '{}'", self.user)
+    }
+}
+
+impl MemoryPool for StatementMemory {
+    fn name(&self) -> &str {
+        EXEC_MEM_LIMIT
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.all.register(consumer);
+        self.own.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.own.unregister(consumer);
+        self.all.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.own.grow(reservation, additional);
+        self.all.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.own.shrink(reservation, shrink);
+        self.all.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> datafusion::error::Result<()> {
+        self.own.try_grow(reservation, additional).map_err(|e| match e {
+            // Of this kind, so that operators spill.
+            DataFusionError::ResourcesExhausted(why) => DataFusionError::ResourcesExhausted(format!(
+                "user '{}' has {} bytes for each statement (property '{EXEC_MEM_LIMIT}'): {why}",
+                self.user, self.bytes
+            )),
+            other => other,
+        })?;
+        self.all.try_grow(reservation, additional).inspect_err(|_| self.own.shrink(reservation, additional))
+    }
+
+    fn reserved(&self) -> usize {
+        self.own.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.own.memory_limit()
+    }
+}
+
+/// What a user may do so often in an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Hourly {
+    /// Statements of any kind.
+    Queries,
+    /// Statements that change tables or what is known of them.
+    Updates,
+    /// Logins by MySQL's protocol.
+    Connections,
+}
+
+impl Hourly {
+    /// The property of a user that limits it.
+    pub(crate) const fn property(self) -> &'static str {
+        match self {
+            Hourly::Queries => "max_queries_per_hour",
+            Hourly::Updates => "max_updates_per_hour",
+            Hourly::Connections => "max_connections_per_hour",
+        }
+    }
+}
+
+/// The properties that CREATE USER sets behind WITH.
+pub(crate) const BEHIND_WITH: [&str; 4] =
+    [Hourly::Queries.property(), Hourly::Updates.property(), Hourly::Connections.property(), MAX_USER_CONNECTIONS];
+
+/// What users with such limits have done in the hour that began with the first of it.
+#[derive(Debug, Default)]
+pub(crate) struct Hours(Mutex<HashMap<(String, Hourly), Hour>>);
+
+#[derive(Debug)]
+struct Hour {
+    begun: Instant,
+    times: u64,
+}
+
+impl Hours {
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// There were as many as there may be (1226).
+    pub(crate) fn spend(&self, accounts: &Accounts, user: &str, what: Hourly) -> Result<()> {
+        match limit(accounts, user, what.property()) {
+            Some(most) => self.spend_at(user, what, most, Instant::now()),
+            None => Ok(()),
+        }
+    }
+
+    fn spend_at(&self, user: &str, what: Hourly, most: u64, now: Instant) -> Result<()> {
+        let mut hours = self.0.lock();
+        let hour = hours.entry((user.to_string(), what)).or_insert(Hour { begun: now, times: 0 });
+        if now.saturating_duration_since(hour.begun) >= HOUR {
+            *hour = Hour { begun: now, times: 0 };
+        }
+        if hour.times >= most {
+            return Err(exceeded(user, what.property(), most, "wait until the hour is over"));
+        }
+        hour.times += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZero;
+
+    use datafusion::execution::memory_pool::TrackConsumersPool;
+    use futures::StreamExt;
+
+    use super::*;
+    use crate::{ClientInfo, Engine, EngineOptions, Outcome, Session};
+
+    #[test]
+    fn a_connection_is_counted_once() {
+        let counted = Counted::default();
+        let first = counted.count("u", 1, Some(1)).unwrap();
+        let again = counted.count("u", 1, Some(1)).unwrap();
+        assert!(counted.count("u", 2, Some(1)).is_none());
+        let other = counted.count("v", 2, Some(1)).unwrap();
+        drop(first);
+        assert!(counted.count("u", 2, Some(1)).is_none());
+        drop(again);
+        assert!(counted.count("u", 2, Some(1)).is_some());
+        drop(other);
+        assert!(counted.0.lock().is_empty());
+    }
+
+    #[test]
+    fn what_was_done_an_hour_ago_does_not_count() {
+        let (hours, begun) = (Hours::default(), Instant::now());
+        let spend = |what, minutes: u64| hours.spend_at("u", what, 2, begun + Duration::from_secs(60 * minutes));
+        spend(Hourly::Queries, 0).unwrap();
+        spend(Hourly::Queries, 59).unwrap();
+        let refused = spend(Hourly::Queries, 59).unwrap_err();
+        assert_eq!(refused.code, 1226);
+        assert!(refused.message.contains("'max_queries_per_hour' resource (current value: 2)"), "{refused}");
+        spend(Hourly::Updates, 59).unwrap();
+        spend(Hourly::Queries, 60).unwrap();
+        spend(Hourly::Queries, 61).unwrap();
+        spend(Hourly::Queries, 119).unwrap_err();
+    }
+
+    #[test]
+    fn memory_is_the_users_and_everybodys() {
+        let all: Arc<dyn MemoryPool> =
+            Arc::new(TrackConsumersPool::new(FairSpillPool::new(6 << 20), NonZero::new(3).unwrap()));
+        let mut accounts = Accounts::default();
+        let statement = |accounts: &Accounts| -> Arc<dyn MemoryPool> {
+            Quota::of(accounts, "root", 1, &all).memory.clone().expect("it is limited")
+        };
+        assert!(Quota::of(&accounts, "root", 1, &all).memory.is_none());
+        let properties = [(EXEC_MEM_LIMIT.to_string(), Some("4194304".to_string()))].into();
+        let set = dipper_store::catalog::access::AccessChange::SetProperties { user: "root".into(), properties };
+        accounts.apply(&set, |_| true).unwrap();
+
+        let (one, other) = (statement(&accounts), statement(&accounts));
+        let (mine, theirs) =
+            (MemoryConsumer::new("mine").register(&one), MemoryConsumer::new("theirs").register(&other));
+        mine.try_grow(3 << 20).unwrap();
+        let refused = mine.try_grow(2 << 20).unwrap_err().to_string();
+        assert!(refused.contains("user 'root' has 4194304 bytes for each statement"), "{refused}");
+        assert_eq!(all.reserved(), 3 << 20);
+        // A statement of its own, which may have as much, but there is no more.
+        theirs.try_grow(3 << 20).unwrap();
+        let refused = theirs.try_grow(1 << 20).unwrap_err().to_string();
+        assert!(!refused.contains(EXEC_MEM_LIMIT), "{refused}");
+        assert_eq!(other.reserved(), 3 << 20, "what all do not have is given back");
+        drop((mine, theirs));
+        assert_eq!((one.reserved(), other.reserved(), all.reserved()), (0, 0, 0));
+    }
+
+    async fn run(session: &mut Session, sql: &str) -> Result<Option<crate::Rows>> {
+        let parsed = session.parse(sql)?.remove(0);
+        match session.execute(sql, &parsed, Vec::new()).await? {
+            Outcome::Rows(rows) => Ok(Some(rows)),
+            Outcome::Done(_) => Ok(None),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn so_many_statements_of_a_user_run_at_once() {
+        let engine = Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }).await.unwrap();
+        let client = |user: &str| ClientInfo { user: user.into(), ..ClientInfo::local(&engine) };
+        let mut root = engine.session(client("root"));
+        for sql in [
+            "create table t (k int) duplicate key(k) distributed by hash(k) buckets 1",
+            "insert into t select number from numbers('number'='50000')",
+            "create user u",
+            "grant select on *.* to u",
+            "set property for u 'max_query_instances' = '1'",
+        ] {
+            run(&mut root, sql).await.unwrap();
+        }
+        // More rows than wait between the threads and who takes them.
+        let long = "select a.k from t a join t b on a.k % 100 = b.k % 100";
+        let (mut one, mut other) = (engine.session(client("u")), engine.session(client("u")));
+        let rows = run(&mut one, long).await.unwrap().expect("rows");
+        let refused = run(&mut other, long).await.unwrap_err();
+        assert_eq!(refused.code, 1226, "{refused}");
+        assert!(refused.message.contains("max_query_instances"), "{refused}");
+        // What reads no more than a few rows is not counted, and others are not concerned.
+        drop(run(&mut other, "select 1").await.unwrap());
+        drop(run(&mut root, long).await.unwrap());
+        // The same connection does not compete with the statement that it has given up.
+        drop(rows);
+        let mut rows = run(&mut one, long).await.unwrap().expect("rows");
+        rows.batches.next().await.expect("a batch").unwrap();
+        drop(rows);
+        let begun = Instant::now();
+        while let Err(e) = run(&mut other, long).await {
+            assert!(e.code == 1226 && begun.elapsed() < Duration::from_secs(30), "{e}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

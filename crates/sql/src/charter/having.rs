@@ -1,0 +1,113 @@
+//! What DataFusion does not know of HAVING.
+//!
+//! - A name in it that the select list gives to an item means the item, also where a column has that name, unless it is a
+//!   key of GROUP BY. Inside of an aggregate it is the column.
+//! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER).
+
+use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem};
+
+use super::nesting::is_subquery;
+use super::rewrite::{binary, function_name, key_name, nested};
+use super::walk::{self, Change};
+use crate::error::SqlError;
+use crate::functions;
+
+/// Rewrites HAVING, before anything in it is.
+pub(super) fn rewrite(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
+    let Some(mut having) = select.having.take() else { return };
+    let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
+    let is_key = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
+    let items = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if !is_key(&alias.value) => Some((alias.value.clone(), expr.clone())),
+        _ => None,
+    });
+    let mut names = Names::new(items.collect());
+    names.walk(&mut having);
+    let mut list = Names::new(Vec::new());
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            list.walk(expr);
+        }
+    }
+    // A value that is another one in the select list cannot be asked for in advance.
+    if !keys.is_empty() || names.aggregates || list.aggregates || names.unsteady {
+        select.having = Some(having);
+        return;
+    }
+    select.selection = Some(match select.selection.take() {
+        Some(condition) => binary(nested(condition), BinaryOperator::And, nested(having)),
+        None => having,
+    });
+}
+
+/// Puts items in the place of their names, and finds aggregates, outside of subqueries.
+struct Names {
+    items: Vec<(String, Expr)>,
+    /// Whether names here are columns, as in aggregates and subqueries.
+    inside: bool,
+    /// What `inside` was around each aggregate and subquery that is open.
+    outside: Vec<bool>,
+    aggregates: bool,
+    /// An item that was put somewhere has another value each time, or is a window's.
+    unsteady: bool,
+}
+
+impl Names {
+    fn new(items: Vec<(String, Expr)>) -> Names {
+        Names { items, inside: false, outside: Vec::new(), aggregates: false, unsteady: false }
+    }
+
+    fn walk(&mut self, expr: &mut Expr) {
+        // Renaming cannot fail.
+        let _ = walk::change_expr(expr, self);
+    }
+}
+
+impl Change for Names {
+    fn query(&mut self, _: &mut Query) -> Result<(), SqlError> {
+        self.inside = true;
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        let aggregate = is_aggregate(expr);
+        if aggregate || is_subquery(expr) {
+            self.outside.push(self.inside);
+        }
+        if aggregate {
+            self.aggregates |= !self.inside;
+            self.inside = true;
+        }
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if is_aggregate(expr) || is_subquery(expr) {
+            self.inside = self.outside.pop().unwrap_or(false);
+        } else if let Expr::Identifier(name) = expr
+            && !self.inside
+            && let Some((_, item)) = self.items.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(&name.value))
+        {
+            self.unsteady |= walk::any(item, is_unsteady);
+            *expr = nested(item.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The name of what is called.
+fn called(expr: &Expr) -> Option<(&Function, String)> {
+    match expr {
+        Expr::Function(function) => Some((function, function_name(function)?)),
+        _ => None,
+    }
+}
+
+fn is_aggregate(expr: &Expr) -> bool {
+    called(expr).is_some_and(|(function, name)| function.over.is_none() && functions::is_aggregate(&name))
+}
+
+fn is_unsteady(expr: &Expr) -> bool {
+    called(expr).is_some_and(|(function, name)| function.over.is_some() || functions::is_volatile(&name))
+}

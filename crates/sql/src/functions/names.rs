@@ -1,0 +1,97 @@
+//! What the names of functions say before a query is planned.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, LazyLock};
+
+use datafusion::execution::FunctionRegistry;
+use datafusion::functions_aggregate::all_default_aggregate_functions;
+use datafusion::logical_expr::registry::MemoryFunctionRegistry;
+use datafusion::logical_expr::{ScalarUDF, Volatility};
+
+use super::{RENAMED, aggregate, defs, sketch_aggregate, top};
+
+/// The scalar functions by all of their names, as [`super::register_all`] leaves them in a registry.
+static SCALARS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let mut functions = HashMap::new();
+    let defaults = datafusion::functions::all_default_functions().into_iter();
+    let nested = datafusion::functions_nested::all_default_nested_functions();
+    for function in defaults.chain(nested).chain(defs().into_iter().map(|def| Arc::new(def.into_udf()))) {
+        add(&mut functions, &function);
+    }
+    for (name, aliases) in RENAMED {
+        if let Some(function) = functions.get(name) {
+            let renamed = ScalarUDF::clone(function).with_aliases(aliases.iter().copied());
+            add(&mut functions, &Arc::new(renamed));
+        }
+    }
+    functions
+});
+
+fn add(functions: &mut HashMap<String, Arc<ScalarUDF>>, function: &Arc<ScalarUDF>) {
+    for name in function.aliases().iter().map(String::as_str).chain([function.name()]) {
+        functions.insert(name.to_string(), Arc::clone(function));
+    }
+}
+
+/// The names of aggregates.
+static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let mut registry = MemoryFunctionRegistry::new();
+    let ours = aggregate::register(&mut registry)
+        .and_then(|()| top::register(&mut registry))
+        .and_then(|()| sketch_aggregate::register(&mut registry));
+    debug_assert!(ours.is_ok(), "{ours:?}");
+    let ours = registry.udafs().into_iter().filter_map(|name| registry.udaf(&name).ok());
+    let all = all_default_aggregate_functions().into_iter().chain(ours);
+    all.flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]).collect::<Vec<_>>()).collect()
+});
+
+/// The name that a scalar function has itself, if `called` is another name of it.
+///
+/// DataFusion names the result of a call by another name after both, and what it is an argument of after that: 20 such
+/// calls in one another are names of hundreds of megabytes.
+pub(crate) fn own_name(called: &str) -> Option<&'static str> {
+    let function = SCALARS.get(called)?;
+    // The name itself may have become that of another function.
+    let own = SCALARS.get(function.name())?;
+    (called != function.name() && Arc::ptr_eq(own, function)).then(|| function.name())
+}
+
+/// Whether a scalar function gives another value for each row.
+pub(crate) fn is_volatile(called: &str) -> bool {
+    SCALARS.get(called).is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+}
+
+/// Whether it is the name of an aggregate.
+pub(crate) fn is_aggregate(called: &str) -> bool {
+    AGGREGATES.contains(called)
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::session_state::SessionStateBuilder;
+
+    use super::super::register_all;
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_registry() {
+        let mut state = SessionStateBuilder::new().with_default_features().build();
+        register_all(&mut state).unwrap();
+        for (called, function) in state.scalar_functions() {
+            let own = own_name(called).unwrap_or(called.as_str());
+            assert_eq!(state.scalar_functions()[own].name(), function.name(), "{called}");
+        }
+        assert_eq!(own_name("nvl"), Some("ifnull"));
+        assert_eq!(own_name("mid"), Some("substring"));
+        assert_eq!(own_name("ifnull"), None);
+        assert_eq!(own_name("no_such_function"), None);
+    }
+
+    #[test]
+    fn kinds_of_functions() {
+        assert!(["sum", "stddev", "group_concat", "topn", "bitmap_union", "any_value"].into_iter().all(is_aggregate));
+        assert!(!is_aggregate("abs"));
+        assert!(is_volatile("rand") && is_volatile("uuid"));
+        assert!(!is_volatile("now") && !is_volatile("upper"));
+    }
+}
