@@ -39,8 +39,7 @@ test-hive: build gateway
 
 # The S3 server that the store's tests start. Without Go they say that they did not run on S3.
 gateway:
-	@command -v go >/dev/null || test "$$(id -u)" != 0 || \
-	  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q golang-go; } >/dev/null
+	@command -v go >/dev/null || tests/support/install.sh golang-go >/dev/null
 	@! command -v go >/dev/null || test -x $(HOME)/.cache/dipper/bin/versitygw || \
 	  GOBIN=$(HOME)/.cache/dipper/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 || \
 	  echo "versitygw cannot be installed: the store's tests do not run on S3"

@@ -11,6 +11,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from servers import apt
+
 HERE = Path(__file__).resolve().parent
 CACHE = Path("~/.cache/dipper/tests/jmeter").expanduser()
 
@@ -37,19 +39,9 @@ URLS = [
 ]
 
 
-def need(program, package):
-    if shutil.which(program) is None and os.geteuid() == 0:
-        subprocess.run(["apt-get", "update", "-q"], check=False, stdout=subprocess.DEVNULL)
-        subprocess.run(["apt-get", "install", "-y", "-q", package], check=False, stdout=subprocess.DEVNULL,
-                       env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))  # fmt: skip
-    if shutil.which(program) is None:
-        raise SystemExit(f"{program} is not installed (Debian: {package})")
-
-
 def install():
     """A JMeter home, as its distribution lays it out."""
-    need("java", "openjdk-17-jdk-headless")
-    need("mvn", "maven")
+    apt({"java": "openjdk-17-jdk-headless", "mvn": "maven"})
     pom = (HERE / "pom.xml").read_text()
     stamp = CACHE / "installed"
     if stamp.exists() and stamp.read_text() == pom:

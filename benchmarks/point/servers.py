@@ -23,10 +23,7 @@ def apt(programs):
     missing = sorted({package for program, package in programs.items() if shutil.which(program, path=path()) is None})
     if not missing:
         return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        subprocess.run(["apt-get", "update", "-q"], check=False, stdout=subprocess.DEVNULL)
-        subprocess.run(["apt-get", "install", "-y", "-q", *missing], check=False, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run([HERE.parents[1] / "tests/support/install.sh", *missing], check=False, stdout=subprocess.DEVNULL)
     still = [program for program in programs if shutil.which(program, path=path()) is None]
     if still:
         raise SystemExit(f"{', '.join(still)} not found; Debian packages: {' '.join(missing)}")

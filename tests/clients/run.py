@@ -47,10 +47,7 @@ def need(program, *packages):
 
 
 def apt(*packages):
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        run(["apt-get", "update", "-q"], env=environment)
-        run(["apt-get", "install", "-y", "-q", *packages], env=environment)
+    run([ROOT / "tests/support/install.sh", *packages])
 
 
 def stamped(directory, *sources):

@@ -19,10 +19,8 @@ INSTALL_SECONDS = 1800
 
 def need(program, package):
     """A program on PATH, installed by apt where that is possible."""
-    if shutil.which(program) is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        subprocess.run(["apt-get", "update", "-q"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["apt-get", "install", "-y", "-q", package], env=environment, check=True, stdout=subprocess.DEVNULL)
+    if shutil.which(program) is None:
+        subprocess.run([HERE.parent / "support/install.sh", package], check=True, stdout=subprocess.DEVNULL)
     if shutil.which(program) is None:
         sys.exit(f"{program} is not installed (Debian: {package})")
 

@@ -234,11 +234,16 @@ fn default_of(column: &str) -> Option<String> {
     (number % 2 == 1).then(|| format!("default {number}"))
 }
 
-fn through(seed: u64, properties: &str, partitioned: bool) {
+/// Runs a test on a data directory of its own.
+fn in_a_directory(test: impl AsyncFnOnce(&Path)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut session = open(dir.path()).await;
+    let dir = tempfile::tempdir().expect("a directory");
+    runtime.block_on(test(dir.path()));
+}
+
+fn through(seed: u64, properties: &str, partitioned: bool) {
+    in_a_directory(async |dir| {
+        let mut session = open(dir).await;
         let partitions = match partitioned {
             true => {
                 "partition by range(k) (partition p1 values less than ('2'), partition p2 values less than (maxvalue)) "
@@ -254,7 +259,7 @@ fn through(seed: u64, properties: &str, partitioned: bool) {
         let rng = StdRng::seed_from_u64(seed);
         let mut model = Model { session, rng, columns, added: 0, widened: 0, rows: Rows::new(), prepared: None };
         for step in 0..STEPS {
-            model.step(dir.path()).await;
+            model.step(dir).await;
             model.check(&format!("seed {seed}, step {step}, {properties}")).await;
         }
     });
@@ -279,11 +284,9 @@ fn without_a_row_store() {
 /// Another process's commits are seen by look-ups within `read_staleness_ms`, at once if that is 0.
 #[test]
 fn other_processes_are_seen_in_time() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut one = open(dir.path()).await;
-        let mut other = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut one = open(dir).await;
+        let mut other = open(dir).await;
         run(&mut one, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
         run(&mut one, "insert into t values (1, 10)").await;
         const LOOK: &str = "select v from t where k = 1";
@@ -304,11 +307,9 @@ fn other_processes_are_seen_in_time() {
 /// SYNC forces: look-ups that come after it see what others have committed before it.
 #[test]
 fn sync_reads_what_look_ups_have_not_read_yet() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut one = open(dir.path()).await;
-        let mut other = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut one = open(dir).await;
+        let mut other = open(dir).await;
         run(&mut one, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
         run(&mut one, "create table gone (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
         const LOOK: &str = "select v from t where k = 1";
@@ -333,10 +334,8 @@ async fn explained(session: &mut Session, sql: &str) -> String {
 
 #[test]
 fn explain_says_which_way_is_taken_and_why() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut session = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut session = open(dir).await;
         let create = "create table t (k int, l varchar(9), v int, a array<int>) unique key(k, l) \
             distributed by hash(k) buckets 1";
         run(&mut session, create).await;
@@ -381,10 +380,8 @@ fn explain_says_which_way_is_taken_and_why() {
 /// A prepared statement reads as it did when it was prepared, whatever `sql_mode` has become.
 #[test]
 fn a_prepared_look_up_keeps_its_sql_mode() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut session = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut session = open(dir).await;
         run(&mut session, "create table t (k int, v varchar(9)) unique key(k) distributed by hash(k) buckets 1").await;
         run(&mut session, "insert into t values (1, 'one')").await;
         const SQL: &str = "select \"v\", v from t where k = 1";
@@ -403,10 +400,8 @@ fn a_prepared_look_up_keeps_its_sql_mode() {
 /// What is counted as a look-up by the server is answered from memory the second time, without the planner.
 #[test]
 fn the_second_time_nothing_is_waited_for() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut session = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut session = open(dir).await;
         run(&mut session, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
         run(&mut session, "insert into t values (1, 10)").await;
         const LOOK: &str = "select v from t where k = 1;";
@@ -428,10 +423,8 @@ fn the_second_time_nothing_is_waited_for() {
 /// What was granted when a statement was prepared does not count when it runs.
 #[test]
 fn a_revoked_privilege_is_gone_at_once() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mut root = open(dir.path()).await;
+    in_a_directory(async |dir| {
+        let mut root = open(dir).await;
         run(&mut root, "create table t (k int, v int) unique key(k) distributed by hash(k) buckets 1").await;
         run(&mut root, "insert into t values (1, 10)").await;
         run(&mut root, "create user u identified by 'p'").await;
