@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -291,6 +292,14 @@ def files_in_a_bucket_are_tables():
         expect(a.one("SELECT count(*) FROM d.h WHERE dt = '2024-01-02'") == 5, "pruned")
         shown = str(a.sql("SHOW CREATE TABLE d.h"))
         expect(bucket.SECRET not in shown and "******" in shown, shown)
+        # Each partition is read where it is.
+        (stage.gateway.directory / "other").mkdir()
+        a.sql("CREATE EXTERNAL TABLE d.p (id INT, name STRING) PARTITIONED BY (dt STRING) STORED AS PARQUET "
+              f"LOCATION 's3://faults/parquet' TBLPROPERTIES ({own})",
+              "ALTER TABLE d.p ADD PARTITION (dt = 'b') LOCATION 's3://other/elsewhere'",
+              "INSERT INTO d.p VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'z', 'b')")
+        expect(len(list((stage.gateway.directory / "other" / "elsewhere").iterdir())) == 1, "a partition in another bucket")
+        expect(a.sql("SELECT dt, sum(id) FROM d.p GROUP BY dt ORDER BY dt") == [("a", 1), ("b", 5)], "Parquet in two buckets")
         # A change is seen by the next statement: the tag is another.
         bucket.put(port, "in/b.csv", b"id,name\n100000,last\n100001,more\n")
         expect(a.one("SELECT count(*) FROM 's3://faults/in/*.csv'") == 100_002, "fresh")
@@ -330,6 +339,14 @@ def files_in_a_bucket_are_tables():
             "EXPLAIN ANALYZE SELECT sum(id) FROM files('path' = 's3://faults/cold/x.csv', 'format' = 'csv', 'header' = 'true')"))
         asked = a.io()["requests"] - began["requests"]
         expect(asked > 0 and f"by {asked} requests" in shown, f"{asked} requests: {shown}")
+        # Each scan says what the store and the cache did for it.
+        bucket.put(port, "cold/y.csv", csv.split("\n", 1)[1].encode())
+        shown = "\n".join(line for (line,) in a.sql(
+            "EXPLAIN ANALYZE SELECT count(*) FROM 's3://faults/cold/x.csv' x JOIN files('path' = 's3://faults/cold/y.csv', "
+            "'format' = 'csv', 'csv_schema' = 'id:int;name:string') y ON x.id = y.id"))
+        scans = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in shown.splitlines() if "TextScanExec" in line]
+        expect(sorted(int(scan["store_requests"]) > 0 for scan in scans) == [False, True], shown)
+        expect(all(int(scan["cache_hits"]) > 0 for scan in scans if scan["store_requests"] == "0"), shown)
         # Keys of one's own, and the place of AWS's variables.
         environment = {k: v for k, v in bucket.environment(port).items() if k not in ("DIPPER_S3_ENDPOINT", "AWS_ACCESS_KEY_ID",
                                                                                      "AWS_SECRET_ACCESS_KEY")}

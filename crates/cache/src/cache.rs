@@ -230,7 +230,7 @@ impl DataCache {
             }
             inner.stats.add(|s| &s.fill_bytes, name.len);
             if let Some(context) = context {
-                context.stats.add(|s| &s.fill_bytes, name.len);
+                context.count(|stats| stats.add(|s| &s.fill_bytes, name.len));
             }
             at = to;
         }

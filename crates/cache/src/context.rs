@@ -21,10 +21,12 @@ pub enum Populate {
 /// [`GetOptions::extensions`](object_store::GetOptions::extensions) as `Arc<IoContext>`, else around the task
 /// ([`scope`](Self::scope), [`enter`](Self::enter)). A task that is spawned does not inherit it. Calls without one are
 /// as with the default.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct IoContext {
     /// What was read; also shared by several contexts.
     pub stats: Arc<IoStats>,
+    /// The same of one scan of the statement.
+    pub scan: Option<Arc<IoStats>>,
     /// Do not look into the cache.
     pub bypass: bool,
     /// Whether misses fill the cache.
@@ -46,6 +48,20 @@ impl IoContext {
     /// Runs a function in this context: one poll of a stream, say.
     pub fn enter<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         CURRENT.sync_scope(Arc::clone(self), f)
+    }
+
+    /// The same for a scan whose reads are counted apart, too.
+    #[must_use]
+    pub fn of_scan(&self, counted: &Arc<IoStats>) -> Arc<IoContext> {
+        Arc::new(IoContext { scan: Some(Arc::clone(counted)), ..self.clone() })
+    }
+
+    /// Counts something wherever this context's reads are counted.
+    pub(crate) fn count(&self, f: impl Fn(&IoStats)) {
+        f(&self.stats);
+        if let Some(scan) = &self.scan {
+            f(scan);
+        }
     }
 
     /// The context of the running task.

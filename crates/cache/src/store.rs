@@ -57,7 +57,7 @@ impl Meter<'_> {
     fn each(&self, f: impl Fn(&IoStats)) {
         f(self.all);
         if let Some(context) = &self.context {
-            f(&context.stats);
+            context.count(f);
         }
     }
 

@@ -3,9 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use datafusion::catalog::Session;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
-use dipper_cache::{IoContext, Populate};
+use dipper_cache::{IoContext, IoStats, Populate};
 use futures::future::BoxFuture;
+use object_store::Extensions;
 
 use crate::coop;
 use crate::variables::Variables;
@@ -21,11 +23,31 @@ pub(crate) fn context(variables: &Variables) -> Arc<IoContext> {
     // StarRocks' switch, and Doris's two.
     let uses = variables.flag("enable_scan_datacache") && !variables.flag("disable_file_cache");
     Arc::new(IoContext {
-        stats: Arc::default(),
         bypass: !uses,
         populate: if uses { populate } else { Populate::Never },
         synchronous: !variables.flag("enable_datacache_async_populate_mode"),
+        ..IoContext::default()
     })
+}
+
+/// The requests of one scan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScanRequests {
+    /// What the layers of a store look for in each.
+    pub(crate) extensions: Extensions,
+    /// What they did for them.
+    pub(crate) stats: Arc<IoStats>,
+}
+
+impl ScanRequests {
+    /// Those of a scan that this session plans.
+    pub(crate) fn of(state: &dyn Session) -> Self {
+        let mut requests = ScanRequests::default();
+        if let Some(io) = state.config().get_extension::<IoContext>() {
+            requests.extensions.insert(io.of_scan(&requests.stats));
+        }
+        requests
+    }
 }
 
 /// Tasks that DataFusion spawns run in the context of the task that spawned them, and end with it.

@@ -90,9 +90,7 @@ pub(crate) struct TextPrepared {
     pub(crate) source: Arc<str>,
     /// `None` where it would be too large to be kept.
     pub(crate) parsed: Option<Arc<Parsed>>,
-    /// How the text reads.
-    pub(crate) options: ParseOptions,
-    /// Where its names are found.
+    /// Where its names are found, and how its text reads.
     pub(crate) selected: Selected,
     /// Its place in what the session holds.
     pub(crate) _held: Arc<Held>,
@@ -303,6 +301,11 @@ impl Session {
         })
     }
 
+    /// A statement is over, for which alone SET TRANSACTION READ ONLY was said, unless a transaction has begun.
+    pub(crate) fn forget_reads_only(&mut self) {
+        self.reads_only &= self.in_transaction || !self.autocommit();
+    }
+
     /// Rows were written: a ROLLBACK that follows must not claim to undo it.
     pub(crate) fn wrote(&mut self) {
         if self.in_transaction || !self.autocommit() {
@@ -438,8 +441,9 @@ impl Session {
         self.process().set_database(self.database.clone());
     }
 
-    /// Notes what ROW_COUNT() and FOUND_ROWS() say of a look-up that was answered at once.
+    /// Notes that a look-up was answered at once, and what ROW_COUNT() and FOUND_ROWS() say of it.
     pub(crate) fn found(&mut self, rows: u64) {
+        self.forget_reads_only();
         self.row_count = -1;
         match Arc::get_mut(&mut self.found_rows) {
             Some(found) => *found.get_mut() = rows,

@@ -411,6 +411,10 @@ fn the_second_time_nothing_is_waited_for() {
         let mut out = Vec::new();
         plan.put(&rows.as_slice()[0], &mut out).expect("a row");
         assert_eq!(out, [0, 0, 10, 0, 0, 0]);
+        // As any statement, it is the one that SET TRANSACTION READ ONLY is for.
+        run(&mut session, "set transaction read only").await;
+        assert!(session.text_point_now(LOOK).expect("no error").is_ready());
+        run(&mut session, "insert into t values (2, 20)").await;
         run(&mut session, "alter table t add column w varchar(3) default 'abc'").await;
         assert!(session.text_point_now(LOOK).expect("no error").is_pending(), "planned anew");
         run(&mut session, LOOK).await;

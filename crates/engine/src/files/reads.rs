@@ -1,7 +1,10 @@
 //! What a scan of text files in buckets has read.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+use dipper_cache::IoStats;
 
 /// Counters of one scan, shared by its files.
 #[derive(Debug, Default)]
@@ -10,6 +13,8 @@ pub struct FileReads {
     bytes: AtomicU64,
     slowest_ns: AtomicU64,
     waited_ns: AtomicU64,
+    /// What object storage and its cache did for them.
+    pub(crate) stats: Arc<IoStats>,
 }
 
 impl FileReads {

@@ -114,7 +114,8 @@ impl ObjectSource {
 
     /// The same, with its reads counted among others.
     pub fn counted_in(self, reads: Arc<FileReads>) -> Self {
-        ObjectSource { reads, ..self }
+        let context = self.context.as_ref().map(|context| context.of_scan(&reads.stats));
+        ObjectSource { reads, context, ..self }
     }
 
     /// What the cache has from `offset` on.

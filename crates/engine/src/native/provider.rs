@@ -14,8 +14,9 @@ use dipper_store::table::{Table, TableState};
 
 use super::prune;
 use super::scan::{NativeScanExec, NativeScanSpec};
-use super::settings::{ScanSettings, store_extensions};
+use super::settings::ScanSettings;
 use crate::error::EngineError;
+use crate::io::ScanRequests;
 
 /// Column of [`Columns::Addressed`]: which segment of the snapshot a row is in, UInt32.
 pub(crate) const SEGMENT_COLUMN: &str = "__dipper_segment";
@@ -109,7 +110,7 @@ impl TableProvider for NativeProvider {
             &wanted,
             self.after,
             ScanSettings::of(state),
-            store_extensions(state),
+            ScanRequests::of(state),
         );
         let workers = state.config().target_partitions();
         Ok(Arc::new(NativeScanExec::new(Arc::new(spec), projection, limit, workers)))

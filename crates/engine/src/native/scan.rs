@@ -25,7 +25,6 @@ use dipper_store::segment::{Readers, ScanIo};
 use dipper_store::table::data::{DataObject, Segment, SegmentId};
 use dipper_store::table::{Table, TableState};
 use futures::StreamExt;
-use object_store::Extensions;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
@@ -35,6 +34,7 @@ use super::prune::Tablets;
 use super::run::Run;
 use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
+use crate::io::ScanRequests;
 use crate::scan::prune::GroupPruner;
 use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
 use crate::scan::{GroupFilter, leaf, narrowed, over_table, profile, take_filters};
@@ -85,8 +85,7 @@ pub(crate) struct NativeScanSpec {
     /// Segments of the snapshot.
     segments_total: usize,
     pub(super) settings: ScanSettings,
-    /// What requests carry for the store.
-    extensions: Extensions,
+    requests: ScanRequests,
 }
 
 impl ScanSegment {
@@ -113,7 +112,7 @@ impl NativeScanSpec {
         wanted: &Tablets,
         after: u64,
         settings: ScanSettings,
-        extensions: Extensions,
+        requests: ScanRequests,
     ) -> Self {
         let definition = state.schema();
         let sources = (schema.fields().iter())
@@ -144,7 +143,7 @@ impl NativeScanSpec {
             segments,
             segments_total,
             settings,
-            extensions,
+            requests,
         }
     }
 
@@ -170,7 +169,7 @@ fn queue(
     workers: usize,
 ) -> (Arc<Morsels>, Arc<ScanIo>) {
     let few = fetch.filter(|n| *n <= FEW_ROWS && predicates.is_empty());
-    let io = |serial, few| Arc::new(ScanIo::new(serial, few).with_extensions(spec.extensions.clone()));
+    let io = |serial, few| Arc::new(ScanIo::new(serial, few).with_extensions(spec.requests.extensions.clone()));
     if let Some(rows) = few {
         return (Arc::new(Morsels::new(spec, Split::First(rows as u64))), io(false, true));
     }
@@ -375,7 +374,7 @@ impl ExecutionPlan for NativeScanExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         let mut all = self.metrics.clone_inner();
-        profile::add(&mut all, &self.io.counts());
+        profile::add(&mut all, &self.io.counts(), &self.spec.requests.stats.counts());
         Some(all)
     }
 

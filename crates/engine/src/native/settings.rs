@@ -1,8 +1,6 @@
 //! How a session wants its scans.
 
 use datafusion::catalog::Session;
-use dipper_cache::IoContext;
-use object_store::Extensions;
 
 /// Variables of a session that scans act on; they travel in the plan's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +26,4 @@ impl ScanSettings {
     pub(crate) fn of(state: &dyn Session) -> Self {
         state.config().get_extension::<ScanSettings>().map(|s| s.as_ref().clone()).unwrap_or_default()
     }
-}
-
-/// What the layers of a store look for in a statement's requests.
-pub(crate) fn store_extensions(state: &dyn Session) -> Extensions {
-    let mut extensions = Extensions::new();
-    if let Some(io) = state.config().get_extension::<IoContext>() {
-        extensions.insert(io);
-    }
-    extensions
 }

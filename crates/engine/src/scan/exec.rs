@@ -16,9 +16,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricValue, MetricsSet,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use dipper_text::dialect::Dialect;
@@ -261,11 +259,8 @@ impl ExecutionPlan for TextScanExec {
         let mut all = self.metrics.clone_inner();
         if let Some(Ok(queue)) = self.queue.get() {
             let seen = queue.metrics();
-            for (name, value) in [("bytes_scanned", seen.bytes_read), ("rows_scanned", seen.rows_scanned)] {
-                let count = Count::new();
-                count.add(value as usize);
-                all.push(Arc::new(Metric::new(MetricValue::Count { name: name.into(), count }, None)));
-            }
+            profile::count(&mut all, "bytes_scanned", seen.bytes_read);
+            profile::count(&mut all, "rows_scanned", seen.rows_scanned);
         }
         if self.spec.files.iter().any(|f| f.entry.remote.is_some()) {
             profile::add_files(&mut all, &self.reads);

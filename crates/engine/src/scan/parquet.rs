@@ -24,7 +24,6 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use dipper_store::segment::{ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, ZoneStats};
-use object_store::Extensions;
 use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
 
@@ -33,6 +32,7 @@ use super::prune::{GroupPruner, Kept, Zones, keeps};
 use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
 use super::{GroupFilter, ScanFilter, narrowed, over_table, profile, take_filters};
 use crate::error::{EngineError, Result};
+use crate::io::ScanRequests;
 
 /// Rows of a morsel: row groups that are much larger and have a page index are split.
 const MORSEL_ROWS: usize = 128 << 10;
@@ -61,8 +61,7 @@ pub(crate) struct ParquetScanSpec {
     pub(crate) statistics: Statistics,
     /// Requests take long to begin.
     pub(crate) remote: bool,
-    /// What requests carry for the store.
-    pub(crate) extensions: Extensions,
+    pub(crate) requests: ScanRequests,
 }
 
 /// Rows of a row group of a file.
@@ -197,7 +196,7 @@ fn queue(
     fetch: Option<usize>,
 ) -> (Arc<Queue>, Arc<ScanIo>) {
     let few = fetch.filter(|n| *n <= FEW_ROWS && predicates.is_empty());
-    let io = ScanIo::new(false, few.is_some()).with_extensions(spec.extensions.clone());
+    let io = ScanIo::new(false, few.is_some()).with_extensions(spec.requests.extensions.clone());
     (Arc::new(Queue::new(spec, few)), Arc::new(io))
 }
 
@@ -286,7 +285,7 @@ impl ExecutionPlan for ParquetScanExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         let mut all = self.metrics.clone_inner();
-        profile::add(&mut all, &self.io.counts());
+        profile::add(&mut all, &self.io.counts(), &self.spec.requests.stats.counts());
         Some(all)
     }
 

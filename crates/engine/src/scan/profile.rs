@@ -8,6 +8,9 @@
 //! | `rows_scanned` | rows of the rest, before filters |
 //! | `requests`, `bytes_fetched` | calls of the store and what they brought, indexes included; the data cache may answer them |
 //! | `index_requests`, `index_bytes` | those for footers and indexes |
+//! | `store_requests`, `store_bytes` | requests that object storage answered, those of the plan for this scan included |
+//! | `cache_hits`, `cache_misses` | reads that the data cache had all or a part of, and those of which it lacked something |
+//! | `cache_memory_bytes`, `cache_disk_bytes` | bytes that it had in memory, and on local disk |
 //! | `requests_hedged`, `requests_retried` | requests sent again because they were slow, or failed |
 //! | `request_time_min`, `_median`, `_p99`, `_max` | how long requests took |
 //! | `pages_from_memory`, `bytes_from_memory` | pages that were in the cache of unpacked pages |
@@ -24,47 +27,58 @@ use dipper_store::segment::IoCounts;
 
 use crate::files::reads::FileReads;
 
-/// Adds what a scan has read.
-pub(crate) fn add(all: &mut MetricsSet, io: &IoCounts) {
-    let mut push = |value| all.push(Arc::new(Metric::new(value, None)));
-    let mut counted = |name: &'static str, n: u64| {
-        let count = Count::new();
-        count.add(n as usize);
-        push(MetricValue::Count { name: name.into(), count });
-    };
-    counted("requests", io.requests);
-    counted("bytes_fetched", io.bytes);
-    counted("index_requests", io.tails);
-    counted("index_bytes", io.tail_bytes);
-    counted("requests_hedged", io.hedged);
-    counted("requests_retried", io.retried);
-    counted("pages_from_memory", io.cached_pages);
-    counted("bytes_from_memory", io.cached_bytes);
-    counted("pages_pruned", io.pages_pruned);
-    counted("pages_skipped", io.pages_skipped);
-    for (name, time) in ["request_time_min", "request_time_median", "request_time_p99"]
-        .into_iter()
-        .zip(io.latencies.into_iter().flatten())
-    {
-        let measured = Time::new();
-        measured.add_duration(time);
-        push(MetricValue::Time { name: name.into(), time: measured });
+/// Adds what a scan has read, and what object storage and its cache did for it.
+pub(crate) fn add(all: &mut MetricsSet, io: &IoCounts, remote: &RemoteCounts) {
+    count(all, "requests", io.requests);
+    count(all, "bytes_fetched", io.bytes);
+    count(all, "index_requests", io.tails);
+    count(all, "index_bytes", io.tail_bytes);
+    count(all, "requests_hedged", io.hedged);
+    count(all, "requests_retried", io.retried);
+    count(all, "pages_from_memory", io.cached_pages);
+    count(all, "bytes_from_memory", io.cached_bytes);
+    count(all, "pages_pruned", io.pages_pruned);
+    count(all, "pages_skipped", io.pages_skipped);
+    add_remote(all, remote);
+    let names = ["request_time_min", "request_time_median", "request_time_p99"];
+    for (name, took) in names.into_iter().zip(io.latencies.into_iter().flatten()) {
+        time(all, name, took);
     }
 }
 
 /// Adds what a scan of text files in a bucket has read.
 pub(crate) fn add_files(all: &mut MetricsSet, reads: &FileReads) {
-    let mut push = |value| all.push(Arc::new(Metric::new(value, None)));
-    for (name, n) in [("requests", reads.requests()), ("bytes_fetched", reads.bytes())] {
-        let count = Count::new();
-        count.add(n as usize);
-        push(MetricValue::Count { name: name.into(), count });
+    count(all, "requests", reads.requests());
+    count(all, "bytes_fetched", reads.bytes());
+    add_remote(all, &reads.stats.counts());
+    time(all, "request_time_max", reads.slowest());
+    time(all, "io_wait_time", reads.waited());
+}
+
+/// Adds what object storage and its cache did, where they were asked.
+fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
+    if *remote == RemoteCounts::default() {
+        return;
     }
-    for (name, duration) in [("request_time_max", reads.slowest()), ("io_wait_time", reads.waited())] {
-        let time = Time::new();
-        time.add_duration(duration);
-        push(MetricValue::Time { name: name.into(), time });
-    }
+    count(all, "store_requests", remote.requests);
+    count(all, "store_bytes", remote.request_bytes);
+    count(all, "cache_hits", remote.memory_hits + remote.disk_hits);
+    count(all, "cache_misses", remote.misses);
+    count(all, "cache_memory_bytes", remote.memory_hit_bytes);
+    count(all, "cache_disk_bytes", remote.disk_hit_bytes);
+}
+
+/// Adds a counter.
+pub(crate) fn count(all: &mut MetricsSet, name: &'static str, n: u64) {
+    let count = Count::new();
+    count.add(n as usize);
+    all.push(Arc::new(Metric::new(MetricValue::Count { name: name.into(), count }, None)));
+}
+
+fn time(all: &mut MetricsSet, name: &'static str, took: Duration) {
+    let time = Time::new();
+    time.add_duration(took);
+    all.push(Arc::new(Metric::new(MetricValue::Time { name: name.into(), time }, None)));
 }
 
 /// All scans of a plan together.

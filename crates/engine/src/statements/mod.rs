@@ -87,9 +87,9 @@ async fn run_statement(
 ) -> Result<Outcome> {
     crate::access::guard(session, statement).await?;
     let checked = if writes(statement) { session.check_writes() } else { Ok(()) };
-    // SET TRANSACTION READ ONLY is for one statement, unless a transaction begins.
-    if !matches!(statement, Statement::Begin { .. } | Statement::Set(_)) {
-        session.reads_only &= session.in_transaction || !session.autocommit();
+    // What EXECUTE runs comes by here itself.
+    if !matches!(statement, Statement::Begin { .. } | Statement::Set(_) | Statement::Execute { .. }) {
+        session.forget_reads_only();
     }
     checked?;
     if writes(statement) {

@@ -21,8 +21,7 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
             _ => return Err(EngineError::new(ErrorKind::Syntax, format!("PREPARE: @{variable} is NULL"))),
         },
     };
-    let options = session.variables.parse_options();
-    let parsed = parse(&text, &options)?;
+    let parsed = parse(&text, &session.variables.parse_options())?;
     if matches!(parsed.statement, Statement::Prepare { .. } | Statement::Execute { .. } | Statement::Deallocate(_)) {
         return Err(EngineError::unsupported("PREPARE of PREPARE, EXECUTE or DEALLOCATE"));
     }
@@ -30,7 +29,6 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
     let prepared = TextPrepared {
         parsed: held.keep_tree(&text).then(|| Arc::new(parsed)),
         source: text.into(),
-        options,
         selected: session.selected(),
         _held: Arc::new(held),
     };
@@ -40,9 +38,10 @@ pub(super) fn prepare(session: &mut Session, name: &str, source: &PrepareSource)
 
 pub(super) async fn execute(session: &mut Session, name: &str, using: &[String]) -> Result<Outcome> {
     let prepared = session.prepared.get(&name.to_lowercase()).cloned().ok_or_else(|| unknown(name, "EXECUTE"))?;
+    let mut there = session.at(&prepared.selected);
     let parsed = match prepared.parsed {
         Some(parsed) => parsed,
-        None => Arc::new(parse(&prepared.source, &prepared.options)?),
+        None => Arc::new(parse(&prepared.source, &there.parse_options())?),
     };
     if parsed.placeholders != using.len() {
         return Err(EngineError::invalid(format!(
@@ -52,8 +51,7 @@ pub(super) async fn execute(session: &mut Session, name: &str, using: &[String])
         )));
     }
     let params =
-        using.iter().map(|v| session.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
-    let mut there = session.at(&prepared.selected);
+        using.iter().map(|v| there.user_variables.get(&v.to_lowercase()).map_or(VarValue::Null, var_value)).collect();
     super::run(&mut there, &prepared.source, &parsed, params).await
 }
 

@@ -111,20 +111,25 @@ pub(crate) async fn listed_file_set(context: &QueryContext, table: &ExternalTabl
         return file_set(table);
     }
     let properties = store_properties(&table.properties);
-    let listing = (&context.engine.stores, &*context.listings);
     if table.partition_columns.is_empty() {
-        let (stores, listings) = listing;
-        return Ok(FileSet::Listed(listings.list(stores, &table.location, &properties).await?));
+        let listed = context.listings.list(&context.engine.stores, &table.location, &properties).await?;
+        return Ok(FileSet::Listed(listed));
     }
     let columns = partition_fields(table)?;
-    let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
-    let mut partitions = remote::partitioned(listing, &table.location, &properties, &names).await?;
+    let mut partitions = partitions_below(context, table).await?;
     let added: Vec<_> = (table.partitions.iter())
         .filter_map(|(values, partition)| Some((values, partition.location.as_deref()?)))
         .collect();
     partitions.retain(|(found, _)| added.iter().all(|(values, _)| *values != found));
     partitions.extend(files_of(context, &properties, added).await?);
     Ok(FileSet::Known { columns, partitions: partitions.into() })
+}
+
+/// The partitions of a table in an object store whose files are below its own directory.
+async fn partitions_below(context: &QueryContext, table: &ExternalTable) -> Result<Vec<PartitionFiles>> {
+    let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
+    let listing = (&context.engine.stores, &*context.listings);
+    remote::partitioned(listing, &table.location, &store_properties(&table.properties), &names).await
 }
 
 /// Partitions that are listed at the same time.
@@ -250,7 +255,7 @@ async fn over(
                 strings: strings(&context.variables),
                 compression: None,
             };
-            Ok(text.into_provider())
+            Ok(text.into_provider(None))
         }
         FORMAT_PARQUET => {
             let declared = match table.columns.is_empty() {
@@ -323,16 +328,17 @@ pub(crate) async fn partition_places(
         return Ok(places);
     }
     let root = place(&table.location)?;
-    match (listed_file_set(context, table).await?, &root) {
-        (FileSet::Known { columns, partitions }, Place::Object(at, _)) => {
-            for (values, files) in partitions.iter().filter(|(values, _)| added(values).is_none()) {
-                for directory in remote::directories(&at.path, columns.len(), files) {
+    match &root {
+        Place::Object(at, _) => {
+            // Those that were added are elsewhere: they need not be listed.
+            for (values, files) in partitions_below(context, table).await?.iter().filter(|(v, _)| added(v).is_none()) {
+                for directory in remote::directories(&at.path, values.len(), files) {
                     places.push((values.clone(), root.join(&directory)?));
                 }
             }
         }
-        (files, _) => {
-            let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
+        Place::File(_) => {
+            let found = file_set(table)?.partitions(&context.engine.options.access, &context.engine.template, &[])?;
             let found = found.into_iter().filter(|(dir, _)| added(&dir.values).is_none());
             places.extend(found.map(|(dir, _)| (dir.values, Place::File(dir.path))));
         }

@@ -1,5 +1,7 @@
 //! Tables over Parquet files.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
@@ -27,7 +29,7 @@ use super::by_the_clock;
 use super::file_set::FileSet;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
-use crate::native::store_extensions;
+use crate::io::ScanRequests;
 use crate::query::QueryContext;
 use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
 
@@ -144,6 +146,11 @@ fn in_utc(field: &FieldRef) -> FieldRef {
     }
 }
 
+/// Which of the process's object stores holds a file, if one does.
+fn store_number(file: &FileEntry) -> Option<u64> {
+    file.remote.as_ref().map(|remote| remote.store_number)
+}
+
 /// The store that holds a file, with the URL under which DataFusion knows it.
 fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc<dyn ObjectStore>)> {
     let Some(remote) = &file.remote else {
@@ -239,16 +246,26 @@ impl TableProvider for ParquetTable {
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
         let views = state.config_options().execution.parquet.schema_force_view_types;
-        let (url, store) = store(state, &listed[0].0)?;
-        let remote = listed[0].0.remote.is_some();
-        let fetcher = match remote {
-            false => Fetcher::local(store),
-            true => Fetcher::remote(store, self.requests.clone()),
-        };
-        let extensions = store_extensions(state);
-        let io = Arc::new(ScanIo::new(false, false).with_extensions(extensions.clone()));
-        let opening: Vec<_> =
-            listed.iter().map(|(entry, _)| self.open(url.as_str(), &fetcher, entry, views, &io)).collect();
+        // Partitions may lie in several stores.
+        let mut stores = BTreeMap::new();
+        for (entry, _) in &listed {
+            if let Entry::Vacant(unknown) = stores.entry(store_number(entry)) {
+                let (url, store) = store(state, entry)?;
+                let fetcher = match entry.remote.is_some() {
+                    false => Fetcher::local(store),
+                    true => Fetcher::remote(store, self.requests.clone()),
+                };
+                unknown.insert((url, fetcher));
+            }
+        }
+        let requests = ScanRequests::of(state);
+        let io = Arc::new(ScanIo::new(false, false).with_extensions(requests.extensions.clone()));
+        let opening: Vec<_> = (listed.iter())
+            .map(|(entry, _)| {
+                let (url, fetcher) = &stores[&store_number(entry)];
+                self.open(url.as_str(), fetcher, entry, views, &io)
+            })
+            .collect();
         let opened = futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect::<Vec<_>>().await;
         let opened = opened.map_err(EngineError::into_datafusion)?;
         let mut files = Vec::with_capacity(opened.len());
@@ -272,8 +289,8 @@ impl TableProvider for ParquetTable {
             file_schema: Arc::clone(&self.file_schema),
             table_schema: Arc::clone(&self.schema),
             statistics,
-            remote,
-            extensions,
+            remote: stores.keys().any(Option::is_some),
+            requests,
         };
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let workers = state.config().target_partitions();

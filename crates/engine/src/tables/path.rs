@@ -261,12 +261,8 @@ fn json(context: &QueryContext, mut options: Options, files: &[FileEntry]) -> Re
         None => {
             let most = if files.iter().any(|file| file.remote.is_some()) { FILES_SAMPLED } else { JSON_FILES_SAMPLED };
             let step = files.len().div_ceil(most).max(1);
-            let input = |file: &FileEntry| {
-                let (name, source) = (file.name(), file.source(false));
-                let compression = text.compression.unwrap_or_else(|| Compression::from_path(&name));
-                FileInput { name, source, compression }
-            };
-            infer_json(&files.iter().step_by(step).map(input).collect::<Vec<_>>())?
+            let sampled = files.iter().step_by(step).map(|file| input(file, text.compression));
+            infer_json(&sampled.collect::<Vec<_>>())?
         }
     };
     text.table(context, files, Dialect::Json(dialect), schema, None)
@@ -314,10 +310,7 @@ impl TextOptions {
             strings: strings(&context.variables),
             compression: self.compression,
         };
-        Ok(match guess {
-            Some(guess) => table.into_guessed(guess),
-            None => table.into_provider(),
-        })
+        Ok(table.into_provider(guess))
     }
 }
 
@@ -450,6 +443,13 @@ fn united(
     Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
+/// A file of which samples are read, compressed in this way or as its name says.
+fn input(file: &FileEntry, compression: Option<Compression>) -> FileInput {
+    let name = file.name();
+    let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
+    FileInput { name, source: file.source(false), compression }
+}
+
 /// Up to `most` of the files, spread over all of them, and a guess for each. Empty ones, as Spark and Hive write them, say
 /// nothing and are left out, unless all are empty.
 fn sample(
@@ -466,12 +466,7 @@ fn sample(
     let sampled: Result<Vec<(FileEntry, Guess)>> = full
         .into_iter()
         .step_by(step)
-        .map(|file| {
-            let source = file.source(false);
-            let name = file.name();
-            let compression = compression.unwrap_or_else(|| Compression::from_path(&name));
-            Ok((file.clone(), infer(&FileInput { name, source, compression }, hints)?))
-        })
+        .map(|file| Ok((file.clone(), infer(&input(file, compression), hints)?)))
         .collect();
     let mut sampled = sampled?;
     if sampled.iter().any(|(_, guess)| !guess.empty) {

@@ -32,17 +32,8 @@ pub(crate) struct TextTable {
 }
 
 impl TextTable {
-    /// The table, of which nothing is a guess.
-    pub(crate) fn into_provider(self) -> Arc<dyn TableProvider> {
-        self.provider(None)
-    }
-
-    /// The table, parts of which are a guess.
-    pub(crate) fn into_guessed(self, guess: TextGuess) -> Arc<dyn TableProvider> {
-        self.provider(Some(guess))
-    }
-
-    fn provider(self, guess: Option<TextGuess>) -> Arc<dyn TableProvider> {
+    /// The table; `guess`: what of it is one.
+    pub(crate) fn into_provider(self, guess: Option<TextGuess>) -> Arc<dyn TableProvider> {
         let schema = table_schema(&self.file_schema, self.files.partition_columns());
         Arc::new(TextProvider { table: self, guess, schema })
     }

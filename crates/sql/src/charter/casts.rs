@@ -11,7 +11,9 @@ use arrow::array::{
     StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType,
+};
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -39,7 +41,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || nested::is_list(to),
         (C::Boolean | C::Float | C::DateTime, C::Text)
         | (C::Boolean, C::Decimal(..))
-        | (C::Decimal(..), C::Boolean) => true,
+        | (C::Decimal(..), C::Boolean | C::Float) => true,
         (_, C::Text) => from.is_nested(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
@@ -138,6 +140,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
         (_, Class::Text) => to_text(&array, to),
         // What is no zero as a decimal is none as a double.
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
+        (Class::Decimal(..), Class::Float) => to_floats(&array, to),
         (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),
         (Class::Date | Class::DateTime, _) => {
             let numbers: Int64Array = match array.data_type() {
@@ -164,6 +167,26 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
         _ => safe(&array, to),
     }
 }
+
+/// Decimals as the floats nearest to them, as a reader of their text has them. Arrow divides their digits by a power of ten,
+/// which is another number where one of the two is no double.
+fn to_floats(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let DataType::Decimal128(_, scale @ 0..=EXACT_TENS) = array.data_type() else {
+        return safe(&safe(array, &DataType::Utf8View)?, to);
+    };
+    let unit = 10_f64.powi(i32::from(*scale));
+    let doubles: Float64Array = array.as_primitive::<Decimal128Type>().unary(|digits| {
+        let quotient = digits as f64 / unit;
+        match digits.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+            true => quotient,
+            false => format!("{digits}e-{scale}").parse().unwrap_or(quotient),
+        }
+    });
+    safe(&doubles, to)
+}
+
+/// The powers of ten up to this one are doubles.
+const EXACT_TENS: i8 = 22;
 
 fn as_micros(array: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     let micros = safe(array, &DATETIME)?;

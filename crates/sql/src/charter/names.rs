@@ -188,11 +188,11 @@ pub(super) fn bare_calls(query: &mut Query, names: &Names) {
     struct Bare<'a>(&'a Names);
     impl Change for Bare<'_> {
         fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-            if let Expr::Identifier(Ident { value, quote_style: None, .. }) = expr {
-                let name = value.to_lowercase();
-                if BARE_CALLS.contains(&name.as_str()) && !self.0.canonical.contains_key(&name) {
-                    *expr = rewrite::call(&name, Vec::new());
-                }
+            if let Expr::Identifier(Ident { value, quote_style: None, .. }) = expr
+                && let Some(name) = BARE_CALLS.iter().find(|name| name.eq_ignore_ascii_case(value))
+                && !self.0.canonical.contains_key(*name)
+            {
+                *expr = rewrite::call(name, Vec::new());
             }
             Ok(())
         }

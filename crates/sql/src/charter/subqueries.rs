@@ -111,18 +111,19 @@ fn quantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// `x op ANY (S)` and `x op ALL (S)`. Where S depends on the row outside, DataFusion's EXISTS says it.
 fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let all = comparison.quantifier == SetQuantifier::All;
+    let SetComparison { expr, subquery, op: written, quantifier } = comparison;
+    // Before the least or greatest is looked for: the least text is not the least number.
+    let InSubquery { expr, subquery, .. } = alike(InSubquery { expr, subquery, negated: false }, schema)?;
+    let all = quantifier == SetQuantifier::All;
     let op = match all {
-        true => comparison.op.negate(),
-        false => Some(comparison.op),
+        true => written.negate(),
+        false => Some(written),
     };
     let any = match op {
-        Some(Operator::Eq) => {
-            Expr::InSubquery(InSubquery { expr: comparison.expr, subquery: comparison.subquery, negated: false })
-        }
-        Some(op) if comparison.subquery.outer_ref_columns.is_empty() => {
-            let x = *comparison.expr;
-            let plan = comparison.subquery.subquery;
+        Some(Operator::Eq) => Expr::InSubquery(InSubquery { expr, subquery, negated: false }),
+        Some(op) if subquery.outer_ref_columns.is_empty() => {
+            let x = *expr;
+            let plan = subquery.subquery;
             let element = Expr::from(plan.schema().qualified_field(0));
             let of_all = |aggregate: Expr| -> Result<Expr> {
                 let plan = LogicalPlanBuilder::from(plan.as_ref().clone())
@@ -145,7 +146,10 @@ fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<T
                 .when(x.is_null().or(known.not_eq(rows)), lit(ScalarValue::Boolean(None)))
                 .otherwise(lit(false))?
         }
-        _ => return Ok(Transformed::no(Expr::SetComparison(comparison))),
+        _ => {
+            let comparison = SetComparison { expr, subquery, op: written, quantifier };
+            return Ok(Transformed::yes(Expr::SetComparison(comparison)));
+        }
     };
     Ok(Transformed::yes(if all { Expr::Not(Box::new(any)) } else { any }))
 }

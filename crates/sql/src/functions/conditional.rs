@@ -35,7 +35,16 @@ pub const DEFS: &[Def] = &[
         let Some(x) = args.pop() else { return Ok(ExprSimplifyResult::Original(args)) };
         Ok(ExprSimplifyResult::Simplified(x.is_null()))
     }),
-    def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull),
+    def("ifnull", &["nvl"], (2, 2), Ret::Common(0), ifnull).with_simplify(|args, _| {
+        // As CASE the other argument is worked out where the column is NULL only.
+        Ok(match <[Expr; 2]>::try_from(args) {
+            Ok([x @ Expr::Column(_), other]) => {
+                ExprSimplifyResult::Simplified(when(x.clone().is_not_null(), x).otherwise(other)?)
+            }
+            Ok(args) => ExprSimplifyResult::Original(args.into()),
+            Err(args) => ExprSimplifyResult::Original(args),
+        })
+    }),
     def("greatest", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Greater)),
     def("least", &[], (1, MANY), Ret::By(extreme_type), |a| extreme(a, Ordering::Less)),
 ];

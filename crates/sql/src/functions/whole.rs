@@ -258,7 +258,15 @@ fn arithmetic(a: &Args, f: impl Fn(i256, i256) -> Option<i256>) -> Result<ArrayR
 fn within_precision(a: &Args) -> Result<ArrayRef> {
     let array = a.full(0)?;
     let fits = match array.data_type() {
-        DataType::Decimal128(p, _) => array.as_primitive::<Decimal128Type>().validate_decimal_precision(*p),
+        DataType::Decimal128(p, _) => {
+            let numbers = array.as_primitive::<Decimal128Type>();
+            let end = 10_i128.pow(u32::from(*p));
+            // Arrow's check takes five times as long as this one, but leaves out what is behind NULLs.
+            match numbers.values().iter().all(|v| -end < *v && *v < end) {
+                true => Ok(()),
+                false => numbers.validate_decimal_precision(*p),
+            }
+        }
         DataType::Decimal256(p, _) => array.as_primitive::<Decimal256Type>().validate_decimal_precision(*p),
         _ => Ok(()),
     };

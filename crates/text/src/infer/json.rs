@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::{Kind, unique};
+use super::{Kind, far_samples, unique};
 use crate::compress::decoder;
 use crate::dialect::JsonDialect;
 use crate::error::{ErrorKind, TextError};
@@ -17,7 +17,6 @@ use crate::json::text::{Cell, Kind as JsonKind, Members, items};
 use crate::json::{has_fraction, name, object};
 use crate::parse;
 use crate::scan::{BLOCK_BYTES_MAX, FileInput};
-use crate::source::{Compression, read_full};
 
 /// Bytes looked at at the start of all files together, and of one at least and at most.
 const SAMPLE_BYTES: usize = 32 << 20;
@@ -41,7 +40,7 @@ pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextE
         let (start, complete) = start_of(file, most)?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
         columns.read_start(&file.name, lines(text, true, complete))?;
-        for bytes in far_samples(file, start.len())? {
+        for bytes in far_samples(file, start.len(), FAR_SAMPLE_BYTES)? {
             columns.read(lines(&bytes, false, false));
         }
     }
@@ -68,22 +67,6 @@ fn start_of(file: &FileInput, most: usize) -> Result<(Vec<u8>, bool), TextError>
         }
         wanted *= 2;
     }
-}
-
-/// Samples from the middle and the end of a file of which so many bytes at the start are known.
-fn far_samples(file: &FileInput, known: usize) -> Result<Vec<Vec<u8>>, TextError> {
-    let length = file.source.len();
-    let far = FAR_SAMPLE_BYTES as u64;
-    if file.compression != Compression::None || length < known as u64 + 2 * far {
-        return Ok(Vec::new());
-    }
-    let sample = |start: u64| {
-        let mut bytes = vec![0; FAR_SAMPLE_BYTES];
-        let read = read_full(&*file.source, start, &mut bytes).map_err(|error| TextError::io(&file.name, error))?;
-        bytes.truncate(read);
-        Ok(bytes)
-    };
-    [length / 2, length - far].into_iter().map(sample).collect()
 }
 
 /// The lines of a sample with their numbers, from 1; not the first where the sample does not begin with it (`begins`), nor
@@ -233,7 +216,7 @@ fn plain(text: &[u8], value: Cell) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::MemorySource;
+    use crate::source::{Compression, MemorySource};
 
     fn guess(texts: &[&str]) -> Result<(JsonDialect, SchemaRef), TextError> {
         let file = |(number, text): (usize, &&str)| FileInput {

@@ -21,7 +21,7 @@ use crate::compress::decoder;
 use crate::dialect::{CsvDialect, DateOrder, LineEnd, Ragged};
 use crate::error::{ErrorKind, TextError};
 use crate::scan::FileInput;
-use crate::source::Compression;
+use crate::source::{Compression, read_full};
 
 pub use header::Header;
 pub use json::infer_json;
@@ -228,18 +228,23 @@ pub fn infer(file: &FileInput, hints: &Hints) -> Result<Guess, TextError> {
     let reader = decoder(file.compression, file.source.clone());
     reader.take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(|error| TextError::io(&file.name, error))?;
     let complete = sample.len() < SAMPLE_BYTES;
-    let mut far = Vec::new();
-    let length = file.source.len();
-    if file.compression == Compression::None && length > (SAMPLE_BYTES + 2 * FAR_SAMPLE_BYTES) as u64 {
-        for start in [length / 2, length - FAR_SAMPLE_BYTES as u64] {
-            let mut bytes = vec![0; FAR_SAMPLE_BYTES];
-            let read = crate::source::read_full(&*file.source, start, &mut bytes)
-                .map_err(|error| TextError::io(&file.name, error))?;
-            bytes.truncate(read);
-            far.push(bytes);
-        }
-    }
+    let far = far_samples(file, sample.len(), FAR_SAMPLE_BYTES)?;
     infer_sample(&file.name, &sample, complete, &far, hints)
+}
+
+/// Samples of `most` bytes from the middle and the end of a file that allows it, of which `known` bytes at the start were read.
+fn far_samples(file: &FileInput, known: usize, most: usize) -> Result<Vec<Vec<u8>>, TextError> {
+    let length = file.source.len();
+    if file.compression != Compression::None || length <= (known + 2 * most) as u64 {
+        return Ok(Vec::new());
+    }
+    let sample = |start: u64| {
+        let mut bytes = vec![0; most];
+        let read = read_full(&*file.source, start, &mut bytes).map_err(|error| TextError::io(&file.name, error))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    };
+    [length / 2, length - most as u64].into_iter().map(sample).collect()
 }
 
 /// Guesses from bytes in memory: `sample` from the start of the file, `complete` when nothing follows, and `far` from

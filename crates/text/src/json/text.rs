@@ -313,16 +313,7 @@ pub fn lookup(text: &[u8], cell: Cell, path: &[Step]) -> Result<Option<Cell>> {
                 let mut found = None;
                 for member in Members::new(text, at) {
                     let (key, value) = member?;
-                    let raw = &text[key.start + 1..key.end - 1];
-                    let same = match key.kind {
-                        Kind::String { escaped: true } => {
-                            let mut decoded = Vec::new();
-                            string(raw, &mut decoded);
-                            decoded == *name
-                        }
-                        _ => raw == name.as_slice(),
-                    };
-                    if same {
+                    if super::name(text, key) == name.as_slice() {
                         found = Some(value);
                     }
                 }
