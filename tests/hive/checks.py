@@ -6,6 +6,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pymysql
+from pyarrow import fs
 from hmsclient import hmsclient
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import (
@@ -49,7 +50,8 @@ class World:
 
     @functools.cached_property
     def metastore(self):
-        return self.keep(services.metastore(self.root / "metastore", services.name_service(self.hdfs_port))).wait()
+        hadoop, buckets = services.name_service(self.hdfs_port), self.root / "s3" / "root"
+        return self.keep(services.metastore(self.root / "metastore", hadoop, buckets)).wait()
 
     @functools.cached_property
     def hms(self):
@@ -397,6 +399,43 @@ def text_in_hdfs(world):
     return "; ".join(notes)
 
 
+def tables_in_s3(world):
+    """Text and Parquet in a bucket, partitions in another one and in local files, with the data cache off and on."""
+    sql, port = world.sql, world.s3.port
+    s3 = fs.S3FileSystem(endpoint_override=f"127.0.0.1:{port}", scheme="http", region="us-east-1",
+                         access_key=services.S3_KEY, secret_key=services.S3_SECRET, allow_delayed_open=True)
+    sql("CREATE CATALOG bucket PROPERTIES ('type' = 'hms', "
+        f"'hive.metastore.uris' = 'thrift://127.0.0.1:{world.metastore.port}', 's3.endpoint' = 'http://127.0.0.1:{port}', "
+        f"'s3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}', 'use_path_style' = 'true')")
+    days = article_000_files(world)
+    world.table("s3_text", BENCH_COLUMNS, "s3://lake/bench", keys=[("dt", "string")])
+    world.table("s3_parquet", BENCH_COLUMNS, "s3://lake/parquet", kind="parquet", keys=[("dt", "string")])
+    places = [f"s3://lake/%s/dt={days[0]}", f"s3://lake/%s/dt={days[1]}", "s3://other/%s", f"file://{world.files}/%s/dt={days[3]}"]
+    for day, (dt, place) in enumerate(zip(days, places)):
+        rows = range(day, BENCH_ROWS, 4)
+        table = pa.table({"id": rows, "name": [f"name {i}" for i in rows], "tags": [[f"a{i % 7}", "b"] for i in rows],
+                          "note": ["x" * 80] * len(rows)})  # fmt: skip
+        (world.files / f"parquet/dt={dt}").mkdir(parents=True)
+        pq.write_table(table, world.files / f"parquet/dt={dt}/f")
+        for kind, directory in (("text", "bench"), ("parquet", "parquet")):
+            there = place % directory
+            if there.startswith("s3://"):
+                here = f"{world.files}/{directory}/dt={dt}"
+                fs.copy_files(here, there.removeprefix("s3://"), destination_filesystem=s3)
+            world.partition(f"s3_{kind}", BENCH_COLUMNS, [dt], there, kind=kind)
+    notes = []
+    for table in ("s3_text", "s3_parquet"):
+        same(sql(f"SELECT dt, count(*), sum(id) FROM bucket.shop.{table} GROUP BY dt ORDER BY dt"),
+             [(dt, BENCH_ROWS // 4, sum(range(day, BENCH_ROWS, 4))) for day, dt in enumerate(days)])
+        for cache in ("false", "true"):
+            sql(f"SET enable_scan_datacache = {cache}")
+            notes.append(f"cache {cache}, {table}: {article_000(sql, f'bucket.shop.{table}')}")
+    # Without the keys the places are the same, and closed.
+    has(sql.error("SELECT count(*) FROM hive.shop.s3_text"), "s3://lake/bench")
+    sql("DROP CATALOG bucket")
+    return "; ".join(notes)
+
+
 def a_metastore_that_restarts(world):
     """Connections that were open before are made anew."""
     sql = world.sql
@@ -415,5 +454,6 @@ ALL = [
     thousands_of_partitions,
     article_000_queries,
     text_in_hdfs,
+    tables_in_s3,
     a_metastore_that_restarts,
 ]

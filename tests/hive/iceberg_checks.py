@@ -272,7 +272,7 @@ def tables_in_buckets(world):
         same(session("SHOW TABLES FROM bucket.db"), [("t",)])
         same(order(session("SELECT * FROM bucket.db.t")), order(t.expected()))
         same(session("SELECT count(*) FROM bucket.db.t WHERE k < 10"), [(sum(r[0] < 10 for r in t.expected()),)])
-        has(str(session("EXPLAIN ANALYZE SELECT * FROM bucket.db.t")), "object storage")
+        has(str(session("EXPLAIN ANALYZE SELECT * FROM bucket.db.t")), "object storage", "cache_hits=")
         session(f"ALTER CATALOG bucket SET PROPERTIES ('{names[2]}' = 'wrong')")
         has(session.error("SELECT * FROM bucket.db.t"), "403")
         session("DROP CATALOG bucket")

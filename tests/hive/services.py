@@ -101,11 +101,12 @@ def name_service(port):
     }
 
 
-def metastore(directory, hadoop):
-    """A Hive metastore over Derby in memory, with these properties of Hadoop."""
+def metastore(directory, hadoop, buckets):
+    """A Hive metastore over Derby in memory, with these properties of Hadoop; s3:// places are below a local directory."""
     directory.mkdir(parents=True)
-    port = free_port()
-    site(directory, "core-site.xml", hadoop)
+    port, class_path = free_port(), jars("metastore")
+    subprocess.run(["javac", "-cp", class_path, "-d", directory, HERE / "metastore" / "Bucket.java"], check=True)
+    site(directory, "core-site.xml", {**hadoop, "fs.s3.impl": "Bucket", "fs.s3.root": buckets})
     site(directory, "metastore-site.xml", {
         "metastore.thrift.uris": f"thrift://127.0.0.1:{port}",
         "metastore.thrift.bind.host": "127.0.0.1",
@@ -117,7 +118,7 @@ def metastore(directory, hadoop):
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
     })
-    command = ["java", "-Xmx512m", "-cp", f"{directory}:{jars('metastore')}"]
+    command = ["java", "-Xmx512m", "-cp", f"{directory}:{class_path}"]
     command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", port]
     return Server("metastore", command, port, directory)
 
@@ -179,10 +180,11 @@ class Hdfs:
 
 
 def gateway(directory):
-    """An S3 server over `root` in a directory, with a bucket `lake`."""
+    """An S3 server over `root` in a directory, with buckets `lake` and `other`."""
     if not GATEWAY.exists():
         raise RuntimeError("versitygw is not installed: make gateway")
-    (directory / "root" / "lake").mkdir(parents=True)
+    for bucket in ("lake", "other"):
+        (directory / "root" / bucket).mkdir(parents=True)
     port = free_port()
     environment = dict(os.environ, ROOT_ACCESS_KEY=S3_KEY, ROOT_SECRET_KEY=S3_SECRET)
     command = [GATEWAY, "--port", f"127.0.0.1:{port}", "posix", "--nometa", directory / "root"]

@@ -56,7 +56,7 @@ pub(crate) fn add_files(all: &mut MetricsSet, reads: &FileReads) {
 }
 
 /// Adds what object storage and its cache did, where they were asked.
-fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
+pub(crate) fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     if *remote == RemoteCounts::default() {
         return;
     }

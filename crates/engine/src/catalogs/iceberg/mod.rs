@@ -6,6 +6,7 @@
 pub(crate) mod about;
 mod adapter;
 mod deleted;
+mod exec;
 mod filters;
 pub(crate) mod provider;
 

@@ -12,17 +12,17 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use dipper_iceberg::deletes::{self, Positions};
 use dipper_iceberg::manifest::FileEntry;
 use dipper_iceberg::metadata::{At, Snapshot, TableMetadata};
@@ -38,9 +38,9 @@ use roaring::RoaringTreemap;
 use super::Places;
 use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
+use super::exec::IcebergScanExec;
 use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::pass::{KeptBack, PassExec};
 use crate::query::{QueryContext, on_cpu};
 use crate::tables::{by_the_clock, parquet_format};
 
@@ -212,25 +212,29 @@ impl IcebergTable {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         statistics.num_rows = if exact { Precision::Exact(rows) } else { Precision::Inexact(rows) };
         let source = ParquetSource::new(table_schema);
-        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
+        let url = self.store(state, &first.file.path)?;
+        let (groups, partitioning) = match limit.is_none() && url != ObjectStoreUrl::local_filesystem() {
+            true => {
+                let groups = far_parts(files);
+                let partitioning = Partitioning::UnknownPartitioning(groups.len());
+                (groups, Some(partitioning))
+            }
+            false => (FileGroup::new(files).split_files(state.config().target_partitions()), None),
+        };
         let adapter = ByFieldId {
             mapping: self.metadata.properties.get("schema.name-mapping.default").cloned(),
             defaults: self.schema.fields.iter().filter_map(|f| Some((f.id, f.initial_default.clone()?))).collect(),
         };
-        let config = FileScanConfigBuilder::new(self.store(state, &first.file.path)?, Arc::new(source))
+        let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(groups)
+            .with_output_partitioning(partitioning)
             .with_statistics(statistics)
             .with_expr_adapter(Some(Arc::new(adapter)))
             .with_projection_indices(Some(read.clone()))?
             .with_limit(limit.filter(|_| first.equality.is_empty()))
             .build();
-        let mut plan = parquet_format(state).create_physical_plan(state, config).await?;
-        if read.iter().any(|at| all[*at].data_type().is_nested()) {
-            // The scan decides by the table's schema whether it can apply a filter, and is taken at its word. A file that
-            // has a nested column in another shape is read through an expression that its row filter does not know: the
-            // filter would be dropped.
-            plan = Arc::new(PassExec::new(plan, KeptBack::NestedFilters));
-        }
+        let scan = parquet_format(state).create_physical_plan(state, config).await?;
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(IcebergScanExec::new(scan));
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
             let columns = fields
@@ -296,6 +300,21 @@ impl IcebergTable {
         let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
         Ok(PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size, e_tag: None, version: None }))
     }
+}
+
+/// Parts of files in object storage that are read at the same time. DataFusion's reader has one request under way for each.
+const FAR_PARTS_MAX: usize = 16;
+/// Bytes of such a part at least.
+const FAR_PART_BYTES: u64 = 1 << 20;
+
+/// Files in parts, so that requests of some are under way while others are decoded. The optimizer would make as many parts
+/// as there are cores of them, unless their number is said to be the partitioning of the scan.
+fn far_parts(files: Vec<PartitionedFile>) -> Vec<FileGroup> {
+    let bytes: u64 = files.iter().map(|file| file.object_meta.size).sum();
+    let parts = usize::try_from(bytes / FAR_PART_BYTES).unwrap_or(usize::MAX).max(files.len()).min(FAR_PARTS_MAX);
+    let all = [FileGroup::new(files)];
+    let split = FileGroupPartitioner::new().with_target_partitions(parts).with_repartition_file_min_size(0);
+    split.repartition_file_groups(&all).unwrap_or_else(|| all.into())
 }
 
 /// The columns that an equality delete compares, in the types that the table has them in.

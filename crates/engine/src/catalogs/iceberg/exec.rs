@@ -1,4 +1,4 @@
-//! A plan node that hands on its input's rows as they come, and keeps back one thing that would go through otherwise.
+//! Iceberg's files in a plan.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,61 +9,49 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, StatisticsArgs,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
 };
+use dipper_cache::{IoContext, IoStats};
+use futures::StreamExt;
+use futures::stream::poll_fn;
 
-/// What does not go through a [`PassExec`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum KeptBack {
-    /// Upwards: the order of the rows, and what their columns have in common. Filters stay above, too.
-    Knowledge,
-    /// Downwards: filters over nested columns.
-    NestedFilters,
-}
+use crate::scan::profile;
 
-/// The rows of its input.
+/// DataFusion's scan of Parquet files below, whose requests are counted, and which is not handed every filter.
+///
+/// A scan decides by the table's schema whether it can apply a filter, and is taken at its word. A file that has a nested
+/// column in another shape is read through an expression that its row filter does not know: the filter would be dropped.
+/// So filters over nested columns stay above.
 #[derive(Debug)]
-pub(crate) struct PassExec {
+pub(super) struct IcebergScanExec {
     input: Arc<dyn ExecutionPlan>,
-    kept_back: KeptBack,
-    properties: Arc<PlanProperties>,
+    stats: Arc<IoStats>,
 }
 
-impl PassExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, kept_back: KeptBack) -> Self {
-        let properties = match kept_back {
-            KeptBack::Knowledge => {
-                let partitions = input.output_partitioning().partition_count();
-                let properties = PlanProperties::clone(input.properties())
-                    .with_eq_properties(EquivalenceProperties::new(input.schema()))
-                    .with_partitioning(Partitioning::UnknownPartitioning(partitions));
-                Arc::new(properties)
-            }
-            KeptBack::NestedFilters => Arc::clone(input.properties()),
-        };
-        PassExec { input, kept_back, properties }
+impl IcebergScanExec {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        IcebergScanExec { input, stats: Arc::default() }
     }
 }
 
-impl DisplayAs for PassExec {
+impl DisplayAs for IcebergScanExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl ExecutionPlan for PassExec {
-    fn name(&self) -> &str {
-        match self.kept_back {
-            KeptBack::Knowledge => "ForgetExec",
-            KeptBack::NestedFilters => "FlatFiltersExec",
-        }
+impl ExecutionPlan for IcebergScanExec {
+    fn name(&self) -> &'static str {
+        "IcebergScanExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        self.input.properties()
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -78,15 +66,26 @@ impl ExecutionPlan for PassExec {
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(PassExec::new(children.swap_remove(0), self.kept_back)))
+        Ok(Arc::new(IcebergScanExec { input: children.swap_remove(0), stats: Arc::clone(&self.stats) }))
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![matches!(self.kept_back, KeptBack::NestedFilters)]
+        vec![true]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        let Some(statement) = IoContext::current() else { return self.input.execute(partition, context) };
+        let counted = statement.of_scan(&self.stats);
+        let mut rows = counted.enter(|| self.input.execute(partition, context))?;
+        let schema = rows.schema();
+        let rows = poll_fn(move |wake| counted.enter(|| rows.poll_next_unpin(wake)));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut all = MetricsSet::new();
+        profile::add_remote(&mut all, &self.stats.counts());
+        Some(all)
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -107,9 +106,6 @@ impl ExecutionPlan for PassExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        if matches!(self.kept_back, KeptBack::Knowledge) {
-            return Ok(FilterDescription::all_unsupported(&parent_filters, &self.children()));
-        }
         let schema = self.input.schema();
         let flat: HashSet<usize> =
             (0..schema.fields().len()).filter(|at| !schema.field(*at).data_type().is_nested()).collect();
