@@ -64,7 +64,8 @@ impl VarValue {
             VarValue::UInt(n) => Some(*n),
             VarValue::Double(n) => (*n >= 0.0 && n.fract() == 0.0).then_some(*n as u64),
             VarValue::Decimal(text) | VarValue::String(text) => text.parse().ok(),
-            VarValue::Null | VarValue::Bytes(_) => None,
+            VarValue::Bytes(bytes) => str::from_utf8(bytes).ok()?.parse().ok(),
+            VarValue::Null => None,
         }
     }
 }
