@@ -300,6 +300,24 @@ def files_in_a_bucket_are_tables():
               "INSERT INTO d.p VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'z', 'b')")
         expect(len(list((stage.gateway.directory / "other" / "elsewhere").iterdir())) == 1, "a partition in another bucket")
         expect(a.sql("SELECT dt, sum(id) FROM d.p GROUP BY dt ORDER BY dt") == [("a", 1), ("b", 5)], "Parquet in two buckets")
+        shown = [("dt=a",), ("dt=b",)]
+        expect(a.sql("SHOW PARTITIONS FROM d.p") == shown, "partitions")
+        a.sql("ALTER TABLE d.p ADD PARTITION (dt = 'c')", "ALTER TABLE d.p ADD IF NOT EXISTS PARTITION (dt = 'c')")
+        expect(a.sql("SHOW PARTITIONS FROM d.p") == [*shown, ("dt=c",)], "an empty partition")
+        a.sql("MSCK REPAIR TABLE d.p SYNC PARTITIONS")
+        expect(a.sql("SHOW PARTITIONS FROM d.p") == shown, "it has no directory")
+        a.sql("ALTER TABLE d.p ADD PARTITION (dt = 'c')", "ALTER TABLE d.p DROP PARTITION (dt = 'c')",
+              "ALTER TABLE d.p ADD PARTITION (dt = 'c')", "INSERT INTO d.p VALUES (4, 'w', 'c')")
+        expect(a.sql("SELECT id FROM d.p WHERE dt = 'c'") == [(4,)], "it has a row now")
+        for statement in ("ADD PARTITION (dt = 'a')", "DROP PARTITION (dt = 'a')", "DROP PARTITION (dt = 'c')"):
+            try:
+                a.sql(f"ALTER TABLE d.p {statement}")
+            except pymysql.err.Error as e:
+                expect("s3://faults/parquet/dt=" in str(e), f"{statement}: {e}")
+            else:
+                raise AssertionError(f"{statement} did not fail")
+        a.sql("ALTER TABLE d.p DROP PARTITION (dt = 'b')")
+        expect(a.sql("SELECT sum(id) FROM d.p") == [(5,)], "files stay where they are")
         # A change is seen by the next statement: the tag is another.
         bucket.put(port, "in/b.csv", b"id,name\n100000,last\n100001,more\n")
         expect(a.one("SELECT count(*) FROM 's3://faults/in/*.csv'") == 100_002, "fresh")

@@ -199,14 +199,18 @@ async fn columns_of_query(session: &Session, query: &QueryText, table: &External
     Ok(columns)
 }
 
+/// Whether statements may use a location, as far as that is known without asking an object store.
+pub(super) fn reachable(session: &Session, location: &str, properties: &BTreeMap<String, String>) -> Result<()> {
+    if is_remote(location) {
+        session.engine.stores.open(location, &store_properties(properties))?;
+        return Ok(());
+    }
+    session.engine.options.access.check(&local_path(location)?)
+}
+
 /// Reads the definition back as a scan would, so that a table that cannot work is refused when it is made.
 fn check(session: &Session, table: &ExternalTable) -> Result<()> {
-    match is_remote(&table.location) {
-        true => {
-            session.engine.stores.open(&table.location, &store_properties(&table.properties))?;
-        }
-        false => session.engine.options.access.check(&local_path(&table.location)?)?,
-    }
+    reachable(session, &table.location, &table.properties)?;
     define::fields(&table.partition_columns)?;
     let mut seen = std::collections::HashSet::new();
     for column in table.columns.iter().chain(&table.partition_columns) {
@@ -281,7 +285,7 @@ fn definition(create: &CreateExternalTable, ddl: &str) -> Result<ExternalTable> 
 }
 
 /// A location that means the same wherever the server is started next time.
-fn absolute(location: &str) -> Result<String> {
+pub(super) fn absolute(location: &str) -> Result<String> {
     if is_remote(location) {
         return Ok(location.to_string());
     }

@@ -7,9 +7,10 @@
 use dipper_sql::statement::{Literal, Name};
 use dipper_store::catalog::{CatalogChange, ExternalTable, Partition, Table};
 
-use super::ddl::{commit, external, partition_values};
+use super::ddl::{absolute, commit, external, partition_values, reachable};
 use crate::error::{EngineError, Result};
 use crate::files::partitions::directory_name;
+use crate::files::stores::is_remote;
 use crate::files::{cannot, local_path};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
@@ -24,11 +25,11 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     if drop {
         let mut gone = Vec::new();
         for (values, partition) in &definition.partitions {
-            let path = match &partition.location {
-                Some(location) => local_path(location)?,
-                None => directory(&definition, values)?,
+            let place = match &partition.location {
+                Some(location) => location.clone(),
+                None => own_place(&definition, values)?,
             };
-            if !path.exists() {
+            if !is_there(session, &definition, &place).await? {
                 gone.push(values.clone());
             }
         }
@@ -47,9 +48,22 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     Ok(Outcome::Done(Done { info, ..Done::default() }))
 }
 
-fn directory(table: &ExternalTable, values: &[Option<String>]) -> Result<std::path::PathBuf> {
+/// Where a partition is that was not added with a location.
+fn own_place(table: &ExternalTable, values: &[Option<String>]) -> Result<String> {
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
-    Ok(local_path(&table.location)?.join(directory_name(&names, values)))
+    let name = directory_name(&names, values);
+    Ok(match is_remote(&table.location) {
+        true => format!("{}/{name}", table.location.trim_end_matches('/')),
+        false => local_path(&table.location)?.join(name).display().to_string(),
+    })
+}
+
+/// Whether a directory is there; in an object store, a file below it.
+async fn is_there(session: &Session, table: &ExternalTable, place: &str) -> Result<bool> {
+    match is_remote(place) {
+        true => define::has_files(&*session.query_context().await?, table, place).await,
+        false => Ok(local_path(place)?.exists()),
+    }
 }
 
 pub(super) async fn add(
@@ -62,27 +76,33 @@ pub(super) async fn add(
 ) -> Result<()> {
     let definition = table.as_external().expect("the caller has looked");
     let values = partition_values(definition, spec)?;
-    let path = match location {
-        Some(location) => {
-            std::path::absolute(local_path(location)?).map_err(|e| EngineError::invalid(e.to_string()))?
-        }
-        None => directory(definition, &values)?,
+    let place = match location {
+        Some(location) => absolute(location)?,
+        None => own_place(definition, &values)?,
     };
-    session.engine.options.access.check(&path)?;
+    if is_remote(&place) && !is_remote(&definition.location) {
+        return Err(EngineError::unsupported(format!("'{place}': a table of local files has local partitions only")));
+    }
+    reachable(session, &place, &definition.properties)?;
     if location.is_none() {
-        if path.exists() && !if_not_exists {
-            return Err(EngineError::invalid(format!(
-                "partition '{}' exists already; say IF NOT EXISTS to keep it",
-                path.display()
-            )));
+        if is_there(session, definition, &place).await? {
+            return match if_not_exists {
+                true => Ok(()),
+                false => Err(EngineError::invalid(format!(
+                    "partition '{place}' exists already; say IF NOT EXISTS to keep it"
+                ))),
+            };
         }
-        std::fs::create_dir_all(&path).map_err(|e| cannot(&path, "create", &e))?;
-        return Ok(());
+        // An object store has no empty directories: there the catalog says that the partition is there.
+        if !is_remote(&place) {
+            let path = local_path(&place)?;
+            return std::fs::create_dir_all(&path).map_err(|e| cannot(&path, "create", &e));
+        }
     }
     let change = CatalogChange::AddPartitions {
         db: database.to_string(),
         name: table.name.clone(),
-        partitions: vec![Partition { values, location: Some(path.display().to_string()) }],
+        partitions: vec![Partition { values, location: Some(place) }],
         if_not_exists,
     };
     commit(session, database, vec![change]).await
@@ -97,11 +117,11 @@ pub(super) async fn drop(
 ) -> Result<()> {
     let definition = table.as_external().expect("the caller has looked");
     let values = partition_values(definition, spec)?;
-    let path = directory(definition, &values)?;
-    if !definition.partitions.contains_key(&values) && path.exists() {
+    let place = own_place(definition, &values)?;
+    let is_elsewhere = definition.partitions.get(&values).is_some_and(|p| p.location.as_ref() != Some(&place));
+    if !is_elsewhere && is_there(session, definition, &place).await? {
         return Err(EngineError::unsupported(format!(
-            "partition '{}' is a directory of an external table, whose files are not dipper's to delete; remove the directory",
-            path.display()
+            "partition '{place}' is a directory of an external table, whose files are not dipper's to delete; remove the directory"
         )));
     }
     let change = CatalogChange::DropPartitions {

@@ -132,6 +132,16 @@ async fn partitions_below(context: &QueryContext, table: &ExternalTable) -> Resu
     remote::partitioned(listing, &table.location, &store_properties(&table.properties), &names).await
 }
 
+/// Whether there are files at a place of the table's in an object store, where nothing else is a directory.
+///
+/// # Errors
+/// The store cannot be asked.
+pub(crate) async fn has_files(context: &QueryContext, table: &ExternalTable, place: &str) -> Result<bool> {
+    let directory = format!("{}/", place.trim_end_matches('/'));
+    let properties = store_properties(&table.properties);
+    Ok(!context.listings.list(&context.engine.stores, &directory, &properties).await?.is_empty())
+}
+
 /// Partitions that are listed at the same time.
 const LISTED_AT_ONCE: usize = 16;
 
