@@ -306,12 +306,16 @@ impl IcebergTable {
 const FAR_PARTS_MAX: usize = 16;
 /// Bytes of such a part at least.
 const FAR_PART_BYTES: u64 = 1 << 20;
+/// Bytes of the first request of a part, which most footers are in.
+const FOOTER_BYTES: usize = 64 << 10;
 
 /// Files in parts, so that requests of some are under way while others are decoded. The optimizer would make as many parts
 /// as there are cores of them, unless their number is said to be the partitioning of the scan.
 fn far_parts(files: Vec<PartitionedFile>) -> Vec<FileGroup> {
     let bytes: u64 = files.iter().map(|file| file.object_meta.size).sum();
     let parts = usize::try_from(bytes / FAR_PART_BYTES).unwrap_or(usize::MAX).max(files.len()).min(FAR_PARTS_MAX);
+    // Each part asks for its file's footer.
+    let files = files.into_iter().map(|file| file.with_metadata_size_hint(FOOTER_BYTES)).collect();
     let all = [FileGroup::new(files)];
     let split = FileGroupPartitioner::new().with_target_partitions(parts).with_repartition_file_min_size(0);
     split.repartition_file_groups(&all).unwrap_or_else(|| all.into())
