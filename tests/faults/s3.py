@@ -316,6 +316,12 @@ def files_in_a_bucket_are_tables():
                 expect("s3://faults/parquet/dt=" in str(e), f"{statement}: {e}")
             else:
                 raise AssertionError(f"{statement} did not fail")
+        # Other writers spell names of columns as they like.
+        bucket.put(port, "spelled/Dt=x%20y/f", b"7\x01s\n")
+        a.sql(f"CREATE EXTERNAL TABLE d.w (id INT, name STRING) PARTITIONED BY (dt STRING) LOCATION 's3://faults/spelled' TBLPROPERTIES ({own})",
+              "ALTER TABLE d.w ADD IF NOT EXISTS PARTITION (dt = 'x y')", "ALTER TABLE d.w ADD PARTITION (dt = 'z')")
+        bucket.put(port, "spelled/DT=z/f", b"8\x01s\n")
+        expect(a.sql("SELECT dt, id FROM d.w ORDER BY id") == [("x y", 7), ("z", 8)], "spelled by others")
         a.sql("ALTER TABLE d.p DROP PARTITION (dt = 'b')")
         expect(a.sql("SELECT sum(id) FROM d.p") == [(5,)], "files stay where they are")
         # A change is seen by the next statement: the tag is another.

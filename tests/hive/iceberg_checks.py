@@ -273,6 +273,8 @@ def tables_in_buckets(world):
         same(order(session("SELECT * FROM bucket.db.t")), order(t.expected()))
         same(session("SELECT count(*) FROM bucket.db.t WHERE k < 10"), [(sum(r[0] < 10 for r in t.expected()),)])
         has(str(session("EXPLAIN ANALYZE SELECT * FROM bucket.db.t")), "object storage", "cache_hits=")
+        shown = [line.strip() for (line, *_) in session("EXPLAIN SELECT k FROM bucket.db.t WHERE s LIKE '%7'")]
+        assert not any(line.startswith("ProjectionExec") for line in shown), shown
         session(f"ALTER CATALOG bucket SET PROPERTIES ('{names[2]}' = 'wrong')")
         has(session.error("SELECT * FROM bucket.db.t"), "403")
         session("DROP CATALOG bucket")

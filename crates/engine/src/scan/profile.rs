@@ -8,7 +8,7 @@
 //! | `rows_scanned` | rows of the rest, before filters |
 //! | `requests`, `bytes_fetched` | calls of the store and what they brought, indexes included; the data cache may answer them |
 //! | `index_requests`, `index_bytes` | those for footers and indexes |
-//! | `store_requests`, `store_bytes` | requests that object storage answered, those of the plan for this scan included |
+//! | `store_requests`, `store_bytes` | requests that object storage answered, footers that are read for the plan included |
 //! | `cache_hits`, `cache_misses` | reads that the data cache had all or a part of, and those of which it lacked something |
 //! | `cache_memory_bytes`, `cache_disk_bytes` | bytes that it had in memory, and on local disk |
 //! | `requests_hedged`, `requests_retried` | requests sent again because they were slow, or failed |

@@ -10,8 +10,10 @@ use dipper_store::catalog::{CatalogChange, ExternalTable, Partition, Table};
 use super::ddl::{absolute, commit, external, partition_values, reachable};
 use crate::error::{EngineError, Result};
 use crate::files::partitions::directory_name;
+use crate::files::remote::PartitionFiles;
 use crate::files::stores::is_remote;
 use crate::files::{cannot, local_path};
+use crate::query::QueryContext;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
 use crate::tables::define;
@@ -23,13 +25,16 @@ pub(super) async fn repair(session: &mut Session, name: &Name, _add: bool, drop:
     }
     let mut dropped = 0;
     if drop {
+        let context = session.query_context().await?;
+        let own = Own::of(&context, &definition).await?;
         let mut gone = Vec::new();
         for (values, partition) in &definition.partitions {
-            let place = match &partition.location {
-                Some(location) => location.clone(),
-                None => own_place(&definition, values)?,
+            let is_there = match &partition.location {
+                Some(location) if is_remote(location) => define::has_files(&context, &definition, location).await?,
+                Some(location) => local_path(location)?.exists(),
+                None => own.have(&definition, values)?,
             };
-            if !is_there(session, &definition, &place).await? {
+            if !is_there {
                 gone.push(values.clone());
             }
         }
@@ -58,11 +63,27 @@ fn own_place(table: &ExternalTable, values: &[Option<String>]) -> Result<String>
     })
 }
 
-/// Whether a directory is there; in an object store, a file below it.
-async fn is_there(session: &Session, table: &ExternalTable, place: &str) -> Result<bool> {
-    match is_remote(place) {
-        true => define::has_files(&*session.query_context().await?, table, place).await,
-        false => Ok(local_path(place)?.exists()),
+/// The partitions below a table's own location.
+enum Own {
+    /// Directories.
+    Local,
+    /// In an object store, those that have files. They go by their values: writers spell and escape names in several ways.
+    Far(Vec<PartitionFiles>),
+}
+
+impl Own {
+    async fn of(context: &QueryContext, table: &ExternalTable) -> Result<Self> {
+        Ok(match is_remote(&table.location) {
+            true => Own::Far(define::partitions_below(context, table).await?),
+            false => Own::Local,
+        })
+    }
+
+    fn have(&self, table: &ExternalTable, values: &[Option<String>]) -> Result<bool> {
+        Ok(match self {
+            Own::Local => local_path(&own_place(table, values)?)?.exists(),
+            Own::Far(partitions) => partitions.iter().any(|(found, _)| found == values),
+        })
     }
 }
 
@@ -85,7 +106,7 @@ pub(super) async fn add(
     }
     reachable(session, &place, &definition.properties)?;
     if location.is_none() {
-        if is_there(session, definition, &place).await? {
+        if Own::of(&*session.query_context().await?, definition).await?.have(definition, &values)? {
             return match if_not_exists {
                 true => Ok(()),
                 false => Err(EngineError::invalid(format!(
@@ -93,7 +114,7 @@ pub(super) async fn add(
                 ))),
             };
         }
-        // An object store has no empty directories: there the catalog says that the partition is there.
+        // An object store has no empty directories: there the catalog knows of the partition.
         if !is_remote(&place) {
             let path = local_path(&place)?;
             return std::fs::create_dir_all(&path).map_err(|e| cannot(&path, "create", &e));
@@ -102,7 +123,7 @@ pub(super) async fn add(
     let change = CatalogChange::AddPartitions {
         db: database.to_string(),
         name: table.name.clone(),
-        partitions: vec![Partition { values, location: Some(place) }],
+        partitions: vec![Partition { values, location: location.map(|_| place) }],
         if_not_exists,
     };
     commit(session, database, vec![change]).await
@@ -118,8 +139,9 @@ pub(super) async fn drop(
     let definition = table.as_external().expect("the caller has looked");
     let values = partition_values(definition, spec)?;
     let place = own_place(definition, &values)?;
-    let is_elsewhere = definition.partitions.get(&values).is_some_and(|p| p.location.as_ref() != Some(&place));
-    if !is_elsewhere && is_there(session, definition, &place).await? {
+    let given = definition.partitions.get(&values).and_then(|partition| partition.location.as_deref());
+    let is_elsewhere = given.is_some_and(|location| location.trim_end_matches('/') != place);
+    if !is_elsewhere && Own::of(&*session.query_context().await?, definition).await?.have(definition, &values)? {
         return Err(EngineError::unsupported(format!(
             "partition '{place}' is a directory of an external table, whose files are not dipper's to delete; remove the directory"
         )));

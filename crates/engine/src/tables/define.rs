@@ -122,11 +122,20 @@ pub(crate) async fn listed_file_set(context: &QueryContext, table: &ExternalTabl
         .collect();
     partitions.retain(|(found, _)| added.iter().all(|(values, _)| *values != found));
     partitions.extend(files_of(context, &properties, added).await?);
+    // Those that were added and have no files yet.
+    let empty = table.partitions.iter().filter(|(values, partition)| {
+        partition.location.is_none() && partitions.iter().all(|(found, _)| found != *values)
+    });
+    let empty: Vec<PartitionFiles> = empty.map(|(values, _)| (values.clone(), Vec::new())).collect();
+    partitions.extend(empty);
     Ok(FileSet::Known { columns, partitions: partitions.into() })
 }
 
 /// The partitions of a table in an object store whose files are below its own directory.
-async fn partitions_below(context: &QueryContext, table: &ExternalTable) -> Result<Vec<PartitionFiles>> {
+///
+/// # Errors
+/// The store cannot be asked, or a file is in no directory of a partition.
+pub(crate) async fn partitions_below(context: &QueryContext, table: &ExternalTable) -> Result<Vec<PartitionFiles>> {
     let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
     let listing = (&context.engine.stores, &*context.listings);
     remote::partitioned(listing, &table.location, &store_properties(&table.properties), &names).await

@@ -12,6 +12,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
@@ -69,10 +70,6 @@ impl ExecutionPlan for IcebergScanExec {
         Ok(Arc::new(IcebergScanExec { input: children.swap_remove(0), stats: Arc::clone(&self.stats) }))
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(statement) = IoContext::current() else { return self.input.execute(partition, context) };
         let counted = statement.of_scan(&self.stats);
@@ -98,6 +95,16 @@ impl ExecutionPlan for IcebergScanExec {
 
     fn supports_limit_pushdown(&self) -> bool {
         true
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        // What takes nested columns apart stays above, as filters over them do.
+        if self.input.schema().fields().iter().any(|field| field.data_type().is_nested()) {
+            return Ok(None);
+        }
+        let input = self.input.try_swapping_with_projection(projection)?;
+        Ok(input
+            .map(|input| Arc::new(IcebergScanExec { input, stats: Arc::clone(&self.stats) }) as Arc<dyn ExecutionPlan>))
     }
 
     fn gather_filters_for_pushdown(

@@ -139,7 +139,8 @@ impl IcebergTable {
         .await
     }
 
-    /// One scan over files of one partition spec that have the same equality deletes.
+    /// One scan over files of one partition spec that have the same equality deletes, in at most so many parts where they
+    /// are in object storage.
     async fn group(
         &self,
         state: &dyn Session,
@@ -147,6 +148,7 @@ impl IcebergTable {
         work: &Work,
         tasks: &[&Task],
         limit: Option<usize>,
+        parts: usize,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(first) = tasks.first() else { return Ok(None) };
         let constants = self.constants(tasks);
@@ -215,7 +217,7 @@ impl IcebergTable {
         let url = self.store(state, &first.file.path)?;
         let (groups, partitioning) = match limit.is_none() && url != ObjectStoreUrl::local_filesystem() {
             true => {
-                let groups = far_parts(files);
+                let groups = far_parts(files, parts);
                 let partitioning = Partitioning::UnknownPartitioning(groups.len());
                 (groups, Some(partitioning))
             }
@@ -295,14 +297,15 @@ impl IcebergTable {
     fn file(&self, entry: &FileEntry) -> Result<PartitionedFile> {
         let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{}': {reason}", entry.path));
         let (_, location) = self.places.scanned(&entry.path).map_err(failed)?;
-        let size = u64::try_from(entry.bytes).map_err(|_| failed(format!("a size of {} bytes", entry.bytes)))?;
+        let size = u64::try_from(entry.bytes).ok().filter(|size| *size > 0);
+        let size = size.ok_or_else(|| failed(format!("a size of {} bytes", entry.bytes)))?;
         // Files are never written twice under one name, so when does not matter.
         let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
         Ok(PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size, e_tag: None, version: None }))
     }
 }
 
-/// Parts of files in object storage that are read at the same time. DataFusion's reader has one request under way for each.
+/// Parts of a table's files in object storage that are read at the same time, or a part for each of its scans. DataFusion's reader has one request under way for each.
 const FAR_PARTS_MAX: usize = 16;
 /// Bytes of such a part at least.
 const FAR_PART_BYTES: u64 = 1 << 20;
@@ -311,9 +314,9 @@ const FOOTER_BYTES: usize = 64 << 10;
 
 /// Files in parts, so that requests of some are under way while others are decoded. The optimizer would make as many parts
 /// as there are cores of them, unless their number is said to be the partitioning of the scan.
-fn far_parts(files: Vec<PartitionedFile>) -> Vec<FileGroup> {
+fn far_parts(files: Vec<PartitionedFile>, most: usize) -> Vec<FileGroup> {
     let bytes: u64 = files.iter().map(|file| file.object_meta.size).sum();
-    let parts = usize::try_from(bytes / FAR_PART_BYTES).unwrap_or(usize::MAX).max(files.len()).min(FAR_PARTS_MAX);
+    let parts = usize::try_from(bytes / FAR_PART_BYTES).unwrap_or(usize::MAX).max(files.len()).min(most);
     // Each part asks for its file's footer.
     let files = files.into_iter().map(|file| file.with_metadata_size_hint(FOOTER_BYTES)).collect();
     let all = [FileGroup::new(files)];
@@ -383,8 +386,9 @@ impl TableProvider for IcebergTable {
             self.metadata.metadata_location
         );
         let mut plans = Vec::new();
+        let parts = FAR_PARTS_MAX.div_ceil(groups.len().max(1));
         for tasks in groups.values() {
-            let plan = self.group(state, projection, &work, tasks, limit).await;
+            let plan = self.group(state, projection, &work, tasks, limit, parts).await;
             plans.extend(plan.map_err(EngineError::into_datafusion)?);
         }
         if plans.is_empty() {
