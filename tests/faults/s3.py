@@ -300,12 +300,14 @@ def files_in_a_bucket_are_tables():
               "INSERT INTO d.p VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'z', 'b')")
         expect(len(list((stage.gateway.directory / "other" / "elsewhere").iterdir())) == 1, "a partition in another bucket")
         expect(a.sql("SELECT dt, sum(id) FROM d.p GROUP BY dt ORDER BY dt") == [("a", 1), ("b", 5)], "Parquet in two buckets")
-        shown = [("dt=a",), ("dt=b",)]
-        expect(a.sql("SHOW PARTITIONS FROM d.p") == shown, "partitions")
+        def partitions():
+            return [name for name, *_ in a.sql("SHOW PARTITIONS FROM d.p")]
+
+        expect(partitions() == ["dt=a", "dt=b"], f"{partitions()}")
         a.sql("ALTER TABLE d.p ADD PARTITION (dt = 'c')", "ALTER TABLE d.p ADD IF NOT EXISTS PARTITION (dt = 'c')")
-        expect(a.sql("SHOW PARTITIONS FROM d.p") == [*shown, ("dt=c",)], "an empty partition")
+        expect(partitions() == ["dt=a", "dt=b", "dt=c"], f"an empty one: {partitions()}")
         a.sql("MSCK REPAIR TABLE d.p SYNC PARTITIONS")
-        expect(a.sql("SHOW PARTITIONS FROM d.p") == shown, "it has no directory")
+        expect(partitions() == ["dt=a", "dt=b"], f"it has no directory: {partitions()}")
         a.sql("ALTER TABLE d.p ADD PARTITION (dt = 'c')", "ALTER TABLE d.p DROP PARTITION (dt = 'c')",
               "ALTER TABLE d.p ADD PARTITION (dt = 'c')", "INSERT INTO d.p VALUES (4, 'w', 'c')")
         expect(a.sql("SELECT id FROM d.p WHERE dt = 'c'") == [(4,)], "it has a row now")
@@ -368,7 +370,7 @@ def files_in_a_bucket_are_tables():
         shown = "\n".join(line for (line,) in a.sql(
             "EXPLAIN ANALYZE SELECT count(*) FROM 's3://faults/cold/x.csv' x JOIN files('path' = 's3://faults/cold/y.csv', "
             "'format' = 'csv', 'csv_schema' = 'id:int;name:string') y ON x.id = y.id"))
-        scans = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in shown.splitlines() if "TextScanExec" in line]
+        scans = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in shown.splitlines() if "TextScanExec:" in line]
         expect(sorted(int(scan["store_requests"]) > 0 for scan in scans) == [False, True], shown)
         expect(all(int(scan["cache_hits"]) > 0 for scan in scans if scan["store_requests"] == "0"), shown)
         # Keys of one's own, and the place of AWS's variables.
