@@ -121,7 +121,8 @@ class Server:
         command = ["curl", "-sS", "--location-trusted", "-u", "root:", "-H", "Expect:"]
         for header in headers:
             command += ["-H", header]
-        command += ["-T", "-" if isinstance(source, bytes) else str(source)]
+        # From its input `-T` would send a body of unknown length.
+        command += ["-X", "PUT", "--data-binary", "@-"] if isinstance(source, bytes) else ["-T", str(source)]
         command.append(f"http://127.0.0.1:{self.http}/api/{table.replace('.', '/')}/_stream_load")
         given = source if isinstance(source, bytes) else None
         answer = json.loads(subprocess.run(command, input=given, check=True, stdout=subprocess.PIPE).stdout)
