@@ -6,7 +6,6 @@
 pub(crate) mod about;
 mod adapter;
 mod deleted;
-mod exec;
 mod filters;
 pub(crate) mod provider;
 

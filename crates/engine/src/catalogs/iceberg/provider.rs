@@ -38,9 +38,9 @@ use roaring::RoaringTreemap;
 use super::Places;
 use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
-use super::exec::IcebergScanExec;
 use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::pass::PassExec;
 use crate::query::{QueryContext, on_cpu};
 use crate::tables::{by_the_clock, parquet_format};
 
@@ -236,7 +236,7 @@ impl IcebergTable {
             .with_limit(limit.filter(|_| first.equality.is_empty()))
             .build();
         let scan = parquet_format(state).create_physical_plan(state, config).await?;
-        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(IcebergScanExec::new(scan));
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan));
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
             let columns = fields
