@@ -32,6 +32,7 @@ use crate::check::{Report, check_table, missing_object};
 use crate::table::schema::TableSchema;
 use crate::table::{Table, TableChange, TableError, TableState, table_path};
 use crate::upload::{PART_BYTES, Upload};
+use crate::volumes::STORAGE_VOLUME;
 
 /// The list of what a backup holds.
 const MANIFEST: &str = "backup";
@@ -717,7 +718,7 @@ async fn restore_table(
     }
     // It says where the table was. The copy is below the database, which may have no such volume.
     let mut schema = TableSchema::clone(table.snapshot().schema());
-    if schema.properties.remove("storage_volume").is_some() {
+    if schema.properties.remove(STORAGE_VOLUME).is_some() {
         let expected = schema.version;
         schema.version = expected + 1;
         table.commit(TableChange::Schema { expected, schema }).await?;

@@ -23,6 +23,9 @@ use parking_lot::RwLock;
 use crate::catalog::TableId;
 use crate::table::table_path;
 
+/// The property of a table or database that says in which volume tables are made.
+pub const STORAGE_VOLUME: &str = "storage_volume";
+
 /// Where tables are.
 const TABLES: &str = "t";
 /// Objects deleted by one call to a store.

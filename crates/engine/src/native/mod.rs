@@ -26,7 +26,7 @@ pub(crate) use provider::{Columns, NativeProvider, ROW_COLUMN, SEGMENT_COLUMN};
 pub(crate) use registry::NativeTables;
 pub(crate) use scan::NativeScanExec;
 pub(crate) use settings::ScanSettings;
-pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, STORAGE_VOLUME, Uncached, Volumes, is_enabled};
+pub(crate) use volumes::{BUILTIN_VOLUME, ENABLED, Uncached, Volumes, is_enabled};
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -17,9 +17,6 @@ use crate::files::stores::Stores;
 /// The volume that the catalog itself is in, by StarRocks' name.
 pub(crate) const BUILTIN_VOLUME: &str = "builtin_storage_volume";
 
-/// The property of a table or database that says in which volume tables are made.
-pub(crate) const STORAGE_VOLUME: &str = "storage_volume";
-
 /// The property that says whether new tables may be made in a volume.
 pub(crate) const ENABLED: &str = "enabled";
 

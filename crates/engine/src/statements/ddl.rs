@@ -10,6 +10,7 @@ use dipper_sql::statement::{
 use dipper_store::catalog::{
     CatalogChange, Column, ExternalTable, OnExists, Table, TableDef, TableKind, View, ViewColumn,
 };
+use dipper_store::volumes::STORAGE_VOLUME;
 use dipper_text::hive::hive_type;
 
 use super::export::refuse_duplicates;
@@ -17,7 +18,7 @@ use super::{partitions, qualified};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
-use crate::native::{BUILTIN_VOLUME, STORAGE_VOLUME};
+use crate::native::BUILTIN_VOLUME;
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::{DEFAULT_DATABASE, Session};

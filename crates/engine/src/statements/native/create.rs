@@ -13,10 +13,11 @@ use dipper_store::table::schema::{
     TableColumn, TableSchema,
 };
 use dipper_store::types::SqlType;
+use dipper_store::volumes::STORAGE_VOLUME;
 
 use super::{partitions, rules};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::native::{BUILTIN_VOLUME, STORAGE_VOLUME, is_enabled};
+use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
