@@ -86,7 +86,7 @@ pub(super) fn in_list(expr: Box<Expr>, list: Vec<Expr>, negated: bool) -> Result
     let found = if rows.len() > 1 && (0..row.len()).all(|at| has_literals(&rows, at)) {
         let narrowed: Vec<Expr> = (row.iter().enumerate())
             .filter(|(_, x)| matches!(x, Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
-            .map(|(at, x)| in_values(x, distinct(&rows, at)))
+            .map(|(at, x)| in_values(x, distinct(&rows, at).cloned().collect()))
             .collect();
         let found = nested(one_of(&row, rows));
         narrowed.into_iter().rev().fold(found, |rest, x| binary(x, BinaryOperator::And, rest))
@@ -109,17 +109,17 @@ fn has_literals(rows: &[Vec<Expr>], at: usize) -> bool {
 }
 
 /// The values of a column of the rows, each once.
-fn distinct(rows: &[Vec<Expr>], at: usize) -> Vec<Expr> {
+fn distinct(rows: &[Vec<Expr>], at: usize) -> impl Iterator<Item = &Expr> {
     let mut seen = HashSet::new();
-    rows.iter().map(|row| &row[at]).filter(|value| seen.insert(*value)).cloned().collect()
+    rows.iter().map(move |row| &row[at]).filter(move |value| seen.insert(*value))
 }
 
 /// Whether the columns are one of these rows of literals.
 fn one_of(columns: &[Expr], mut rows: Vec<Vec<Expr>>) -> Expr {
     if let [column] = columns {
-        return in_values(column, distinct(&rows, 0));
+        return in_values(column, distinct(&rows, 0).cloned().collect());
     }
-    let fewest = (0..columns.len()).min_by_key(|at| distinct(&rows, *at).len()).unwrap_or(0);
+    let fewest = (0..columns.len()).min_by_key(|at| distinct(&rows, *at).count()).unwrap_or(0);
     rows.sort_by_cached_key(|row| row[fewest].clone());
     let without = |row: &[Expr]| [&row[..fewest], &row[fewest + 1..]].concat();
     let rest = without(columns);
