@@ -40,7 +40,7 @@ pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextE
         let (start, complete) = start_of(file, most)?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
         columns.read_start(&file.name, lines(text, true, complete))?;
-        for bytes in far_samples(file, start.len(), FAR_SAMPLE_BYTES)? {
+        for bytes in far_samples(file, start.len(), FAR_SAMPLE_BYTES.min(most))? {
             columns.read(lines(&bytes, false, false));
         }
     }
