@@ -34,6 +34,7 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
 };
 use datafusion::physical_plan::unnest::UnnestExec;
+use dipper_store::preempt;
 use futures::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
@@ -183,8 +184,9 @@ impl AnalyzerRule for AnalyzedWhileWanted {
     }
 }
 
-/// Error once nobody waits for the work of this task.
+/// Error once nobody waits for the work of this task. Lets others have the CPU, too.
 pub(crate) fn still_wanted() -> Result<()> {
+    preempt::point();
     match has_ended() {
         true => exec_err!("nobody waits for this statement any more"),
         false => Ok(()),

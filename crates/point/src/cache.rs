@@ -16,7 +16,13 @@ const ENTRY_BYTES: usize = 64;
 /// Bytes in front of key and row: number of the row, length of the key, then [`RowKey`] without its hash.
 const HEAD: usize = 8 + PLACE;
 const PLACE: usize = 28;
-const SHARDS: usize = 64;
+/// Bytes of a shard, about. All of them grow at the same time where keys are asked for evenly, and each growth moves a shard's
+/// rows while look-ups wait: of 64 shards with 16,000 rows each that took up to 10 ms, most of it in huge pages that the
+/// kernel cleared.
+const SHARD_BYTES: u64 = 1 << 20;
+/// Of a small cache, so that it is not one lock, and of a large one, of which each takes memory of its own.
+const SHARDS_MIN: u64 = 16;
+const SHARDS_MAX: u64 = 1 << 14;
 /// Places of a shard that has any.
 const PLACES_MIN: usize = 64;
 
@@ -230,14 +236,15 @@ impl std::fmt::Debug for RowCache {
 impl RowCache {
     /// A cache of that many bytes.
     pub fn new(bytes: u64) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = (bytes / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
+        let shards = (0..shards).map(|_| Mutex::default()).collect();
         RowCache { shards, bytes_max: AtomicU64::new(bytes), on: AtomicBool::new(true) }
     }
 
     /// Changes its size; what is too much goes.
     pub fn set_bytes(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
-        self.shards.iter().for_each(|shard| shard.lock().shrink(bytes / SHARDS as u64));
+        self.shards.iter().for_each(|shard| shard.lock().shrink(self.shard_bytes()));
     }
 
     /// Switches it on or off; switched off, it forgets everything.
@@ -280,7 +287,13 @@ impl RowCache {
 
     /// The upper bits name the shard, the lower ones the place in it.
     fn shard(&self, hash: u64) -> &Mutex<Shard> {
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        // As many as a power of two.
+        &self.shards[(hash >> 32) as usize & (self.shards.len() - 1)]
+    }
+
+    /// Bytes of a shard at most.
+    fn shard_bytes(&self) -> u64 {
+        self.capacity() / self.shards.len() as u64
     }
 
     pub(crate) fn get(&self, at: &RowKey, key: &[u8]) -> Option<Row> {
@@ -296,7 +309,7 @@ impl RowCache {
             let hash = at.mixed();
             let mut shard = self.shard(hash).lock();
             if shard.find(hash, at, key).is_none() {
-                shard.put(hash, row.clone(), self.capacity() / SHARDS as u64);
+                shard.put(hash, row.clone(), self.shard_bytes());
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod local;
 pub mod merge;
 pub mod mow;
 mod now;
+pub mod preempt;
 pub mod probed;
 pub mod route;
 pub mod secret;

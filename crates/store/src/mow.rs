@@ -25,6 +25,7 @@ use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
 use crate::key::{KeyEncoder, Keys};
+use crate::preempt;
 use crate::segment::{KeyIter, ObjectReader, Readers, Result, Scan, SegmentError, key_hash};
 use crate::table::SegmentRef;
 use crate::table::data::{DataObject, ObjectId, Rows, SegmentId, Tablet};
@@ -370,6 +371,7 @@ impl Matches {
         let mut unread = Vec::new();
         if !probed.is_empty() {
             for at in 0..keys.len() {
+                preempt::point();
                 let key = keys.get(at);
                 let hash = key_hash(key);
                 for run in probed {

@@ -19,6 +19,7 @@ use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPush
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use dipper_store::preempt;
 use dipper_text::dialect::Dialect;
 use dipper_text::error::{ErrorKind as TextKind, TextError};
 use dipper_text::infer::{Guess, Header};
@@ -315,6 +316,7 @@ struct TextScanStream {
 impl TextScanStream {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let _timer = self.baseline.elapsed_compute().timer();
+        preempt::point();
         let next = self.worker.next_batch().map_err(|e| EngineError::from(self.spec.with_way_out(e)));
         let Some(batch) = next.map_err(EngineError::into_datafusion)? else { return Ok(None) };
         let rows = batch.rows.num_rows();

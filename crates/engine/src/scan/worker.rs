@@ -12,6 +12,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::record_batch::RecordBatch;
 use datafusion::error::Result as DfResult;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use dipper_store::preempt;
 use dipper_store::segment::{GroupScan, ScanIo};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, Stream, StreamExt};
@@ -160,6 +161,7 @@ impl<R: ScanRun> Worker<R> {
     /// The next batch; `None` when all row groups are taken.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
+            preempt::point();
             let run = &self.run;
             if run.limit().is_some_and(|(most, done)| done.load(Ordering::Relaxed) >= most) {
                 return Ok(None);

@@ -24,6 +24,7 @@ use arrow_data::transform::MutableArrayData;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::interleave::interleave;
 
+use crate::preempt;
 use crate::sketch::SketchError;
 use crate::table::schema::{Model, TableSchema};
 
@@ -211,6 +212,7 @@ where
             }
         }
         while let Some(&run) = self.heap.first() {
+            preempt::point();
             let mut room = self.batch_rows.saturating_sub(self.pending.rows);
             if room == 0 {
                 if !self.continues(run) {
