@@ -328,6 +328,7 @@ impl NewKeys {
     fn walk(&self, run: usize, blocks: Vec<KeyIter>, old: &mut Vec<(usize, usize, u32)>) -> Result<()> {
         let mut at = 0;
         for mut block in blocks {
+            preempt::point();
             while let Some((key, row)) = block.advance()? {
                 let wanted = head(key);
                 while at < self.len() && (self.heads[at] < wanted || self.heads[at] == wanted && self.get(at) < key) {

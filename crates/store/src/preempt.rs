@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How long who was woken waits for the core, about, beside the piece of work that is under way.
-const INTERVAL: Duration = Duration::from_micros(100);
+const INTERVAL: Duration = Duration::from_micros(50);
 
 thread_local! {
     /// When this thread last gave way.

@@ -171,6 +171,8 @@ impl<R: ScanRun> Worker<R> {
                     self.open = None;
                     continue;
                 };
+                // Decoding was one piece of work, what is done with the rows is another.
+                preempt::point();
                 let batch = run.output(tag, batch)?;
                 let Some((most, done)) = run.limit() else { return Ok(Some(batch)) };
                 let rows = batch.num_rows() as u64;

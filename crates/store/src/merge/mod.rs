@@ -463,6 +463,7 @@ impl Pending {
             false => Vec::new(),
         };
         let column = |i: usize| -> Result<ArrayRef, ArrowError> {
+            preempt::point();
             let arrays = self.slots.iter().map(|s| s.batch.column(i));
             if !indices.is_empty() {
                 return interleave(&arrays.map(|a| a.as_ref()).collect::<Vec<&dyn Array>>(), &indices);
