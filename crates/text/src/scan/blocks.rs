@@ -234,7 +234,7 @@ fn records(
         let bytes = &reader.buffer[PAD..at_from];
         match state_before(bytes, bytes.len(), base == start, grammar) {
             Some(state) => state,
-            None => State { place: before_escapes(&reader, from, start, grammar)?, cr: false },
+            None => before_escapes(&reader, from, start, grammar)?,
         }
     } else {
         let chain = &queue.files[file].chain;
@@ -448,19 +448,20 @@ fn escaped_at(reader: &Reader<'_>, at: usize, position: u64, start: u64, grammar
     Ok(escape_run(reader, position, start, escape)? % 2 == 1)
 }
 
-/// The place behind a long run of escapes, or behind a line end behind one.
-fn before_escapes(reader: &Reader<'_>, from: u64, start: u64, grammar: &Grammar) -> Result<Place, TextError> {
-    let Some(escape) = grammar.escape else { return Ok(Place::Plain) };
+/// The state behind a run of escapes that is longer than [`LOOK`], or behind a line end behind one.
+fn before_escapes(reader: &Reader<'_>, from: u64, start: u64, grammar: &Grammar) -> Result<State, TextError> {
+    let plain = State { place: Place::Plain, cr: false };
+    let Some(escape) = grammar.escape else { return Ok(plain) };
     let mut last = [0u8; 1];
     let source = &*reader.queue.files[reader.file].input.source;
     read_full(source, from - 1, &mut last).map_err(|e| reader.io(e))?;
     if last[0] == escape {
         let odd = escape_run(reader, from, start, escape)? % 2 == 1;
-        return Ok(if odd { Place::PlainEscaped } else { Place::Plain });
+        return Ok(if odd { State { place: Place::PlainEscaped, ..plain } } else { plain });
     }
     // A line end, hidden or not.
     let odd = escape_run(reader, from - 1, start, escape)? % 2 == 1;
-    Ok(if odd { Place::Plain } else { Place::Record })
+    Ok(if odd { plain } else { State { place: Place::Record, cr: grammar.ends == Ends::Any && last[0] == b'\r' } })
 }
 
 /// Number of escapes directly before `position` in the file.

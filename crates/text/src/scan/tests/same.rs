@@ -192,6 +192,24 @@ fn blanks_before_quotes_at_every_cut() {
     }
 }
 
+/// What a block begins with is told by a run of escapes that may be longer than what is read before the block.
+#[test]
+fn escapes_before_line_ends_at_every_cut() {
+    for (escapes, end) in (13..20).flat_map(|n| ["\n", "\r", "\r\n", "x\r\n"].map(|end| (n, end))) {
+        let text = ["a,b", end, &"\\".repeat(escapes), end, "c", end, end, "d"].concat();
+        for (line_end, quote) in
+            [LineEnd::Newline, LineEnd::AnyNewline].into_iter().flat_map(|e| [(e.clone(), None), (e, Some(b'"'))])
+        {
+            let ragged = Ragged::Fill;
+            let dialect =
+                CsvDialect { line_end, quote, ragged, escape: Some(b'\\'), header: false, ..CsvDialect::default() };
+            for block in 1..text.len() {
+                check(text.as_bytes(), &dialect, 1, block, 5, 1, Strings::View);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
