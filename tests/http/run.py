@@ -492,7 +492,9 @@ def labels_share(s):
         if i % 10 == 9:
             # A load that fails leaves its label to the next.
             return label, s.load(t, b"bad\n", label=label)
-        return label, s.load(t, f"{i // 3}\t{i % 10}\t1\n".encode(), label=label)
+        body = f"{i // 3}\t{i % 10}\t1\n".encode()
+        # In chunks, its length is not said.
+        return label, s.load(t, iter([body]) if i % 2 else body, label=label)
 
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         answers = list(pool.map(one, range(240)))
@@ -518,8 +520,18 @@ def labels_share(s):
         c.sendall(head(f"/api/d/{t}/_stream_load", "Content-Length: 100", f"label: s{stamp}_half") + b"1000\ta")
         until(lambda: state(f"s{stamp}_half") == "PREPARE")
     until(lambda: state(f"s{stamp}_half") == "ABORTED")
+    # A large one whose length nobody knew has its label before it has ended.
+    with socket.create_connection(("127.0.0.1", s.port)) as c:
+        c.sendall(head(f"/api/d/{t}/_stream_load", "Transfer-Encoding: chunked", f"label: s{stamp}_slow"))
+        chunk = b"1000\ta\t1\n" * 100_000
+        for _ in range(10):
+            c.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        until(lambda: s.load(t, b"bad\n", label=f"s{stamp}_slow").get("ExistingJobStatus") == "RUNNING", 30)
+    until(lambda: state(f"s{stamp}_slow") == "ABORTED")
+    status(s.load(t, b"1000\ta\t1\n", label=f"s{stamp}_slow"), "Success")
+    assert s.count(t) == 81
 
-    # Loads without rows keep their labels as well; large ones and those whose length nobody knows have commits of their own.
+    # Loads without rows keep their labels as well; large ones have commits of their own.
     u = fresh(s, "u", UNIQUE)
     loads = {
         "empty": (b"", {}, 0),
@@ -527,16 +539,18 @@ def labels_share(s):
         "packed": (gzip.compress(b"".join(b"%d\t%s\n" % (i, b"v" * 5000) for i in range(4000))), {"compress_type": "gz"}, 4000),
         "chunked": (iter([b"5000\tc\n"]), {}, 1),
         "large": (b"".join(b"%d\t%s\n" % (i, b"w" * 5000) for i in range(4000, 6000)), {}, 2000),
+        "flowing": (iter([b"%d\t%s\n" % (i, b"w" * 5000) for i in range(6000, 8000)]), {}, 2000),
+        "few": (iter([b"%d\t%s\n" % (i, b"w" * 5000) for i in range(8000, 10000)]), {"where": "id = 9000"}, 1),
     }
     def kept(name):
         body, more, rows = loads[name]
         return rows, s.load(u, body, label=f"s{stamp}_{name}", **more)
-    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(loads)) as pool:
         for rows, answer in pool.map(kept, loads):
             assert status(answer, "Success")["NumberLoadedRows"] == rows, answer
     for name in loads:
         status(s.load(u, b"9999\tz\n", label=f"s{stamp}_{name}"), "Label Already Exists")
-    assert s.count(u) == 6000
+    assert s.count(u) == 8001
 
     # One label into two tables at once.
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
 use super::errors;
-use super::group::Shared;
+use super::group::{MEMBER_BYTES_MAX, Shared};
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
@@ -84,8 +84,8 @@ struct Planned {
 }
 
 impl LoadJob {
-    /// Checks everything that can be checked without the body, and takes the label, unless the load is small: then it is
-    /// only looked up.
+    /// Checks everything that can be checked without the body, and takes the label, unless the load is or may be small: then
+    /// it is only looked up.
     ///
     /// # Errors
     /// The answer to give instead.
@@ -156,13 +156,28 @@ impl LoadJob {
 
     async fn loaded(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
-        let LoadJob { engine, running, mut answer, session, request, table, state, label, load, shape } = self;
+        let LoadJob { engine, running, mut answer, session, request, table, state, mut label, load, shape } = self;
         let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };
         let limit = request.timeout.min(LOAD_TIME_MAX);
         let process = Arc::clone(session.process());
         let work = Arc::new(Work::new(&engine, &request, &load));
+        let taken = async {
+            // A large load takes its label before all of its body is there, so that nobody sends it twice for nothing.
+            if let Label::Late(database) = label
+                && request.body_bytes.is_none()
+                && !body.ends_within(MEMBER_BYTES_MAX).await
+            {
+                match acquire(&engine, database, &answer.label, load.txn(), &table).await? {
+                    Ok(held) => label = Label::Held(held),
+                    Err((txn, status)) => return Ok(Some((txn, status))),
+                }
+                work.keep_apart();
+            }
+            rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work).await?;
+            Ok(None)
+        };
         let outcome = tokio::select! {
-            outcome = rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work) => outcome,
+            outcome = taken => outcome,
             () = tokio::time::sleep(limit.saturating_sub(running.elapsed())) => Err(EngineError::new(
                 ErrorKind::Timeout,
                 format!("[TIMEOUT]the load took longer than its timeout of {} s; nothing was loaded", limit.as_secs()),
@@ -175,7 +190,8 @@ impl LoadJob {
         // Small loads are committed together with others. What else there is to do is done here.
         let begun = Instant::now();
         let shared = match outcome {
-            Ok(()) => work.share(&table, state.schema(), label.late()).await,
+            Ok(Some((txn, status))) => Ok(Shared::Exists(txn, status)),
+            Ok(None) => work.share(&table, state.schema(), label.late()).await,
             Err(e) => Err(e),
         };
         let rejected = work.count(&mut answer);

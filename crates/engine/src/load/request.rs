@@ -453,11 +453,11 @@ impl StreamLoadRequest {
         Ok(request)
     }
 
-    /// Whether it has nothing that needs a commit of its own. A label of a large load is taken before its body comes, by a
-    /// transaction of its own.
+    /// Whether it has nothing that needs a commit of its own. The label of a load that is large, or turns out to be, is taken
+    /// by a transaction of its own.
     pub fn may_share(&self) -> bool {
         self.group_commit != GroupCommit::Off
-            && (self.label.is_none() || self.body_bytes.is_some_and(|bytes| bytes <= MEMBER_BYTES_MAX))
+            && (self.label.is_none() || self.body_bytes.is_none_or(|bytes| bytes <= MEMBER_BYTES_MAX))
             && self.update_mode == UpdateMode::Upsert
             && self.partitions.is_empty()
             && !self.two_phase_commit

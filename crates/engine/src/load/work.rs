@@ -78,6 +78,11 @@ impl Work {
         }
     }
 
+    /// Before the first rows: whatever they are, they do not share a commit.
+    pub(super) fn keep_apart(&self) {
+        *self.waiting.lock() = None;
+    }
+
     /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
     pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
         if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
