@@ -322,7 +322,7 @@ class Bench:
         return lines
 
     def warm(self, table):
-        """Asks for rows of a table until most are in the row cache: tables that are compared are equally warm."""
+        """Asks for rows of a table for so long that most of a million are in the row cache: tables that are compared are equally warm."""
         self.lean(self.dipper, connections=self.args.connections, keys=self.args.keys_max, table=table,
                   warm_up=WARM_UP_TABLE, seconds=1)  # fmt: skip
 

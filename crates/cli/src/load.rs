@@ -217,11 +217,14 @@ async fn load(arguments: &LoadArguments) -> Result<String, String> {
         .split_once('.')
         .filter(|(d, t)| !d.is_empty() && !t.is_empty())
         .ok_or_else(|| format!("--table '{}': expected database.table", arguments.table))?;
-    let headers = headers(arguments)?;
+    let mut headers = headers(arguments)?;
     let (length, chunks) = read(&arguments.file)?;
     let bar = Progress::new(arguments, length, &headers);
     let result = match &arguments.data {
-        Some(data) => in_process(data, &arguments.remote, database, table, &headers, chunks, &bar).await,
+        Some(data) => {
+            headers.extend(length.map(|bytes| ("content-length".to_string(), bytes.to_string())));
+            in_process(data, &arguments.remote, database, table, &headers, chunks, &bar).await
+        }
         None => over_http(arguments, database, table, &headers, length, chunks, &bar).await,
     };
     bar.bar.finish_and_clear();

@@ -165,8 +165,9 @@ impl Engine {
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
-        let row_cache = row_cache_bytes(&options);
-        let points = PointEngine::new(Arc::clone(native.readers()), row_cache);
+        // Switched off, it is as large as it would be: it can be switched on.
+        let on = EngineOptions { row_cache: true, ..options.clone() };
+        let points = PointEngine::new(Arc::clone(native.readers()), row_cache_bytes(&on));
         points.lookups.cache().set_on(options.row_cache);
         let globals = Arc::new(Globals::default());
         let admission = Admission::new(Arc::clone(&globals), threads);

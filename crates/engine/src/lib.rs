@@ -56,6 +56,7 @@ pub mod variables;
 
 pub use access::Connected;
 pub use dipper_store::backup::Copied;
+pub use dipper_store::preempt;
 pub use dipper_store::secret::Secret;
 pub use engine::{Engine, EngineOptions, backup, check, default_memory_bytes, restore, set_nice};
 pub use error::{EngineError, Result};

@@ -3,18 +3,14 @@
 //! A task pushes chunks as they come; workers of a scan read them, blocking. The channel between them is bounded, so a
 //! sender that is faster than the load waits, and with it, through its connection, the client.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Poll, ready};
-use std::time::Instant;
 
 use bytes::{Buf, Bytes};
 use dipper_text::Source;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// Chunks that wait to be read; those of HTTP have 8 KiB to some 100 KiB.
 const CHUNKS: usize = 64;
@@ -67,13 +63,13 @@ impl BodySender {
 pub struct BodySource {
     state: Mutex<Reading>,
     received: AtomicU64,
+    /// The same in whole MiB, for who waits for them.
+    received_mib: watch::Sender<u64>,
     waited_ns: AtomicU64,
 }
 
 struct Reading {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
-    /// Received by [`BodySource::ends_within`], before all that is yet to be received.
-    early: VecDeque<io::Result<Bytes>>,
     current: Bytes,
     position: u64,
     ended: bool,
@@ -82,8 +78,13 @@ struct Reading {
 /// A body of which nothing was sent yet.
 pub fn body() -> (BodySender, BodySource) {
     let (sender, chunks) = mpsc::channel(CHUNKS);
-    let state = Reading { chunks, early: VecDeque::new(), current: Bytes::new(), position: 0, ended: false };
-    let source = BodySource { state: Mutex::new(state), received: AtomicU64::new(0), waited_ns: AtomicU64::new(0) };
+    let state = Reading { chunks, current: Bytes::new(), position: 0, ended: false };
+    let source = BodySource {
+        state: Mutex::new(state),
+        received: AtomicU64::new(0),
+        received_mib: watch::Sender::new(0),
+        waited_ns: AtomicU64::new(0),
+    };
     (BodySender { chunks: sender }, source)
 }
 
@@ -93,31 +94,10 @@ impl BodySource {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Whether the body has at most `limit` bytes more: waits until it has ended, or has as many. They are kept for readers.
-    /// A body that failed has ended; the reader gets its error.
-    ///
-    /// # Cancellation
-    /// Nothing is lost if it is dropped.
-    pub async fn ends_within(&self, limit: u64) -> bool {
-        let begin = Instant::now();
-        let ends = poll_fn(|cx| {
-            let mut state = self.state.lock();
-            let Reading { chunks, early, .. } = &mut *state;
-            let mut bytes: u64 = early.iter().flatten().map(|chunk| chunk.len() as u64).sum();
-            while bytes <= limit {
-                let Some(chunk) = ready!(chunks.poll_recv(cx)) else { return Poll::Ready(true) };
-                let more = chunk.as_ref().map_or(0, Bytes::len) as u64;
-                early.push_back(chunk);
-                if more == 0 {
-                    return Poll::Ready(true);
-                }
-                bytes += more;
-            }
-            Poll::Ready(false)
-        })
-        .await;
-        self.waited_ns.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        ends
+    /// Waits until that many MiB were read: for ever, if the body is shorter.
+    pub async fn reaches_mib(&self, mib: u64) {
+        // It fails when the sender is gone, which is here.
+        let _ = self.received_mib.subscribe().wait_for(|read| *read >= mib).await;
     }
 
     /// Nanoseconds that readers waited for bytes: long when the client, not the load, is what takes time.
@@ -148,11 +128,11 @@ impl Source for BodySource {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         while state.current.is_empty() && !state.ended && !buf.is_empty() {
-            let next = match state.early.pop_front().map_or_else(|| state.chunks.try_recv(), Ok) {
+            let next = match state.chunks.try_recv() {
                 Ok(next) => Some(next),
                 Err(mpsc::error::TryRecvError::Disconnected) => None,
                 Err(mpsc::error::TryRecvError::Empty) => {
-                    let begin = Instant::now();
+                    let begin = std::time::Instant::now();
                     let next = state.chunks.blocking_recv();
                     self.waited_ns.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
                     next
@@ -172,6 +152,8 @@ impl Source for BodySource {
         state.current.copy_to_slice(&mut buf[..n]);
         state.position += n as u64;
         self.received.store(state.position, Ordering::Relaxed);
+        let mib = state.position >> 20;
+        self.received_mib.send_if_modified(|read| std::mem::replace(read, mib) != mib);
         Ok(n)
     }
 }

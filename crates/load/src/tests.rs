@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringViewArray};
-use bytes::Bytes;
 use dipper_store::catalog::TableId;
 use dipper_store::route::{Routed, Router};
 use dipper_store::segment::{ObjectReader, PageCache, Scan};
@@ -18,12 +17,11 @@ use dipper_store::table::schema::{
 };
 use dipper_store::table::{Rowset, Table};
 use dipper_store::types::SqlType;
-use dipper_text::Source;
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 
-use crate::{Load, LoadError, LoadOptions, LoadTarget, body};
+use crate::{Load, LoadError, LoadOptions, LoadTarget};
 
 /// Key, key, value, value.
 type Row = (i64, Option<String>, Option<i64>, Option<String>);
@@ -518,35 +516,4 @@ fn partial_columns_keep_what_they_do_not_bring() {
     assert!(
         crate::Partial::try_new(bench.table.clone(), state, &[2], readers, bench.runtime.handle().clone()).is_err()
     );
-}
-
-proptest! {
-    /// Looking ahead says how long a body is, and takes nothing from its reader.
-    #[test]
-    fn bodies_are_looked_ahead_into(sizes in proptest::collection::vec(0usize..40, 0..12), limit in 0u64..200, late in any::<bool>(), fails in any::<bool>()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let bytes: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|n| n as u8).collect();
-        let (sender, source) = body::body();
-        let mut rest = Bytes::from(bytes.clone());
-        let send = async {
-            for size in &sizes {
-                if late {
-                    tokio::task::yield_now().await;
-                }
-                sender.send(rest.split_to(*size)).await.expect("read");
-            }
-            if fails { drop(sender) } else { sender.end().await.expect("read") }
-        };
-        let (ends, ()) = runtime.block_on(async { futures::join!(source.ends_within(limit), send) });
-        prop_assert_eq!(ends, bytes.len() as u64 <= limit);
-        let mut found = Vec::new();
-        while found.len() < bytes.len() {
-            let mut some = [0; 7];
-            let n = source.read_at(found.len() as u64, &mut some).expect("bytes");
-            found.extend_from_slice(&some[..n]);
-        }
-        prop_assert_eq!(&found, &bytes);
-        let end = source.read_at(bytes.len() as u64, &mut [0; 1]);
-        prop_assert_eq!(end.map_err(|e| e.kind()), if fails { Err(std::io::ErrorKind::UnexpectedEof) } else { Ok(0) });
-    }
 }

@@ -20,8 +20,9 @@ const PLACE: usize = 28;
 /// rows while look-ups wait: of 64 shards with 16,000 rows each that took up to 10 ms, most of it in huge pages that the
 /// kernel cleared.
 const SHARD_BYTES: u64 = 1 << 20;
-/// Of a small cache, so that it is not one lock, and of a large one, of which each takes memory of its own.
+/// At least so many, so that a small cache is not one lock.
 const SHARDS_MIN: u64 = 16;
+/// At most so many: an empty shard takes memory, too.
 const SHARDS_MAX: u64 = 1 << 14;
 /// Places of a shard that has any.
 const PLACES_MIN: usize = 64;
@@ -234,7 +235,8 @@ impl std::fmt::Debug for RowCache {
 }
 
 impl RowCache {
-    /// A cache of that many bytes.
+    /// A cache of that many bytes. Rows of more than half a MiB may find no place in it; [`RowCache::set_bytes`] changes how much
+    /// its shards hold, not how many there are.
     pub fn new(bytes: u64) -> Self {
         let shards = (bytes / SHARD_BYTES).clamp(SHARDS_MIN, SHARDS_MAX).next_power_of_two();
         let shards = (0..shards).map(|_| Mutex::default()).collect();

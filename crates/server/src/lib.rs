@@ -201,6 +201,7 @@ impl Threads {
             runtimes.push(runtime.handle().clone());
             let mut stopped = stopped.clone();
             let work = move || {
+                dipper_engine::preempt::answers();
                 if let Err(error) = set_nice(nice - GO_FIRST) {
                     tracing::debug!(%error, "connections are served at the priority of everything else");
                 }

@@ -36,6 +36,8 @@ const BLOCKS_PER_PROBE: u64 = 8;
 /// Keys that are walked through rather than probing an old segment on this machine once more. A probe walks half a block of
 /// up to 256 where the key is there, and costs a key or two where the filter says no, as it mostly does in small segments.
 const KEYS_PER_PROBE: u64 = 16;
+/// Keys that are looked for between two places where the CPU may be given up.
+const PROBES_BETWEEN_POINTS: usize = 64;
 /// Rows of the load in a range, about.
 const RANGE_ROWS: u64 = 256 * 1024;
 /// Bytes of the load's keys in a range, about: they are in memory. Tests have few, and shall see several ranges.
@@ -372,7 +374,9 @@ impl Matches {
         let mut unread = Vec::new();
         if !probed.is_empty() {
             for at in 0..keys.len() {
-                preempt::point();
+                if at.is_multiple_of(PROBES_BETWEEN_POINTS) {
+                    preempt::point();
+                }
                 let key = keys.get(at);
                 let hash = key_hash(key);
                 for run in probed {

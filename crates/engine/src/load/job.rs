@@ -11,6 +11,7 @@ use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, Table
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
 use dipper_store::table::{LOAD_TIME_MAX, Rowset, Table, TableState};
+use futures::TryFutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
@@ -161,36 +162,25 @@ impl LoadJob {
         let limit = request.timeout.min(LOAD_TIME_MAX);
         let process = Arc::clone(session.process());
         let work = Arc::new(Work::new(&engine, &request, &load));
-        let taken = async {
-            // A large load takes its label before all of its body is there, so that nobody sends it twice for nothing.
-            if let Label::Late(database) = label
-                && request.body_bytes.is_none()
-                && !body.ends_within(MEMBER_BYTES_MAX).await
-            {
-                match acquire(&engine, database, &answer.label, load.txn(), &table).await? {
-                    Ok(held) => label = Label::Held(held),
-                    Err((txn, status)) => return Ok(Some((txn, status))),
-                }
-                work.keep_apart();
-            }
-            rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work).await?;
-            Ok(None)
-        };
+        let rows = rows(&engine, &session, &table, &state, shape, Arc::clone(&body), &work);
+        let received = received(&engine, &table, &work, &answer.label, &mut label, &body, rows);
         let outcome = tokio::select! {
-            outcome = taken => outcome,
+            outcome = received => outcome,
             () = tokio::time::sleep(limit.saturating_sub(running.elapsed())) => Err(EngineError::new(
                 ErrorKind::Timeout,
                 format!("[TIMEOUT]the load took longer than its timeout of {} s; nothing was loaded", limit.as_secs()),
             )),
             stop = process.stopped() => Err(EngineError::new(ErrorKind::Killed, format!("[CANCELLED]the load was killed ({stop:?})"))),
         };
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(None)) {
             work.stop();
         }
         // Small loads are committed together with others. What else there is to do is done here.
         let begun = Instant::now();
         let shared = match outcome {
             Ok(Some((txn, status))) => Ok(Shared::Exists(txn, status)),
+            // The label is this load's own.
+            Ok(None) if matches!(label, Label::Held(_)) => work.keep_apart().await,
             Ok(None) => work.share(&table, state.schema(), label.late()).await,
             Err(e) => Err(e),
         };
@@ -519,6 +509,36 @@ async fn rebased(engine: &Arc<Engine>, table: &Table, work: &Arc<Work>, rowset: 
     let pushing = engine.cpu().spawn_blocking(move || filler.rebase(&old, &pushed).map(|()| filler.reads())).await;
     let reads = pushing.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
     Ok(Rowset { reads: Some(reads), ..finish(engine, &load).await? })
+}
+
+/// Waits for the rows. A load of unknown length that turns out to be large takes its label meanwhile, so that nobody sends
+/// all of it for nothing; gives the load that has the label, if there is one.
+async fn received(
+    engine: &Arc<Engine>,
+    table: &Table,
+    work: &Work,
+    name: &str,
+    label: &mut Label,
+    body: &BodySource,
+    rows: impl Future<Output = Result<()>>,
+) -> Result<Option<(TxnId, LabelStatus)>> {
+    let Some(database) = label.late().filter(|_| work.request.body_bytes.is_none()) else {
+        return rows.await.map(|()| None);
+    };
+    tokio::pin!(rows);
+    tokio::select! {
+        done = &mut rows => return done.map(|()| None),
+        () = body.reaches_mib(MEMBER_BYTES_MAX >> 20) => {}
+    }
+    let taking = async { acquire(engine, database, name, work.load.txn(), table).await.map_err(Err)?.map_err(Ok) };
+    match futures::try_join!(taking, rows.map_err(Err)) {
+        Ok((held, ())) => {
+            *label = Label::Held(held);
+            Ok(None)
+        }
+        Err(Ok(other)) => Ok(Some(other)),
+        Err(Err(e)) => Err(e),
+    }
 }
 
 /// Reads the body to its end and pushes its rows.

@@ -78,11 +78,6 @@ impl Work {
         }
     }
 
-    /// Before the first rows: whatever they are, they do not share a commit.
-    pub(super) fn keep_apart(&self) {
-        *self.waiting.lock() = None;
-    }
-
     /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
     pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
         if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
@@ -247,13 +242,24 @@ impl Work {
         match &shared {
             Shared::Committed(Committed { refused, .. }) | Shared::Refused(refused) => self.note(&pieces, refused)?,
             Shared::Exists(..) | Shared::Failed(..) => {}
-            Shared::Apart => {
-                let work = Arc::clone(self);
-                let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;
-                entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
-            }
+            Shared::Apart => self.enter_late(pieces).await?,
         }
         Ok(shared)
+    }
+
+    /// Nothing of it is shared.
+    pub(super) async fn keep_apart(self: &Arc<Self>) -> Result<Shared> {
+        let waiting = self.waiting.lock().take();
+        if let Some(Pieces { list, .. }) = waiting {
+            self.enter_late(list).await?;
+        }
+        Ok(Shared::Apart)
+    }
+
+    async fn enter_late(self: &Arc<Self>, pieces: Vec<Pushed>) -> Result<()> {
+        let work = Arc::clone(self);
+        let entered = self.engine.cpu().spawn_blocking(move || work.enter(pieces)).await;
+        entered.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))?
     }
 
     /// Makes the threads end.

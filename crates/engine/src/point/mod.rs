@@ -30,6 +30,7 @@ use dipper_point::{PointTable, Points, Value};
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::TableId;
+use dipper_store::preempt;
 use dipper_store::segment::Readers;
 use futures::future::BoxFuture;
 use parking_lot::RwLock;
@@ -196,6 +197,7 @@ fn is_fresh(session: &Session, times: &Times) -> bool {
     // Not written by every look-up: other threads read it.
     if now > times.used.load(Ordering::Relaxed) + USED_EVERY {
         times.used.store(now, Ordering::Relaxed);
+        preempt::look_ups();
     }
     new(&times.read) && new(&points.catalog_read)
 }

@@ -315,8 +315,8 @@ struct TextScanStream {
 
 impl TextScanStream {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let _timer = self.baseline.elapsed_compute().timer();
         preempt::point();
+        let _timer = self.baseline.elapsed_compute().timer();
         let next = self.worker.next_batch().map_err(|e| EngineError::from(self.spec.with_way_out(e)));
         let Some(batch) = next.map_err(EngineError::into_datafusion)? else { return Ok(None) };
         let rows = batch.rows.num_rows();

@@ -34,6 +34,8 @@ use keys::{KeyForm, Keys};
 
 /// Pieces shorter than this on average are gathered row by row.
 const PIECE_ROWS_MIN: usize = 8;
+/// Pieces that are cut between two places where the CPU may be given up: most have few rows where runs overlap.
+const PIECES_BETWEEN_POINTS: u32 = 64;
 
 /// Why runs cannot be merged.
 #[derive(Debug, thiserror::Error)]
@@ -211,8 +213,12 @@ where
                 self.sift_down(at);
             }
         }
+        let mut turn = 0u32;
         while let Some(&run) = self.heap.first() {
-            preempt::point();
+            if turn.is_multiple_of(PIECES_BETWEEN_POINTS) {
+                preempt::point();
+            }
+            turn += 1;
             let mut room = self.batch_rows.saturating_sub(self.pending.rows);
             if room == 0 {
                 if !self.continues(run) {
