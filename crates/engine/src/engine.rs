@@ -165,9 +165,7 @@ impl Engine {
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
-        // Switched off, it is as large as it would be: it can be switched on.
-        let on = EngineOptions { row_cache: true, ..options.clone() };
-        let points = PointEngine::new(Arc::clone(native.readers()), row_cache_bytes(&on));
+        let points = PointEngine::new(Arc::clone(native.readers()), row_cache_bytes(&options));
         points.lookups.cache().set_on(options.row_cache);
         let globals = Arc::new(Globals::default());
         let admission = Admission::new(Arc::clone(&globals), threads);
@@ -502,18 +500,16 @@ pub fn default_memory_bytes() -> u64 {
     machine_memory_bytes() / 10 * 8
 }
 
-/// Bytes of the row cache; none if it is switched off.
+/// Bytes of the row cache while it is on: it can be switched off and on.
 fn row_cache_bytes(options: &EngineOptions) -> u64 {
-    match options.row_cache {
-        true => options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE),
-        false => 0,
-    }
+    options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE)
 }
 
 fn runtime_env(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
     let memory = memory_bytes(options);
+    let rows = if options.row_cache { row_cache_bytes(options) as usize } else { 0 };
     let pool = TrackConsumersPool::new(
-        FairSpillPool::new((memory - memory / CACHE_SHARE).saturating_sub(row_cache_bytes(options) as usize)),
+        FairSpillPool::new((memory - memory / CACHE_SHARE).saturating_sub(rows)),
         std::num::NonZero::new(3).expect("3 is not 0"),
     );
     let mut builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));

@@ -22,6 +22,7 @@ static EXPECTED_UNTIL: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// When this thread last came to a [`point`].
     static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// See [`answers`].
     static ANSWERS: Cell<bool> = const { Cell::new(false) };
 }
 
