@@ -22,6 +22,7 @@ from rig import BUCKET, KEYS, Rig, Server, busy, pinned
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+from engines import machine  # noqa: E402
 from queries import COLUMNS  # noqa: E402
 SSB = HERE.parent / "ssb"
 TABLES = ["dates", "customer", "supplier", "part", "lineorder"]
@@ -277,6 +278,7 @@ def main():
     parser.add_argument("--cpus", default="2,3", help="of dipper and the peer; '' for any")
     parser.add_argument("--rig-cpus", default="0,1", help="of the S3 server and the proxy")
     args = parser.parse_args()
+    args.cores = args.cpus or ",".join(map(str, sorted(os.sched_getaffinity(0))))
     raw = Path(args.dir) / "raw"
     if not raw.exists():
         raw.mkdir(parents=True)
@@ -374,7 +376,12 @@ def cell(found):
 def report(args, measured, floor):
     """The tables of what has been measured, in this run or before."""
     titles = [way for way in WAYS if way in measured]
-    lines = []
+    text = sum(file.stat().st_size for file in (Path(args.dir) / "raw").iterdir()) / 1e9
+    rig = "others" if args.rig_cpus else "them, too"
+    lines = [
+        f"Scale {args.scale:g} ({text:.2f} GB of text), {args.buckets} bucket a partition; {machine(args)}; the S3 server and the "
+        f"proxy on {rig}."
+    ]
     if "cold parallel" in titles and "local parallel" in titles:
         for name in args.only:
             answers = {title: measured[title][name][3] for title in titles if name in measured[title]}
@@ -382,7 +389,7 @@ def report(args, measured, floor):
                 raise SystemExit(f"{name}: answers differ: {answers}")
         theirs = measured.get(PEER, {})
         shown = [*titles, PEER] if theirs else titles
-        lines += ["| query | " + " | ".join(shown) + " | GETs | MB | least MB | bytes / least |", "|---" * (len(shown) + 5) + "|"]
+        lines += ["", "| query | " + " | ".join(shown) + " | GETs | MB | least MB | bytes / least |", "|---" * (len(shown) + 5) + "|"]
         bound = 0.0
         for name in args.only:
             if any(name not in measured[title] for title in shown):
@@ -400,7 +407,7 @@ def report(args, measured, floor):
         runs = f"the least of {args.runs} runs ({args.cold_runs} of cold ones and of the peer, 1 of cold serial)"
         marked = sum(disturbed(measured[t][name]) for t in shown for name in whole)
         if marked:
-            runs += f"; in the {marked} with a * threads waited for a CPU for more than {WAITED:.0%} of the time: measure those again"
+            runs += f"; in the {marked} with a * threads waited for a CPU for more than {WAITED:.0%} of the time"
         lines += ["", f"Times in ms, {runs}. What these sums say:", ""]
         least_cold = sums["cold parallel"]
         lines.append(f"- cold parallel / (local + least bytes / link + 4 first bytes a query): {least_cold / bound:.2f} (bar 1.25)")
@@ -409,7 +416,7 @@ def report(args, measured, floor):
         if "cached parallel" in sums:
             lines.append(f"- cached parallel / local parallel: {sums['cached parallel'] / sums['local parallel']:.2f} (bar 1.10)")
         if theirs:
-            lines.append(f"- cold parallel / {PEER}: {least_cold / sums[PEER]:.2f} (bar 1)")
+            lines.append(f"- cold parallel / {PEER} over Parquet through the same proxy: {least_cold / sums[PEER]:.2f} (bar 1)")
         loads = ", ".join(f"{measured[t]['load']:.1f}" for t in shown)
         taken = sum(measured[t]["proxy_cpu"] for t in shown)
         lines.append(f"- load averages on {os.cpu_count()} cores, by column: {loads}; the proxy took {taken:.1f} CPU s in all")

@@ -16,7 +16,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -41,6 +43,8 @@ const WHOLE: u64 = 1 << 20;
 const CHUNK_SHORT: u64 = 1 << 20;
 /// Chunks behind the reader that stay: other workers may still be on them.
 const KEPT: usize = 8;
+/// The same of those whose end nobody has read: who waits for one that comes late falls far behind.
+const KEPT_UNREAD: usize = 2 * DEPTH_MAX;
 
 /// An object with requests ahead of its reader.
 pub struct ObjectSource {
@@ -73,6 +77,8 @@ struct Chunk {
     end: u64,
     state: Mutex<Option<Result<Bytes, Failure>>>,
     ready: Condvar,
+    /// Its last byte was read.
+    read: AtomicBool,
     task: Mutex<Option<tokio::task::AbortHandle>>,
     _memory: Held,
 }
@@ -96,6 +102,18 @@ impl Window {
     fn there(&self, offset: u64) -> Option<(u64, Arc<Chunk>)> {
         let (start, chunk) = self.chunks.range(..=offset).next_back()?;
         (offset < chunk.end).then(|| (*start, Arc::clone(chunk)))
+    }
+
+    /// Forgets chunks before `start`, the oldest first.
+    fn forget(&mut self, start: u64) {
+        let behind = self.chunks.range(..start).count();
+        if behind > KEPT {
+            let mut older = behind;
+            self.chunks.retain(|at, chunk| {
+                older = older.saturating_sub(1);
+                *at >= start || older < KEPT || older < KEPT_UNREAD && !chunk.read.load(Ordering::Relaxed)
+            });
+        }
     }
 }
 
@@ -130,8 +148,14 @@ impl ObjectSource {
         let mut window = self.window.lock();
         let window = &mut *window;
         let mut found = window.there(offset);
-        if found.is_none() {
-            let goes_on = window.next == offset && offset > 0;
+        if found.is_none() && offset < window.reached {
+            // Behind another reader, and forgotten: what is ahead of that one stays as it is.
+            let missing = self.missing(window, offset);
+            let memory = self.file.ahead.needed((missing.end - missing.start) as usize);
+            self.ask(window, missing, memory);
+            found = window.there(offset);
+        } else if found.is_none() {
+            let goes_on = offset > 0 && self.next(window).start == offset;
             if !goes_on {
                 window.next = offset;
                 // With one request at a time it would never learn that there is memory again.
@@ -146,8 +170,9 @@ impl ObjectSource {
             if window.short {
                 window.step = window.step.min(CHUNK_SHORT).max(wanted.min(CHUNK_MAX));
             }
-            let bytes = self.next_bytes(window);
-            self.ask(window, self.file.ahead.needed(bytes));
+            let next = self.next(window);
+            let memory = self.file.ahead.needed((next.end - next.start) as usize);
+            self.ask(window, next, memory);
             found = window.there(offset);
         }
         let (start, chunk) = found.expect("the window was moved to the offset");
@@ -159,33 +184,43 @@ impl ObjectSource {
             }
             window.reached = chunk.end;
             let ahead = |w: &Window| w.chunks.range(offset + 1..).count();
-            while window.next < size && ahead(window) < window.depth - 1 {
-                let spare = self.file.ahead.spare(self.next_bytes(window));
+            loop {
+                let next = self.next(window);
+                if next.is_empty() || ahead(window) >= window.depth - 1 {
+                    break;
+                }
+                let spare = self.file.ahead.spare((next.end - next.start) as usize);
                 window.short = spare.is_none();
                 let Some(memory) = spare else { break };
-                self.ask(window, memory);
+                self.ask(window, next, memory);
             }
         }
-        let behind = window.chunks.range(..start).count();
-        for _ in KEPT..behind {
-            window.chunks.pop_first();
-        }
+        window.forget(start);
         (start, chunk)
     }
 
-    /// The size of the next chunk.
-    fn next_bytes(&self, window: &Window) -> usize {
-        window.step.min(self.file.meta.size.saturating_sub(window.next)) as usize
+    /// What is to be asked for next, ahead of the reader.
+    fn next(&self, window: &Window) -> Range<u64> {
+        let mut start = window.next;
+        while let Some((_, chunk)) = window.there(start) {
+            start = chunk.end;
+        }
+        self.missing(window, start)
     }
 
-    /// Asks for the next chunk.
-    fn ask(&self, window: &mut Window, memory: Held) {
-        let start = window.next;
-        let end = start + self.next_bytes(window) as u64;
+    /// A chunk from `start` on, which is not there, of what is not there.
+    fn missing(&self, window: &Window, start: u64) -> Range<u64> {
+        let later = window.chunks.range(start..).next().map_or(self.file.meta.size, |(later, _)| *later);
+        start..later.min(start + window.step)
+    }
+
+    /// Asks for a chunk; the next one begins behind it.
+    fn ask(&self, window: &mut Window, Range { start, end }: Range<u64>, memory: Held) {
         let chunk = Arc::new(Chunk {
             end,
             state: Mutex::new(None),
             ready: Condvar::new(),
+            read: AtomicBool::new(false),
             task: Mutex::new(None),
             _memory: memory,
         });
@@ -218,7 +253,7 @@ impl ObjectSource {
         };
         *chunk.task.lock() = Some(task.abort_handle());
         window.chunks.insert(start, chunk);
-        window.next = end;
+        window.next = window.next.max(end);
     }
 }
 
@@ -279,8 +314,9 @@ impl Source for ObjectSource {
                 (true, _) => CHUNK_MAX,
                 (false, _) => CHUNK_MIN,
             };
-            let Some(memory) = self.file.ahead.spare(self.next_bytes(&window)) else { return };
-            self.ask(&mut window, memory);
+            let next = self.next(&window);
+            let Some(memory) = self.file.ahead.spare((next.end - next.start) as usize) else { return };
+            self.ask(&mut window, next, memory);
             // When it is read, it goes on from here as if it began.
             window.depth = if self.all { DEPTH_MAX } else { 1 };
         }
@@ -312,6 +348,9 @@ impl Source for ObjectSource {
                 let from = (offset - start) as usize;
                 let n = (wanted as usize).min(bytes.len() - from);
                 buf[..n].copy_from_slice(&bytes[from..from + n]);
+                if from + n == bytes.len() {
+                    chunk.read.store(true, Ordering::Relaxed);
+                }
                 Ok(n)
             }
             Err(Failure { kind, message }) => {
@@ -334,13 +373,19 @@ mod tests {
     use super::*;
     use crate::files::ahead::ReadAhead;
 
-    fn rig(size: usize, all: bool) -> (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>) {
+    type Rig = (tokio::runtime::Runtime, Arc<DataCache>, Arc<InMemory>, ObjectSource, Vec<u8>);
+
+    fn rig(size: usize, all: bool) -> Rig {
+        rig_with(size, all, &CacheOptions::default())
+    }
+
+    fn rig_with(size: usize, all: bool, cache: &CacheOptions) -> Rig {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let bytes: Vec<u8> = (0..size).map(|i| (i / 7 % 251) as u8).collect();
         let memory = Arc::new(InMemory::new());
         let path = Path::from("x.csv");
         runtime.block_on(memory.put(&path, bytes.clone().into())).unwrap();
-        let cache = DataCache::open(&CacheOptions::default());
+        let cache = DataCache::open(cache);
         let store = cache.wrap(Arc::clone(&memory) as _, "m", Arc::new(|_| false));
         let meta = runtime.block_on(store.head(&path)).unwrap();
         let file = RemoteFile { store, store_number: 0, meta, io: runtime.handle().clone(), ahead: Arc::default() };
@@ -404,6 +449,33 @@ mod tests {
             at = read(&again, at);
         }
         assert_eq!((requests(), again.window.lock().chunks.len()), (15, 0), "read from the cache");
+    }
+
+    #[test]
+    fn a_reader_that_falls_behind_finds_what_was_asked_for() {
+        let nothing = CacheOptions { memory_bytes: 0, ..CacheOptions::default() };
+        let (_runtime, cache, _, source, bytes) = rig_with(100_000_000, true, &nothing);
+        let read = |at: u64, n: usize| {
+            let mut buf = vec![0; n];
+            let n = source.read_at(at, &mut buf).unwrap();
+            assert_eq!(buf[..n], bytes[at as usize..at as usize + n], "{n} bytes at {at}");
+            n as u64
+        };
+        let (mut first, mut second) = (0, CHUNK_MAX);
+        first += read(first, 1000);
+        // 18 chunks further on.
+        while second < 80_000_000 {
+            second += read(second, 1 << 20);
+        }
+        while first < 20_000_000 {
+            first += read(first, 1 << 20);
+        }
+        while second < 100_000_000 {
+            second += read(second, 1 << 20);
+        }
+        // Those between it and the other were forgotten: each is asked for once more, the one that it was in and all others are not.
+        let again = 20_000_000_u64.div_ceil(CHUNK_MAX) - 1;
+        assert_eq!(cache.io().counts().requests - 1, 100_000_000_u64.div_ceil(CHUNK_MAX) + again);
     }
 
     #[test]
