@@ -202,6 +202,10 @@ impl Stores {
         // The keys of the process's own environment count where the properties bring none.
         let environment = AmazonS3Builder::from_env();
         let mut builder = if own_keys || s3.anonymous { without_keys(&environment) } else { environment };
+        if !bucket.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
+            let what = "letters, digits, '-', '.' and '_'";
+            return Err(EngineError::invalid(format!("'{bucket}' is no name of a bucket: they have {what} only")));
+        }
         let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
             builder = builder.with_access_key_id(key).with_secret_access_key(secret);
@@ -230,6 +234,12 @@ impl Stores {
                 true => format!("{protocol}://{host}"),
                 false => format!("{protocol}://{bucket}.{host}"),
             };
+            // The client panics at its first request where it is none.
+            if let Err(e) = url::Url::parse(&url) {
+                return Err(EngineError::invalid(format!(
+                    "endpoint '{endpoint}' makes '{url}', which is no URL ({e}); write http(s)://host:port"
+                )));
+            }
             plain_http = !secure;
             reached.clone_from(&url);
             // Both, since an endpoint for S3 alone that the environment brought would count before the other.
