@@ -1,15 +1,13 @@
 //! Tables over Parquet files.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
-use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::error::Result as DfResult;
@@ -39,9 +37,7 @@ const OPENED_AT_ONCE: usize = 16;
 /// A table over Parquet files.
 #[derive(Debug)]
 pub(crate) struct ParquetTable {
-    readers: Arc<Readers>,
-    /// Threads for requests.
-    requests: Handle,
+    footers: Footers,
     files: FileSet,
     access: FileAccess,
     /// Columns read from the files, as these spell them.
@@ -62,23 +58,26 @@ impl ParquetTable {
         declared: Option<SchemaRef>,
     ) -> Result<Arc<dyn TableProvider>> {
         let listed = files.files(&access, state, &[])?;
+        let footers = Footers { readers: Arc::clone(context.readers()), requests: context.engine.stores.io().clone() };
+        let requests = ScanRequests::of(state);
         let over = |files: FileSet, spelled: Fields, named: Fields| {
             let (spelled, file_schema) = (Arc::new(Schema::new(spelled)), Arc::new(Schema::new(named)));
             let schema = table_schema(&file_schema, files.partition_columns());
-            let (readers, requests) = (Arc::clone(context.readers()), context.engine.stores.io().clone());
-            Arc::new(ParquetTable { readers, requests, files, access, spelled, file_schema, schema })
+            let footers = footers.clone();
+            Arc::new(ParquetTable { footers, files, access, spelled, file_schema, schema })
         };
         if let Some(declared) = declared {
             let spelled = match listed.first() {
                 Some((first, _)) => {
-                    spelled_as_in(declared.fields(), infer(state, std::slice::from_ref(first)).await?.fields())
+                    let opened = footers.open(state, &[first], &requests).await?;
+                    spelled_as_in(declared.fields(), opened[0].fields())
                 }
                 None => declared.fields().clone(),
             };
             return Ok(over(files, spelled.clone(), spelled));
         }
-        let all: Vec<_> = listed.into_iter().map(|(f, _)| f).collect();
-        let found = infer(state, &all).await?;
+        let all: Vec<_> = listed.iter().map(|(file, _)| file).collect();
+        let found = merged(&all, &footers.open(state, &all, &requests).await?)?;
         let names = unique(found.fields().iter().map(|f| f.name().clone()));
         let instants: Vec<&String> =
             names.iter().zip(found.fields()).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
@@ -87,25 +86,54 @@ impl ParquetTable {
         let named = spelled.iter().zip(&names).map(named).collect();
         by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
     }
+}
 
+/// What opens the files of tables.
+#[derive(Debug, Clone)]
+struct Footers {
+    readers: Arc<Readers>,
+    /// Threads for requests.
+    requests: Handle,
+}
+
+impl Footers {
+    /// The files, opened: several at once, and none that is open already.
     async fn open(
         &self,
-        store: &str,
-        fetcher: &Arc<Fetcher>,
-        entry: &FileEntry,
-        views: bool,
-        io: &Arc<ScanIo>,
-    ) -> Result<Arc<ObjectReader>> {
-        let object = object(entry)?;
-        let file = ForeignFile {
-            path: object.location,
-            name: entry.name(),
-            size: object.size,
-            tag: object.e_tag.unwrap_or_default(),
-            modified: object.last_modified,
-            views,
-        };
-        Ok(self.readers.get_foreign(store, fetcher, &file, Some(io)).await?)
+        state: &dyn Session,
+        files: &[&FileEntry],
+        requests: &ScanRequests,
+    ) -> Result<Vec<Arc<ObjectReader>>> {
+        let views = state.config_options().execution.parquet.schema_force_view_types;
+        // Partitions may lie in several stores.
+        let mut stores = BTreeMap::new();
+        for file in files {
+            if let Entry::Vacant(unknown) = stores.entry(store_number(file)) {
+                let (url, store) = store(state, file)?;
+                let fetcher = match file.remote.is_some() {
+                    false => Fetcher::local(store),
+                    true => Fetcher::remote(store, self.requests.clone()),
+                };
+                unknown.insert((url, fetcher));
+            }
+        }
+        let io = Arc::new(ScanIo::new(false, false).with_extensions(requests.extensions.clone()));
+        let opening: Vec<_> = (files.iter())
+            .map(async |entry| {
+                let (url, fetcher) = &stores[&store_number(entry)];
+                let object = object(entry)?;
+                let file = ForeignFile {
+                    path: object.location,
+                    name: entry.name(),
+                    size: object.size,
+                    tag: object.e_tag.unwrap_or_default(),
+                    modified: object.last_modified,
+                    views,
+                };
+                Ok(self.readers.get_foreign(url.as_str(), fetcher, &file, Some(&io)).await?)
+            })
+            .collect();
+        futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
     }
 }
 
@@ -164,15 +192,6 @@ fn store(state: &dyn Session, file: &FileEntry) -> DfResult<(ObjectStoreUrl, Arc
     Ok((url, tagged))
 }
 
-/// The format under the session's settings.
-pub(crate) fn format(state: &dyn Session) -> ParquetFormat {
-    ParquetFormat::default().with_options(state.table_options().parquet.clone()).with_options({
-        let mut options = state.table_options().parquet.clone();
-        options.global = state.config_options().execution.parquet.clone();
-        options
-    })
-}
-
 /// The file as its [`store`] knows it.
 fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     if let Some(remote) = &entry.remote {
@@ -188,31 +207,27 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
 }
 
-async fn infer(state: &SessionState, files: &[FileEntry]) -> Result<SchemaRef> {
-    let mut merged: Option<SchemaRef> = None;
-    for file in files {
-        let (_, store) = store(state, file)?;
-        let schema =
-            format(state).infer_schema(state, &store, &[object(file)?]).await.map_err(|e| not_parquet(file, e))?;
+/// The columns of all files, by name.
+fn merged(files: &[&FileEntry], opened: &[Arc<ObjectReader>]) -> Result<Schema> {
+    let mut merged: Option<Schema> = None;
+    for (file, reader) in files.iter().zip(opened) {
+        // What writers noted beside a column may differ from file to file.
+        let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(HashMap::new());
+        let fields: Fields = reader.fields().iter().map(plain).collect();
         merged = Some(match merged {
-            None => schema,
+            None => Schema::new(fields),
             Some(before) => {
-                let schema = Schema::new(spelled_as_in(schema.fields(), before.fields()));
-                Arc::new(Schema::try_merge([before.as_ref().clone(), schema]).map_err(|e| {
+                let schema = Schema::new(spelled_as_in(&fields, before.fields()));
+                Schema::try_merge([before, schema]).map_err(|e| {
                     EngineError::new(
                         ErrorKind::File,
                         format!("'{}' does not fit the files before it: {e}", file.name()),
                     )
-                })?)
+                })?
             }
         });
     }
     merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
-}
-
-fn not_parquet(file: &FileEntry, e: datafusion::error::DataFusionError) -> EngineError {
-    let inner = EngineError::from(e);
-    EngineError::new(ErrorKind::File, format!("'{}' cannot be read as Parquet: {}", file.name(), inner.message))
 }
 
 #[async_trait]
@@ -245,29 +260,10 @@ impl TableProvider for ParquetTable {
             };
             return Ok(Arc::new(EmptyExec::new(schema)));
         }
-        let views = state.config_options().execution.parquet.schema_force_view_types;
-        // Partitions may lie in several stores.
-        let mut stores = BTreeMap::new();
-        for (entry, _) in &listed {
-            if let Entry::Vacant(unknown) = stores.entry(store_number(entry)) {
-                let (url, store) = store(state, entry)?;
-                let fetcher = match entry.remote.is_some() {
-                    false => Fetcher::local(store),
-                    true => Fetcher::remote(store, self.requests.clone()),
-                };
-                unknown.insert((url, fetcher));
-            }
-        }
+        let entries: Vec<_> = listed.iter().map(|(file, _)| file).collect();
+        let remote = entries.iter().any(|file| file.remote.is_some());
         let requests = ScanRequests::of(state);
-        let io = Arc::new(ScanIo::new(false, false).with_extensions(requests.extensions.clone()));
-        let opening: Vec<_> = (listed.iter())
-            .map(|(entry, _)| {
-                let (url, fetcher) = &stores[&store_number(entry)];
-                self.open(url.as_str(), fetcher, entry, views, &io)
-            })
-            .collect();
-        let opened = futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect::<Vec<_>>().await;
-        let opened = opened.map_err(EngineError::into_datafusion)?;
+        let opened = self.footers.open(state, &entries, &requests).await.map_err(EngineError::into_datafusion)?;
         let mut files = Vec::with_capacity(opened.len());
         let mut total: Option<Statistics> = None;
         for (reader, (_, partition)) in opened.into_iter().zip(listed) {
@@ -289,7 +285,7 @@ impl TableProvider for ParquetTable {
             file_schema: Arc::clone(&self.file_schema),
             table_schema: Arc::clone(&self.schema),
             statistics,
-            remote: stores.keys().any(Option::is_some),
+            remote,
             requests,
         };
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());

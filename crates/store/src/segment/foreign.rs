@@ -150,10 +150,15 @@ impl ObjectReader {
                 io.tail(tail_bytes);
             }
             let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
-            match reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish()) {
+            match guarded(|| reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish())) {
                 Ok(metadata) => break metadata,
                 Err(ParquetError::NeedMoreData(needed)) if needed as u64 > tail_bytes && needed as u64 <= file.size => {
                     tail_bytes = needed as u64;
+                }
+                Err(ParquetError::NeedMoreData(needed)) if needed as u64 > file.size => {
+                    let what =
+                        format_args!("with its indexes it would have {needed} bytes, and the file has {}", file.size);
+                    return Err(broken("the footer", &what));
                 }
                 Err(e) => return Err(broken("the footer", &e)),
             }
