@@ -436,7 +436,10 @@ impl Session {
     /// Puts a catalog (`None`: dipper's own) and a database in place of those that were selected.
     pub(crate) fn select(&mut self, catalog: Option<String>, database: Option<String>) {
         self.selections += 1;
-        self.catalog = catalog;
+        if self.catalog != catalog {
+            self.variables.set_catalog(catalog.clone());
+            self.catalog = catalog;
+        }
         self.database = database;
         self.process().set_database(self.database.clone());
     }

@@ -6,6 +6,7 @@
 
 mod access;
 pub(crate) mod columns;
+pub(crate) mod external;
 pub(crate) mod facts;
 mod heads;
 mod keys;
@@ -25,6 +26,7 @@ use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use dipper_store::catalog::ExternalCatalog;
 use futures::future::BoxFuture;
 
 use crate::error::{EngineError, Result};
@@ -83,24 +85,29 @@ fn find(database: &str, table: &str) -> Option<&'static Virtual> {
     heads::TABLES.iter().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
 }
 
-/// A table of a virtual database; `None` when it has none of this name.
-///
-/// # Errors
-/// None today: the rows are made when the table is scanned.
+/// A table of a virtual database; `None` when it has none of this name. Every catalog has the virtual databases; those of an
+/// external one tell of its objects, and of the same server.
 pub(crate) fn table(
     context: &Arc<QueryContext>,
+    external: Option<Arc<ExternalCatalog>>,
     database: &str,
     table: &str,
-) -> Result<Option<Arc<dyn TableProvider>>> {
-    Ok(find(database, table).map(|definition| {
+) -> Option<Arc<dyn TableProvider>> {
+    find(database, table).map(|definition| {
         let schema = sheet::schema(definition.head.iter().copied());
-        Arc::new(InfoTable { context: Arc::clone(context), definition, schema }) as Arc<dyn TableProvider>
-    }))
+        Arc::new(InfoTable { context: Arc::clone(context), external, definition, schema }) as Arc<dyn TableProvider>
+    })
 }
 
 /// The rows of a virtual table that a query can want.
-async fn rows(context: &Arc<QueryContext>, definition: &Virtual, wanted: &Wanted) -> Result<Sheet> {
+async fn rows(table: &InfoTable, wanted: &Wanted) -> Result<Sheet> {
+    let InfoTable { context, external, definition, .. } = table;
     let mut sheet = Sheet::new(definition.head);
+    if let Some(catalog) = external.as_ref().filter(|_| definition.database == INFORMATION_SCHEMA)
+        && external::rows(context, catalog, definition.name, wanted, &mut sheet).await?
+    {
+        return Ok(sheet);
+    }
     match definition.fill {
         Fill::Empty => {}
         Fill::Now(fill) => fill(context, wanted, &mut sheet)?,
@@ -185,6 +192,8 @@ fn text(e: &Expr) -> Option<String> {
 
 struct InfoTable {
     context: Arc<QueryContext>,
+    /// The catalog that it tells of, if that is not dipper's own.
+    external: Option<Arc<ExternalCatalog>>,
     definition: &'static Virtual,
     schema: SchemaRef,
 }
@@ -217,7 +226,7 @@ impl TableProvider for InfoTable {
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let wanted = Wanted::from_filters(filters);
-        let sheet = rows(&self.context, self.definition, &wanted).await.map_err(EngineError::into_datafusion)?;
+        let sheet = rows(self, &wanted).await.map_err(EngineError::into_datafusion)?;
         let batch = sheet.into_batch().map_err(EngineError::into_datafusion)?;
         Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], Arc::clone(&self.schema), projection.cloned())?)
     }

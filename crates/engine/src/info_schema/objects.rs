@@ -9,6 +9,7 @@ use dipper_store::table::TableState;
 use dipper_store::table::schema::PartitionKind;
 use futures::stream::{self, StreamExt};
 
+use super::columns::ColumnInfo;
 use super::facts::Facts;
 use super::sheet::{Cell, Sheet, wall_clock_us};
 use super::{CATALOG_NAME, INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe, types};
@@ -28,20 +29,68 @@ pub(crate) fn databases(catalog: &CatalogState, rights: &Rights) -> BTreeSet<Str
 
 pub(super) fn schemata(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for name in databases(&context.catalog, &context.rights).into_iter().filter(|d| wanted.database(d)) {
-        sheet.push([
-            CATALOG_NAME.into(),
-            name.into(),
-            "utf8mb4".into(),
-            "utf8mb4_0900_bin".into(),
-            Cell::Null,
-            "NO".into(),
-        ]);
+        push_schema(CATALOG_NAME, &name, sheet);
     }
     Ok(())
 }
 
+/// A row of `schemata`.
+pub(super) fn push_schema(catalog: &str, name: &str, sheet: &mut Sheet) {
+    sheet.push([catalog.into(), name.into(), "utf8mb4".into(), "utf8mb4_0900_bin".into(), Cell::Null, "NO".into()]);
+}
+
+/// A row of `tables`: catalog, database and name; kind, engine and format; when it was made and its comment; and counts,
+/// of native tables: nobody counts the rows of files that others write.
+pub(super) fn push_table(
+    name: [&str; 3],
+    what: [Cell; 3],
+    [created, comment]: [Cell; 2],
+    own: Option<Facts>,
+    zone: &str,
+    sheet: &mut Sheet,
+) {
+    let [kind, engine, format] = what;
+    let [counts @ .., updated] = own.map_or([const { Cell::Null }; 8], |f| f.cells(zone));
+    let mut row: Vec<Cell> = name.map(Cell::from).into();
+    row.extend([kind, engine, Cell::Null, format]);
+    row.extend(counts);
+    row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
+    sheet.push_row(row);
+}
+
+/// Rows of `columns`: those of one table, by catalog, database and name.
+pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mut Sheet) {
+    for (at, column) in columns.into_iter().enumerate() {
+        let facts = types::facts(&column.type_text);
+        let text = |value: &str| if facts.is_text { Cell::from(value) } else { Cell::Null };
+        let mut row: Vec<Cell> = name.map(Cell::from).into();
+        row.extend([
+            column.name.into(),
+            Cell::Int(at as i64 + 1),
+            column.default.into(),
+            if column.nullable { "YES" } else { "NO" }.into(),
+            facts.data_type.into(),
+            facts.characters.into(),
+            facts.characters.into(),
+            facts.precision.into(),
+            facts.scale.into(),
+            facts.datetime_precision.into(),
+            text("utf8mb4"),
+            text("utf8mb4_0900_bin"),
+            column.type_text.into(),
+            if column.unique { "PRI" } else { "" }.into(),
+            column.mysql_extra.into(),
+            "select,insert,update,references".into(),
+            column.comment.into(),
+            "".into(),
+            Cell::Null,
+        ]);
+        sheet.push_row(row);
+    }
+}
+
 /// Virtual tables that the query can want, as (database, table).
-fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn virtual_tables(wanted: &Wanted) -> impl Iterator<Item = (&'static str, &'static str)> {
     [INFORMATION_SCHEMA, MYSQL]
         .into_iter()
         .filter(|d| wanted.database(d))
@@ -109,14 +158,8 @@ pub(crate) const NATIVE_ENGINE: &str = "OLAP";
 
 pub(super) async fn tables(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
-    // Kind, engine and format, comment, and counts: nobody counts the rows of files that others write.
-    let mut push = |database: &str, name: &str, what: [Cell; 3], created: Cell, comment: Cell, own: Option<Facts>| {
-        let [kind, engine, format] = what;
-        let [counts @ .., updated] = own.map_or([const { Cell::Null }; 8], |f| f.cells(&zone));
-        let mut row = vec![CATALOG_NAME.into(), database.into(), name.into(), kind, engine, Cell::Null, format];
-        row.extend(counts);
-        row.extend([created, updated, Cell::Null, "utf8mb4_0900_bin".into(), Cell::Null, "".into(), comment]);
-        sheet.push_row(row);
+    let mut push = |database: &str, name: &str, what, created: Cell, comment: Cell, own| {
+        push_table([CATALOG_NAME, database, name], what, [created, comment], own, &zone, sheet);
     };
     let states = wanted_states(context, wanted).await;
     for (database, table) in catalog_tables(context, wanted) {
@@ -159,34 +202,7 @@ pub(super) async fn columns(context: &Arc<QueryContext>, wanted: &Wanted, sheet:
                 continue;
             }
         };
-        for (at, column) in described.into_iter().enumerate() {
-            let facts = types::facts(&column.type_text);
-            let text = |value: &str| if facts.is_text { Cell::from(value) } else { Cell::Null };
-            sheet.push([
-                CATALOG_NAME.into(),
-                (&database).into(),
-                (&table).into(),
-                column.name.into(),
-                Cell::Int(at as i64 + 1),
-                column.default.into(),
-                if column.nullable { "YES" } else { "NO" }.into(),
-                facts.data_type.into(),
-                facts.characters.into(),
-                facts.characters.into(),
-                facts.precision.into(),
-                facts.scale.into(),
-                facts.datetime_precision.into(),
-                text("utf8mb4"),
-                text("utf8mb4_0900_bin"),
-                column.type_text.into(),
-                if column.unique { "PRI" } else { "" }.into(),
-                column.mysql_extra.into(),
-                "select,insert,update,references".into(),
-                column.comment.into(),
-                "".into(),
-                Cell::Null,
-            ]);
-        }
+        push_columns([CATALOG_NAME, &database, &table], described, sheet);
     }
     Ok(())
 }

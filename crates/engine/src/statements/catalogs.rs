@@ -78,7 +78,7 @@ pub(super) async fn alter(session: &mut Session, name: &str, change: &CatalogAlt
             let was_selected = session.catalog.as_deref() == Some(&name);
             commit(session, ExternalCatalogChange::Rename { name, to: to.clone() }).await?;
             if was_selected {
-                session.catalog = Some(to.clone());
+                session.select(Some(to.clone()), session.database.clone());
             }
             return Ok(Outcome::ok());
         }
@@ -100,6 +100,23 @@ pub(super) async fn drop(session: &mut Session, name: &str, if_exists: bool) -> 
 
 /// `SWITCH c` / `SET CATALOG c`: no database is selected then, unless it is in that catalog.
 pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome> {
+    let to = selectable(session, name).await?;
+    select(session, to);
+    Ok(Outcome::ok())
+}
+
+/// Selects a catalog.
+pub(super) fn select(session: &mut Session, to: Option<String>) {
+    let stays = session.catalog == to;
+    let database = session.database.take().filter(|_| stays);
+    session.select(to, database);
+}
+
+/// The catalog of this name, if the session may select it; `None` is dipper's own.
+///
+/// # Errors
+/// There is none, its properties are of no catalog that this version reads, or the user may see nothing of it.
+pub(super) async fn selectable(session: &Session, name: &str) -> Result<Option<String>> {
     let to = (!catalogs::is_internal(name)).then(|| name.to_string());
     if to.is_some() {
         let state = session.engine.catalog.refresh().await?;
@@ -112,10 +129,7 @@ pub(super) async fn switch(session: &mut Session, name: &str) -> Result<Outcome>
         // A catalog that this version cannot read is refused here already.
         session.engine.external.connector(&catalog)?;
     }
-    let stays = session.catalog == to;
-    let database = session.database.take().filter(|_| stays);
-    session.select(to, database);
-    Ok(Outcome::ok())
+    Ok(to)
 }
 
 /// REFRESH: forgets what is kept of an external catalog between statements, and all listings of object stores: which of

@@ -11,13 +11,14 @@ use dipper_store::catalog::CatalogChange;
 use dipper_store::catalog::access::Privileges;
 use futures::StreamExt;
 
+use super::catalogs;
 use crate::access::Object;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{self, QueryContext};
 use crate::result::Outcome;
 use crate::session::Session;
 use crate::variables::charset;
-use crate::variables::{Checked, Variables};
+use crate::variables::{CATALOG, Checked, Variables};
 
 /// Changes that were checked and not made yet.
 struct Pending {
@@ -48,6 +49,11 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         pending.add(session, assignment).await?;
     }
     let Pending { variables, globals, user, warnings, passwords, reads_only, .. } = pending;
+    let catalog = variables.text(CATALOG);
+    let switched = match catalog == session.variables.text(CATALOG) {
+        true => None,
+        false => Some(catalogs::selectable(session, &catalog).await?),
+    };
     if !user.is_empty() {
         // Of several values of a name the last one stays.
         let new: HashMap<&String, &ScalarValue> = user.iter().map(|(name, value)| (name, value)).collect();
@@ -69,6 +75,9 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     }
     session.reads_only = reads_only.unwrap_or(session.reads_only);
     session.variables = variables;
+    if let Some(to) = switched {
+        catalogs::select(session, to);
+    }
     session.user_variables.extend(user);
     session.warnings.extend(warnings);
     Ok(Outcome::ok())

@@ -344,7 +344,7 @@ const FOREIGN: &[Definition] = &[
     inert("batch_size", "8192", COUNT),
     inert("big_query_profile_threshold", "30s", Text),
     inert("broadcast_row_count_limit", "30000000", COUNT),
-    inert("catalog", "internal", Text),
+    define("catalog", "internal", Text, Settable::Session, Effect::Acts, "the selected catalog, as of SET CATALOG"),
     inert("cbo_enable_low_cardinality_optimize", "true", TrueFalse),
     inert("check_overflow_for_decimal", "true", TrueFalse),
     inert("codegen_level", "0", COUNT),

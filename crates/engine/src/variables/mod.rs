@@ -40,6 +40,8 @@ const UNKNOWN_MAX: usize = 1000;
 const UNKNOWN_BYTES_MAX: usize = 64 << 10;
 /// `sql_select_limit` that limits nothing: the default.
 const SELECT_LIMIT_NONE: u64 = i64::MAX as u64;
+/// Name of the variable that says which catalog is selected.
+pub(crate) const CATALOG: &str = "catalog";
 /// How the SQL value NULL of a character set is kept.
 const NULL: &str = "NULL";
 
@@ -350,6 +352,11 @@ impl Variables {
             None => Arc::make_mut(&mut self.values).remove(&checked.name),
         };
         self.quick = Quick::of(&self.values);
+    }
+
+    /// Notes which catalog is selected; `None`: dipper's own.
+    pub(crate) fn set_catalog(&mut self, catalog: Option<String>) {
+        self.apply(Checked { name: CATALOG.into(), value: catalog, warning: None });
     }
 
     pub(crate) fn apply_global(&self, checked: Checked) {

@@ -198,7 +198,7 @@ async fn table(session: &Session, name: &Name) -> Result<(Arc<QueryContext>, Str
     let (database, object) = qualified(session, name)?;
     let context = session.query_context().await?;
     let found = context.catalog.table(&database, &object).cloned();
-    let is_virtual = info_schema::table(&context, &database, &object)?.is_some();
+    let is_virtual = info_schema::table(&context, None, &database, &object).is_some();
     if found.is_none() && !is_virtual {
         return Err(tables::no_such_table(&context, Some(&database), &object));
     }

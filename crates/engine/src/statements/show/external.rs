@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use dipper_sql::statement::{Literal, Name};
 use dipper_store::catalog::ExternalCatalog;
-use dipper_store::catalog::access::Privileges;
 
 use super::{catalog, ddl};
 use crate::access::{self, Object};
 use crate::catalogs::{self, ExternalObject, Place, properties::masked};
 use crate::error::{EngineError, Result};
+use crate::info_schema::external;
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
-use crate::info_schema::{INFORMATION_SCHEMA, MYSQL};
 use crate::query;
 use crate::session::Session;
 
@@ -70,27 +69,20 @@ pub(super) async fn create_catalog(session: &Session, name: &str) -> Result<Shee
     Ok(sheet)
 }
 
-/// Databases of a catalog, and the virtual ones that every catalog has.
+/// As [`external::databases`], for the session's user.
 pub(super) async fn databases(session: &Session, catalog: &ExternalCatalog) -> Result<Vec<String>> {
-    let mut names = catalogs::databases(&session.engine, catalog).await?;
     let rights = session.rights(&session.engine.catalog.snapshot())?;
-    names.retain(|name| rights.sees_external(&catalog.name, Some(name)));
-    names.extend([INFORMATION_SCHEMA, MYSQL].map(str::to_string));
-    names.sort();
-    names.dedup();
-    Ok(names)
+    external::databases(&session.engine, &rights, catalog).await
 }
 
-/// Tables of a database that the user may see, and whether each is a view.
+/// As [`external::tables`], for the session's user.
 pub(super) async fn tables(
     session: &Session,
     catalog: &ExternalCatalog,
     database: &str,
 ) -> Result<Vec<(String, bool)>> {
-    let mut all = catalogs::tables(&session.engine, catalog, database).await?;
     let rights = session.rights(&session.engine.catalog.snapshot())?;
-    all.retain(|(name, _)| rights.on_external(&catalog.name, database, Some(name)).intersects(Privileges::OBJECT));
-    Ok(all)
+    external::tables(&session.engine, &rights, catalog, database).await
 }
 
 /// The statement that would make a table of an external catalog here; `None` for tables of dipper's own.

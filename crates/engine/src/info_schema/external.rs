@@ -1,0 +1,121 @@
+//! What an external catalog's information_schema tells of its objects.
+
+use std::sync::Arc;
+
+use dipper_store::catalog::ExternalCatalog;
+use dipper_store::catalog::access::{Privileges, Rights};
+use futures::stream::{self, StreamExt};
+
+use super::objects::{push_columns, push_schema, push_table, virtual_tables};
+use super::sheet::{Cell, Sheet};
+use super::{INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
+use crate::catalogs;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::query::QueryContext;
+
+/// Tables whose columns are asked for at once.
+const ASKED_AT_ONCE: usize = 16;
+
+/// Databases of a catalog that somebody may see, and the virtual ones that every catalog has; in order.
+///
+/// # Errors
+/// The other side does not answer.
+pub(crate) async fn databases(engine: &Engine, rights: &Rights, catalog: &ExternalCatalog) -> Result<Vec<String>> {
+    let mut names = catalogs::databases(engine, catalog).await?;
+    names.retain(|name| rights.sees_external(&catalog.name, Some(name)));
+    names.extend([INFORMATION_SCHEMA, MYSQL].map(str::to_string));
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Tables of a database that somebody may see, and whether each is a view.
+///
+/// # Errors
+/// There is no such database, or the other side does not answer.
+pub(crate) async fn tables(
+    engine: &Engine,
+    rights: &Rights,
+    catalog: &ExternalCatalog,
+    database: &str,
+) -> Result<Vec<(String, bool)>> {
+    let mut all = catalogs::tables(engine, catalog, database).await?;
+    all.retain(|(name, _)| rights.on_external(&catalog.name, database, Some(name)).intersects(Privileges::OBJECT));
+    Ok(all)
+}
+
+/// The rows of one of its tables that a query can want; false for what is about the server, and the same in each catalog.
+///
+/// # Errors
+/// The other side does not answer.
+pub(super) async fn rows(
+    context: &Arc<QueryContext>,
+    catalog: &ExternalCatalog,
+    table: &str,
+    wanted: &Wanted,
+    sheet: &mut Sheet,
+) -> Result<bool> {
+    match table {
+        "schemata" => {
+            let all = databases(&context.engine, &context.rights, catalog).await?;
+            all.iter().filter(|name| wanted.database(name)).for_each(|name| push_schema(&catalog.name, name, sheet));
+        }
+        "tables" => {
+            let zone = context.variables.time_zone();
+            let engine = catalog.properties.get("type").map(|kind| kind.to_ascii_uppercase());
+            let mut push = |database: &str, table: &str, what| {
+                push_table([&catalog.name, database, table], what, [Cell::Null, "".into()], None, &zone, sheet);
+            };
+            for (database, table, is_view) in wanted_tables(context, catalog, wanted).await? {
+                let kind = if is_view { "VIEW" } else { "BASE TABLE" };
+                push(&database, &table, [kind.into(), engine.clone().into(), Cell::Null]);
+            }
+            for (database, table) in virtual_tables(wanted) {
+                push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null]);
+            }
+        }
+        "columns" => {
+            let found = wanted_tables(context, catalog, wanted).await?;
+            let asked = found.iter().map(async |(database, table, _)| {
+                let described = catalogs::find(&context.engine, catalog, database, table).await;
+                (database, table, described.and_then(|found| found.columns()))
+            });
+            let asked: Vec<_> = asked.collect();
+            let mut described = stream::iter(asked).buffered(ASKED_AT_ONCE);
+            while let Some((database, table, columns)) = described.next().await {
+                match columns {
+                    Ok(columns) => push_columns([&catalog.name, database, table], columns, sheet),
+                    // One table that cannot be read must not hide the columns of all others.
+                    Err(e) => tracing::debug!(%database, %table, error = %e, "left out of information_schema.columns"),
+                }
+            }
+            for (database, table) in virtual_tables(wanted) {
+                let columns = describe::columns(context, database, table).await?.unwrap_or_default();
+                push_columns([&catalog.name, database, table], columns, sheet);
+            }
+        }
+        // No definitions of views are told by the other side, and its tables have no keys.
+        "views" | "partitions" | "statistics" | "key_column_usage" | "table_constraints" => {}
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Database, table, and whether it is a view, of what the query can want.
+async fn wanted_tables(
+    context: &QueryContext,
+    catalog: &ExternalCatalog,
+    wanted: &Wanted,
+) -> Result<Vec<(String, String, bool)>> {
+    let mut all = Vec::new();
+    for database in databases(&context.engine, &context.rights, catalog).await? {
+        if !wanted.database(&database) || super::is_virtual(&database) {
+            continue;
+        }
+        let found = tables(&context.engine, &context.rights, catalog, &database).await?;
+        let found = found.into_iter().filter(|(table, _)| wanted.table(table));
+        all.extend(found.map(|(table, is_view)| (database.clone(), table, is_view)));
+    }
+    Ok(all)
+}
