@@ -135,14 +135,14 @@ async fn check_unnamed_tables(
     let ids = listed.common_prefixes.iter().filter_map(|dir| table_id(dir.filename()?));
     let unnamed: Vec<TableId> = ids.filter(|id| !named.contains(id)).collect();
     if catalog.version() == 0 {
-        if !unnamed.is_empty() {
-            report.problems.push(format!(
-                "there is no catalog, but {} tables: {}; a database has lost all below catalog/; a backup has lost its list, \
+        report.problems.push(match unnamed.len() {
+            0 => "there is no database here: nothing was ever created in this place".into(),
+            n => format!(
+                "there is no catalog, but {n} tables: {}; a database has lost all below catalog/; a backup has lost its list, \
                  the object 'backup', or was cut off before it had one; a storage volume is checked with its database",
-                unnamed.len(),
                 directories(&unnamed)
-            ));
-        }
+            ),
+        });
         return Ok(());
     }
     let mut kept = Vec::new();
@@ -547,10 +547,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_store_is_sound() {
+    async fn an_empty_store_is_no_database() {
         let store = memory();
         let report = check(&store, |_| ()).await.unwrap();
-        assert_eq!(report, Report::default());
+        assert!(report.problems[0].starts_with("there is no database here"), "{report:?}");
     }
 
     async fn paths(store: &Arc<dyn ObjectStore>, below: &str) -> Vec<Path> {

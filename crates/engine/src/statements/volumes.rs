@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use dipper_cache::{IoContext, Populate};
 use dipper_sql::statement::{Properties, QueryText};
-use dipper_store::catalog::{CatalogChange, TableId, Volume};
+use dipper_store::catalog::{CatalogChange, Database, TableId, Volume};
 use dipper_store::secret::Secret;
+use dipper_store::volumes::STORAGE_VOLUME;
 
 use crate::error::{EngineError, Result};
 use crate::files::stores::{is_s3, is_s3_property};
@@ -59,6 +60,17 @@ pub(super) async fn create(
     Ok(Outcome::ok())
 }
 
+/// Refuses to change the volume that the catalog is in: it is what the server was started with.
+fn refuse_builtin(name: &str) -> Result<()> {
+    if name != BUILTIN_VOLUME {
+        return Ok(());
+    }
+    Err(EngineError::unsupported(format!(
+        "'{BUILTIN_VOLUME}' is the volume that the catalog is in: it follows from how the server was started (--data, \
+         --s3-endpoint), and is neither altered nor dropped"
+    )))
+}
+
 pub(super) async fn alter(
     session: &mut Session,
     name: &str,
@@ -66,6 +78,7 @@ pub(super) async fn alter(
     comment: Option<&String>,
     properties: &Properties,
 ) -> Result<Outcome> {
+    refuse_builtin(name)?;
     let state = session.engine.catalog.refresh().await?;
     if if_exists && state.volume(name).is_err() {
         return Ok(Outcome::ok());
@@ -86,6 +99,16 @@ pub(super) async fn alter(
 }
 
 pub(super) async fn drop_volume(session: &Session, name: &str, if_exists: bool) -> Result<Outcome> {
+    refuse_builtin(name)?;
+    let state = session.engine.catalog.refresh().await?;
+    let named_by = |d: &&Arc<Database>| d.properties.get(STORAGE_VOLUME).is_some_and(|volume| volume == name);
+    if let Some(database) = state.databases.values().find(named_by) {
+        let database = &database.name;
+        return Err(EngineError::invalid(format!(
+            "storage volume '{name}' is that of new tables of database '{database}'; ALTER DATABASE {database} SET \
+             (\"storage_volume\" = \"default\") first"
+        )));
+    }
     let change = CatalogChange::DropVolume { name: name.to_string(), if_exists };
     session.engine.catalog.commit(vec![change]).await?;
     Ok(Outcome::ok())
@@ -194,6 +217,14 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
     cache.settle().await;
     let waited = began.elapsed();
     let (counts, stats) = (io.stats.counts(), cache.stats());
+    if counts.memory_hit_bytes + counts.disk_hit_bytes + counts.miss_bytes == 0 {
+        let why =
+            "the query reads no files in object storage, or none but those of tables with 'datacache.enable' = 'false'";
+        session.warn(1105, format!("nothing went through the data cache: {why}"));
+    } else if counts.fill_bytes < counts.miss_bytes {
+        let left = counts.miss_bytes - counts.fill_bytes;
+        session.warn(1105, format!("{left} bytes could not be kept: the data cache is too small, or cannot write"));
+    }
     let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let time = |time: std::time::Duration| Cell::from(format!("{}ms", time.as_millis()));
     let share = 100.0 * stats.disk_bytes as f64 / stats.disk_capacity.max(1) as f64;
