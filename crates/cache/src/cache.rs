@@ -158,6 +158,11 @@ impl DataCache {
         Arc::new(CachedStore::new(store, Arc::clone(self), identity, immutable))
     }
 
+    /// As [`wrap`](Self::wrap) for objects of which nothing is kept: their reads are counted alone.
+    pub fn beside(self: &Arc<Self>, store: Arc<dyn ObjectStore>) -> Arc<CachedStore> {
+        Arc::new(CachedStore::uncached(store, Arc::clone(self)))
+    }
+
     /// What it holds and did.
     pub fn stats(&self) -> CacheStats {
         let inner = &self.inner;
@@ -263,6 +268,14 @@ impl Inner {
     /// Whether [`facts`](Self::facts) will read a file.
     pub(crate) fn is_unproven(&self, key: Key) -> bool {
         self.index.lock().unproven(key).is_some()
+    }
+
+    /// Forgets an object.
+    pub(crate) fn forget(&self, key: Key) {
+        let files = self.index.lock().forget(key);
+        if let Some(disk) = &self.disk {
+            files.iter().for_each(|name| disk.remove(name));
+        }
     }
 
     pub(crate) fn pieces(&self, key: Key, range: Range<u64>) -> Vec<Piece> {

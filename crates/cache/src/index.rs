@@ -175,7 +175,9 @@ impl Index {
     /// The extent is on disk now, and in memory as `compact`, bytes that share their buffer with nothing; false if it was
     /// removed meanwhile.
     pub(crate) fn written(&mut self, name: &Name, on_disk: bool, compact: Option<Bytes>) -> bool {
-        let extent = self.objects.get_mut(&name.key).and_then(|o| o.extents.get_mut(&name.start));
+        let facts = Facts { size: name.size, modified_ms: name.modified_ms };
+        let object = self.objects.get_mut(&name.key).filter(|o| o.facts == facts);
+        let extent = object.and_then(|o| o.extents.get_mut(&name.start));
         let Some(extent) = extent.filter(|e| e.len == name.len) else { return false };
         if std::mem::take(&mut extent.pending) {
             if compact.is_some() {
@@ -201,6 +203,25 @@ impl Index {
             self.disk.bytes -= name.disk_bytes();
             self.drop_if_nowhere(name);
         }
+    }
+
+    /// Forgets all of an object; returns the files to delete. Bytes of it that wait to be written will find no place.
+    pub(crate) fn forget(&mut self, key: Key) -> Vec<Name> {
+        let Some(object) = self.objects.remove(&key) else { return Vec::new() };
+        let Facts { size, modified_ms } = object.facts;
+        self.extents -= object.extents.len();
+        let mut files = Vec::new();
+        for (start, extent) in object.extents {
+            if extent.memory.is_some() && !extent.pending {
+                self.memory.bytes -= extent.len;
+            }
+            if extent.on_disk {
+                let name = Name { key, size, modified_ms, start, len: extent.len };
+                self.disk.bytes -= name.disk_bytes();
+                files.push(name);
+            }
+        }
+        files
     }
 
     fn drop_if_nowhere(&mut self, name: &Name) {
@@ -302,7 +323,7 @@ mod tests {
     proptest! {
         /// Whatever happens, pieces cover the range in order, memory pieces hold the right bytes, and sizes are right.
         #[test]
-        fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..6_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
+        fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..7_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
             let content: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
             let mut index = Index::new(500, 20_000);
             for (op, key, start, len) in ops {
@@ -318,6 +339,10 @@ mod tests {
                     2 => { index.found(name); }
                     3 => index.shrink_memory(),
                     4 => drop(index.shrink_disk(len * 40)),
+                    5 => {
+                        index.forget(key);
+                        prop_assert!(matches!(index.pieces(key, 0..1000)[..], [Piece::Gap(_)]));
+                    }
                     _ => {
                         let mut at = start;
                         for piece in index.pieces(key, start..end) {

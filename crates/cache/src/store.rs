@@ -38,12 +38,33 @@ pub struct CachedStore {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DataCache>,
     identity: String,
-    immutable: Immutable,
+    /// `None`: nothing is kept, whatever tag it has.
+    immutable: Option<Immutable>,
 }
 
 impl fmt::Debug for CachedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CachedStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// A request under way: counted when it is over, also where nobody waited for its answer (one that was sent twice).
+struct Counted<'a, 'b> {
+    meter: &'a Meter<'b>,
+    began: Instant,
+    bytes: u64,
+}
+
+impl<'a, 'b> Counted<'a, 'b> {
+    fn new(meter: &'a Meter<'b>) -> Self {
+        Counted { meter, began: Instant::now(), bytes: 0 }
+    }
+}
+
+impl Drop for Counted<'_, '_> {
+    fn drop(&mut self) {
+        let took = self.began.elapsed();
+        self.meter.each(|s| s.request(self.bytes, took));
     }
 }
 
@@ -79,7 +100,11 @@ impl CachedStore {
         identity: &str,
         immutable: Immutable,
     ) -> Self {
-        CachedStore { store, cache, identity: identity.to_string(), immutable }
+        CachedStore { store, cache, identity: identity.to_string(), immutable: Some(immutable) }
+    }
+
+    pub(crate) fn uncached(store: Arc<dyn ObjectStore>, cache: Arc<DataCache>) -> Self {
+        CachedStore { store, cache, identity: String::new(), immutable: None }
     }
 
     fn meter(&self, context: Option<Arc<IoContext>>) -> Meter<'_> {
@@ -88,7 +113,8 @@ impl CachedStore {
 
     /// Under which the object's bytes are kept; `None`: they could change under it.
     fn key(&self, location: &Path, tag: Option<&str>) -> Option<Key> {
-        if tag.is_none() && !(self.immutable)(location) {
+        let immutable = self.immutable.as_ref()?;
+        if tag.is_none() && !immutable(location) {
             return None;
         }
         let text = format!("{}\0{location}\0{}", self.identity, tag.unwrap_or_default());
@@ -147,6 +173,14 @@ impl CachedStore {
         key.is_some_and(|key| !matches!(self.cache.inner().pieces(key, offset..offset + 1)[..], [Piece::Gap(_)]))
     }
 
+    /// Forgets what is kept of an object that is said to never change: its bytes are not what they should be, and whoever
+    /// repairs it may do so under the same name.
+    pub fn forget(&self, location: &Path) {
+        if let Some(key) = self.key(location, None) {
+            self.cache.inner().forget(key);
+        }
+    }
+
     /// What is known of an object, for sure.
     async fn facts(&self, key: Key) -> Option<Facts> {
         let inner = self.cache.inner();
@@ -159,25 +193,19 @@ impl CachedStore {
 
     /// One request; its bytes, and what the answer says of the object.
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
-        let began = Instant::now();
-        let fetched = async {
-            let result = self.store.get_opts(location, options).await?;
-            let GetResult { payload, meta, range, attributes } = result;
-            let wanted = range.end - range.start;
-            let bytes = collect(payload, wanted).await?;
-            if bytes.len() as u64 != wanted {
-                let found = bytes.len();
-                let source = format!("'{location}': expected {wanted} bytes from byte {}, got {found}", range.start);
-                return Err(Error::Generic { store: "S3", source: source.into() });
-            }
-            let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
-            Ok((bytes, GetResult { payload, meta, range, attributes }))
+        let mut counted = Counted::new(meter);
+        let result = self.store.get_opts(location, options).await?;
+        let GetResult { payload, meta, range, attributes } = result;
+        let wanted = range.end - range.start;
+        let bytes = collect(payload, wanted).await?;
+        if bytes.len() as u64 != wanted {
+            let found = bytes.len();
+            let source = format!("'{location}': expected {wanted} bytes from byte {}, got {found}", range.start);
+            return Err(Error::Generic { store: "S3", source: source.into() });
         }
-        .await;
-        let size = fetched.as_ref().map_or(0, |(bytes, _)| bytes.len() as u64);
-        let took = began.elapsed();
-        meter.each(|s| s.request(size, took));
-        fetched
+        counted.bytes = wanted;
+        let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
+        Ok((bytes, GetResult { payload, meta, range, attributes }))
     }
 
     /// A range of an object that is known by `key`, from memory, disk and store.
@@ -243,7 +271,7 @@ impl CachedStore {
         for (gap, bytes, result) in fetched {
             let found = facts_of(&result.meta);
             // Put again with the same bytes, an object has another time and is the same.
-            let same = options.if_match.is_some() && facts.size == found.size || facts.fits(&found);
+            let same = (options.if_match.is_some() && facts.size == found.size) || facts.fits(&found);
             if !same || result.range != gap {
                 let source = format!("'{location}' changed while it was read; run the statement again");
                 return Err(Error::Generic { store: "data cache", source: source.into() });
@@ -411,10 +439,8 @@ impl ObjectStore for CachedStore {
         let range = range.filter(|r| r.start < r.end);
         let (Some(range), Some(key)) = (range, key) else {
             if options.head {
-                let began = Instant::now();
-                let result = self.store.get_opts(location, options).await;
-                meter.each(|s| s.request(0, began.elapsed()));
-                return result;
+                let _counted = Counted::new(&meter);
+                return self.store.get_opts(location, options).await;
             }
             let (bytes, result) = self.fetch(location, options, &meter).await?;
             if let Some(key) = key {

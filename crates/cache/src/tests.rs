@@ -250,6 +250,43 @@ async fn objects_that_may_change_are_kept_by_their_tag_only() {
 }
 
 #[tokio::test]
+async fn what_is_forgotten_is_read_anew_also_after_a_start() {
+    let (damaged, repaired) = (content(300_000, 21), content(300_000, 22));
+    for settled in [false, true] {
+        let rig = Rig::new();
+        let path = rig.put("d/x", &damaged).await;
+        let o = rig.open(1 << 20, 1 << 30);
+        o.read(&path, 0..300_000, &damaged, Populate::Auto).await;
+        if settled {
+            o.cache.settle().await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        rig.put("d/x", &repaired).await;
+        o.store.forget(&path);
+        assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 1);
+        o.cache.settle().await;
+        assert_eq!(o.cache.stats().memory_bytes, 300_000);
+        reopen(o);
+        let o = rig.open(1 << 20, 1 << 30);
+        o.cache.settle().await;
+        assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 0);
+    }
+}
+
+#[tokio::test]
+async fn stores_beside_the_cache_are_counted_and_not_kept() {
+    let rig = Rig::new();
+    let bytes = content(10_000, 23);
+    let path = rig.put("d/x", &bytes).await;
+    let o = rig.open(1 << 20, 1 << 30);
+    let o = Opened { store: o.cache.beside(Arc::clone(&rig.store) as _), cache: o.cache };
+    for _ in 0..2 {
+        let counts = o.read(&path, 0..5_000, &bytes, Populate::Always).await;
+        assert_eq!((counts.requests, counts.request_bytes, counts.misses, counts.fill_bytes), (1, 5_000, 0, 0));
+    }
+}
+
+#[tokio::test]
 async fn any_read_is_right_however_the_directory_is_treated() {
     let rig = Rig::new();
     let objects: Vec<(Path, Vec<u8>)> = {
