@@ -110,7 +110,8 @@ def text(rig, local, columns, size):
             server.stop()
             shutil.rmtree(cache, ignore_errors=True)
             found[way, name] = (min(times), *counts)
-    lines = ["| " + " | ".join([f"Hive text, {size / 1e9:.2f} GB in one partition, least of 3", *ways, "GETs, MB (cache off)"]) + " |", "|---" * (len(ways) + 2) + "|"]
+    heads = [f"Hive text, {size / 1e9:.2f} GB in one partition, least of 3", *ways, "GETs, MB (cache off)"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name in TEXT:
         cells = [f"{found[way, name][0] * 1e3:.0f} ms" for way in ways]
         off = found["S3, cache off", name]

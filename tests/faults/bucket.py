@@ -105,15 +105,17 @@ class Faults:
 class Proxy:
     """Forwards to a port with faults."""
 
-    def __init__(self, upstream, faults):
+    def __init__(self, upstream, faults, port=0):
         self.faults = faults
-        handler = type("Handler", (Handler,), {"upstream": upstream, "faults": faults})
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.handler = type("Handler", (Handler,), {"upstream": upstream, "faults": faults})
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), self.handler)
         self.server.daemon_threads = True
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def stop(self):
+        # Connections that are open are served by threads of their own.
+        self.handler.is_gone = True
         self.server.shutdown()
         self.server.server_close()
 
@@ -121,6 +123,7 @@ class Proxy:
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 120
+    is_gone = False
 
     def log_message(self, *_):
         pass
@@ -162,6 +165,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self):
         data = self.body()
+        if self.is_gone:
+            return self.reset()
         fault = self.faults.draw(self.command, "If-None-Match" in self.headers)
         if fault == "error_500":
             return self.answer(500, "InternalError")

@@ -126,6 +126,16 @@ class Stage:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
+def fails(node, statement, words):
+    """A statement that is refused with these words."""
+    try:
+        node.sql(statement)
+    except pymysql.err.Error as e:
+        expect(words in str(e), f"{statement}: {e}")
+    else:
+        raise AssertionError(f"{statement} did not fail")
+
+
 def make(node, name, keys="DUPLICATE KEY(k)", rows=0, properties=""):
     node.sql("CREATE DATABASE IF NOT EXISTS d",
              f"CREATE TABLE d.{name} (k BIGINT, v BIGINT, s VARCHAR(100)) {keys} DISTRIBUTED BY HASH(k) BUCKETS 2 {properties}")
@@ -396,12 +406,34 @@ def files_in_a_bucket_are_tables():
              f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = 'wrong')", "refuses"),
             ("SELECT * FROM files('path' = 's3://faults/in/a.csv', 'aws.s3.region' = 'elsewhere-1')", "AuthorizationHeaderMalformed"),
         ]:
-            try:
-                a.sql(statement)
-            except pymysql.err.Error as e:
-                expect(words in str(e), f"{statement}: {e}")
-            else:
-                raise AssertionError(f"{statement} did not fail")
+            fails(a, statement, words)
+        # A footer that is longer than its file is one error, which names the file.
+        bucket.put(port, "in/odd.parquet", b"PAR1 nonsense PAR1")
+        fails(a, "SELECT * FROM 's3://faults/in/odd.parquet'", "'s3://faults/in/odd.parquet' cannot be read as Parquet")
+        # A table may keep its files out of the cache.
+        bucket.put(port, "plain/part-0", b"".join(b"%d\x01y\n" % i for i in range(1000)))
+        a.sql("CREATE EXTERNAL TABLE d.plain (id INT, s STRING) STORED AS TEXTFILE LOCATION 's3://faults/plain' "
+              "TBLPROPERTIES ('datacache.enable' = 'false')")
+        before = a.io()
+        for _ in range(2):
+            expect(a.one("SELECT sum(id) FROM d.plain") == 499_500, "read")
+        after = a.io()
+        expect(after["fill_bytes"] == before["fill_bytes"], f"{before} {after}")
+        expect(after["request_bytes"] - before["request_bytes"] >= 2 * 5_890, f"{before} {after}")
+        warned = a.sql("CACHE SELECT * FROM d.plain", "SHOW WARNINGS")
+        expect(len(warned) == 1 and "nothing went through the data cache" in warned[0][2], warned)
+        fails(a, "CREATE EXTERNAL TABLE d.odd (id INT) STORED AS TEXTFILE LOCATION 's3://faults/plain' "
+                 "TBLPROPERTIES ('datacache.enable' = 'perhaps')", "expected true or false")
+        # Keys of AWS's shared files.
+        home = stage.directory / "home"
+        (home / ".aws").mkdir(parents=True)
+        (home / ".aws/credentials").write_text(f"[lake]\naws_access_key_id = {bucket.KEY}\naws_secret_access_key = {bucket.SECRET}\n")
+        environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
+        for profile, words in (("lake", "n\n"), ("nobody", "AWS_PROFILE = 'nobody': no such profile")):
+            ran = subprocess.run(
+                [OPTIONS.server, "sql", "SELECT count(*) AS n FROM files('path' = 's3://faults/in/b.csv', 'format' = 'csv')"],
+                capture_output=True, text=True, env={**environment, "AWS_PROFILE": profile}, timeout=60)
+            expect(words in ran.stdout + ran.stderr, ran.stdout + ran.stderr)
 
 
 @test
@@ -525,18 +557,24 @@ def tables_are_in_their_volumes():
             ("DROP STORAGE VOLUME cold", "default"),
             ("CREATE TABLE d.x (k INT) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1 PROPERTIES ('storage_volume' = 'cool')", "cool"),
             ("ALTER TABLE d.t SET ('storage_volume' = 'builtin_storage_volume')", "storage_volume"),
+            ("DROP STORAGE VOLUME builtin_storage_volume", "neither altered nor dropped"),
+            ("ALTER STORAGE VOLUME builtin_storage_volume SET ('aws.s3.region' = 'r')", "neither altered nor dropped"),
+            ("CREATE STORAGE VOLUME odd TYPE = S3 LOCATIONS = ('s3://faults/odd') PROPERTIES ('aws.s3.endpoint' = "
+             "'http://127.0.0.1:99999')", "no URL"),
+            ("ALTER STORAGE VOLUME cold SET ('aws.s3.endpoint' = 'http://127.0.0.1:99999')", "no URL"),
         ]:
-            try:
-                a.sql(statement)
-            except pymysql.err.Error as e:
-                expect(words in str(e), f"{statement}: {e}")
-            else:
-                raise AssertionError(f"{statement} did not fail")
-        a.sql("SET builtin_storage_volume AS DEFAULT STORAGE VOLUME", "DROP TABLE d.u", "DROP TABLE d.t",
-              "DROP STORAGE VOLUME cold")
+            fails(a, statement, words)
+        a.sql("CREATE DATABASE far PROPERTIES ('storage_volume' = 'cold')", "SET builtin_storage_volume AS DEFAULT STORAGE VOLUME")
+        a.sql("DROP TABLE d.u", "DROP TABLE d.t")
+        fails(a, "DROP STORAGE VOLUME cold", "database 'far'")
+        a.sql("DROP DATABASE far")
+        a.sql("DROP STORAGE VOLUME cold")
         checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
                                  env=bucket.environment(port))
         expect(checked.returncode == 0, checked.stdout + checked.stderr)
+        checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/typo"], capture_output=True, text=True,
+                                 env=bucket.environment(port))
+        expect(checked.returncode == 1 and "there is no database here" in checked.stdout, checked.stdout + checked.stderr)
 
 
 @test
@@ -625,6 +663,14 @@ def outages_are_waited_for():
         expect(answer["Status"] == "Success", answer)
         expect(7 < time.time() - began < 60, f"it took {time.time() - began:.1f} s")
         expect(a.one("SELECT count(*) FROM d.t") == 12, "loaded")
+        # A bucket that is gone is waited for, for half a minute in all, and then no more while it is gone.
+        stage.proxy.stop()
+        for least, most in ((20, 50), (0, 5)):
+            began = time.time()
+            fails(a, "SELECT count(*) FROM d.t", "cannot be reached")
+            expect(least < time.time() - began < most, f"it took {time.time() - began:.1f} s")
+        stage.proxy = bucket.Proxy(stage.gateway.port, faults, port=stage.port)
+        expect(a.one("SELECT count(*) FROM d.t") == 12, "there again")
 
 
 @test

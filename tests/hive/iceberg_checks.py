@@ -275,9 +275,47 @@ def tables_in_buckets(world):
         has(str(session("EXPLAIN ANALYZE SELECT * FROM bucket.db.t")), "object storage", "cache_hits=")
         shown = [line.strip() for (line, *_) in session("EXPLAIN SELECT k FROM bucket.db.t WHERE s LIKE '%7'")]
         assert not any(line.startswith("ProjectionExec") for line in shown), shown
+        # What is told of its objects is told in its own information_schema.
+        same(session("SELECT table_catalog, table_schema, table_name, engine FROM bucket.information_schema.tables WHERE table_schema = 'db'"),
+             [("bucket", "db", "t", "ICEBERG")])
+        same(session("SELECT column_name, ordinal_position, column_type FROM bucket.information_schema.columns WHERE table_name = 't' ORDER BY 2"),
+             [("k", 1, "int"), ("s", 2, "varchar(65533)")])
+        has(str(session("SELECT schema_name FROM bucket.information_schema.schemata")), "db", "information_schema")
+        same(session("SELECT count(*) FROM bucket.information_schema.views"), [(0,)])
+        has(str(session("SELECT * FROM bucket.information_schema.engines")), "OLAP")
+        assert "'bucket'" not in str(session("SELECT DISTINCT table_catalog FROM information_schema.tables"))
+        session("SET catalog = 'bucket'")
+        same(session("SELECT @@catalog, count(*) FROM information_schema.tables WHERE table_schema = 'db'"), [("bucket", 1)])
+        same(session("SELECT count(*) FROM db.t"), [(len(t.expected()),)])
+        session("SET catalog = internal")
+        has(session.error("SET catalog = 'buckt'"), "buckt")
+        same(session("SELECT @@catalog"), [("internal",)])
         session(f"ALTER CATALOG bucket SET PROPERTIES ('{names[2]}' = 'wrong')")
         has(session.error("SELECT * FROM bucket.db.t"), "403")
         session("DROP CATALOG bucket")
+
+
+def files_in_buckets_are_read_anew_once_they_are_repaired(world):
+    session = sql(world)
+    session("CREATE CATALOG mended PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/mended', 's3.endpoint' = "
+            f"'http://127.0.0.1:{world.s3.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    damages = {
+        "pages": lambda good: good[:8] + bytes([good[8] ^ 255] * 60) + good[68:],
+        "footer": lambda good: good[:-40] + bytes(32) + good[-8:],
+        "length": lambda good: good[:-8] + b"\xff\xff\xff\x7f" + good[-4:],
+    }
+    for name, damage in damages.items():
+        root = world.root / "s3/root/lake/mended/db" / name
+        t = lake.Table(root, [column(1, "k", "int"), column(2, "s", "string")], base=f"s3://lake/mended/db/{name}")
+        t.append([{1: i, 2: f"row {i}"} for i in range(100)])
+        data = next((root / "data").glob("*.parquet"))
+        good = data.read_bytes()
+        data.write_bytes(damage(good))
+        for _ in range(2):
+            has(session.error(f"SELECT sum(k), max(s) FROM mended.db.{name}"), data.name, "cannot be read as Parquet")
+        data.write_bytes(good)
+        same(session(f"SELECT sum(k), max(s) FROM mended.db.{name}"), [(4950, "row 99")])
+    session("DROP CATALOG mended")
 
 
 def damage_is_named(world):
@@ -381,4 +419,5 @@ def instants_and_lists_of_pyiceberg(world):
 
 
 ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets,
+       files_in_buckets_are_read_anew_once_they_are_repaired,
        what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg, instants_and_lists_of_pyiceberg]

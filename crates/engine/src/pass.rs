@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
@@ -23,8 +23,11 @@ use futures::stream::poll_fn;
 
 use crate::scan::profile;
 
+/// Makes a scan's error of that of its reader.
+pub(crate) type Told = Arc<dyn Fn(DataFusionError, &TaskContext) -> DataFusionError + Send + Sync>;
+
 /// What a [`PassExec`] is for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Role {
     /// Nothing goes up that is known of the rows: their order, and what their columns have in common. Filters stay above.
     Forget,
@@ -33,11 +36,10 @@ enum Role {
     /// A scan decides by the table's schema whether it can apply a filter, and is taken at its word. A file that has a nested
     /// column in another shape is read through an expression that its row filter does not know: the filter would be dropped.
     /// So what is about nested columns stays above.
-    IcebergScan(Arc<IoStats>),
+    IcebergScan(Arc<IoStats>, Told),
 }
 
 /// The rows of its input.
-#[derive(Debug)]
 pub(crate) struct PassExec {
     input: Arc<dyn ExecutionPlan>,
     role: Role,
@@ -51,8 +53,8 @@ impl PassExec {
     }
 
     /// The rows of Iceberg's files.
-    pub(crate) fn iceberg_scan(files: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(files, Role::IcebergScan(Arc::default()))
+    pub(crate) fn iceberg_scan(files: Arc<dyn ExecutionPlan>, told: Told) -> Self {
+        Self::new(files, Role::IcebergScan(Arc::default(), told))
     }
 
     fn new(input: Arc<dyn ExecutionPlan>, role: Role) -> Self {
@@ -64,7 +66,7 @@ impl PassExec {
                     .with_partitioning(Partitioning::UnknownPartitioning(partitions));
                 Arc::new(properties)
             }
-            Role::IcebergScan(_) => Arc::clone(input.properties()),
+            Role::IcebergScan(..) => Arc::clone(input.properties()),
         };
         PassExec { input, role, properties }
     }
@@ -73,6 +75,12 @@ impl PassExec {
     fn flat_columns(&self) -> HashSet<usize> {
         let schema = self.input.schema();
         (0..schema.fields().len()).filter(|at| !schema.field(*at).data_type().is_nested()).collect()
+    }
+}
+
+impl fmt::Debug for PassExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.name()).field("input", &self.input).finish()
     }
 }
 
@@ -86,7 +94,7 @@ impl ExecutionPlan for PassExec {
     fn name(&self) -> &str {
         match self.role {
             Role::Forget => "ForgetExec",
-            Role::IcebergScan(_) => "IcebergScanExec",
+            Role::IcebergScan(..) => "IcebergScanExec",
         }
     }
 
@@ -110,20 +118,24 @@ impl ExecutionPlan for PassExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (Role::IcebergScan(stats), Some(statement)) = (&self.role, IoContext::current()) else {
+        let (Role::IcebergScan(stats, told), Some(statement)) = (&self.role, IoContext::current()) else {
             return self.input.execute(partition, context);
         };
-        let counted = statement.of_scan(stats);
-        let mut rows = counted.enter(|| self.input.execute(partition, context))?;
+        let (counted, told) = (statement.of_scan(stats), Arc::clone(told));
+        let mut rows = counted.enter(|| self.input.execute(partition, Arc::clone(&context)))?;
         let schema = rows.schema();
-        let rows = poll_fn(move |wake| counted.enter(|| rows.poll_next_unpin(wake)));
+        let rows = poll_fn(move |wake| {
+            let next = counted.enter(|| rows.poll_next_unpin(wake));
+            next.map(|rows| rows.map(|rows| rows.map_err(|e| told(e, &context))))
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        let Role::IcebergScan(stats) = &self.role else { return None };
+        let Role::IcebergScan(stats, _) = &self.role else { return None };
         let mut all = MetricsSet::new();
         profile::add_remote(&mut all, &stats.counts());
+        profile::add_times(&mut all, &stats.counts());
         Some(all)
     }
 

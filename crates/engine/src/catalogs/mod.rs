@@ -91,7 +91,7 @@ pub(crate) fn place(state: &CatalogState, catalog: Option<&str>, database: Optio
     let database = name.database().or(selected).map(str::to_string);
     let external = name.catalog().or(catalog).filter(|c| !is_internal(c));
     match external {
-        // Every catalog has the virtual databases, and they are the same in each.
+        // Every catalog has the virtual databases, whose tables dipper makes.
         Some(_) if database.as_deref().is_some_and(info_schema::is_virtual) => Ok(Place::Internal { database }),
         Some(name) => Ok(Place::External { catalog: named(state, name)?, database }),
         None => Ok(Place::Internal { database }),
@@ -104,6 +104,14 @@ pub(crate) fn place(state: &CatalogState, catalog: Option<&str>, database: Optio
 /// There is no such catalog.
 pub(crate) fn named(state: &CatalogState, name: &str) -> Result<Arc<ExternalCatalog>> {
     Ok(Arc::clone(state.external_catalog(name).ok_or_else(|| state.no_catalog(name))?))
+}
+
+/// The definition of the catalog of this name; `None` for dipper's own.
+///
+/// # Errors
+/// There is no such catalog.
+pub(crate) fn selected(state: &CatalogState, name: &str) -> Result<Option<Arc<ExternalCatalog>>> {
+    (!is_internal(name)).then(|| named(state, name)).transpose()
 }
 
 /// The database that a name without one is missing.
@@ -348,7 +356,7 @@ impl Connector {
                 None => Ok(None),
                 Some(raw) if hive::iceberg_metadata(&raw).is_some() => {
                     let location = hive::iceberg_metadata(&raw).unwrap_or_default();
-                    let metadata = TableMetadata::load(places, &location).await?;
+                    let metadata = places.checked(TableMetadata::load(places, &location).await)?;
                     Ok(Some(ExternalObject::Iceberg(Arc::new(metadata))))
                 }
                 Some(raw) => {

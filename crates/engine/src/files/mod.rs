@@ -5,6 +5,7 @@
 //! (`remote.rs`, `stores.rs`).
 
 mod ahead;
+mod aws_profile;
 pub(crate) mod hdfs;
 pub(crate) mod listings;
 pub mod partitions;

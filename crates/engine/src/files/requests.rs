@@ -6,12 +6,12 @@
 //! rest for [`Limits::answer`]. Bodies are read here, where a failure counts as one of the request and is tried again, and
 //! given on in one piece.
 //!
-//! A store that was reached before is waited for while it cannot be; one that never was is more likely named wrong, and
-//! soon an error.
+//! A store that was reached before is waited for while it cannot be, for half a minute; whoever goes on asking after that
+//! gets errors at once until it is reached again. One that never was is more likely named wrong, and soon an error.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -22,6 +22,7 @@ use object_store::client::{
     SpawnService,
 };
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use parking_lot::Mutex;
 
 /// How long requests may take.
 #[derive(Debug, Clone, Copy)]
@@ -63,41 +64,73 @@ pub(crate) struct Connector(pub(crate) tokio::runtime::Handle);
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
-        let limited = Limited { client, limits: Limits::USUAL, reached: Arc::new(Reached::within(REACHED_WITHIN)) };
+        let limited = Limited { client, limits: Limits::USUAL, reached: Arc::default() };
         Ok(HttpClient::new(SpawnService::new(limited, self.0.clone())))
     }
 }
 
 /// For so long connections to a store that was never reached are tried again: with the wait after the last of them, an error
 /// takes up to five seconds.
-const REACHED_WITHIN: Duration = Duration::from_secs(2);
+const NEW_WITHIN: Duration = Duration::from_secs(2);
+/// For so long connections to a store that was reached before are tried again.
+const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Whether a store was ever reached.
+/// When connections failed, and none did not.
+#[derive(Debug)]
+struct Down {
+    first: Instant,
+    last: Instant,
+}
+
+/// Whether a store is reached.
 #[derive(Debug)]
 struct Reached {
     ever: AtomicBool,
-    /// When it was tried first.
-    tried: OnceLock<Instant>,
-    within: Duration,
+    down: Mutex<Option<Down>>,
+    /// How long one is tried that never was reached, and one that was.
+    within: [Duration; 2],
+}
+
+impl Default for Reached {
+    fn default() -> Self {
+        Reached { ever: AtomicBool::new(false), down: Mutex::new(None), within: [NEW_WITHIN, KNOWN_WITHIN] }
+    }
 }
 
 impl Reached {
-    fn within(within: Duration) -> Self {
-        Reached { ever: AtomicBool::new(false), tried: OnceLock::new(), within }
+    fn answered(&self) {
+        self.ever.store(true, Ordering::Relaxed);
+        *self.down.lock() = None;
     }
 
-    /// The error of a request that got no answer from this endpoint: one that is not tried again where that is no use.
-    fn failed(&self, e: HttpError, endpoint: impl FnOnce() -> String) -> HttpError {
-        let not_reached = matches!(e.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout);
-        let since = self.tried.get_or_init(Instant::now).elapsed();
-        if !not_reached || self.ever.load(Ordering::Relaxed) || since < self.within {
+    /// The error of a request, sent at `began`, that got no answer from this endpoint: one that is not tried again where that
+    /// is no use.
+    fn failed(&self, e: HttpError, began: Instant, endpoint: impl FnOnce() -> String) -> HttpError {
+        // Of connections: answers have other limits.
+        if !matches!(e.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout) {
+            return e;
+        }
+        let ever = self.ever.load(Ordering::Relaxed);
+        let within = self.within[usize::from(ever)];
+        let since = {
+            let mut down = self.down.lock();
+            // A failure that nobody followed up says nothing of today.
+            let down = down.get_or_insert(Down { first: began, last: began });
+            if ever && down.last.elapsed() > within {
+                down.first = began;
+            }
+            down.last = Instant::now();
+            down.first.elapsed()
+        };
+        if since < within {
             return e;
         }
         let mut cause: &dyn Error = &e;
         while let Some(source) = cause.source() {
             cause = source;
         }
-        let message = format!("{} cannot be reached: {cause}; is the endpoint right?", endpoint());
+        let hint = if ever { format!("since {} s", since.as_secs()) } else { "is the endpoint right?".to_string() };
+        let message = format!("{} cannot be reached: {cause}; {hint}", endpoint());
         HttpError::new(HttpErrorKind::Unknown, std::io::Error::new(std::io::ErrorKind::NotConnected, message))
     }
 }
@@ -121,15 +154,15 @@ impl HttpService for Limited {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let has_body = request.method().as_str() != "HEAD";
         let limit = self.limits.of(request.body().content_length());
-        self.reached.tried.get_or_init(Instant::now);
+        let began = Instant::now();
         let uri = request.uri().clone();
         let endpoint = || match (uri.scheme_str(), uri.authority()) {
             (Some(scheme), Some(authority)) => format!("{scheme}://{authority}"),
             _ => uri.to_string(),
         };
-        let answer = async { self.client.execute(request).await.map_err(|e| self.reached.failed(e, endpoint)) };
+        let answer = async { self.client.execute(request).await.map_err(|e| self.reached.failed(e, began, endpoint)) };
         let response = within(limit, answer).await?;
-        self.reached.ever.store(true, Ordering::Relaxed);
+        self.reached.answered();
         if !has_body {
             return Ok(response);
         }
@@ -169,8 +202,8 @@ mod tests {
     #[tokio::test]
     async fn the_time_for_an_answer_grows_with_what_is_sent() {
         let limits = Limits { answer: Duration::from_millis(20), bytes_a_second: 1000 };
-        let reached = Arc::new(Reached::within(REACHED_WITHIN));
-        let slow = Limited { client: HttpClient::new(Slow(Duration::from_millis(400))), limits, reached };
+        let client = HttpClient::new(Slow(Duration::from_millis(400)));
+        let slow = Limited { client, limits, reached: Arc::default() };
         let e = slow.call(HttpRequest::new(Bytes::from_static(b"short").into())).await.unwrap_err();
         assert_eq!(e.kind(), HttpErrorKind::Timeout);
         assert!(Error::source(&e).unwrap().to_string().contains("within 25ms"));
@@ -193,27 +226,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_never_answered_is_not_waited_for() {
+    async fn a_store_is_waited_for_so_long() {
         let up = Arc::new(AtomicBool::new(false));
         let limited = |within| Limited {
             client: HttpClient::new(Refusing(Arc::clone(&up))),
             limits: Limits::USUAL,
-            reached: Arc::new(Reached::within(within)),
+            reached: Arc::new(Reached { within, ..Reached::default() }),
         };
         let ask = async |store: &Limited| {
             let mut request = HttpRequest::new(Bytes::new().into());
             *request.uri_mut() = "http://store.example:9000/bucket/x".parse().unwrap();
             store.call(request).await
         };
-        let (patient, store) = (limited(Duration::from_secs(60)), limited(Duration::ZERO));
+        const KNOWN: Duration = Duration::from_millis(100);
+        let wait = Duration::from_secs(60);
+        let (patient, store, known) = (limited([wait; 2]), limited([Duration::ZERO, wait]), limited([wait, KNOWN]));
         assert_eq!(ask(&patient).await.unwrap_err().kind(), HttpErrorKind::Connect);
         let e = ask(&store).await.unwrap_err();
         assert_eq!(e.kind(), HttpErrorKind::Unknown);
         assert!(e.to_string().contains("http://store.example:9000 cannot be reached: connection refused"), "{e}");
-        up.store(true, Ordering::Relaxed);
-        ask(&store).await.unwrap();
-        up.store(false, Ordering::Relaxed);
-        assert_eq!(ask(&store).await.unwrap_err().kind(), HttpErrorKind::Connect, "it is waited for");
+        for _ in 0..2 {
+            up.store(true, Ordering::Relaxed);
+            ask(&store).await.unwrap();
+            ask(&known).await.unwrap();
+            up.store(false, Ordering::Relaxed);
+            assert_eq!(ask(&store).await.unwrap_err().kind(), HttpErrorKind::Connect, "it is waited for");
+            assert_eq!(ask(&known).await.unwrap_err().kind(), HttpErrorKind::Connect, "so is this one");
+            let began = Instant::now();
+            let e = loop {
+                match ask(&known).await.unwrap_err() {
+                    e if e.kind() == HttpErrorKind::Unknown => break e,
+                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            };
+            assert!(began.elapsed() > KNOWN / 2 && e.to_string().ends_with("; since 0 s"), "{e}");
+            tokio::time::sleep(KNOWN * 2).await;
+            assert_eq!(ask(&known).await.unwrap_err().kind(), HttpErrorKind::Connect, "nobody asked meanwhile");
+        }
     }
 
     #[test]

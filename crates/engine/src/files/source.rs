@@ -473,7 +473,7 @@ mod tests {
         while second < 100_000_000 {
             second += read(second, 1 << 20);
         }
-        // Those between it and the other were forgotten: each is asked for once more, the one that it was in and all others are not.
+        // Those between it and the other were forgotten: each is asked for once more, and no others are.
         let again = 20_000_000_u64.div_ceil(CHUNK_MAX) - 1;
         assert_eq!(cache.io().counts().requests - 1, 100_000_000_u64.div_ceil(CHUNK_MAX) + again);
     }

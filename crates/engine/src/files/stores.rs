@@ -19,6 +19,7 @@ use object_store::{ClientOptions, ObjectStore};
 use parking_lot::Mutex;
 
 use super::ahead::ReadAhead;
+use super::aws_profile::AwsProfile;
 use super::hdfs::{self, Hdfs};
 use super::listings::KnownListings;
 use super::requests;
@@ -58,6 +59,9 @@ type Connected = (Arc<dyn ObjectStore>, String);
 pub fn is_remote(location: &str) -> bool {
     location.split_once("://").is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
+
+/// The property by which files of a table are not cached, as for native tables.
+const CACHE_PROPERTY: &str = "datacache.enable";
 
 /// Schemes that mean S3's protocol.
 const S3_SCHEMES: [&str; 10] = ["s3", "s3a", "s3n", "oss", "cos", "cosn", "obs", "tos", "ks3", "minio"];
@@ -152,8 +156,13 @@ impl Stores {
             return Ok(Remote { store: Arc::clone(store), path, base, number: *number });
         }
         let (store, endpoint) = self.connect(&scheme, authority, properties)?;
-        let identity = format!("{base} {endpoint}");
-        let store = self.cache.wrap(store, &identity, Arc::new(move |path| drawn && has_uuid(path)));
+        let store = match is_cached(properties)? {
+            true => {
+                let identity = format!("{base} {endpoint}");
+                self.cache.wrap(store, &identity, Arc::new(move |path| drawn && has_uuid(path)))
+            }
+            false => self.cache.beside(store),
+        };
         let mut open = self.open.lock();
         let number = open.len() as u64;
         let (number, store) = open.entry(key).or_insert((number, store));
@@ -196,17 +205,26 @@ impl Stores {
     }
 
     fn s3(&self, scheme: &str, bucket: &str, properties: &StoreProperties) -> Result<Connected> {
+        if !bucket.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
+            let what = "letters, digits, '-', '.' and '_'";
+            return Err(EngineError::invalid(format!("'{bucket}' is no name of a bucket: they have {what} only")));
+        }
         let bad = |e: object_store::Error| EngineError::invalid(format!("{scheme}://{bucket}: {e}"));
         let s3 = S3Properties::try_new(properties)?.or(&S3Properties::try_new(&self.defaults)?);
         let own_keys = s3.access_key.is_some();
         // The keys of the process's own environment count where the properties bring none.
         let environment = AmazonS3Builder::from_env();
         let mut builder = if own_keys || s3.anonymous { without_keys(&environment) } else { environment };
-        if !bucket.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
-            let what = "letters, digits, '-', '.' and '_'";
-            return Err(EngineError::invalid(format!("'{bucket}' is no name of a bucket: they have {what} only")));
-        }
         let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
+        let profile = AwsProfile::of(|name| std::env::var(name).ok())?;
+        let has_own = own_keys || s3.anonymous || s3.instance_profile;
+        let has_keys = [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::WebIdentityTokenFile];
+        if let Some((key, secret)) =
+            profile.keys.filter(|_| !has_own && !has_keys.into_iter().any(|k| set(&builder, k)))
+        {
+            builder = builder.with_access_key_id(key).with_secret_access_key(secret);
+            builder = profile.token.into_iter().fold(builder, AmazonS3Builder::with_token);
+        }
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
             builder = builder.with_access_key_id(key).with_secret_access_key(secret);
         }
@@ -216,12 +234,13 @@ impl Stores {
         if let Some(region) = s3.region {
             builder = builder.with_region(region);
         } else if !set(&builder, AmazonS3ConfigKey::Region) {
-            builder = builder.with_region("us-east-1");
+            builder = builder.with_region(profile.region.as_deref().unwrap_or("us-east-1"));
         }
         let given = s3.endpoint.map(str::to_string);
         let endpoint = given
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
-            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
+            .or(profile.endpoint);
         let (mut plain_http, mut reached) = (false, String::new());
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
@@ -325,7 +344,26 @@ pub fn store_properties<'a>(all: impl IntoIterator<Item = (&'a String, &'a Strin
 
 /// Whether a property is for a store.
 pub fn is_store_property(key: &str) -> bool {
-    is_s3_property(key) || is_hadoop_property(key)
+    is_s3_property(key) || is_hadoop_property(key) || is_cache_property(key)
+}
+
+/// Whether a property says if files are cached.
+pub(crate) fn is_cache_property(key: &str) -> bool {
+    key.eq_ignore_ascii_case(CACHE_PROPERTY)
+}
+
+/// Whether files of a store of these properties are cached.
+fn is_cached(properties: &StoreProperties) -> Result<bool> {
+    properties.get(CACHE_PROPERTY).map_or(Ok(true), |value| flag(CACHE_PROPERTY, value.reveal()))
+}
+
+/// The value of a property that is true or false.
+fn flag(key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false"))),
+    }
 }
 
 /// Whether a property is for a store of S3's protocol.
@@ -349,6 +387,7 @@ pub(crate) fn is_s3(location: &str) -> bool {
 /// # Errors
 /// They contradict each other, or one of two keys is missing.
 pub(crate) fn check(properties: &StoreProperties) -> Result<()> {
+    is_cached(properties)?;
     S3Properties::try_new(properties).map(|_| ())
 }
 
@@ -407,11 +446,6 @@ impl<'a> S3Properties<'a> {
 
     fn try_new(properties: &'a StoreProperties) -> Result<Self> {
         let mut s3 = S3Properties::default();
-        let flag = |key: &str, value: &str| match value.to_ascii_lowercase().as_str() {
-            "true" | "1" => Ok(true),
-            "false" | "0" => Ok(false),
-            _ => Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false"))),
-        };
         for (key, value) in properties {
             let value = value.reveal();
             match s3_property(key) {
@@ -547,6 +581,29 @@ mod tests {
         let expected =
             [("aws_region", "r"), ("dfs.ha.namenodes.MyCluster", "nn1"), ("fs.defaultFS", "hdfs://MyCluster")];
         assert_eq!(store_properties(&given), properties(&expected));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_bucket_or_property_is_refused() {
+        let cache = DataCache::open(&dipper_cache::CacheOptions::default());
+        let stores = Stores::new(tokio::runtime::Handle::current(), cache, StoreProperties::new());
+        let keys = [("s3.access_key", "a"), ("s3.secret_key", "b"), ("s3.region", "r")];
+        let open = |location: &str, own: &[(&str, &str)]| {
+            let opened = stores.open(location, &properties(&[&keys, own].concat()));
+            opened.map(|remote| remote.number).map_err(|e| e.message)
+        };
+        let plain = open("s3://bucket.of-some_Letters9/x", &[]).unwrap();
+        assert_eq!(open("s3://bucket.of-some_Letters9/y", &[]), Ok(plain));
+        assert_ne!(open("s3://bucket.of-some_Letters9/y", &[("datacache.enable", "false")]), Ok(plain));
+        for (location, own, told) in [
+            ("s3://two words/x", ("x", ""), "'two words' is no name of a bucket"),
+            ("s3://b%41/x", ("x", ""), "'b%41' is no name of a bucket"),
+            ("s3://b/x", ("s3.endpoint", "http://127.0.0.1:99999"), "which is no URL"),
+            ("s3://b/x", ("datacache.enable", "perhaps"), "'datacache.enable' = 'perhaps': expected true or false"),
+        ] {
+            let e = open(location, &[own]).unwrap_err();
+            assert!(e.contains(told), "{e}");
+        }
     }
 
     #[test]

@@ -46,7 +46,13 @@ impl Engine {
         self.io().spawn(async move {
             futures::join!(prove(&engine), open(&engine, &catalog));
             tokio::time::sleep(FIRST).await;
-            while look_after(&engine).await {
+            // In a task of its own, so that a defect that one table meets does not end the rounds of all.
+            loop {
+                match tokio::spawn(look_after(engine.clone())).await {
+                    Ok(true) => {}
+                    Err(error) if error.is_panic() => tracing::error!(%error, "background work did not get to its end"),
+                    Ok(false) | Err(_) => break,
+                }
                 tokio::time::sleep(EVERY).await;
             }
         });
@@ -87,7 +93,7 @@ async fn open(engine: &Weak<Engine>, catalog: &CatalogState) {
 }
 
 /// One round; false when the engine is gone. What fails is tried again in the next one.
-async fn look_after(engine: &Weak<Engine>) -> bool {
+async fn look_after(engine: Weak<Engine>) -> bool {
     let Some(engine) = engine.upgrade() else { return false };
     match engine.catalog.refresh().await {
         Ok(catalog) => engine.native.volumes().assign_all(&catalog),

@@ -27,7 +27,6 @@ use dipper_store::catalog::{CatalogState, TableDef};
 pub use file_set::FileSet;
 pub(crate) use file_set::{Pruner, covers, typed};
 pub(crate) use instants::{CONVERT_TZ, by_the_clock};
-pub(crate) use parquet::format as parquet_format;
 pub use path::PATH_FUNCTIONS;
 pub(crate) use path::schema_option;
 
@@ -281,6 +280,10 @@ async fn named(
                     None if !crate::info_schema::is_virtual(database) => None,
                     _ => return Ok(Found::Missing(only_native(name))),
                 },
+                Some(database) if crate::info_schema::is_virtual(database) => {
+                    let external = catalogs::selected(&context.catalog, &catalog)?;
+                    crate::info_schema::table(context, external, database, &table)
+                }
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };
@@ -361,7 +364,7 @@ pub(crate) async fn find(
     table: &str,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
     if crate::info_schema::is_virtual(database) {
-        return crate::info_schema::table(context, database, table);
+        return Ok(crate::info_schema::table(context, None, database, table));
     }
     let Some(found) = context.catalog.table(database, table).cloned() else { return Ok(None) };
     match &found.def {

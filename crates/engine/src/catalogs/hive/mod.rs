@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::{NULL_PARTITION, unescape};
-use crate::files::stores::is_store_property;
+use crate::files::stores::{is_cache_property, is_store_property};
 use client::Client;
 
 /// How long the places of partitions are kept.
@@ -64,9 +64,11 @@ impl HiveTable {
     /// one does not count: whoever may write to the metastore would else say where the catalog's keys go.
     pub(super) fn reached_by(&self, catalog: &BTreeMap<String, String>) -> HiveTable {
         let mut definition = self.definition.clone();
-        definition.properties.retain(|key, _| !is_store_property(key));
-        let own = catalog.iter().filter(|(key, _)| is_store_property(key));
-        definition.properties.extend(own.map(|(key, value)| (key.clone(), value.clone())));
+        definition.properties.retain(|key, _| !is_store_property(key) || is_cache_property(key));
+        for (key, value) in catalog.iter().filter(|(key, _)| is_store_property(key)) {
+            // What the table says of the cache counts before what the catalog says.
+            definition.properties.entry(key.clone()).or_insert_with(|| value.clone());
+        }
         HiveTable { definition }
     }
 }

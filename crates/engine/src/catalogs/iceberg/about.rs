@@ -125,7 +125,7 @@ pub(crate) async fn partitions(places: &Places, metadata: &TableMetadata) -> Res
         return Ok(None);
     }
     let (Some(snapshot), schema) = metadata.at(&At::Now)? else { return Ok(Some(Vec::new())) };
-    let plan = scan::plan(places, metadata, snapshot, schema, &Predicate::All).await?;
+    let plan = places.checked(scan::plan(places, metadata, snapshot, schema, &Predicate::All).await)?;
     let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for task in &plan.tasks {
         // What was written under an older spec is in partitions of that one.

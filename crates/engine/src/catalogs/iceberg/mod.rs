@@ -81,6 +81,25 @@ impl Places {
         }
     }
 
+    /// What was read of a table's metadata. Of a file that is damaged nothing is kept, so that it is read anew once it is
+    /// repaired.
+    ///
+    /// # Errors
+    /// As given.
+    pub(super) fn checked<T>(&self, read: dipper_iceberg::Result<T>) -> Result<T> {
+        if let Err(IcebergError::Damaged { location, .. }) = &read {
+            self.forget(location);
+        }
+        Ok(read?)
+    }
+
+    /// Forgets what the data cache has of a file.
+    fn forget(&self, location: &str) {
+        if let Ok(Some(remote)) = self.remote(location) {
+            remote.store.forget(&remote.path);
+        }
+    }
+
     /// The name under which DataFusion finds the store of a location.
     pub(crate) fn url(&self, location: &str) -> Result<ObjectStoreUrl> {
         if let Some(remote) = self.remote(location)? {
@@ -170,7 +189,7 @@ impl IcebergCatalog {
         }
         match newest(places, &format!("{}/{database}/{table}", self.warehouse)).await? {
             None => Ok(None),
-            Some(location) => Ok(Some(TableMetadata::load(places, &location).await?)),
+            Some(location) => Ok(Some(places.checked(TableMetadata::load(places, &location).await)?)),
         }
     }
 }

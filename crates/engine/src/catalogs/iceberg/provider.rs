@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
+use arrow::error::ArrowError;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ScalarValue, Statistics};
 use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::table_schema::TableSchema;
-use datafusion::error::Result as DfResult;
+use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -40,9 +42,9 @@ use super::adapter::ByFieldId;
 use super::deleted::{NotDeleted, Values, selection};
 use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::pass::PassExec;
+use crate::pass::{PassExec, Told};
 use crate::query::{QueryContext, on_cpu};
-use crate::tables::{by_the_clock, parquet_format};
+use crate::tables::by_the_clock;
 
 /// Delete files that are read at a time.
 const DELETES_AT_ONCE: usize = 8;
@@ -109,25 +111,25 @@ impl IcebergTable {
         let views = self.context.variables.string_view();
         on_cpu(self.context.engine.io(), async move {
             let (places, metadata, schema) = (&places, &*metadata, &schema);
-            let plan = scan::plan(places, metadata, &snapshot, schema, &predicate).await?;
+            let plan = places.checked(scan::plan(places, metadata, &snapshot, schema, &predicate).await)?;
             let mut files: HashMap<DeleteKey, Arc<FileEntry>> = HashMap::new();
             for delete in plan.tasks.iter().flat_map(|t| t.positions.iter().chain(&t.equality)) {
                 files.entry(key(delete)).or_insert_with(|| Arc::clone(delete));
             }
             let (equality, positions): (Vec<_>, Vec<_>) =
                 files.into_values().partition(|f| f.content == dipper_iceberg::manifest::Content::Equality);
-            let positions =
-                futures::stream::iter(positions)
-                    .map(|f| async move {
-                        Ok::<_, EngineError>((key(&f), deletes::positions(places, &f, check_claims).await?))
-                    })
-                    .buffer_unordered(DELETES_AT_ONCE)
-                    .try_collect()
-                    .await?;
+            let positions = futures::stream::iter(positions)
+                .map(|f| async move {
+                    let read = deletes::positions(places, &f, check_claims).await;
+                    Ok::<_, EngineError>((key(&f), places.checked(read)?))
+                })
+                .buffer_unordered(DELETES_AT_ONCE)
+                .try_collect()
+                .await?;
             let equality = futures::stream::iter(equality)
                 .map(|f| async move {
                     let fields = equality_fields(metadata, schema, &f, views)?;
-                    let batches = deletes::equality(places, &f, &fields, check_claims).await?;
+                    let batches = places.checked(deletes::equality(places, &f, &fields, check_claims).await)?;
                     let values = Arc::new(Values::new(&fields, &batches)?);
                     Ok::<_, EngineError>((f.path.clone(), EqualityDelete { fields, values }))
                 })
@@ -235,8 +237,10 @@ impl IcebergTable {
             .with_projection_indices(Some(read.clone()))?
             .with_limit(limit.filter(|_| first.equality.is_empty()))
             .build();
-        let scan = parquet_format(state).create_physical_plan(state, config).await?;
-        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan));
+        let mut options = state.table_options().parquet.clone();
+        options.global = state.config_options().execution.parquet.clone();
+        let scan = ParquetFormat::default().with_options(options).create_physical_plan(state, config).await?;
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan, self.told(tasks)));
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
             let columns = fields
@@ -283,6 +287,29 @@ impl IcebergTable {
         found
     }
 
+    /// Says of an error in the bytes of files which files those are, and keeps nothing of them: once one is repaired it is
+    /// read anew.
+    fn told(&self, tasks: &[&Task]) -> Told {
+        let (places, paths) = (self.places.clone(), tasks.iter().map(|t| t.file.path.clone()).collect::<Vec<_>>());
+        Arc::new(move |e, context| {
+            if !is_in_bytes(&e) {
+                return e;
+            }
+            let footers = context.runtime_env().cache_manager.get_file_metadata_cache();
+            for path in &paths {
+                places.forget(path);
+                if let Ok((_, location)) = places.scanned(path) {
+                    footers.remove(&location);
+                }
+            }
+            let which = match &paths[..] {
+                [one] => format!("'{one}'"),
+                all => format!("one of {} files ('{}' is the first)", all.len(), all[0]),
+            };
+            EngineError::new(ErrorKind::File, format!("{which} cannot be read as Parquet: {e}")).into_datafusion()
+        })
+    }
+
     /// The store of a file, where DataFusion finds it.
     fn store(&self, state: &dyn Session, path: &str) -> Result<ObjectStoreUrl> {
         let url = self.places.url(path)?;
@@ -303,6 +330,22 @@ impl IcebergTable {
         let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
         Ok(PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size, e_tag: None, version: None }))
     }
+}
+
+/// Whether a scan failed by what is in a file: Parquet's reader says so, or panicked. Not where the store failed it.
+fn is_in_bytes(e: &DataFusionError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
+    let mut found = false;
+    while let Some(e) = cause {
+        let of_scan = e.downcast_ref::<DataFusionError>();
+        found |= matches!(of_scan, Some(DataFusionError::ParquetError(_) | DataFusionError::ExecutionJoin(_)));
+        found |= matches!(e.downcast_ref::<ArrowError>(), Some(ArrowError::ParquetError(_)));
+        if e.is::<object_store::Error>() {
+            return false;
+        }
+        cause = e.source();
+    }
+    found
 }
 
 /// Parts of a table's files in object storage that are read at the same time, or a part for each of its scans. DataFusion's reader has one request under way for each.
