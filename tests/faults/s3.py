@@ -427,13 +427,21 @@ def files_in_a_bucket_are_tables():
         # Keys of AWS's shared files.
         home = stage.directory / "home"
         (home / ".aws").mkdir(parents=True)
-        (home / ".aws/credentials").write_text(f"[lake]\naws_access_key_id = {bucket.KEY}\naws_secret_access_key = {bucket.SECRET}\n")
+        keys = f"aws_access_key_id = {bucket.KEY}\naws_secret_access_key = {bucket.SECRET}"
+        (home / ".aws/credentials").write_text(f"[lake]\n{keys}\n")
         environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
-        for profile, words in (("lake", "n\n"), ("nobody", "AWS_PROFILE = 'nobody': no such profile")):
+        for profile, words in (("lake", "100000"), ("nobody", "profile 'nobody' of '")):
             ran = subprocess.run(
-                [OPTIONS.server, "sql", "SELECT count(*) AS n FROM files('path' = 's3://faults/in/b.csv', 'format' = 'csv')"],
+                [OPTIONS.server, "sql", "SELECT max(id) AS n FROM 's3://faults/in/b.csv' WHERE id < 100001"],
                 capture_output=True, text=True, env={**environment, "AWS_PROFILE": profile}, timeout=60)
-            expect(words in ran.stdout + ran.stderr, ran.stdout + ran.stderr)
+            expect(words in (ran.stdout if profile == "lake" else ran.stderr), ran.stdout + ran.stderr)
+            expect((ran.returncode == 0) == (profile == "lake"), ran.stdout + ran.stderr)
+        # Who has keys of his own needs no profile.
+        ran = subprocess.run(
+            [OPTIONS.server, "sql", "SELECT count(*) AS n FROM files('path' = 's3://faults/in/b.csv', 'format' = 'csv', "
+             f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = '{bucket.SECRET}')"],
+            capture_output=True, text=True, env={**environment, "AWS_PROFILE": "nobody"}, timeout=60)
+        expect(ran.returncode == 0 and ran.stdout.split()[0] == "n", ran.stdout + ran.stderr)
 
 
 @test

@@ -48,7 +48,8 @@ impl fmt::Debug for CachedStore {
     }
 }
 
-/// A request under way: counted when it is over, also where nobody waited for its answer (one that was sent twice).
+/// A request under way: counted when it is over, also where nobody waited for its answer (one that was sent
+/// twice).
 struct Counted<'a, 'b> {
     meter: &'a Meter<'b>,
     began: Instant,
@@ -58,6 +59,14 @@ struct Counted<'a, 'b> {
 impl<'a, 'b> Counted<'a, 'b> {
     fn new(meter: &'a Meter<'b>) -> Self {
         Counted { meter, began: Instant::now(), bytes: 0 }
+    }
+
+    /// Notes how it ended.
+    fn ended<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.meter.each(|s| s.add(|s| &s.failures, 1));
+        }
+        result
     }
 }
 
@@ -194,14 +203,14 @@ impl CachedStore {
     /// One request; its bytes, and what the answer says of the object.
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
         let mut counted = Counted::new(meter);
-        let result = self.store.get_opts(location, options).await?;
+        let result = counted.ended(self.store.get_opts(location, options).await)?;
         let GetResult { payload, meta, range, attributes } = result;
         let wanted = range.end - range.start;
-        let bytes = collect(payload, wanted).await?;
+        let bytes = counted.ended(collect(payload, wanted).await)?;
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
             let source = format!("'{location}': expected {wanted} bytes from byte {}, got {found}", range.start);
-            return Err(Error::Generic { store: "S3", source: source.into() });
+            return counted.ended(Err(Error::Generic { store: "S3", source: source.into() }));
         }
         counted.bytes = wanted;
         let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
@@ -273,6 +282,10 @@ impl CachedStore {
             // Put again with the same bytes, an object has another time and is the same.
             let same = (options.if_match.is_some() && facts.size == found.size) || facts.fits(&found);
             if !same || result.range != gap {
+                // Without a tag the next reader would meet the same.
+                if options.if_match.is_none() {
+                    self.cache.inner().forget(key);
+                }
                 let source = format!("'{location}' changed while it was read; run the statement again");
                 return Err(Error::Generic { store: "data cache", source: source.into() });
             }
@@ -439,8 +452,8 @@ impl ObjectStore for CachedStore {
         let range = range.filter(|r| r.start < r.end);
         let (Some(range), Some(key)) = (range, key) else {
             if options.head {
-                let _counted = Counted::new(&meter);
-                return self.store.get_opts(location, options).await;
+                let counted = Counted::new(&meter);
+                return counted.ended(self.store.get_opts(location, options).await);
             }
             let (bytes, result) = self.fetch(location, options, &meter).await?;
             if let Some(key) = key {

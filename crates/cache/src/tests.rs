@@ -274,6 +274,20 @@ async fn what_is_forgotten_is_read_anew_also_after_a_start() {
 }
 
 #[tokio::test]
+async fn a_changed_object_of_which_parts_are_kept_is_refused_once() {
+    let (before, after) = (content(300_000, 24), content(300_000, 25));
+    let rig = Rig::new();
+    let path = rig.put("d/x", &before).await;
+    let o = rig.open(1 << 20, 1 << 30);
+    o.read(&path, 0..100_000, &before, Populate::Auto).await;
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    rig.put("d/x", &after).await;
+    let refused = o.store.get_range(&path, 0..200_000).await.unwrap_err();
+    assert!(refused.to_string().contains("changed while it was read"), "{refused}");
+    o.read(&path, 0..200_000, &after, Populate::Auto).await;
+}
+
+#[tokio::test]
 async fn stores_beside_the_cache_are_counted_and_not_kept() {
     let rig = Rig::new();
     let bytes = content(10_000, 23);

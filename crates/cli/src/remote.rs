@@ -6,8 +6,8 @@ use clap::Args;
 use dipper_engine::{RemoteOptions, Secret};
 
 /// Flags for data in an object store. Keys are taken from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-/// AWS_SESSION_TOKEN; a web identity, the profile AWS_PROFILE of ~/.aws/credentials and ~/.aws/config, a container's, or with
-/// --s3-instance-profile the machine's): a flag would show them to everyone on the machine.
+/// AWS_SESSION_TOKEN; a web identity, a container's, the profile that AWS_PROFILE names in ~/.aws/credentials or
+/// ~/.aws/config, or with --s3-instance-profile the machine's): a flag would show them to everyone on the machine.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Object storage")]
 pub(crate) struct RemoteArguments {

@@ -23,8 +23,8 @@ use futures::stream::poll_fn;
 
 use crate::scan::profile;
 
-/// Makes a scan's error of that of its reader.
-pub(crate) type Told = Arc<dyn Fn(DataFusionError, &TaskContext) -> DataFusionError + Send + Sync>;
+/// Makes a scan's error of that of its reader in one partition, where the store did what it was asked.
+pub(crate) type Told = Arc<dyn Fn(DataFusionError, usize, &TaskContext) -> DataFusionError + Send + Sync>;
 
 /// What a [`PassExec`] is for.
 #[derive(Clone)]
@@ -121,12 +121,16 @@ impl ExecutionPlan for PassExec {
         let (Role::IcebergScan(stats, told), Some(statement)) = (&self.role, IoContext::current()) else {
             return self.input.execute(partition, context);
         };
-        let (counted, told) = (statement.of_scan(stats), Arc::clone(told));
+        let (counted, stats, told) = (statement.of_scan(stats), Arc::clone(stats), Arc::clone(told));
         let mut rows = counted.enter(|| self.input.execute(partition, Arc::clone(&context)))?;
         let schema = rows.schema();
+        let told = move |e| match stats.counts().failures {
+            0 => told(e, partition, &context),
+            _ => e,
+        };
         let rows = poll_fn(move |wake| {
             let next = counted.enter(|| rows.poll_next_unpin(wake));
-            next.map(|rows| rows.map(|rows| rows.map_err(|e| told(e, &context))))
+            next.map(|rows| rows.map(|rows| rows.map_err(&told)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }

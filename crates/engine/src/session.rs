@@ -388,8 +388,9 @@ impl Session {
         let catalog = catalog.map(str::to_string);
         let is_virtual = crate::info_schema::is_virtual(database);
         let object = match &catalog {
-            Some(catalog) if !is_virtual => Object::External(catalog.clone(), database.to_string(), None),
-            _ => Object::Database(database.to_string()),
+            Some(catalog) if is_virtual => Object::Catalog(catalog.clone()),
+            Some(catalog) => Object::External(catalog.clone(), database.to_string(), None),
+            None => Object::Database(database.to_string()),
         };
         // Who may see nothing of it does not learn either whether it is there.
         if !access::sees(&rights, state, &object) {

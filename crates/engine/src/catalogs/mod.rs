@@ -17,6 +17,7 @@ use dipper_sql::statement::Name;
 use dipper_store::catalog::{CatalogState, ExternalCatalog, INTERNAL_CATALOGS, TableId};
 use parking_lot::Mutex;
 
+use crate::access::{self, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::stores::{self, store_properties};
@@ -106,12 +107,19 @@ pub(crate) fn named(state: &CatalogState, name: &str) -> Result<Arc<ExternalCata
     Ok(Arc::clone(state.external_catalog(name).ok_or_else(|| state.no_catalog(name))?))
 }
 
-/// The definition of the catalog of this name; `None` for dipper's own.
+/// The definition of the catalog of this name, for who may see something of it; `None` for dipper's own.
 ///
 /// # Errors
-/// There is no such catalog.
-pub(crate) fn selected(state: &CatalogState, name: &str) -> Result<Option<Arc<ExternalCatalog>>> {
-    (!is_internal(name)).then(|| named(state, name)).transpose()
+/// There is no such catalog, or none that the user may know of.
+pub(crate) fn seen(context: &QueryContext, name: &str) -> Result<Option<Arc<ExternalCatalog>>> {
+    if is_internal(name) {
+        return Ok(None);
+    }
+    let object = Object::Catalog(name.to_string());
+    if context.view_depth == 0 && !access::sees(&context.rights, &context.catalog, &object) {
+        return Err(access::denied(&context.rights, "any privilege", &object));
+    }
+    named(&context.catalog, name).map(Some)
 }
 
 /// The database that a name without one is missing.

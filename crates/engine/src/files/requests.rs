@@ -75,7 +75,7 @@ const NEW_WITHIN: Duration = Duration::from_secs(2);
 /// For so long connections to a store that was reached before are tried again.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// When connections failed, and none did not.
+/// The first and the last connection that failed since the last answer.
 #[derive(Debug)]
 struct Down {
     first: Instant,
@@ -87,13 +87,20 @@ struct Down {
 struct Reached {
     ever: AtomicBool,
     down: Mutex<Option<Down>>,
-    /// How long one is tried that never was reached, and one that was.
-    within: [Duration; 2],
+    /// How long one is tried that never was reached.
+    new_within: Duration,
+    /// How long one is that was.
+    known_within: Duration,
 }
 
 impl Default for Reached {
     fn default() -> Self {
-        Reached { ever: AtomicBool::new(false), down: Mutex::new(None), within: [NEW_WITHIN, KNOWN_WITHIN] }
+        Reached {
+            ever: AtomicBool::new(false),
+            down: Mutex::new(None),
+            new_within: NEW_WITHIN,
+            known_within: KNOWN_WITHIN,
+        }
     }
 }
 
@@ -111,7 +118,7 @@ impl Reached {
             return e;
         }
         let ever = self.ever.load(Ordering::Relaxed);
-        let within = self.within[usize::from(ever)];
+        let within = if ever { self.known_within } else { self.new_within };
         let since = {
             let mut down = self.down.lock();
             // A failure that nobody followed up says nothing of today.
@@ -129,7 +136,7 @@ impl Reached {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        let hint = if ever { format!("since {} s", since.as_secs()) } else { "is the endpoint right?".to_string() };
+        let hint = if ever { format!("for {} s now", since.as_secs()) } else { "is the endpoint right?".to_string() };
         let message = format!("{} cannot be reached: {cause}; {hint}", endpoint());
         HttpError::new(HttpErrorKind::Unknown, std::io::Error::new(std::io::ErrorKind::NotConnected, message))
     }
@@ -228,10 +235,10 @@ mod tests {
     #[tokio::test]
     async fn a_store_is_waited_for_so_long() {
         let up = Arc::new(AtomicBool::new(false));
-        let limited = |within| Limited {
+        let limited = |new_within, known_within| Limited {
             client: HttpClient::new(Refusing(Arc::clone(&up))),
             limits: Limits::USUAL,
-            reached: Arc::new(Reached { within, ..Reached::default() }),
+            reached: Arc::new(Reached { new_within, known_within, ..Reached::default() }),
         };
         let ask = async |store: &Limited| {
             let mut request = HttpRequest::new(Bytes::new().into());
@@ -240,7 +247,7 @@ mod tests {
         };
         const KNOWN: Duration = Duration::from_millis(100);
         let wait = Duration::from_secs(60);
-        let (patient, store, known) = (limited([wait; 2]), limited([Duration::ZERO, wait]), limited([wait, KNOWN]));
+        let (patient, store, known) = (limited(wait, wait), limited(Duration::ZERO, wait), limited(wait, KNOWN));
         assert_eq!(ask(&patient).await.unwrap_err().kind(), HttpErrorKind::Connect);
         let e = ask(&store).await.unwrap_err();
         assert_eq!(e.kind(), HttpErrorKind::Unknown);
@@ -259,7 +266,7 @@ mod tests {
                     _ => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             };
-            assert!(began.elapsed() > KNOWN / 2 && e.to_string().ends_with("; since 0 s"), "{e}");
+            assert!(began.elapsed() > KNOWN / 2 && e.to_string().contains("connection refused; for "), "{e}");
             tokio::time::sleep(KNOWN * 2).await;
             assert_eq!(ask(&known).await.unwrap_err().kind(), HttpErrorKind::Connect, "nobody asked meanwhile");
         }

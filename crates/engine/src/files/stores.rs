@@ -216,14 +216,19 @@ impl Stores {
         let environment = AmazonS3Builder::from_env();
         let mut builder = if own_keys || s3.anonymous { without_keys(&environment) } else { environment };
         let set = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
-        let profile = AwsProfile::of(|name| std::env::var(name).ok())?;
-        let has_own = own_keys || s3.anonymous || s3.instance_profile;
-        let has_keys = [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::WebIdentityTokenFile];
-        if let Some((key, secret)) =
-            profile.keys.filter(|_| !has_own && !has_keys.into_iter().any(|k| set(&builder, k)))
-        {
-            builder = builder.with_access_key_id(key).with_secret_access_key(secret);
+        let keys = [
+            AmazonS3ConfigKey::AccessKeyId,
+            AmazonS3ConfigKey::WebIdentityTokenFile,
+            AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+            AmazonS3ConfigKey::ContainerCredentialsFullUri,
+        ];
+        let has_keys = own_keys || s3.anonymous || s3.instance_profile || keys.into_iter().any(|k| set(&builder, k));
+        let profile = if has_keys { None } else { AwsProfile::of(|name| std::env::var(name).ok())? };
+        let (mut region, mut endpoint) = (None, None);
+        if let Some(profile) = profile {
+            builder = builder.with_access_key_id(profile.keys.0).with_secret_access_key(profile.keys.1);
             builder = profile.token.into_iter().fold(builder, AmazonS3Builder::with_token);
+            (region, endpoint) = (profile.region, profile.endpoint);
         }
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
             builder = builder.with_access_key_id(key).with_secret_access_key(secret);
@@ -234,13 +239,13 @@ impl Stores {
         if let Some(region) = s3.region {
             builder = builder.with_region(region);
         } else if !set(&builder, AmazonS3ConfigKey::Region) {
-            builder = builder.with_region(profile.region.as_deref().unwrap_or("us-east-1"));
+            builder = builder.with_region(region.as_deref().unwrap_or("us-east-1"));
         }
         let given = s3.endpoint.map(str::to_string);
         let endpoint = given
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
-            .or(profile.endpoint);
+            .or(endpoint);
         let (mut plain_http, mut reached) = (false, String::new());
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
@@ -267,12 +272,6 @@ impl Stores {
         } else if let Some(path_style) = s3.path_style {
             builder = builder.with_virtual_hosted_style_request(!path_style);
         }
-        let keys = [
-            AmazonS3ConfigKey::AccessKeyId,
-            AmazonS3ConfigKey::WebIdentityTokenFile,
-            AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
-            AmazonS3ConfigKey::ContainerCredentialsFullUri,
-        ];
         // Without any keys the client would ask the machine's metadata service, on a link-local address.
         if s3.anonymous || !s3.instance_profile && !keys.into_iter().any(|k| set(&builder, k)) {
             builder = builder.with_skip_signature(true);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use dipper_store::catalog::ExternalCatalog;
 use dipper_store::catalog::access::{Privileges, Rights};
-use futures::stream::{self, StreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::objects::{push_columns, push_schema, push_table, virtual_tables};
+use super::objects::{FILES_ENGINE, push_columns, push_schema, push_table, virtual_tables};
 use super::sheet::{Cell, Sheet};
 use super::{INFORMATION_SCHEMA, MYSQL, Wanted, columns as describe};
 use crate::catalogs;
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::query::QueryContext;
 
-/// Tables whose columns are asked for at once.
+/// Databases whose tables, and tables whose columns, are asked for at once.
 const ASKED_AT_ONCE: usize = 16;
 
 /// Databases of a catalog that somebody may see, and the virtual ones that every catalog has; in order.
@@ -45,10 +45,11 @@ pub(crate) async fn tables(
     Ok(all)
 }
 
-/// The rows of one of its tables that a query can want; false for what is about the server, and the same in each catalog.
+/// The rows of one of its tables that a query can want; false for what is about the server, its loads and privileges, and the
+/// same in each catalog.
 ///
 /// # Errors
-/// The other side does not answer.
+/// The other side does not answer, or no table can be read.
 pub(super) async fn rows(
     context: &Arc<QueryContext>,
     catalog: &ExternalCatalog,
@@ -63,16 +64,17 @@ pub(super) async fn rows(
         }
         "tables" => {
             let zone = context.variables.time_zone();
-            let engine = catalog.properties.get("type").map(|kind| kind.to_ascii_uppercase());
-            let mut push = |database: &str, table: &str, what| {
-                push_table([&catalog.name, database, table], what, [Cell::Null, "".into()], None, &zone, sheet);
+            let mut push = |database: &str, table: &str, what, comment: &str| {
+                push_table([&catalog.name, database, table], what, [Cell::Null, comment.into()], None, &zone, sheet);
             };
             for (database, table, is_view) in wanted_tables(context, catalog, wanted).await? {
-                let kind = if is_view { "VIEW" } else { "BASE TABLE" };
-                push(&database, &table, [kind.into(), engine.clone().into(), Cell::Null]);
+                match is_view {
+                    true => push(&database, &table, ["VIEW".into(), Cell::Null, Cell::Null], "VIEW"),
+                    false => push(&database, &table, ["BASE TABLE".into(), FILES_ENGINE.into(), Cell::Null], ""),
+                }
             }
             for (database, table) in virtual_tables(wanted) {
-                push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null]);
+                push(database, table, ["SYSTEM VIEW".into(), "MEMORY".into(), Cell::Null], "");
             }
         }
         "columns" => {
@@ -83,19 +85,30 @@ pub(super) async fn rows(
             });
             let asked: Vec<_> = asked.collect();
             let mut described = stream::iter(asked).buffered(ASKED_AT_ONCE);
+            let (mut told, mut first_error) = (false, None);
             while let Some((database, table, columns)) = described.next().await {
                 match columns {
-                    Ok(columns) => push_columns([&catalog.name, database, table], columns, sheet),
+                    Ok(columns) => {
+                        told = true;
+                        push_columns([&catalog.name, database, table], columns, sheet);
+                    }
                     // One table that cannot be read must not hide the columns of all others.
-                    Err(e) => tracing::debug!(%database, %table, error = %e, "left out of information_schema.columns"),
+                    Err(e) => {
+                        tracing::debug!(%database, %table, error = %e, "left out of information_schema.columns");
+                        first_error.get_or_insert(e);
+                    }
                 }
+            }
+            if let Some(e) = first_error.filter(|_| !told) {
+                return Err(e);
             }
             for (database, table) in virtual_tables(wanted) {
                 let columns = describe::columns(context, database, table).await?.unwrap_or_default();
                 push_columns([&catalog.name, database, table], columns, sheet);
             }
         }
-        // No definitions of views are told by the other side, and its tables have no keys.
+        // Definitions of views are not told by the other side, its tables have no keys, and of its partitions
+        // SHOW PARTITIONS tells.
         "views" | "partitions" | "statistics" | "key_column_usage" | "table_constraints" => {}
         _ => return Ok(false),
     }
@@ -108,14 +121,14 @@ async fn wanted_tables(
     catalog: &ExternalCatalog,
     wanted: &Wanted,
 ) -> Result<Vec<(String, String, bool)>> {
-    let mut all = Vec::new();
-    for database in databases(&context.engine, &context.rights, catalog).await? {
-        if !wanted.database(&database) || super::is_virtual(&database) {
-            continue;
-        }
-        let found = tables(&context.engine, &context.rights, catalog, &database).await?;
-        let found = found.into_iter().filter(|(table, _)| wanted.table(table));
-        all.extend(found.map(|(table, is_view)| (database.clone(), table, is_view)));
-    }
-    Ok(all)
+    let databases = databases(&context.engine, &context.rights, catalog).await?;
+    let wanted_one = |name: &String| wanted.database(name) && !super::is_virtual(name);
+    let asked: Vec<_> = (databases.into_iter().filter(wanted_one))
+        .map(async |database| {
+            let found = tables(&context.engine, &context.rights, catalog, &database).await?;
+            let found = found.into_iter().filter(|(table, _)| wanted.table(table));
+            Ok(found.map(|(table, is_view)| (database.clone(), table, is_view)).collect::<Vec<_>>())
+        })
+        .collect();
+    stream::iter(asked).buffered(ASKED_AT_ONCE).try_concat().await
 }

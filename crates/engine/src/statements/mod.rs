@@ -38,6 +38,7 @@ use crate::process::Stop;
 use crate::query;
 use crate::result::{Column, Done, Outcome};
 use crate::session::Session;
+use crate::variables::CATALOG;
 
 /// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
 const WARNING: u16 = 1105;
@@ -73,6 +74,9 @@ fn apply_hints(session: &mut Session, parsed: &Parsed) -> Result<()> {
         session.unhinted = Some(session.variables.clone());
     }
     for (name, value) in &parsed.hints {
+        if name.eq_ignore_ascii_case(CATALOG) {
+            return Err(EngineError::unsupported("SET_VAR(catalog = ...): write catalog.database.table"));
+        }
         let warning = session.variables.set(name, value)?;
         session.warnings.extend(warning);
     }

@@ -30,6 +30,8 @@ struct Pending {
     passwords: Vec<CatalogChange>,
     /// Whether the next transaction only reads.
     reads_only: Option<bool>,
+    /// The catalog to select; within, `None` is dipper's own.
+    catalog: Option<Option<String>>,
     /// Made by the first value that needs it; all values see the session as it was before.
     context: Option<Arc<QueryContext>>,
 }
@@ -43,17 +45,13 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
         warnings: Vec::new(),
         passwords: Vec::new(),
         reads_only: None,
+        catalog: None,
         context: None,
     };
     for assignment in assignments {
         pending.add(session, assignment).await?;
     }
-    let Pending { variables, globals, user, warnings, passwords, reads_only, .. } = pending;
-    let catalog = variables.text(CATALOG);
-    let switched = match catalog == session.variables.text(CATALOG) {
-        true => None,
-        false => Some(catalogs::selectable(session, &catalog).await?),
-    };
+    let Pending { variables, globals, user, warnings, passwords, reads_only, catalog, .. } = pending;
     if !user.is_empty() {
         // Of several values of a name the last one stays.
         let new: HashMap<&String, &ScalarValue> = user.iter().map(|(name, value)| (name, value)).collect();
@@ -75,7 +73,7 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     }
     session.reads_only = reads_only.unwrap_or(session.reads_only);
     session.variables = variables;
-    if let Some(to) = switched {
+    if let Some(to) = catalog {
         catalogs::select(session, to);
     }
     session.user_variables.extend(user);
@@ -109,6 +107,11 @@ impl Pending {
                 if *scope != Scope::Session {
                     let state = session.engine.catalog.snapshot();
                     crate::access::check(&*session.rights(&state)?, &state, Privileges::SUPER, &Object::All)?;
+                }
+                if *scope == Scope::Session && name.eq_ignore_ascii_case(CATALOG) {
+                    self.catalog =
+                        Some(catalogs::selectable(session, value.as_deref().unwrap_or(query::CATALOG)).await?);
+                    return Ok(());
                 }
                 self.variable(*scope, name, value.as_deref())
             }

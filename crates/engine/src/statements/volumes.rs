@@ -100,6 +100,7 @@ pub(super) async fn alter(
 
 pub(super) async fn drop_volume(session: &Session, name: &str, if_exists: bool) -> Result<Outcome> {
     refuse_builtin(name)?;
+    // Not a rule of the change itself: what was committed before there was such a rule is replayed by it.
     let state = session.engine.catalog.refresh().await?;
     let named_by = |d: &&Arc<Database>| d.properties.get(STORAGE_VOLUME).is_some_and(|volume| volume == name);
     if let Some(database) = state.databases.values().find(named_by) {
@@ -210,7 +211,7 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
     // Each read waits until it is kept: what came faster than the cache's disk writes would be left out.
     let io = Arc::new(IoContext { populate: Populate::Always, synchronous: true, ..IoContext::default() });
     let context = Arc::new(QueryContext { io: Arc::clone(&io), past_memory: true, ..context.as_ref().clone() });
-    let began = std::time::Instant::now();
+    let (began, before) = (std::time::Instant::now(), session.engine.data_cache().stats());
     query::drain(query::run(context, text.clone(), Vec::new()).await?.0).await?;
     let (read, began) = (began.elapsed(), std::time::Instant::now());
     let cache = session.engine.data_cache();
@@ -218,12 +219,14 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
     let waited = began.elapsed();
     let (counts, stats) = (io.stats.counts(), cache.stats());
     if counts.memory_hit_bytes + counts.disk_hit_bytes + counts.miss_bytes == 0 {
-        let why =
-            "the query reads no files in object storage, or none but those of tables with 'datacache.enable' = 'false'";
-        session.warn(1105, format!("nothing went through the data cache: {why}"));
-    } else if counts.fill_bytes < counts.miss_bytes {
-        let left = counts.miss_bytes - counts.fill_bytes;
-        session.warn(1105, format!("{left} bytes could not be kept: the data cache is too small, or cannot write"));
+        let of = "those of tables with 'datacache.enable' = 'false'";
+        session
+            .warn(1105, format!("nothing went through the data cache: no files in object storage were read, or {of}"));
+    }
+    if stats.write_errors > before.write_errors || counts.miss_bytes > 0 && counts.fill_bytes == 0 {
+        session.warn(1105, "not all is kept: the data cache has no room, or cannot write to its directory");
+    } else if stats.evictions > before.evictions {
+        session.warn(1105, "the data cache dropped other files to make room; it may be smaller than what is asked for");
     }
     let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let time = |time: std::time::Duration| Cell::from(format!("{}ms", time.as_millis()));

@@ -280,10 +280,10 @@ async fn named(
                     None if !crate::info_schema::is_virtual(database) => None,
                     _ => return Ok(Found::Missing(only_native(name))),
                 },
-                Some(database) if crate::info_schema::is_virtual(database) => {
-                    let external = catalogs::selected(&context.catalog, &catalog)?;
-                    crate::info_schema::table(context, external, database, &table)
-                }
+                Some(database) if crate::info_schema::is_virtual(database) => match catalogs::seen(context, &catalog) {
+                    Ok(external) => crate::info_schema::table(context, external, database, &table),
+                    Err(e) => return Ok(Found::Missing(e)),
+                },
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };

@@ -69,15 +69,15 @@ impl ParquetTable {
         if let Some(declared) = declared {
             let spelled = match listed.first() {
                 Some((first, _)) => {
-                    let opened = footers.open(state, &[first], &requests).await?;
-                    spelled_as_in(declared.fields(), opened[0].fields())
+                    let own = footers.open(state, &[first], &requests, |reader| reader.fields().clone()).await?;
+                    spelled_as_in(declared.fields(), &own[0])
                 }
                 None => declared.fields().clone(),
             };
             return Ok(over(files, spelled.clone(), spelled));
         }
         let all: Vec<_> = listed.iter().map(|(file, _)| file).collect();
-        let found = merged(&all, &footers.open(state, &all, &requests).await?)?;
+        let found = merged(&all, &footers.open(state, &all, &requests, |reader| reader.fields().clone()).await?)?;
         let names = unique(found.fields().iter().map(|f| f.name().clone()));
         let instants: Vec<&String> =
             names.iter().zip(found.fields()).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
@@ -97,13 +97,14 @@ struct Footers {
 }
 
 impl Footers {
-    /// The files, opened: several at once, and none that is open already.
-    async fn open(
+    /// What is `wanted` of each file, opened: several at once, and none that is open already.
+    async fn open<T>(
         &self,
         state: &dyn Session,
         files: &[&FileEntry],
         requests: &ScanRequests,
-    ) -> Result<Vec<Arc<ObjectReader>>> {
+        wanted: impl Fn(Arc<ObjectReader>) -> T,
+    ) -> Result<Vec<T>> {
         let views = state.config_options().execution.parquet.schema_force_view_types;
         // Partitions may lie in several stores.
         let mut stores = BTreeMap::new();
@@ -130,7 +131,7 @@ impl Footers {
                     modified: object.last_modified,
                     views,
                 };
-                Ok(self.readers.get_foreign(url.as_str(), fetcher, &file, Some(&io)).await?)
+                Ok(wanted(self.readers.get_foreign(url.as_str(), fetcher, &file, Some(&io)).await?))
             })
             .collect();
         futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
@@ -207,13 +208,13 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
 }
 
-/// The columns of all files, by name.
-fn merged(files: &[&FileEntry], opened: &[Arc<ObjectReader>]) -> Result<Schema> {
+/// The columns of all files, of which each has its own, by name.
+fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Schema> {
     let mut merged: Option<Schema> = None;
-    for (file, reader) in files.iter().zip(opened) {
+    for (file, own) in files.iter().zip(own) {
         // What writers noted beside a column may differ from file to file.
         let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(HashMap::new());
-        let fields: Fields = reader.fields().iter().map(plain).collect();
+        let fields: Fields = own.iter().map(plain).collect();
         merged = Some(match merged {
             None => Schema::new(fields),
             Some(before) => {
@@ -263,7 +264,11 @@ impl TableProvider for ParquetTable {
         let entries: Vec<_> = listed.iter().map(|(file, _)| file).collect();
         let remote = entries.iter().any(|file| file.remote.is_some());
         let requests = ScanRequests::of(state);
-        let opened = self.footers.open(state, &entries, &requests).await.map_err(EngineError::into_datafusion)?;
+        let opened = self
+            .footers
+            .open(state, &entries, &requests, |reader| reader)
+            .await
+            .map_err(EngineError::into_datafusion)?;
         let mut files = Vec::with_capacity(opened.len());
         let mut total: Option<Statistics> = None;
         for (reader, (_, partition)) in opened.into_iter().zip(listed) {

@@ -389,8 +389,11 @@ impl Variables {
         match scope {
             Scope::Session => {
                 let globals = Arc::clone(&self.globals.values.read());
+                // Which catalog is selected is set as others are, and goes with the database.
                 let settable = |name: &str| {
-                    definitions::find(name).is_none_or(|d| matches!(d.settable, Settable::Both | Settable::Session))
+                    name != CATALOG
+                        && definitions::find(name)
+                            .is_none_or(|d| matches!(d.settable, Settable::Both | Settable::Session))
                 };
                 let changed = self.values.iter().filter(|(name, value)| globals.get(*name) != Some(*value));
                 changed.map(|(name, _)| name.clone()).filter(|name| settable(name)).collect()

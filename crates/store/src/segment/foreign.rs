@@ -150,7 +150,7 @@ impl ObjectReader {
                 io.tail(tail_bytes);
             }
             let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
-            match guarded(|| reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish())) {
+            match guarded("footer", || reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish())) {
                 Ok(metadata) => break metadata,
                 Err(ParquetError::NeedMoreData(needed)) if needed as u64 > tail_bytes && needed as u64 <= file.size => {
                     tail_bytes = needed as u64;
@@ -247,7 +247,8 @@ impl ObjectReader {
             let broken = |what: &dyn std::fmt::Display| {
                 self.damaged(format_args!("row group {group}, column {}", chunk.column_path()), what)
             };
-            let places = guarded(|| directory(chunk, range.start, bytes.clone(), rows)).map_err(|e| broken(&e))?;
+            let places = guarded("list of pages", || directory(chunk, range.start, bytes.clone(), rows))
+                .map_err(|e| broken(&e))?;
             if places.iter().any(|p| p.offset < range.start || p.offset + p.len > range.end) {
                 return Err(broken(&"a page lies outside of its chunk"));
             }

@@ -181,9 +181,8 @@ pub(super) fn unpack(chunk: &ColumnChunkMetaData, offset: u64, bytes: Bytes, dic
 }
 
 /// Reads what may be damaged: parquet panics on some of it.
-pub(super) fn guarded<T>(read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(ParquetError::General("it is not what it should be".into())))
+pub(super) fn guarded<T>(what: &str, read: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(ParquetError::General(format!("it is no {what}"))))
 }
 
 /// Where a page is, and what is on it.

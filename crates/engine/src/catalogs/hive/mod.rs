@@ -64,11 +64,13 @@ impl HiveTable {
     /// one does not count: whoever may write to the metastore would else say where the catalog's keys go.
     pub(super) fn reached_by(&self, catalog: &BTreeMap<String, String>) -> HiveTable {
         let mut definition = self.definition.clone();
-        definition.properties.retain(|key, _| !is_store_property(key) || is_cache_property(key));
-        for (key, value) in catalog.iter().filter(|(key, _)| is_store_property(key)) {
-            // What the table says of the cache counts before what the catalog says.
-            definition.properties.entry(key.clone()).or_insert_with(|| value.clone());
-        }
+        // What the table says of the cache counts before what the catalog says, if it makes sense.
+        let is_flag = |value: &str| ["true", "false"].iter().any(|flag| value.eq_ignore_ascii_case(flag));
+        let own = definition.properties.iter().find(|(key, value)| is_cache_property(key) && is_flag(value));
+        let own = own.map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
+        definition.properties.retain(|key, _| !is_store_property(key));
+        let of_catalog = catalog.iter().filter(|(key, _)| is_store_property(key));
+        definition.properties.extend(of_catalog.map(|(key, value)| (key.clone(), value.clone())).chain(own));
         HiveTable { definition }
     }
 }
@@ -219,6 +221,13 @@ mod tests {
         let reached = table.reached_by(&catalog).definition.properties;
         let expected = [("s3.access_key", "a"), ("dfs.nameservices", "lake"), ("skip.header.line.count", "1")];
         assert_eq!(reached, map(&expected));
+        let mut table = table;
+        for (own, of_catalog, counts) in [("FALSE", "true", "FALSE"), ("perhaps", "true", "true")] {
+            table.definition.properties.insert("DataCache.Enable".into(), own.into());
+            let reached = table.reached_by(&map(&[("datacache.enable", of_catalog)])).definition.properties;
+            let of_cache: Vec<_> = reached.iter().filter(|(key, _)| is_cache_property(key)).collect();
+            assert_eq!(of_cache, [(&"datacache.enable".to_string(), &counts.to_string())]);
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ use dipper_iceberg::transform::Transform;
 use dipper_store::segment::check_claims;
 use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
 use roaring::RoaringTreemap;
 
 use super::Places;
@@ -184,6 +185,7 @@ impl IcebergTable {
             }
         }
         let mut files = Vec::new();
+        let mut paths = HashMap::new();
         let mut rows = 0u64;
         let mut exact = first.equality.is_empty();
         for task in tasks {
@@ -204,6 +206,7 @@ impl IcebergTable {
                 exact = false;
                 file = file.with_extension(ParquetRowSelection::new(left));
             }
+            paths.insert(file.object_meta.location.clone(), task.file.path.clone());
             files.push(file);
         }
         if files.is_empty() {
@@ -225,6 +228,11 @@ impl IcebergTable {
             }
             false => (FileGroup::new(files).split_files(state.config().target_partitions()), None),
         };
+        // Those of local files are the optimizer's.
+        let told = match partitioning {
+            Some(_) => self.told(&groups, &paths),
+            None => self.told(&[groups.iter().flat_map(FileGroup::files).cloned().collect()], &paths),
+        };
         let adapter = ByFieldId {
             mapping: self.metadata.properties.get("schema.name-mapping.default").cloned(),
             defaults: self.schema.fields.iter().filter_map(|f| Some((f.id, f.initial_default.clone()?))).collect(),
@@ -240,7 +248,7 @@ impl IcebergTable {
         let mut options = state.table_options().parquet.clone();
         options.global = state.config_options().execution.parquet.clone();
         let scan = ParquetFormat::default().with_options(options).create_physical_plan(state, config).await?;
-        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan, self.told(tasks)));
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan, told));
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
             let columns = fields
@@ -288,23 +296,27 @@ impl IcebergTable {
     }
 
     /// Says of an error in the bytes of files which files those are, and keeps nothing of them: once one is repaired it is
-    /// read anew.
-    fn told(&self, tasks: &[&Task]) -> Told {
-        let (places, paths) = (self.places.clone(), tasks.iter().map(|t| t.file.path.clone()).collect::<Vec<_>>());
-        Arc::new(move |e, context| {
+    /// read anew. They are those of the partition that failed, or of the first where all are in one; `paths` has the names
+    /// of what scans call otherwise.
+    fn told(&self, partitions: &[FileGroup], paths: &HashMap<ObjectPath, String>) -> Told {
+        let names = |group: &FileGroup| -> Vec<(ObjectPath, String)> {
+            let own = group.files().iter().map(|file| &file.object_meta.location);
+            own.map(|at| (at.clone(), paths[at].clone())).collect()
+        };
+        let (places, partitions) = (self.places.clone(), partitions.iter().map(names).collect::<Vec<_>>());
+        Arc::new(move |e, partition, context| {
             if !is_in_bytes(&e) {
                 return e;
             }
+            let files = partitions.get(partition).unwrap_or(&partitions[0]);
             let footers = context.runtime_env().cache_manager.get_file_metadata_cache();
-            for path in &paths {
+            for (at, path) in files {
                 places.forget(path);
-                if let Ok((_, location)) = places.scanned(path) {
-                    footers.remove(&location);
-                }
+                footers.remove(at);
             }
-            let which = match &paths[..] {
-                [one] => format!("'{one}'"),
-                all => format!("one of {} files ('{}' is the first)", all.len(), all[0]),
+            let which = match &files[..] {
+                [(_, one)] => format!("'{one}'"),
+                all => format!("one of {} files ('{}' is the first)", all.len(), all[0].1),
             };
             EngineError::new(ErrorKind::File, format!("{which} cannot be read as Parquet: {e}")).into_datafusion()
         })
@@ -332,16 +344,17 @@ impl IcebergTable {
     }
 }
 
-/// Whether a scan failed by what is in a file: Parquet's reader says so, or panicked. Not where the store failed it.
+/// Whether a scan whose requests were answered failed by what is in a file: Parquet's reader says so, and it was no filter
+/// that failed on its rows.
 fn is_in_bytes(e: &DataFusionError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
     let mut found = false;
     while let Some(e) = cause {
-        let of_scan = e.downcast_ref::<DataFusionError>();
-        found |= matches!(of_scan, Some(DataFusionError::ParquetError(_) | DataFusionError::ExecutionJoin(_)));
-        found |= matches!(e.downcast_ref::<ArrowError>(), Some(ArrowError::ParquetError(_)));
-        if e.is::<object_store::Error>() {
-            return false;
+        found |= matches!(e.downcast_ref::<DataFusionError>(), Some(DataFusionError::ParquetError(_)));
+        match e.downcast_ref::<ArrowError>() {
+            None | Some(ArrowError::ExternalError(_)) => {}
+            Some(ArrowError::ParquetError(_)) => found = true,
+            Some(_) => return false,
         }
         cause = e.source();
     }
