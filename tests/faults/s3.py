@@ -574,7 +574,7 @@ def tables_are_in_their_volumes():
             fails(a, statement, words)
         a.sql("CREATE DATABASE far PROPERTIES ('storage_volume' = 'cold')", "SET builtin_storage_volume AS DEFAULT STORAGE VOLUME")
         a.sql("DROP TABLE d.u", "DROP TABLE d.t")
-        fails(a, "DROP STORAGE VOLUME cold", "database 'far'")
+        fails(a, "DROP STORAGE VOLUME cold", "ALTER DATABASE far")
         a.sql("DROP DATABASE far")
         a.sql("DROP STORAGE VOLUME cold")
         checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
@@ -673,9 +673,9 @@ def outages_are_waited_for():
         expect(a.one("SELECT count(*) FROM d.t") == 12, "loaded")
         # A bucket that is gone is waited for, for half a minute in all, and then no more while it is gone.
         stage.proxy.stop()
-        for least, most in ((20, 50), (0, 5)):
+        for least, most in ((15, 50), (0, 5)):
             began = time.time()
-            fails(a, "SELECT count(*) FROM d.t", "cannot be reached")
+            fails(a, "SELECT count(*) FROM d.t", "Error performing")
             expect(least < time.time() - began < most, f"it took {time.time() - began:.1f} s")
         stage.proxy = bucket.Proxy(stage.gateway.port, faults, port=stage.port)
         expect(a.one("SELECT count(*) FROM d.t") == 12, "there again")

@@ -205,7 +205,8 @@ impl Index {
         }
     }
 
-    /// Forgets all of an object; returns the files to delete. Bytes of it that wait to be written will find no place.
+    /// Forgets all of an object; returns the files to delete. Bytes of it that wait to be written will find no place, unless
+    /// it is kept again meanwhile with the same size and time.
     pub(crate) fn forget(&mut self, key: Key) -> Vec<Name> {
         let Some(object) = self.objects.remove(&key) else { return Vec::new() };
         let Facts { size, modified_ms } = object.facts;

@@ -75,7 +75,7 @@ const NEW_WITHIN: Duration = Duration::from_secs(2);
 /// For so long connections to a store that was reached before are tried again.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 
-/// The first and the last connection that failed since the last answer.
+/// The first and the last request that got no answer since the last one that did.
 #[derive(Debug)]
 struct Down {
     first: Instant,
@@ -113,8 +113,8 @@ impl Reached {
     /// The error of a request, sent at `began`, that got no answer from this endpoint: one that is not tried again where that
     /// is no use.
     fn failed(&self, e: HttpError, began: Instant, endpoint: impl FnOnce() -> String) -> HttpError {
-        // Of connections: answers have other limits.
-        if !matches!(e.kind(), HttpErrorKind::Connect | HttpErrorKind::Timeout) {
+        // Decode: there was an answer. One that is too late has other limits.
+        if matches!(e.kind(), HttpErrorKind::Decode | HttpErrorKind::Unknown) {
             return e;
         }
         let ever = self.ever.load(Ordering::Relaxed);
