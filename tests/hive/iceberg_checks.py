@@ -304,7 +304,7 @@ def files_in_buckets_are_read_anew_once_they_are_repaired(world):
             f"'http://127.0.0.1:{world.s3.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
     damages = {
         "pages": lambda good: good[:8] + bytes([good[8] ^ 255] * 60) + good[68:],
-        "footer": lambda good: good[:-40] + bytes(32) + good[-8:],
+        "footer": lambda good: good[:(begin := len(good) - 8 - int.from_bytes(good[-8:-4], "little"))] + b"\xff" * 16 + good[begin + 16:],
         "length": lambda good: good[:-8] + b"\xff\xff\xff\x7f" + good[-4:],
     }
     for name, damage in damages.items():

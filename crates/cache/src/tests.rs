@@ -155,7 +155,7 @@ async fn it_survives_a_restart() {
     let first = rig.open(1 << 20, 1 << 30);
     first.read(&path, 0..500_000, &bytes, Populate::Auto).await;
     first.cache.settle().await;
-    reopen(first);
+    reopen(&rig, first);
     let second = rig.open(1 << 20, 1 << 30);
     second.cache.settle().await;
     assert!(second.cache.stats().has_disk);
@@ -174,7 +174,7 @@ async fn names_of_files_are_not_believed() {
             let first = rig.open(0, 1 << 30);
             first.read(&path, 0..100_000, &bytes, Populate::Auto).await;
             first.cache.settle().await;
-            reopen(first);
+            reopen(&rig, first);
             let mut files = rig.files();
             files.sort_by_key(|file| !file.to_string_lossy().contains("-0-10000"));
             for file in files.iter().take(if all { 2 } else { 1 }) {
@@ -205,19 +205,21 @@ async fn names_of_files_are_not_believed() {
                     "kept under its own name"
                 );
                 o.cache.settle().await;
-                reopen(o);
+                reopen(&rig, o);
             }
         }
     }
 }
 
 /// Ends a cache: its thread lets go of the directory when the last handle is gone.
-fn reopen(opened: Opened) {
+fn reopen(rig: &Rig, opened: Opened) {
     let weak = Arc::downgrade(opened.cache.inner());
     drop(opened);
     while weak.strong_count() > 0 {
         std::thread::yield_now();
     }
+    // The last handle is gone before what it held is.
+    std::fs::File::open(rig.dir.path().join("v1/lock")).unwrap().lock().unwrap();
 }
 
 #[tokio::test]
@@ -266,7 +268,7 @@ async fn what_is_forgotten_is_read_anew_also_after_a_start() {
         assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 1);
         o.cache.settle().await;
         assert_eq!(o.cache.stats().memory_bytes, 300_000);
-        reopen(o);
+        reopen(&rig, o);
         let o = rig.open(1 << 20, 1 << 30);
         o.cache.settle().await;
         assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 0);
@@ -346,7 +348,7 @@ async fn any_read_is_right_however_the_directory_is_treated() {
             }
             6 => {
                 o.cache.settle().await;
-                reopen(o);
+                reopen(&rig, o);
                 o = rig.open(100_000, 450_000);
             }
             7 => o.cache.settle().await,
