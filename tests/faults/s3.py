@@ -673,7 +673,7 @@ def outages_are_waited_for():
         expect(a.one("SELECT count(*) FROM d.t") == 12, "loaded")
         # A bucket that is gone is waited for, for half a minute in all, and then no more while it is gone.
         stage.proxy.stop()
-        for least, most in ((10, 60), (0, 20)):
+        for least, most in ((15, 50), (0, 5)):
             began = time.time()
             fails(a, "SELECT count(*) FROM d.t", "Error performing")
             expect(least < time.time() - began < most, f"it took {time.time() - began:.1f} s")
