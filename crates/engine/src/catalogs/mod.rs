@@ -14,6 +14,7 @@ use datafusion::catalog::TableProvider;
 use dipper_iceberg::metadata::TableMetadata;
 use dipper_sql::charter::session::TableVersion;
 use dipper_sql::statement::Name;
+use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, ExternalCatalog, INTERNAL_CATALOGS, TableId};
 use parking_lot::Mutex;
 
@@ -107,19 +108,16 @@ pub(crate) fn named(state: &CatalogState, name: &str) -> Result<Arc<ExternalCata
     Ok(Arc::clone(state.external_catalog(name).ok_or_else(|| state.no_catalog(name))?))
 }
 
-/// The definition of the catalog of this name, for who may see something of it; `None` for dipper's own.
+/// The definition of an external catalog, for who may see something of it.
 ///
 /// # Errors
-/// There is no such catalog, or none that the user may know of.
-pub(crate) fn seen(context: &QueryContext, name: &str) -> Result<Option<Arc<ExternalCatalog>>> {
-    if is_internal(name) {
-        return Ok(None);
-    }
+/// There is no such catalog; who may see nothing of it does not learn either whether it is there.
+pub(crate) fn seen(state: &CatalogState, rights: &Rights, name: &str) -> Result<Arc<ExternalCatalog>> {
     let object = Object::Catalog(name.to_string());
-    if context.view_depth == 0 && !access::sees(&context.rights, &context.catalog, &object) {
-        return Err(access::denied(&context.rights, "any privilege", &object));
+    match access::sees(rights, state, &object) {
+        true => named(state, name),
+        false => Err(access::denied(rights, "any privilege", &object)),
     }
-    named(&context.catalog, name).map(Some)
 }
 
 /// The database that a name without one is missing.
@@ -243,12 +241,11 @@ pub(crate) async fn databases(engine: &Engine, catalog: &ExternalCatalog) -> Res
     on_cpu(engine.io(), async move { connector.databases(&places).await }).await
 }
 
-/// Names of the tables of a database, in order, and whether each is a view.
+/// Names of the tables of a database that is there, in order, and whether each is a view.
 ///
 /// # Errors
-/// There is no such database, or the other side does not answer.
+/// The other side does not answer.
 pub(crate) async fn tables(engine: &Engine, catalog: &ExternalCatalog, database: &str) -> Result<Vec<(String, bool)>> {
-    check_database(engine, catalog, database).await?;
     let connector = engine.external.connector(catalog)?;
     let places = engine.places.of(&catalog.properties);
     let database = database.to_string();

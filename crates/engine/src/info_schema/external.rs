@@ -30,10 +30,10 @@ pub(crate) async fn databases(engine: &Engine, rights: &Rights, catalog: &Extern
     Ok(names)
 }
 
-/// Tables of a database that somebody may see, and whether each is a view.
+/// Tables that somebody may see of a database that is there, and whether each is a view.
 ///
 /// # Errors
-/// There is no such database, or the other side does not answer.
+/// The other side does not answer.
 pub(crate) async fn tables(
     engine: &Engine,
     rights: &Rights,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use dipper_sql::statement::{CatalogAlteration, Name, ObjectKind, Properties};
 use dipper_store::catalog::{CatalogChange, ExternalCatalogChange, TableId};
 
-use crate::access::{self, Object};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, Result};
 use crate::result::Outcome;
@@ -120,12 +119,7 @@ pub(super) async fn selectable(session: &Session, name: &str) -> Result<Option<S
     let to = (!catalogs::is_internal(name)).then(|| name.to_string());
     if to.is_some() {
         let state = session.engine.catalog.refresh().await?;
-        let (rights, object) = (session.rights(&state)?, Object::Catalog(name.to_string()));
-        // Who may see nothing of it does not learn either whether it is there.
-        if !access::sees(&rights, &state, &object) {
-            return Err(access::denied(&rights, "any privilege", &object));
-        }
-        let catalog = catalogs::named(&state, name)?;
+        let catalog = catalogs::seen(&state, &*session.rights(&state)?, name)?;
         // A catalog that this version cannot read is refused here already.
         session.engine.external.connector(&catalog)?;
     }

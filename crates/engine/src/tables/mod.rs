@@ -280,10 +280,18 @@ async fn named(
                     None if !crate::info_schema::is_virtual(database) => None,
                     _ => return Ok(Found::Missing(only_native(name))),
                 },
-                Some(database) if crate::info_schema::is_virtual(database) => match catalogs::seen(context, &catalog) {
-                    Ok(external) => crate::info_schema::table(context, external, database, &table),
-                    Err(e) => return Ok(Found::Missing(e)),
-                },
+                Some(database) if crate::info_schema::is_virtual(database) => {
+                    let external = match catalogs::is_internal(&catalog) {
+                        true => Ok(None),
+                        // What a view reads was asked of its maker.
+                        false if context.view_depth > 0 => catalogs::named(&context.catalog, &catalog).map(Some),
+                        false => catalogs::seen(&context.catalog, &context.rights, &catalog).map(Some),
+                    };
+                    match external {
+                        Ok(external) => crate::info_schema::table(context, external, database, &table),
+                        Err(e) => return Ok(Found::Missing(e)),
+                    }
+                }
                 Some(database) => find(context, database, &table).await?,
                 None => None,
             };

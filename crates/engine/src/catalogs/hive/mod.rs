@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::partitions::{NULL_PARTITION, unescape};
-use crate::files::stores::{is_cache_property, is_store_property};
+use crate::files::stores::{flag, is_cache_property, is_store_property};
 use client::Client;
 
 /// How long the places of partitions are kept.
@@ -65,8 +65,8 @@ impl HiveTable {
     pub(super) fn reached_by(&self, catalog: &BTreeMap<String, String>) -> HiveTable {
         let mut definition = self.definition.clone();
         // What the table says of the cache counts before what the catalog says, if it makes sense.
-        let is_flag = |value: &str| ["true", "false"].iter().any(|flag| value.eq_ignore_ascii_case(flag));
-        let own = definition.properties.iter().find(|(key, value)| is_cache_property(key) && is_flag(value));
+        let makes_sense = |(key, value): &(&String, &String)| is_cache_property(key) && flag(key, value).is_ok();
+        let own = definition.properties.iter().find(makes_sense);
         let own = own.map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
         definition.properties.retain(|key, _| !is_store_property(key));
         let of_catalog = catalog.iter().filter(|(key, _)| is_store_property(key));

@@ -75,12 +75,13 @@ pub(super) async fn databases(session: &Session, catalog: &ExternalCatalog) -> R
     external::databases(&session.engine, &rights, catalog).await
 }
 
-/// As [`external::tables`], for the session's user.
+/// As [`external::tables`], for the session's user. There may be no such database, which is an error.
 pub(super) async fn tables(
     session: &Session,
     catalog: &ExternalCatalog,
     database: &str,
 ) -> Result<Vec<(String, bool)>> {
+    catalogs::check_database(&session.engine, catalog, database).await?;
     let rights = session.rights(&session.engine.catalog.snapshot())?;
     external::tables(&session.engine, &rights, catalog, database).await
 }
