@@ -224,11 +224,11 @@ impl Stores {
         ];
         let has_keys = own_keys || s3.anonymous || s3.instance_profile || keys.into_iter().any(|k| set(&builder, k));
         let profile = if has_keys { None } else { AwsProfile::of(|name| std::env::var(name).ok())? };
-        let (mut region, mut endpoint) = (None, None);
-        if let Some(profile) = profile {
-            builder = builder.with_access_key_id(profile.keys.0).with_secret_access_key(profile.keys.1);
-            builder = profile.token.into_iter().fold(builder, AmazonS3Builder::with_token);
-            (region, endpoint) = (profile.region, profile.endpoint);
+        let (mut usual_region, mut usual_endpoint) = ("us-east-1".to_string(), None);
+        if let Some(AwsProfile { keys: (key, secret), token, region, endpoint }) = profile {
+            builder = builder.with_access_key_id(key).with_secret_access_key(secret);
+            builder = token.into_iter().fold(builder, AmazonS3Builder::with_token);
+            (usual_region, usual_endpoint) = (region.unwrap_or(usual_region), endpoint);
         }
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
             builder = builder.with_access_key_id(key).with_secret_access_key(secret);
@@ -239,13 +239,13 @@ impl Stores {
         if let Some(region) = s3.region {
             builder = builder.with_region(region);
         } else if !set(&builder, AmazonS3ConfigKey::Region) {
-            builder = builder.with_region(region.as_deref().unwrap_or("us-east-1"));
+            builder = builder.with_region(usual_region);
         }
         let given = s3.endpoint.map(str::to_string);
         let endpoint = given
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
-            .or(endpoint);
+            .or(usual_endpoint);
         let (mut plain_http, mut reached) = (false, String::new());
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
@@ -357,7 +357,10 @@ fn is_cached(properties: &StoreProperties) -> Result<bool> {
 }
 
 /// The value of a property that is true or false.
-fn flag(key: &str, value: &str) -> Result<bool> {
+///
+/// # Errors
+/// It is neither.
+pub(crate) fn flag(key: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
