@@ -1,9 +1,12 @@
 //! A plan node that hands on its input's rows as they come, and keeps back what should not go through.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::error::ArrowError;
 use datafusion::common::Statistics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::config::ConfigOptions;
@@ -21,6 +24,7 @@ use dipper_cache::{IoContext, IoStats};
 use futures::StreamExt;
 use futures::stream::poll_fn;
 
+use crate::query::panic_text;
 use crate::scan::profile;
 
 /// Makes a scan's error of that of its reader in one partition, where the store did what it was asked.
@@ -122,8 +126,13 @@ impl ExecutionPlan for PassExec {
             return self.input.execute(partition, context);
         };
         let (counted, stats, told) = (statement.of_scan(stats), Arc::clone(stats), Arc::clone(told));
-        let mut rows = counted.enter(|| self.input.execute(partition, Arc::clone(&context)))?;
+        let rows = counted.enter(|| self.input.execute(partition, Arc::clone(&context)))?;
         let schema = rows.schema();
+        // Parquet's reader panics on some damage.
+        let mut rows = AssertUnwindSafe(rows).catch_unwind().map(|next| {
+            let panicked = |panic: &(dyn Any + Send)| format!("the reader panicked: {}", panic_text(panic));
+            next.unwrap_or_else(|panic| Err(ArrowError::ParquetError(panicked(&*panic)).into()))
+        });
         let told = move |e| match stats.counts().failures {
             0 => told(e, partition, &context),
             _ => e,

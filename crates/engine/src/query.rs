@@ -375,12 +375,14 @@ pub(crate) async fn on_cpu<T: Send + 'static>(
     }
 }
 
+/// What a panic said.
+pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
 fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
-    let what = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
+    let what = panic_text(payload);
     tracing::error!(what, "a statement panicked");
     EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
 }
