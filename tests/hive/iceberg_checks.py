@@ -3,8 +3,12 @@
 import datetime
 import math
 import operator
+import pathlib
 import random
 import re
+import sys
+import threading
+import time
 import zoneinfo
 
 import pyarrow as pa
@@ -16,6 +20,9 @@ from pyiceberg.transforms import BucketTransform, DayTransform, TruncateTransfor
 from pyiceberg.types import (DoubleType, IntegerType, ListType, LongType, NestedField, StringType, TimestampType,
                              TimestamptzType)
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "faults"))
+
+import bucket
 import lake
 import services
 from checks import has, same
@@ -321,6 +328,52 @@ def files_in_buckets_are_read_anew_once_they_are_repaired(world):
     session("DROP CATALOG mended")
 
 
+def scans_of_buckets_outlive_faults(world):
+    """Requests of a scan that fail, and a bucket that is down in the middle of one."""
+    session = sql(world)
+    faults = bucket.Faults(7)
+    proxy = bucket.Proxy(world.s3.port, faults)
+    session("CREATE CATALOG faulty PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/faulty', 's3.endpoint' = "
+            f"'http://127.0.0.1:{proxy.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    for name in ("failing", "down"):
+        t = lake.Table(world.root / "s3/root/lake/faulty/db" / name, [column(1, "k", "int"), column(2, "s", "string")],
+                       base=f"s3://lake/faulty/db/{name}")
+        for i in range(12):
+            t.append([{1: i * 50 + j, 2: f"row {i * 50 + j:04}"} for j in range(50)])
+        t.delete_positions([(path, at) for path in t.files for at in (0, 7, 49)])
+        keys = [row[1] for row in t.rows]
+        expected = [(len(keys), sum(keys), f"row {max(keys):04}")]
+        question = f"SELECT count(*), sum(k), max(s) FROM faulty.db.{name}"
+        session("SET enable_scan_datacache = false")
+        if name == "failing":
+            faults.shares = {"error_500": 0.1, "slow_down": 0.1, "reset_before": 0.05, "short_body": 0.1}
+            for _ in range(3):
+                same(session(question), expected)
+            assert sum(faults.injected.values()) > 5, faults.injected
+            faults.shares = {}
+            continue
+        # Metadata, manifests and some footers are read by then, data is not.
+        before = faults.requests["GET"]
+
+        def outage():
+            until = time.time() + 30
+            while faults.requests["GET"] < before + 22 and time.time() < until:
+                time.sleep(0.001)
+            faults.shares = {"slow_down": 1.0}
+            time.sleep(4)
+            faults.shares = {}
+
+        away = threading.Thread(target=outage)
+        away.start()
+        began = time.time()
+        same(session(question), expected)
+        assert 3 < time.time() - began < 40, f"it took {time.time() - began:.1f} s"
+        away.join()
+    session("SET enable_scan_datacache = true")
+    session("DROP CATALOG faulty")
+    proxy.stop()
+
+
 def damage_is_named(world):
     session = sql(world)
     t = lake.Table(at(world, "damaged"), [column(1, "k", "int")], version=3)
@@ -422,5 +475,5 @@ def instants_and_lists_of_pyiceberg(world):
 
 
 ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets,
-       files_in_buckets_are_read_anew_once_they_are_repaired,
+       files_in_buckets_are_read_anew_once_they_are_repaired, scans_of_buckets_outlive_faults,
        what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg, instants_and_lists_of_pyiceberg]

@@ -14,9 +14,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
-use crate::pass::PassExec;
+use crate::forget::ForgetExec;
 
-/// Puts a [`PassExec`] below aggregates by several sets of keys. It has to run before rules that look at orders.
+/// Puts a [`ForgetExec`] below aggregates by several sets of keys. It has to run before rules that look at orders.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 
@@ -27,7 +27,7 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
                 if aggregate.group_expr().has_grouping_set()
                     && aggregate.mode().input_mode() == AggregateInputMode::Raw =>
             {
-                let input = Arc::new(PassExec::forgetting(Arc::clone(aggregate.input())));
+                let input = Arc::new(ForgetExec::new(Arc::clone(aggregate.input())));
                 Ok(Transformed::yes(replace_children_if_necessary(node, vec![input])?))
             }
             _ => Ok(Transformed::no(node)),

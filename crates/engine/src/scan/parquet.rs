@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, BooleanBufferBuilder};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::stats::Precision;
@@ -23,9 +23,13 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use dipper_store::segment::{ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, ZoneStats};
+use dipper_iceberg::reshape::{self, Shape};
+use dipper_store::segment::{
+    ForeignSchema, GroupScan, ObjectReader, Scan, ScanIo, ScanSchema, SegmentError, ZoneStats,
+};
 use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
+use roaring::RoaringBitmap;
 
 use super::leaf;
 use super::prune::{GroupPruner, Kept, Zones, keeps};
@@ -39,14 +43,61 @@ const MORSEL_ROWS: usize = 128 << 10;
 /// A scan of so many rows reads just them, one request after the other.
 const FEW_ROWS: usize = 8192;
 
-/// A file of a table and what its directory says.
-#[derive(Debug, Clone)]
+/// A file of a table and what its directory or the table's metadata say of it.
+#[derive(Clone)]
 pub(crate) struct ParquetScanFile {
     pub(crate) reader: Arc<ObjectReader>,
     /// What the table wants of it.
     pub(crate) columns: Arc<ForeignSchema>,
     /// Values of the table's partition columns.
     pub(crate) partition: Arc<[ScalarValue]>,
+    /// Numbers of its rows that are deleted.
+    pub(crate) deleted: Option<Arc<RoaringBitmap>>,
+    /// Nested columns that are read as the file has them: their place among the files' columns, and how the table's are
+    /// made of them.
+    pub(crate) shapes: Arc<[(usize, Shape, FieldRef)]>,
+    /// Called when its bytes turn out to be damaged.
+    pub(crate) on_damage: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for ParquetScanFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParquetScanFile").field("file", &self.reader.name()).finish_non_exhaustive()
+    }
+}
+
+impl ParquetScanFile {
+    /// A file whose rows all count, and which has the table's columns as they are.
+    pub(crate) fn new(reader: Arc<ObjectReader>, columns: Arc<ForeignSchema>, partition: Arc<[ScalarValue]>) -> Self {
+        ParquetScanFile { reader, columns, partition, deleted: None, shapes: Arc::default(), on_damage: None }
+    }
+
+    /// Deleted rows of a row group, counted from its first one, ascending.
+    fn deleted_in(&self, group: usize) -> impl Iterator<Item = usize> {
+        let (_, first) = self.reader.group_segment(group);
+        let end = first.saturating_add(self.reader.group_rows(group) as u32);
+        let deleted = self.deleted.as_ref().map(|deleted| deleted.range(first..end));
+        deleted.into_iter().flatten().map(move |row| (row - first) as usize)
+    }
+
+    /// The first rows of a row group of which `wanted` are not deleted, if there are so many.
+    fn first_with(&self, group: usize, wanted: usize) -> usize {
+        let (mut end, mut left) = (0, wanted);
+        for row in self.deleted_in(group) {
+            if row - end >= left {
+                break;
+            }
+            (left, end) = (left - (row - end), row + 1);
+        }
+        end.saturating_add(left).min(self.reader.group_rows(group))
+    }
+
+    fn failed(&self, e: SegmentError) -> EngineError {
+        if let (SegmentError::Foreign { .. }, Some(on_damage)) = (&e, &self.on_damage) {
+            on_damage();
+        }
+        e.into()
+    }
 }
 
 /// Everything about a scan that is known when it is planned.
@@ -93,25 +144,26 @@ impl Queue {
                     continue;
                 }
                 if few.is_some() || rows < 2 * MORSEL_ROWS || !file.reader.has_page_index(group) {
-                    all.push((whole, rows));
+                    all.push(whole);
                     continue;
                 }
                 for start in (0..rows).step_by(MORSEL_ROWS) {
                     let end = (start + MORSEL_ROWS).min(rows);
-                    all.push((FileMorsel { rows: Some((start as u32, end as u32)), ..whole }, end - start));
+                    all.push(FileMorsel { rows: Some((start as u32, end as u32)), ..whole });
                 }
             }
         }
         let tasks = match few {
-            None => all.into_iter().map(|(morsel, _)| vec![morsel]).collect(),
+            None => all.into_iter().map(|morsel| vec![morsel]).collect(),
             Some(wanted) => {
                 let mut found = 0;
-                let enough = all.into_iter().take_while(|(_, rows)| {
-                    let more = found < wanted;
-                    found += rows;
+                let enough = all.into_iter().take_while(|morsel| {
+                    let (more, group) = (found < wanted, morsel.group as usize);
+                    let file = &spec.files[morsel.file as usize];
+                    found += file.reader.group_rows(group) - file.deleted_in(group).count();
                     more
                 });
-                vec![enough.map(|(morsel, _)| morsel).collect()]
+                vec![enough.collect()]
             }
         };
         Queue { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
@@ -187,6 +239,12 @@ impl ParquetScanExec {
     fn file_columns(&self) -> Vec<Option<usize>> {
         let n = self.spec.file_schema.fields().len();
         self.projection.iter().map(|&i| (i < n).then_some(i)).collect()
+    }
+
+    /// The same, but `None` also for columns that filters cannot be asked about, because they are not what is read.
+    fn filter_columns(&self) -> Vec<Option<usize>> {
+        let shaped = |column: &usize| self.spec.files.iter().any(|f| f.shapes.iter().any(|(of, ..)| of == column));
+        self.file_columns().into_iter().map(|column| column.filter(|column| !shaped(column))).collect()
     }
 }
 
@@ -330,7 +388,7 @@ impl ExecutionPlan for ParquetScanExec {
     ) -> DfResult<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let mut taken = Vec::new();
         let (mut result, changed) =
-            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.file_columns(), &mut taken);
+            take_filters(child_pushdown_result, self.fetch, &self.schema(), &self.filter_columns(), &mut taken);
         if changed {
             let mut predicates = self.predicates.clone();
             predicates.extend(over_table(taken, &self.projection)?);
@@ -407,37 +465,51 @@ impl ScanRun for Run {
             rows = Some(rows.map_or_else(|| own.clone(), |rows| &rows & &own));
         }
         if let (true, Some(most)) = (io.wants_few(), self.fetch) {
-            rows = first_rows(most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize, total);
+            let wanted = most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize;
+            rows = first_rows(file.first_with(group, wanted), total);
         }
         let rest = self.filter.as_ref().and_then(GroupFilter::rest);
         let scan = Scan {
             filter_columns: rest.map(ScanFilter::columns).unwrap_or_default(),
             rows: rows.as_ref(),
+            deleted: file.deleted.as_deref(),
             tests: self.filter.as_ref().and_then(GroupFilter::tests),
             io: Some(io),
             ..Scan::new(file.columns.as_ref(), &self.columns)
         };
         let rows = match rest {
-            None => reader.scan_group(group, &scan, None).await?,
+            None => reader.scan_group(group, &scan, None).await,
             Some(filter) => {
                 let mut keep =
                     |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
-                reader.scan_group(group, &scan, Some(&mut keep)).await?
+                reader.scan_group(group, &scan, Some(&mut keep)).await
             }
         };
+        let rows = rows.map_err(|e| file.failed(e))?;
         Ok((rows.rows_left() > 0).then_some((morsel.file, rows)))
     }
 
-    /// Values of partition columns are added.
+    fn failed(&self, file: &u32, e: SegmentError) -> EngineError {
+        self.spec.files[*file as usize].failed(e)
+    }
+
+    /// Values of partition columns are added, nested columns made into what the table has.
     fn output(&self, file: &u32, batch: RecordBatch) -> Result<RecordBatch> {
+        let file = &self.spec.files[*file as usize];
         let rows = batch.num_rows();
         let n = self.spec.file_schema.fields().len();
         let mut stored = batch.columns().iter();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.projection.len());
         for &i in &self.projection {
             columns.push(match i.checked_sub(n) {
-                None => Arc::clone(stored.next().expect("one array per file column")),
-                Some(i) => self.spec.files[*file as usize].partition[i].to_array_of_size(rows)?,
+                None => {
+                    let array = stored.next().expect("one array per file column");
+                    match file.shapes.iter().find(|(of, ..)| *of == i) {
+                        None => Arc::clone(array),
+                        Some((_, shape, to)) => reshape::reshape(array, shape, to)?,
+                    }
+                }
+                Some(i) => file.partition[i].to_array_of_size(rows)?,
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

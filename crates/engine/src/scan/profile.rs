@@ -12,7 +12,7 @@
 //! | `cache_hits`, `cache_misses` | reads that the data cache had all or a part of, and those of which it lacked something |
 //! | `cache_memory_bytes`, `cache_disk_bytes` | bytes that it had in memory, and on local disk |
 //! | `requests_hedged`, `requests_retried` | requests sent again because they were slow, or failed |
-//! | `request_time_min`, `_median`, `_mean`, `_p99`, `_max` | how long requests took; which of them are known depends on the reader |
+//! | `request_time_min`, `_median`, `_p99`, `_max` | how long requests took; which of them are known depends on the reader |
 //! | `pages_from_memory`, `bytes_from_memory` | pages that were in the cache of unpacked pages |
 //! | `io_wait_time` | time in which workers had nothing to decode, all workers together |
 //! | `elapsed_compute` | time in which they decoded and filtered |
@@ -56,7 +56,7 @@ pub(crate) fn add_files(all: &mut MetricsSet, reads: &FileReads) {
 }
 
 /// Adds what object storage and its cache did, where they were asked.
-pub(crate) fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
+fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     if *remote == RemoteCounts::default() {
         return;
     }
@@ -66,14 +66,6 @@ pub(crate) fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     count(all, "cache_misses", remote.misses);
     count(all, "cache_memory_bytes", remote.memory_hit_bytes);
     count(all, "cache_disk_bytes", remote.disk_hit_bytes);
-}
-
-/// Adds how long requests to object storage took, where only their sum and the longest are known.
-pub(crate) fn add_times(all: &mut MetricsSet, remote: &RemoteCounts) {
-    if remote.requests > 0 {
-        time(all, "request_time_mean", Duration::from_nanos(remote.request_ns / remote.requests));
-        time(all, "request_time_max", Duration::from_nanos(remote.request_ns_max));
-    }
 }
 
 /// Adds a counter.

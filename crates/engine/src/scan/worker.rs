@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::error::Result as DfResult;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use dipper_store::preempt;
-use dipper_store::segment::{GroupScan, ScanIo};
+use dipper_store::segment::{GroupScan, ScanIo, SegmentError};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, Stream, StreamExt};
 use tokio::runtime::Handle;
@@ -69,6 +69,11 @@ pub(crate) trait ScanRun: Send + Sync + 'static {
 
     /// A decoded batch as the plan wants it.
     fn output(&self, tag: &Self::Tag, batch: RecordBatch) -> Result<RecordBatch>;
+
+    /// What could not be decoded, as the statement's error.
+    fn failed(&self, _tag: &Self::Tag, e: SegmentError) -> EngineError {
+        e.into()
+    }
 
     /// LIMIT, and the rows handed out so far.
     fn limit(&self) -> Option<(u64, &AtomicU64)>;
@@ -167,7 +172,7 @@ impl<R: ScanRun> Worker<R> {
                 return Ok(None);
             }
             if let Some((tag, rows)) = &mut self.open {
-                let Some(batch) = rows.next().transpose()? else {
+                let Some(batch) = rows.next().transpose().map_err(|e| run.failed(tag, e))? else {
                     self.open = None;
                     continue;
                 };

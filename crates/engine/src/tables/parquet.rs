@@ -128,7 +128,7 @@ impl Footers {
                     name: entry.name(),
                     size: object.size,
                     tag: object.e_tag.unwrap_or_default(),
-                    modified: object.last_modified,
+                    modified: Some(object.last_modified),
                     views,
                 };
                 Ok(wanted(self.readers.get_foreign(url.as_str(), fetcher, &file, Some(&io)).await?))
@@ -280,7 +280,7 @@ impl TableProvider for ParquetTable {
                 Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
             });
             let columns = Arc::new(ForeignSchema::new(self.file_schema.fields(), &places(own, wanted)));
-            files.push(ParquetScanFile { reader, columns, partition });
+            files.push(ParquetScanFile::new(reader, columns, partition));
         }
         let mut statistics = total.expect("there is at least one file");
         let unknown = Statistics::unknown_column(&self.schema);

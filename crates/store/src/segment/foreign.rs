@@ -60,8 +60,8 @@ pub struct ForeignFile {
     pub size: u64,
     /// What tells this version of it from others; empty for the time of its last change alone.
     pub tag: String,
-    /// When it was last changed.
-    pub modified: DateTime<Utc>,
+    /// When it was last changed; `None` if what is under its name never changes.
+    pub modified: Option<DateTime<Utc>>,
     /// Whether strings are read as views.
     pub views: bool,
 }
@@ -71,13 +71,20 @@ pub struct ForeignFile {
 pub struct ForeignSchema {
     fields: Vec<FieldRef>,
     ids: Vec<ColumnId>,
+    /// What rows of a file that lacks a column have in it, where that is not NULL: arrays of one.
+    missing: HashMap<usize, ArrayRef>,
 }
 
 impl ForeignSchema {
     /// The table's columns, each with its place among the file's; `None` for those that it lacks.
     pub fn new(fields: &Fields, places: &[Option<usize>]) -> Self {
         let ids = places.iter().map(|place| place.map_or(ABSENT, |place| place as ColumnId)).collect();
-        Self { fields: fields.iter().cloned().collect(), ids }
+        Self { fields: fields.iter().cloned().collect(), ids, missing: HashMap::new() }
+    }
+
+    /// The same, where rows of a file that lacks one of these columns have this value, an array of one.
+    pub fn with_missing(self, missing: HashMap<usize, ArrayRef>) -> Self {
+        Self { missing, ..self }
     }
 
     /// Number of columns.
@@ -101,7 +108,8 @@ impl ScanSchema for ForeignSchema {
     }
 
     fn missing(&self, column: usize) -> Result<ArrayRef> {
-        Ok(new_null_array(self.fields[column].data_type(), 1))
+        let null = || new_null_array(self.fields[column].data_type(), 1);
+        Ok(self.missing.get(&column).cloned().unwrap_or_else(null))
     }
 }
 
@@ -190,7 +198,7 @@ impl ObjectReader {
             bloom_end: 0,
             metadata: Arc::new(metadata),
             listed: Some(Listed::default()),
-            version: (!fetcher.is_remote()).then_some(file.modified),
+            version: file.modified.filter(|_| !fetcher.is_remote()),
         }))
     }
 

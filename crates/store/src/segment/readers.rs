@@ -148,6 +148,14 @@ impl Readers {
         self.open_once(Key::Foreign(store.to_string(), file.clone()), open).await
     }
 
+    /// Forgets such a file, so that it is opened anew.
+    pub fn forget_foreign(&self, store: &str, file: &ForeignFile) {
+        let mut open = self.open.lock();
+        if let Some(slot) = open.map.remove(&Key::Foreign(store.to_string(), file.clone())) {
+            open.bytes -= slot.bytes;
+        }
+    }
+
     async fn open_once<F>(&self, key: Key, open: impl FnOnce() -> F) -> Result<Arc<ObjectReader>>
     where
         F: Future<Output = Result<Arc<ObjectReader>>>,

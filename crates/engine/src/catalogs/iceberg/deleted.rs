@@ -1,4 +1,4 @@
-//! Rows that deletes name: positions as row selections, values as a filter.
+//! Rows whose values a delete names, as a filter.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,39 +11,6 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
-use roaring::RoaringTreemap;
-
-/// The rows of a file of `rows` rows that are not deleted; `None`: none is left.
-pub(super) fn selection(deleted: &RoaringTreemap, rows: u64) -> Option<RowSelection> {
-    let mut selectors = Vec::new();
-    let mut at = 0;
-    let mut skip_from = None::<(u64, u64)>;
-    let flush = |selectors: &mut Vec<RowSelector>, at: &mut u64, (from, to): (u64, u64)| {
-        if from > *at {
-            selectors.push(RowSelector::select((from - *at) as usize));
-        }
-        selectors.push(RowSelector::skip((to - from) as usize));
-        *at = to;
-    };
-    for row in deleted.iter().take_while(|row| *row < rows) {
-        skip_from = Some(match skip_from {
-            Some((from, to)) if to == row => (from, row + 1),
-            Some(run) => {
-                flush(&mut selectors, &mut at, run);
-                (row, row + 1)
-            }
-            None => (row, row + 1),
-        });
-    }
-    if let Some(run) = skip_from {
-        flush(&mut selectors, &mut at, run);
-    }
-    if at < rows {
-        selectors.push(RowSelector::select((rows - at) as usize));
-    }
-    selectors.iter().any(|s| !s.skip).then(|| RowSelection::from(selectors))
-}
 
 /// Values of some columns, of which rows are deleted. NULL equals NULL.
 pub(super) struct Values {
@@ -127,36 +94,5 @@ impl PhysicalExpr for NotDeleted {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn selections_leave_out_what_is_deleted() {
-        for (deleted, rows) in [
-            (vec![], 3u64),
-            (vec![0], 3),
-            (vec![2], 3),
-            (vec![0, 1, 4, 5, 6], 10),
-            (vec![1, 3, 5], 6),
-            (vec![7, 100], 8),
-        ] {
-            let bits: RoaringTreemap = deleted.iter().copied().collect();
-            let selection = selection(&bits, rows).unwrap();
-            let mut left = Vec::new();
-            let mut at = 0u64;
-            for s in selection.iter() {
-                if !s.skip {
-                    left.extend(at..at + s.row_count as u64);
-                }
-                at += s.row_count as u64;
-            }
-            assert_eq!(at, rows, "{deleted:?}");
-            assert_eq!(left, (0..rows).filter(|r| !deleted.contains(r)).collect::<Vec<_>>());
-        }
-        assert!(selection(&(0..5u64).collect(), 5).is_none());
     }
 }

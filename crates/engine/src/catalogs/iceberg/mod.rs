@@ -4,7 +4,7 @@
 //! table, whose `metadata/` tells by its file names which state is the newest. Nothing is kept between statements.
 
 pub(crate) mod about;
-mod adapter;
+mod columns;
 mod deleted;
 mod filters;
 pub(crate) mod provider;
@@ -13,14 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::TimeZone;
-use datafusion::datasource::object_store::ObjectStoreUrl;
-use dipper_cache::TaggedStore;
 use dipper_iceberg::metadata::{At, TableMetadata};
 use dipper_iceberg::{IcebergError, Locations};
 use dipper_sql::charter::session::TableVersion;
 use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectStore;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore};
 
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -100,31 +98,13 @@ impl Places {
         }
     }
 
-    /// The name under which DataFusion finds the store of a location.
-    pub(crate) fn url(&self, location: &str) -> Result<ObjectStoreUrl> {
+    /// A name for the store of a location that tells it from all others of this process; `None` for local files.
+    fn store_name(&self, location: &str) -> Result<Option<String>> {
         if let Some(remote) = self.remote(location)? {
-            return Ok(ObjectStoreUrl::parse(format!("remote://{}", remote.number))?);
+            return Ok(Some(format!("remote://{}", remote.number)));
         }
-        match hdfs::authority(location) {
-            None => Ok(ObjectStoreUrl::local_filesystem()),
-            Some(authority) => Ok(self.hdfs.store(authority, &self.configuration)?.0),
-        }
-    }
-
-    /// As [`resolve`](Locations::resolve), for scans: paths tell objects of all stores apart, since DataFusion knows the
-    /// metadata of files by path alone.
-    fn scanned(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String> {
-        let Some(remote) = self.remote(location).map_err(|e| e.message)? else { return self.resolve(location) };
-        let store = TaggedStore::new(remote.store, remote.number);
-        let meta = ObjectMeta {
-            location: remote.path,
-            last_modified: chrono::DateTime::UNIX_EPOCH,
-            size: 0,
-            e_tag: None,
-            version: None,
-        };
-        let path = store.path(&meta).map_err(|e| e.to_string())?;
-        Ok((Arc::new(store), path))
+        let named = |authority| Ok(self.hdfs.store(authority, &self.configuration)?.0.to_string());
+        hdfs::authority(location).map(named).transpose()
     }
 }
 

@@ -4,27 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Schema as ArrowSchema, SchemaRef};
-use arrow::error::ArrowError;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ScalarValue, Statistics};
-use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
-use datafusion::datasource::physical_plan::{FileGroup, FileGroupPartitioner, FileScanConfigBuilder, ParquetSource};
-use datafusion::datasource::table_schema::TableSchema;
-use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use dipper_iceberg::deletes::{self, Positions};
 use dipper_iceberg::manifest::FileEntry;
 use dipper_iceberg::metadata::{At, Snapshot, TableMetadata};
@@ -32,21 +24,22 @@ use dipper_iceberg::reshape;
 use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
-use dipper_store::segment::check_claims;
+use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, SegmentError, check_claims};
 use futures::{StreamExt, TryStreamExt};
-use object_store::ObjectMeta;
-use object_store::path::Path as ObjectPath;
-use roaring::RoaringTreemap;
+use roaring::RoaringBitmap;
 
 use super::Places;
-use super::adapter::ByFieldId;
-use super::deleted::{NotDeleted, Values, selection};
+use super::columns::{FileColumns, TableColumns};
+use super::deleted::{NotDeleted, Values};
 use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::pass::{PassExec, Told};
+use crate::io::ScanRequests;
 use crate::query::{QueryContext, on_cpu};
+use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec};
 use crate::tables::by_the_clock;
 
+/// Files whose footers are read at once.
+const OPENED_AT_ONCE: usize = 32;
 /// Delete files that are read at a time.
 const DELETES_AT_ONCE: usize = 8;
 
@@ -86,6 +79,23 @@ struct Work {
     positions: HashMap<DeleteKey, Positions>,
     /// By path.
     equality: HashMap<String, EqualityDelete>,
+}
+
+impl Work {
+    /// Numbers of a file's rows that positional deletes name.
+    fn deleted(&self, task: &Task) -> Result<RoaringBitmap> {
+        let mut all = RoaringBitmap::new();
+        for deleted in task.positions.iter().filter_map(|d| self.positions.get(&key(d))?.get(&task.file.path)) {
+            for (high, numbers) in deleted.bitmaps() {
+                if high > 0 {
+                    let path = &task.file.path;
+                    return Err(EngineError::unsupported(format!("'{path}': a deleted row beyond the first 2^32")));
+                }
+                all |= numbers;
+            }
+        }
+        Ok(all)
+    }
 }
 
 type DeleteKey = (String, Option<(u64, u64)>);
@@ -142,8 +152,7 @@ impl IcebergTable {
         .await
     }
 
-    /// One scan over files of one partition spec that have the same equality deletes, in at most so many parts where they
-    /// are in object storage.
+    /// One scan over files of one partition spec that have the same equality deletes.
     async fn group(
         &self,
         state: &dyn Session,
@@ -151,9 +160,9 @@ impl IcebergTable {
         work: &Work,
         tasks: &[&Task],
         limit: Option<usize>,
-        parts: usize,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Some(first) = tasks.first() else { return Ok(None) };
+        let limit = limit.filter(|_| first.equality.is_empty());
         let constants = self.constants(tasks);
         let is_constant = |f: &FieldRef| constants.iter().any(|(c, _)| c.name() == f.name());
         let mut file_fields: Vec<FieldRef> = self.arrow.fields().iter().filter(|f| !is_constant(f)).cloned().collect();
@@ -184,71 +193,55 @@ impl IcebergTable {
                 read.push(at);
             }
         }
-        let mut files = Vec::new();
-        let mut paths = HashMap::new();
         let mut rows = 0u64;
         let mut exact = first.equality.is_empty();
+        let mut left = Vec::new();
         for task in tasks {
+            if limit.is_some_and(|limit| rows >= limit as u64) {
+                break;
+            }
             let records = task.file.records.max(0) as u64;
-            let mut bits = RoaringTreemap::new();
-            for delete in &task.positions {
-                if let Some(deleted) = work.positions.get(&key(delete)).and_then(|p| p.get(&task.file.path)) {
-                    bits |= deleted;
-                }
+            let deleted = work.deleted(task)?;
+            let gone = records.checked_sub(1).map_or(0, |last| deleted.rank(u32::try_from(last).unwrap_or(u32::MAX)));
+            if gone >= records {
+                continue;
             }
-            let mut file = self.file(&task.file)?;
-            file.partition_values = constants.iter().map(|(_, values)| values[&task.file.path].clone()).collect();
-            if bits.is_empty() {
-                rows += records;
-            } else {
-                let Some(left) = selection(&bits, records) else { continue };
-                rows += left.row_count() as u64;
-                exact = false;
-                file = file.with_extension(ParquetRowSelection::new(left));
-            }
-            paths.insert(file.object_meta.location.clone(), task.file.path.clone());
-            files.push(file);
+            exact &= gone == 0;
+            rows += records - gone;
+            left.push((*task, deleted));
         }
-        if files.is_empty() {
+        if left.is_empty() {
             return Ok(None);
         }
-        let table_schema = TableSchema::builder(Arc::new(ArrowSchema::new(file_fields)))
-            .with_table_partition_cols(constants.iter().map(|(c, _)| Arc::clone(c)).collect::<Vec<_>>())
-            .build();
-        let mut statistics = Statistics::new_unknown(table_schema.table_schema());
+        let fields = file_fields.into();
+        let table = TableColumns {
+            fields,
+            mapping: self.metadata.properties.get("schema.name-mapping.default").map(String::as_str),
+            defaults: self.schema.fields.iter().filter_map(|f| Some((f.id, f.initial_default.as_ref()?))).collect(),
+        };
+        let requests = ScanRequests::of(state);
+        let opened = self.open(&left, &requests).await?;
+        let remote = opened.iter().any(|file| file.remote);
+        let mut files = Vec::with_capacity(opened.len());
+        for (file, (task, deleted)) in opened.into_iter().zip(left) {
+            let FileColumns { columns, shapes } = table.of(&file.reader)?;
+            let partition = constants.iter().map(|(_, values)| values[&task.file.path].clone()).collect();
+            files.push(ParquetScanFile {
+                deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
+                shapes: shapes.into(),
+                on_damage: Some(file.on_damage),
+                ..ParquetScanFile::new(file.reader, Arc::new(columns), partition)
+            });
+        }
+        let file_schema = Arc::new(ArrowSchema::new(table.fields));
+        let table_schema = Arc::new(ArrowSchema::new(all.clone()));
+        let mut statistics = Statistics::new_unknown(&table_schema);
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         statistics.num_rows = if exact { Precision::Exact(rows) } else { Precision::Inexact(rows) };
-        let source = ParquetSource::new(table_schema);
-        let url = self.store(state, &first.file.path)?;
-        let (groups, partitioning) = match limit.is_none() && url != ObjectStoreUrl::local_filesystem() {
-            true => {
-                let groups = far_parts(files, parts);
-                let partitioning = Partitioning::UnknownPartitioning(groups.len());
-                (groups, Some(partitioning))
-            }
-            false => (FileGroup::new(files).split_files(state.config().target_partitions()), None),
-        };
-        // Those of local files are the optimizer's.
-        let told = match partitioning {
-            Some(_) => self.told(&groups, &paths),
-            None => self.told(&[groups.iter().flat_map(FileGroup::files).cloned().collect()], &paths),
-        };
-        let adapter = ByFieldId {
-            mapping: self.metadata.properties.get("schema.name-mapping.default").cloned(),
-            defaults: self.schema.fields.iter().filter_map(|f| Some((f.id, f.initial_default.clone()?))).collect(),
-        };
-        let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(groups)
-            .with_output_partitioning(partitioning)
-            .with_statistics(statistics)
-            .with_expr_adapter(Some(Arc::new(adapter)))
-            .with_projection_indices(Some(read.clone()))?
-            .with_limit(limit.filter(|_| first.equality.is_empty()))
-            .build();
-        let mut options = state.table_options().parquet.clone();
-        options.global = state.config_options().execution.parquet.clone();
-        let scan = ParquetFormat::default().with_options(options).create_physical_plan(state, config).await?;
-        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(PassExec::iceberg_scan(scan, told));
+        let spec = ParquetScanSpec { files, file_schema, table_schema, statistics, remote, requests };
+        let workers = state.config().target_partitions();
+        let scan = ParquetScanExec::new(Arc::new(spec), read.clone(), limit, workers)?;
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         for delete in &first.equality {
             let EqualityDelete { fields, values } = &work.equality[&delete.path];
             let columns = fields
@@ -273,6 +266,53 @@ impl IcebergTable {
         Ok(Some(plan))
     }
 
+    /// Opens files, several at once, and none that is open already.
+    async fn open(&self, files: &[(&Task, RoaringBitmap)], requests: &ScanRequests) -> Result<Vec<Opened>> {
+        let readers = self.context.readers();
+        let views = self.context.variables.string_view();
+        let io = Arc::new(ScanIo::new(false, false).with_extensions(requests.extensions.clone()));
+        let mut fetchers: HashMap<String, Arc<Fetcher>> = HashMap::new();
+        let mut opening = Vec::with_capacity(files.len());
+        for (task, _) in files {
+            let path = &task.file.path;
+            let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{path}': {reason}"));
+            let size = u64::try_from(task.file.bytes).ok().filter(|size| *size > 0);
+            let size = size.ok_or_else(|| failed(format!("a size of {} bytes", task.file.bytes)))?;
+            let (store, location) = dipper_iceberg::Locations::resolve(&self.places, path).map_err(failed)?;
+            let name = self.places.store_name(path)?;
+            let remote = name.is_some();
+            let place = name.unwrap_or_default();
+            let fetcher = fetchers.entry(place.clone()).or_insert_with(|| match remote {
+                false => Fetcher::local(store),
+                true => Fetcher::remote(store, self.context.engine.stores.io().clone()),
+            });
+            // Files are never written twice under one name.
+            let (tag, modified) = (String::new(), None);
+            let file = ForeignFile { path: location, name: path.clone(), size, tag, modified, views };
+            let (fetcher, io) = (Arc::clone(fetcher), Arc::clone(&io));
+            opening.push(async move {
+                let on_damage: Arc<dyn Fn() + Send + Sync> = {
+                    let (places, readers) = (self.places.clone(), Arc::clone(readers));
+                    let (place, file) = (place.clone(), file.clone());
+                    Arc::new(move || {
+                        places.forget(&file.name);
+                        readers.forget_foreign(&place, &file);
+                    })
+                };
+                match readers.get_foreign(&place, &fetcher, &file, Some(&io)).await {
+                    Ok(reader) => Ok(Opened { reader, remote, on_damage }),
+                    Err(e) => {
+                        if matches!(e, SegmentError::Foreign { .. }) {
+                            on_damage();
+                        }
+                        Err(EngineError::from(e))
+                    }
+                }
+            });
+        }
+        futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
+    }
+
     /// Columns whose values are those of the files' partitions, with the value for each file. Files that were added to
     /// the table as they were (migrated from Hive) do not have them.
     fn constants(&self, tasks: &[&Task]) -> Vec<(FieldRef, HashMap<String, ScalarValue>)> {
@@ -294,90 +334,15 @@ impl IcebergTable {
         }
         found
     }
-
-    /// Says of an error in the bytes of files which files those are, and keeps nothing of them: once one is repaired it is
-    /// read anew. They are those of the partition that failed, or of the first where all are in one; `paths` has the names
-    /// of what scans call otherwise.
-    fn told(&self, partitions: &[FileGroup], paths: &HashMap<ObjectPath, String>) -> Told {
-        let names = |group: &FileGroup| -> Vec<(ObjectPath, String)> {
-            let own = group.files().iter().map(|file| &file.object_meta.location);
-            own.map(|at| (at.clone(), paths[at].clone())).collect()
-        };
-        let (places, partitions) = (self.places.clone(), partitions.iter().map(names).collect::<Vec<_>>());
-        Arc::new(move |e, partition, context| {
-            if !is_in_bytes(&e) {
-                return e;
-            }
-            let files = partitions.get(partition).unwrap_or(&partitions[0]);
-            let footers = context.runtime_env().cache_manager.get_file_metadata_cache();
-            for (at, path) in files {
-                places.forget(path);
-                footers.remove(at);
-            }
-            let which = match &files[..] {
-                [(_, one)] => format!("'{one}'"),
-                all => format!("one of {} files ('{}' is the first)", all.len(), all[0].1),
-            };
-            EngineError::new(ErrorKind::File, format!("{which} cannot be read as Parquet: {e}")).into_datafusion()
-        })
-    }
-
-    /// The store of a file, where DataFusion finds it.
-    fn store(&self, state: &dyn Session, path: &str) -> Result<ObjectStoreUrl> {
-        let url = self.places.url(path)?;
-        if url != ObjectStoreUrl::local_filesystem() {
-            let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{path}': {reason}"));
-            let (store, _) = self.places.scanned(path).map_err(failed)?;
-            state.runtime_env().register_object_store(url.as_ref(), store);
-        }
-        Ok(url)
-    }
-
-    fn file(&self, entry: &FileEntry) -> Result<PartitionedFile> {
-        let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{}': {reason}", entry.path));
-        let (_, location) = self.places.scanned(&entry.path).map_err(failed)?;
-        let size = u64::try_from(entry.bytes).ok().filter(|size| *size > 0);
-        let size = size.ok_or_else(|| failed(format!("a size of {} bytes", entry.bytes)))?;
-        // Files are never written twice under one name, so when does not matter.
-        let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
-        Ok(PartitionedFile::new_from_meta(ObjectMeta { location, last_modified, size, e_tag: None, version: None }))
-    }
 }
 
-/// Whether a scan whose requests were answered failed by what is in a file: Parquet's reader says so, and it was no filter
-/// that failed on its rows.
-fn is_in_bytes(e: &DataFusionError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
-    let mut found = false;
-    while let Some(e) = cause {
-        found |= matches!(e.downcast_ref::<DataFusionError>(), Some(DataFusionError::ParquetError(_)));
-        match e.downcast_ref::<ArrowError>() {
-            None | Some(ArrowError::ExternalError(_)) => {}
-            Some(ArrowError::ParquetError(_)) => found = true,
-            Some(_) => return false,
-        }
-        cause = e.source();
-    }
-    found
-}
-
-/// Parts of a table's files in object storage that are read at the same time, or a part for each of its scans. DataFusion's reader has one request under way for each.
-const FAR_PARTS_MAX: usize = 16;
-/// Bytes of such a part at least.
-const FAR_PART_BYTES: u64 = 1 << 20;
-/// Bytes of the first request of a part, which most footers are in.
-const FOOTER_BYTES: usize = 64 << 10;
-
-/// Files in parts, so that requests of some are under way while others are decoded. The optimizer would make as many parts
-/// as there are cores of them, unless their number is said to be the partitioning of the scan.
-fn far_parts(files: Vec<PartitionedFile>, most: usize) -> Vec<FileGroup> {
-    let bytes: u64 = files.iter().map(|file| file.object_meta.size).sum();
-    let parts = usize::try_from(bytes / FAR_PART_BYTES).unwrap_or(usize::MAX).max(files.len()).min(most);
-    // Each part asks for its file's footer.
-    let files = files.into_iter().map(|file| file.with_metadata_size_hint(FOOTER_BYTES)).collect();
-    let all = [FileGroup::new(files)];
-    let split = FileGroupPartitioner::new().with_target_partitions(parts).with_repartition_file_min_size(0);
-    split.repartition_file_groups(&all).unwrap_or_else(|| all.into())
+/// A data file that is open.
+struct Opened {
+    reader: Arc<ObjectReader>,
+    /// In object storage or HDFS.
+    remote: bool,
+    /// Forgets what is kept of it, so that it is read anew once it is repaired.
+    on_damage: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// The columns that an equality delete compares, in the types that the table has them in.
@@ -424,13 +389,11 @@ impl TableProvider for IcebergTable {
         let work = self.work(filters).await.map_err(EngineError::into_datafusion)?;
         let all: Vec<usize> = (0..self.arrow.fields().len()).collect();
         let projection = projection.unwrap_or(&all);
-        // One scan reads from one store.
-        let mut groups: BTreeMap<(i32, String, Vec<&str>), Vec<&Task>> = BTreeMap::new();
+        let mut groups: BTreeMap<(i32, Vec<&str>), Vec<&Task>> = BTreeMap::new();
         for task in &work.plan.tasks {
             let mut equality: Vec<&str> = task.equality.iter().map(|d| d.path.as_str()).collect();
             equality.sort_unstable();
-            let url = self.places.url(&task.file.path).map_err(EngineError::into_datafusion)?;
-            groups.entry((task.file.spec_id, url.as_str().to_string(), equality)).or_default().push(task);
+            groups.entry((task.file.spec_id, equality)).or_default().push(task);
         }
         tracing::debug!(
             manifests = work.plan.manifests.0,
@@ -442,9 +405,8 @@ impl TableProvider for IcebergTable {
             self.metadata.metadata_location
         );
         let mut plans = Vec::new();
-        let parts = FAR_PARTS_MAX.div_ceil(groups.len().max(1));
         for tasks in groups.values() {
-            let plan = self.group(state, projection, &work, tasks, limit, parts).await;
+            let plan = self.group(state, projection, &work, tasks, limit).await;
             plans.extend(plan.map_err(EngineError::into_datafusion)?);
         }
         if plans.is_empty() {

@@ -117,7 +117,7 @@ async fn open(bytes: Vec<u8>, views: bool, cache: usize) -> Result<Arc<ObjectRea
     let path = Path::from("somebody/else.parquet");
     let size = bytes.len() as u64;
     store.put(&path, bytes.into()).await.unwrap();
-    let modified = store.head(&path).await.unwrap().last_modified;
+    let modified = Some(store.head(&path).await.unwrap().last_modified);
     let file = ForeignFile { path, name: "else.parquet".into(), size, tag: String::new(), modified, views };
     ObjectReader::open_foreign(&Fetcher::local(store), &file, &PageCache::new(cache), None).await
 }
@@ -294,7 +294,7 @@ async fn a_file_that_changes_is_noticed() {
     writer.close().unwrap();
     let size = bytes.len() as u64;
     store.put(&path, bytes.into()).await.unwrap();
-    let modified = DateTime::from_timestamp(1, 0).unwrap();
+    let modified = Some(DateTime::from_timestamp(1, 0).unwrap());
     let file = ForeignFile { path, name: "/x.parquet".into(), size, tag: String::new(), modified, views: true };
     let reader = ObjectReader::open_foreign(&Fetcher::local(store), &file, &PageCache::new(0), None).await.unwrap();
     let schema = ForeignSchema::new(reader.fields(), &[Some(0)]);
