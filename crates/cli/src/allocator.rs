@@ -1,12 +1,20 @@
 //! How the allocator keeps memory.
+//!
+//! Only large allocations are made of huge pages: hash tables and sort buffers, most accesses to which would miss the TLB
+//! otherwise. All else is small pages. Whoever touches a huge page first waits until all 2 MiB of it are cleared: 0.1 ms
+//! where the kernel has them, 2 to 6 ms where the host of a virtual machine must supply them first (both seen). That was most
+//! of what 1 in 100 look-ups waited for beside loads.
 
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_long, c_void};
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_int, c_long};
+
+use mimalloc::MiMalloc;
 
 /// The default allocator of glibc gives memory back late and contends between the query threads.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 /// `mi_option_purge_delay` of `mimalloc.h`, version 2.
 const PURGE_DELAY: c_int = 15;
@@ -18,48 +26,39 @@ const DELAY_MS: c_long = 1000;
 const ARENA_PURGE_MULT: c_int = 24;
 /// Whole arenas go back after so many delays. By default 10.
 const ARENA_DELAYS: c_long = 1;
+/// `mi_option_allow_thp`, likewise: whether the allocator asks for huge pages all over.
+const ALLOW_THP: c_int = 37;
 
-/// Bytes that the first area of memory has, as the allocator would make it itself.
-const AREA: usize = 1 << 30;
-/// Bytes of a piece of it: each thread takes its memory from pieces of its own, and large allocations begin at one
-/// (`MI_SEGMENT_SIZE` of version 2).
-const PIECE: usize = 32 << 20;
-/// Bytes at the start of each piece that never are huge pages. A short statement touches a MiB or two on each of a dozen
-/// threads: as huge pages this is 20 MiB more that the kernel must clear, a sixth of the time that `select 1` takes.
-const SMALL: usize = 4 << 20;
+/// Bytes of the smallest allocation that is made of huge pages.
+const LARGE: usize = 8 << 20;
+/// Bytes of a huge page.
+#[cfg(target_os = "linux")]
+const HUGE_PAGE: usize = 2 << 20;
 
 unsafe extern "C" {
     fn mi_option_set_default(option: c_int, value: c_long);
+    #[cfg(target_os = "linux")]
     fn mi_process_init();
-    fn mi_reserve_os_memory_ex(size: usize, commit: bool, allow_large: bool, exclusive: bool, id: *mut c_int) -> c_int;
-    fn mi_arena_area(id: c_int, size: *mut usize) -> *mut c_void;
 }
 
 /// Before `main`, because what runs before it allocates.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
-static RESERVE: extern "C" fn() = reserve;
+static SMALL_PAGES: extern "C" fn() = small_pages;
 
-/// Makes the first area of memory. Where that fails the allocator makes one as it does by default.
+/// Has all memory be small pages that is not advised otherwise. `MIMALLOC_ALLOW_THP` in the environment takes precedence.
 #[cfg(target_os = "linux")]
-extern "C" fn reserve() {
-    // SAFETY: functions of the allocator that is linked above, which may be called before any thread is there; `madvise`
-    // is told of parts of the area only, which the allocator keeps for good.
+extern "C" fn small_pages() {
+    // `linux/prctl.h`; kernels before 6.18 refuse it.
+    const THP_DISABLE_EXCEPT_ADVISED: c_long = 1 << 1;
+    // SAFETY: functions of the allocator that is linked above, which may be called before any thread is there; the call of the
+    // system takes numbers. It is for systems where huge pages are the rule (`always`).
     unsafe {
+        // Not before: the allocator would have the system refuse them altogether.
         mi_process_init();
-        let mut id = 0;
-        if mi_reserve_os_memory_ex(AREA, true, true, false, &raw mut id) != 0 {
-            return;
-        }
-        let mut size = 0;
-        let start = mi_arena_area(id, &raw mut size);
-        if start.is_null() {
-            return;
-        }
-        for piece in (0..size / PIECE * PIECE).step_by(PIECE) {
-            libc::madvise(start.add(piece), SMALL, libc::MADV_NOHUGEPAGE);
-        }
+        mi_option_set_default(ALLOW_THP, 0);
+        libc::prctl(libc::PR_SET_THP_DISABLE, 1 as c_long, THP_DISABLE_EXCEPT_ADVISED, 0 as c_long, 0 as c_long);
     }
 }
 
@@ -70,5 +69,112 @@ pub fn keep_memory() {
         // SAFETY: the function is linked with the allocator above, takes two numbers, and checks the first; it is called
         // before other threads are there.
         unsafe { mi_option_set_default(option, value) }
+    }
+}
+
+/// mimalloc, with huge pages in large allocations while these live.
+struct Allocator;
+
+// SAFETY: memory comes from and goes back to mimalloc as this trait demands; what the system is advised of changes no contents.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's duties are the same.
+        let start = unsafe { MiMalloc.alloc(layout) };
+        if layout.size() >= LARGE {
+            advise(start, layout.size(), true);
+        }
+        start
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let start = unsafe { MiMalloc.alloc_zeroed(layout) };
+        if layout.size() >= LARGE {
+            advise(start, layout.size(), true);
+        }
+        start
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        if layout.size() >= LARGE {
+            advise(start, layout.size(), false);
+        }
+        // SAFETY: as above.
+        unsafe { MiMalloc.dealloc(start, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        if layout.size() < LARGE && bytes < LARGE {
+            // SAFETY: as above.
+            return unsafe { MiMalloc.realloc(start, layout, bytes) };
+        }
+        // SAFETY: as above.
+        unsafe { self.realloc_large(start, layout, bytes) }
+    }
+}
+
+impl Allocator {
+    /// mimalloc would copy into what is not advised yet, which then stays small pages.
+    ///
+    /// # Safety
+    /// As for [`GlobalAlloc::realloc`].
+    #[cold]
+    unsafe fn realloc_large(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let had = layout.size();
+        if (LARGE.max(had / 2)..=had).contains(&bytes) {
+            return start;
+        }
+        // SAFETY: the caller vouches for the size; the new block overlaps nothing, and as much is copied as both have.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(bytes, layout.align()));
+            if !moved.is_null() {
+                std::ptr::copy_nonoverlapping(start, moved, had.min(bytes));
+                self.dealloc(start, layout);
+            }
+            moved
+        }
+    }
+}
+
+/// Asks for huge pages in the whole ones of some bytes, or for small ones.
+#[cold]
+fn advise(start: *mut u8, bytes: usize, huge: bool) {
+    #[cfg(target_os = "linux")]
+    if !start.is_null() {
+        let first = start.addr().next_multiple_of(HUGE_PAGE);
+        let end = (start.addr() + bytes) / HUGE_PAGE * HUGE_PAGE;
+        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        if first < end {
+            // SAFETY: whole pages of one allocation, whose contents the advice does not change. Where it is refused nothing is lost.
+            unsafe { libc::madvise(start.with_addr(first).cast(), end - first, advice) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes, huge);
+}
+
+#[cfg(test)]
+mod tests {
+    /// Contents survive growth and shrinkage across the border of what is large.
+    #[test]
+    fn large_vectors_keep_what_they_hold() {
+        let mut state = 1u64;
+        let mut all: Vec<u64> = Vec::new();
+        for count in [1, 900_000, 1_200_000, 5_000_000, 2_600_000, 2_400_000, 1_000_000, 30] {
+            let kept = all.len().min(count);
+            let sum = all[..kept].iter().fold(0u64, |sum, n| sum.wrapping_add(*n));
+            all.truncate(count);
+            all.shrink_to_fit();
+            while all.len() < count {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                all.push(state);
+            }
+            assert_eq!(all[..kept].iter().fold(0u64, |sum, n| sum.wrapping_add(*n)), sum, "{count}");
+        }
+        assert!(vec![0u8; 40 << 20].iter().all(|b| *b == 0));
     }
 }
