@@ -102,6 +102,11 @@ impl Meter<'_> {
     }
 }
 
+/// A tag without what stores put around it.
+fn plain_tag(tag: &str) -> &str {
+    tag.trim_start_matches("W/").trim_matches('"')
+}
+
 impl CachedStore {
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
@@ -123,6 +128,8 @@ impl CachedStore {
     /// Under which the object's bytes are kept; `None`: they could change under it.
     fn key(&self, location: &Path, tag: Option<&str>) -> Option<Key> {
         let immutable = self.immutable.as_ref()?;
+        // Some stores list objects with an empty tag, which tells nothing.
+        let tag = tag.filter(|tag| !tag.is_empty());
         if tag.is_none() && !immutable(location) {
             return None;
         }
@@ -203,7 +210,16 @@ impl CachedStore {
     /// One request; its bytes, and what the answer says of the object.
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
         let mut counted = Counted::new(meter);
+        let wanted_tag = options.if_match.clone();
         let result = counted.ended(self.store.get_opts(location, options).await)?;
+        // Not every store heeds the condition.
+        if let (Some(wanted), Some(found)) = (&wanted_tag, &result.meta.e_tag)
+            && !wanted.contains(['*', ','])
+            && plain_tag(wanted) != plain_tag(found)
+        {
+            let source = format!("its tag is {found}, {wanted} was asked for").into();
+            return counted.ended(Err(Error::Precondition { path: location.to_string(), source }));
+        }
         let GetResult { payload, meta, range, attributes } = result;
         let wanted = range.end - range.start;
         let bytes = counted.ended(collect(payload, wanted).await)?;

@@ -226,7 +226,7 @@ impl ObjectSource {
         });
         let options = GetOptions {
             range: Some(GetRange::Bounded(start..end)),
-            if_match: self.file.meta.e_tag.clone(),
+            if_match: self.file.meta.e_tag.clone().filter(|tag| !tag.is_empty()),
             ..GetOptions::default()
         };
         let (store, path, name) = (Arc::clone(&self.file.store), self.file.meta.location.clone(), self.name.clone());
