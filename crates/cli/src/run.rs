@@ -1,6 +1,7 @@
 //! Runs statements and prints what they give.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use dipper_engine::process::Stop;
@@ -77,7 +78,7 @@ impl Runner {
         let begun = Instant::now();
         let style = self.style;
         let session = &mut self.session;
-        let process = std::sync::Arc::clone(session.process());
+        let process = Arc::clone(session.process());
         let result = self.runtime.block_on(async {
             // Ctrl-C ends the statement, not the program.
             let interrupt = tokio::spawn(async move {
@@ -185,24 +186,29 @@ async fn print(mut rows: Rows, style: Style, spinner: Spinner) -> Result<String,
 /// A spinner with the time so far, on stderr, for statements that take long.
 struct Spinner {
     task: Option<tokio::task::JoinHandle<()>>,
+    /// What is shown, once there is something. The task by itself would not end before the runtime is next asked for
+    /// anything, which at a prompt is the next statement.
+    bar: Arc<OnceLock<ProgressBar>>,
 }
 
 impl Spinner {
     fn start(wanted: bool) -> Self {
+        let bar: Arc<OnceLock<ProgressBar>> = Arc::default();
+        let shown = Arc::clone(&bar);
         let task = wanted.then(|| {
-            tokio::spawn(async {
+            tokio::spawn(async move {
                 tokio::time::sleep(PROGRESS_AFTER).await;
                 let bar = ProgressBar::new_spinner();
                 bar.set_style(
                     ProgressStyle::with_template("{spinner} running {elapsed_precise} (Ctrl-C stops the statement)")
                         .expect("the template is fixed"),
                 );
-                let _cleared = Cleared(bar.clone());
                 bar.enable_steady_tick(Duration::from_millis(100));
-                std::future::pending::<()>().await;
+                // Nobody else sets it.
+                let _ = shown.set(bar);
             })
         });
-        Spinner { task }
+        Spinner { task, bar }
     }
 }
 
@@ -211,14 +217,9 @@ impl Drop for Spinner {
         if let Some(task) = self.task.take() {
             task.abort();
         }
-    }
-}
-
-struct Cleared(ProgressBar);
-
-impl Drop for Cleared {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -39,6 +39,7 @@ pub mod native;
 mod near;
 mod null_joins;
 mod orders;
+mod outer_joins;
 pub mod point;
 pub mod process;
 pub mod profile;

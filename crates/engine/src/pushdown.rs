@@ -23,12 +23,14 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use crate::grouping::ForgetBelowGroupingSets;
 use crate::orders::SortWhatIsUnsorted;
+use crate::outer_joins::ForgetAboveOuterJoins;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`]; and [`SortWhatIsUnsorted`]
+/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`] and
+/// [`ForgetAboveOuterJoins`]; and [`SortWhatIsUnsorted`]
 /// before plans are checked, which is the last of them.
 pub(crate) fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
@@ -38,7 +40,7 @@ pub(crate) fn rules() -> Vec<Rule> {
             _ => rule,
         }
     };
-    let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets)];
+    let mut rules: Vec<Rule> = vec![Arc::new(ForgetBelowGroupingSets), Arc::new(ForgetAboveOuterJoins)];
     rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
     let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));

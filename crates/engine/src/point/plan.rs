@@ -448,9 +448,11 @@ impl PointPlan {
             return Ok(Poll::Pending);
         }
         let Some(view) = self.current(session) else { return Ok(Poll::Pending) };
-        self.allowed(session)?;
         let Some(rows_max) = self.rows_max(slots) else { return Ok(Poll::Pending) };
         let wanted = self.wanted(&view, slots, &mut session.point)?;
+        if !matches!(wanted, Wanted::Unclear) {
+            self.allowed(session)?;
+        }
         let engine = &session.engine;
         let cache = engine.points().lookups.cache();
         let get = |tablet, key: &[u8]| self.table.get_now(cache, &view, &self.shape, tablet, key);
@@ -486,10 +488,12 @@ impl PointPlan {
     ) -> Result<Option<Rows>> {
         super::freshen(session, &self.table, &self.times).await?;
         let Some(view) = self.current(session).map(|held| Arc::clone(&held)) else { return Ok(None) };
-        self.allowed(session)?;
         let Some(rows_max) = self.rows_max(slots) else { return Ok(None) };
         let mut scratch = std::mem::take(&mut session.point);
         let wanted = self.wanted(&view, slots, &mut scratch);
+        if !matches!(wanted, Ok(Wanted::Unclear)) {
+            self.allowed(session)?;
+        }
         let engine = Arc::clone(&session.engine);
         let cache = engine.points().lookups.cache();
         let mut rows = Vec::new();

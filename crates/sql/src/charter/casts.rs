@@ -22,12 +22,12 @@ use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::operators::{Class, DATETIME, cast_to};
+use super::operators::{Class, DATETIME, binary, cast_to};
 use super::{compare, lateral, mixed, nested, once, subqueries, text};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::datetime_from_number;
@@ -337,7 +337,20 @@ pub(super) fn rewrite_expr(
     match (stage, expr) {
         (Stage::AfterCoercion, Expr::Cast(Cast { expr, field })) => Ok(replace_cast(*expr, field, false, schema)),
         (Stage::AfterCoercion, Expr::TryCast(TryCast { expr, field })) => Ok(replace_cast(*expr, field, true, schema)),
-        (Stage::BeforeCoercion, Expr::InList(list)) => in_list(list, schema),
+        (Stage::BeforeCoercion, Expr::InList(list)) => {
+            let null = list.list.iter().any(is_null) && !list.list.iter().all(is_null);
+            let InList { expr, list, negated } = list;
+            let (list, nulls): (Vec<_>, Vec<_>) = list.into_iter().partition(|item| !null || !is_null(item));
+            let items = in_list(InList { expr, list, negated }, schema)?;
+            if nulls.is_empty() {
+                return Ok(items);
+            }
+            // DataFusion's optimizer takes lists for sets, in which NULL is one more value: `x IN (1, 2, NULL) AND x IN (2, 3)`
+            // became `x IN (2)`.
+            let unknown = Expr::Literal(ScalarValue::Boolean(None), None);
+            let operator = if negated { Operator::And } else { Operator::Or };
+            Ok(Transformed::yes(binary(items.data, operator, unknown)))
+        }
         (Stage::BeforeCoercion, Expr::Like(like)) => like_on_text(like, schema),
         (Stage::BeforeCoercion, Expr::Case(case)) => {
             let (case, changed) = once::chosen(case, schema)?;
@@ -366,6 +379,10 @@ fn replace_cast(expr: Expr, field: arrow::datatypes::FieldRef, try_cast: bool, s
     } else {
         Expr::Cast(Cast { expr: Box::new(expr), field })
     })
+}
+
+fn is_null(item: &Expr) -> bool {
+    matches!(item, Expr::Literal(value, _) if value.is_null())
 }
 
 /// `x IN (..)`: each item compares as `x = item` would. Where x itself has to become something else, x and all items

@@ -23,7 +23,7 @@ use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Case, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
 use sqlparser::ast;
 
-use super::operators::{Class, cast_to};
+use super::operators::{Class, cast_to, int_literal};
 use super::tables;
 use super::typed::{TYPE_KEY, Typed};
 use super::walk::{self, Change};
@@ -55,6 +55,85 @@ pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone
 fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<DataType> {
     let types = values.map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>().ok()?;
     charter_type(types.iter())
+}
+
+/// The operator that stands behind each CASE and COALESCE while a query is planned; see [`mark`].
+const ONE_TYPE: &str = "one type";
+
+/// Has the planner see each CASE and COALESCE as it is made, through its hook for operators. Asked for the type of a CASE,
+/// DataFusion gives that of its first value; operators, aggregates and columns of subqueries around it would be planned by
+/// that, long before its values get their common type.
+pub(super) fn mark(query: &mut ast::Query) {
+    struct Marks;
+    impl Change for Marks {
+        fn after_expr(&mut self, expr: &mut ast::Expr) -> std::result::Result<(), SqlError> {
+            let is_coalesce = |f: &ast::Function| matches!(&f.name.0[..], [part] if part.as_ident().is_some_and(|i| i.value.eq_ignore_ascii_case("coalesce")));
+            let marked = match expr {
+                ast::Expr::Case { .. } => true,
+                ast::Expr::Function(function) => is_coalesce(function),
+                _ => false,
+            };
+            if marked {
+                let null = || ast::Expr::value(ast::Value::Null);
+                let of = std::mem::replace(expr, null());
+                *expr = ast::Expr::BinaryOp {
+                    left: Box::new(of),
+                    op: ast::BinaryOperator::Custom(ONE_TYPE.into()),
+                    right: Box::new(null()),
+                };
+            }
+            Ok(())
+        }
+    }
+    // Marking cannot fail.
+    let _ = walk::change(query, &mut Marks);
+}
+
+/// Whether it is the operator of [`mark`].
+pub(super) fn is_mark(op: &ast::BinaryOperator) -> bool {
+    matches!(op, ast::BinaryOperator::Custom(name) if name == ONE_TYPE)
+}
+
+/// A CASE or COALESCE whose values have one type.
+pub(super) fn of_one_type(expr: Expr, schema: &DFSchema) -> Expr {
+    let values: Vec<&Expr> = match &expr {
+        Expr::Case(case) => {
+            case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref()).collect()
+        }
+        Expr::ScalarFunction(function) => function.args.iter().collect(),
+        _ => return expr,
+    };
+    let types = values.iter().map(|v| v.get_type(schema)).collect::<Result<Vec<_>>>();
+    // What has no type yet, a parameter, gets it from the others later.
+    let Ok(types) = types else { return expr };
+    let is_decimal = |t: &DataType| matches!(Class::of(t), Class::Decimal(..));
+    let decimals = types.iter().any(is_decimal);
+    // Beside decimals a literal counts as the narrowest integer that holds it.
+    let narrow = |(value, t): (&&Expr, &DataType)| match int_literal(value).filter(|_| decimals) {
+        Some(n) if i8::try_from(n).is_ok() => DataType::Int8,
+        Some(n) if i32::try_from(n).is_ok() => DataType::Int32,
+        _ => t.clone(),
+    };
+    let counted: Vec<DataType> = values.iter().zip(&types).map(narrow).filter(|t| !t.is_null()).collect();
+    let same = counted.windows(2).all(|pair| pair[0] == pair[1]);
+    if same || counted.iter().all(|t| Class::of(t) == Class::Text) {
+        return expr;
+    }
+    let wanted = charter_type(counted.iter()).or_else(|| type_union_resolution(&counted));
+    let Some(wanted) = wanted else { return expr };
+    let cast = |e: Expr| cast_to(e, wanted.clone(), schema);
+    match expr {
+        Expr::Case(case) => Expr::Case(Case {
+            expr: case.expr,
+            when_then_expr: case.when_then_expr.into_iter().map(|(when, then)| (when, Box::new(cast(*then)))).collect(),
+            else_expr: case.else_expr.map(|e| Box::new(cast(*e))),
+        }),
+        Expr::ScalarFunction(function) => Expr::ScalarFunction(ScalarFunction {
+            args: function.args.into_iter().map(cast).collect(),
+            func: function.func,
+        }),
+        other => other,
+    }
 }
 
 /// The values of a CASE.

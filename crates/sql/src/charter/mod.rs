@@ -39,6 +39,7 @@ pub mod text;
 mod typed;
 pub mod types;
 mod walk;
+mod windows;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -164,6 +165,7 @@ fn is_dual(table: &TableRef) -> bool {
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
     let mut ast = query.ast.clone();
+    windows::resolve(&mut ast)?;
     rewrite::simplify(&mut ast);
     let without_dual = QueryText { ast, ..query.clone() };
     let (names, found) = names::gather(&without_dual, context)?;
@@ -180,5 +182,6 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     mixed::values(&mut ast);
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     rewrite::own_names(&mut ast);
+    mixed::mark(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, Sc
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
-use super::{common_args, compare, text};
+use super::{common_args, compare, mixed, text};
 use crate::functions::{Operators, element_at_udf};
 
 /// Plans operators and aggregates as the charter says.
@@ -466,6 +466,9 @@ impl ExprPlanner for CharterPlanner {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator as Op;
         let RawBinaryExpr { op, left, right } = expr;
+        if mixed::is_mark(&op) {
+            return Ok(PlannerResult::Planned(mixed::of_one_type(left, schema)));
+        }
         let class = |e: &Expr| e.get_type(schema).ok().map(|t| Class::of(&t));
         let (l, r) = (class(&left), class(&right));
         // A placeholder has no type yet: DataFusion infers it from the other side.

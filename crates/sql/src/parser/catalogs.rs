@@ -1,5 +1,7 @@
 //! CREATE, ALTER and DROP CATALOG, in the spellings of Doris and StarRocks.
 
+use sqlparser::tokenizer::Token;
+
 use super::cursor::Cursor;
 use crate::error::SqlError;
 use crate::statement::{CatalogAlteration, DatabaseAlteration, Statement};
@@ -43,6 +45,11 @@ pub(super) fn alter_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> 
     } else if c.accept(&["SET", "PROPERTIES"]) {
         DatabaseAlteration::SetProperties(c.properties(false)?)
     } else if c.accept_word("SET") {
+        // StarRocks' spelling.
+        if *c.peek() == Token::LParen {
+            let change = DatabaseAlteration::SetProperties(c.properties(false)?);
+            return Ok(Statement::AlterDatabase { name, change });
+        }
         let Some(what) = c.accept_any(&["DATA", "REPLICA", "TRANSACTION"]) else {
             return Err(c.expected("PROPERTIES, or DATA, REPLICA or TRANSACTION QUOTA"));
         };
