@@ -364,6 +364,8 @@ impl Source for ObjectSource {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
     use dipper_cache::{CacheOptions, DataCache};
     use object_store::ObjectStoreExt;
