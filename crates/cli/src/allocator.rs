@@ -30,7 +30,7 @@ const ARENA_DELAYS: c_long = 1;
 const ALLOW_THP: c_int = 37;
 
 /// Bytes of the smallest allocation that is made of huge pages.
-const LARGE: usize = 8 << 20;
+const LARGE: usize = 2 << 20;
 /// Bytes of a huge page.
 #[cfg(target_os = "linux")]
 const HUGE_PAGE: usize = 2 << 20;
