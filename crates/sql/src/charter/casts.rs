@@ -294,9 +294,6 @@ impl AnalyzerRule for CharterRule {
 }
 
 fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
-    if let (Stage::BeforeCoercion, LogicalPlan::Union(union)) = (stage, &plan) {
-        return mixed::union(union.clone());
-    }
     let plan = match stage {
         Stage::BeforeCoercion => subqueries::rewrite(plan)?,
         Stage::AfterCoercion => Transformed::no(plan),

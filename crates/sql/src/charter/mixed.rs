@@ -12,20 +12,17 @@
 //! to it. (Doris: `TypeCoercionUtils.findWiderTypeForTwo`.)
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
-use datafusion::logical_expr::{Case, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable};
 use sqlparser::ast;
 
 use super::operators::{Class, cast_to, int_literal};
 use super::tables;
-use super::typed::{TYPE_KEY, Typed};
 use super::walk::{self, Change};
 use crate::error::SqlError;
 
@@ -246,75 +243,4 @@ fn rows_as_union(body: &mut ast::SetExpr) {
         }
         _ => {}
     }
-}
-
-/// Types of a column in all inputs of a UNION: one inside another has no type of its own yet.
-fn column_types(plan: &LogicalPlan, column: usize, types: &mut Vec<DataType>) {
-    match plan {
-        LogicalPlan::Union(union) => union.inputs.iter().for_each(|i| column_types(i, column, types)),
-        LogicalPlan::Distinct(Distinct::All(input)) => column_types(input, column, types),
-        other => types.extend(other.schema().fields().get(column).map(|f| f.data_type().clone())),
-    }
-}
-
-/// The columns of a UNION.
-pub(super) fn union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let width = union.schema.fields().len();
-    let same_width = union.inputs.iter().all(|i| i.schema().fields().len() == width);
-    let wanted: Vec<Option<DataType>> = (0..width)
-        .map(|c| {
-            let mut types = Vec::new();
-            union.inputs.iter().for_each(|i| column_types(i, c, &mut types));
-            same_width.then(|| charter_type(types.iter())).flatten()
-        })
-        .collect();
-    let declared: Vec<Option<String>> = (0..width).map(|c| same_width.then(|| declared(&union, c)).flatten()).collect();
-    if wanted.iter().all(Option::is_none) && declared.iter().all(Option::is_none) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
-    }
-    let inputs = union.inputs.into_iter().map(|input| {
-        let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
-            let field = match wanted {
-                Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
-                None => Arc::clone(field),
-            };
-            (table.cloned(), field)
-        });
-        let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema)?;
-        if declared.iter().all(Option::is_none) {
-            return Ok(Arc::new(input));
-        }
-        let columns = input.schema().iter().zip(&declared).map(|((table, field), declared)| {
-            let column = Expr::from((table, field));
-            match declared {
-                Some(text) => Typed::declare(column, text).alias_qualified(table.cloned(), field.name()),
-                None => column,
-            }
-        });
-        let columns: Vec<Expr> = columns.collect();
-        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
-    });
-    let inputs = inputs.collect::<Result<_>>()?;
-    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
-}
-
-/// The SQL type of a column whose inputs declare different ones; `None` where they say the same.
-fn declared(union: &Union, column: usize) -> Option<String> {
-    let of = |input: &Arc<LogicalPlan>| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
-    let all: Vec<Option<String>> = union.inputs.iter().map(of).collect();
-    if all.iter().all(|t| *t == all[0]) {
-        return None;
-    }
-    let longest = |names: &[&str]| {
-        let length = |text: &Option<String>| {
-            let text = text.as_deref()?.to_lowercase();
-            names.iter().find_map(|n| text.strip_prefix(n)?.strip_prefix('(')?.strip_suffix(')')?.parse::<u32>().ok())
-        };
-        let lengths = all.iter().map(length).collect::<Option<Vec<u32>>>()?;
-        lengths.into_iter().max()
-    };
-    let text = longest(&["varchar", "char"]).map(|n| format!("varchar({n})"));
-    let text = text.or_else(|| longest(&["datetime"]).map(|p| format!("datetime({p})")));
-    Some(text.unwrap_or_default())
 }

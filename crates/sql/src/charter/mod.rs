@@ -4,7 +4,7 @@
 //!
 //! 1. [`configure`] sets the options that the charter needs (no lower-casing of names, NULLs lowest, decimals for
 //!    literals with a point). Once per session configuration.
-//! 2. [`install`] adds the expression planner ([`operators::CharterPlanner`]), the type planner, the analyzer rules and
+//! 2. [`install`] adds the expression planner ([`operators::CharterPlanner`]), the planners of types and of UNION, the analyzer rules and
 //!    the functions of the charter to a `SessionStateBuilder` that has its default features. Once per registry.
 //! 3. [`table_refs`] lists what a query reads; the engine finds and loads those tables.
 //! 4. [`prepare_query`] resolves names, fills in variables and parameters, and rewrites MySQL's spellings. Its result
@@ -38,6 +38,7 @@ mod tables;
 pub mod text;
 mod typed;
 pub mod types;
+mod unions;
 mod walk;
 mod windows;
 
@@ -75,6 +76,7 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(operators::CharterPlanner::default()));
+    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(unions::UnionPlanner));
     *builder.type_planner() = Some(Arc::new(types::CharterTypes));
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));
@@ -183,5 +185,6 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);
+    unions::relations(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -38,6 +38,9 @@ pub(super) trait Change {
     fn query(&mut self, _: &mut Query) -> Step {
         Ok(())
     }
+    fn after_query(&mut self, _: &mut Query) -> Step {
+        Ok(())
+    }
     fn select(&mut self, _: &mut Select) -> Step {
         Ok(())
     }
@@ -139,6 +142,10 @@ impl VisitorMut for Changing<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         flow(self.0.query(query))
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        flow(self.0.after_query(query))
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {

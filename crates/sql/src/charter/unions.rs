@@ -1,0 +1,183 @@
+//! UNION: the types of its columns, before anything is planned upon them.
+//!
+//! DataFusion gives a UNION the types of its first input and finds the common ones in an analyzer rule, when the
+//! operators and aggregates above are planned already: `x * 2` over a column of INT and DECIMAL would multiply integers.
+//! So each UNION becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a relation planner plans it.
+
+use std::collections::HashSet;
+use std::ptr;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, plan_err};
+use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
+use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
+use sqlparser::ast::{Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins};
+
+use super::mixed::charter_type;
+use super::tables;
+use super::typed::{TYPE_KEY, Typed};
+use super::walk::{self, Change};
+use crate::error::SqlError;
+
+/// Makes a relation of each UNION, except those that the planner knows as the two halves of a recursion.
+pub(super) fn relations(query: &mut Query) {
+    #[derive(Default)]
+    struct Relations {
+        recursive: HashSet<*const Query>,
+    }
+    impl Change for Relations {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
+                self.recursive.extend(with.cte_tables.iter().map(|cte| ptr::from_ref(cte.query.as_ref())));
+            }
+            Ok(())
+        }
+
+        fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            if !self.recursive.contains(&ptr::from_ref(query)) {
+                relation(&mut query.body);
+            }
+            Ok(())
+        }
+    }
+    // It cannot fail.
+    let _ = walk::change(query, &mut Relations::default());
+}
+
+fn is_union(body: &SetExpr) -> bool {
+    use SetQuantifier::{All, Distinct, None};
+    matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: All | Distinct | None, .. })
+}
+
+fn relation(body: &mut SetExpr) {
+    if is_union(body) {
+        let empty = SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
+        let union = derived(std::mem::replace(body, empty));
+        let from = TableWithJoins { relation: union, joins: Vec::new() };
+        *body = *tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
+    } else if let SetExpr::SetOperation { left, right, .. } = body {
+        relation(left);
+        relation(right);
+    }
+}
+
+/// A set expression as a relation without a name.
+fn derived(body: SetExpr) -> TableFactor {
+    let mut query = tables::select(Vec::new(), Vec::new());
+    *query.body = body;
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: None, sample: None }
+}
+
+/// Plans what [`relations`] made.
+#[derive(Debug)]
+pub(super) struct UnionPlanner;
+
+impl RelationPlanner for UnionPlanner {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        match relation {
+            TableFactor::Derived { lateral: false, subquery, alias, .. } if is_union(&subquery.body) => {
+                let plan = plan(*subquery.body, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
+            other => Ok(RelationPlanning::Original(Box::new(other))),
+        }
+    }
+}
+
+/// One node for neighbours that are all UNION ALL: their common type is that of all of them.
+fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let mut behind = Vec::new();
+    let mut first = body;
+    while is_union(&first) {
+        let SetExpr::SetOperation { set_quantifier, left, right, .. } = first else { break };
+        behind.push((set_quantifier == SetQuantifier::All, *right));
+        first = *left;
+    }
+    let mut inputs = vec![context.plan(derived(first))?];
+    for (all, input) in behind.into_iter().rev() {
+        inputs.push(context.plan(derived(input))?);
+        if !all {
+            let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(union(std::mem::take(&mut inputs))?)));
+            inputs.push(distinct);
+        }
+    }
+    union(inputs)
+}
+
+fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+    let width = |plan: &LogicalPlan| plan.schema().fields().len();
+    if inputs.windows(2).any(|pair| width(&pair[0]) != width(&pair[1])) {
+        return plan_err!("UNION queries have different number of columns");
+    }
+    if inputs.len() == 1 {
+        return Ok(inputs.swap_remove(0));
+    }
+    of_one_type(Union::try_new_with_loose_types(inputs.into_iter().map(Arc::new).collect())?)
+}
+
+/// The same UNION whose inputs have the charter's types, else DataFusion's.
+fn of_one_type(union: Union) -> Result<LogicalPlan> {
+    let common = |column: usize| {
+        let types: Vec<&DataType> = union.inputs.iter().map(|i| i.schema().field(column).data_type()).collect();
+        charter_type(types.into_iter())
+    };
+    let width = union.schema.fields().len();
+    let wanted: Vec<Option<DataType>> = (0..width).map(common).collect();
+    let declared: Vec<Option<String>> = (0..width).map(|column| declared(&union, column)).collect();
+    let charter = union.inputs.into_iter().map(|input| {
+        let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
+            let field = match wanted {
+                Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
+                None => Arc::clone(field),
+            };
+            (table.cloned(), field)
+        });
+        let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
+        coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema).map(Arc::new)
+    });
+    let charter = charter.collect::<Result<Vec<_>>>()?;
+    let schema = coerce_union_schema(&charter)?;
+    let inputs = charter.into_iter().map(|input| {
+        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema)?;
+        if declared.iter().all(Option::is_none) {
+            return Ok(Arc::new(input));
+        }
+        let columns = input.schema().iter().zip(&declared).map(|((table, field), declared)| {
+            let column = Expr::from((table, field));
+            match declared {
+                Some(text) => Typed::declare(column, text).alias_qualified(table.cloned(), field.name()),
+                None => column,
+            }
+        });
+        let columns: Vec<Expr> = columns.collect();
+        LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
+    });
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?))
+}
+
+/// The SQL type of a column whose inputs declare different ones; `None` where they say the same.
+fn declared(union: &Union, column: usize) -> Option<String> {
+    let of = |input: &Arc<LogicalPlan>| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
+    let all: Vec<Option<String>> = union.inputs.iter().map(of).collect();
+    if all.iter().all(|t| *t == all[0]) {
+        return None;
+    }
+    let longest = |names: &[&str]| {
+        let length = |text: &Option<String>| {
+            let text = text.as_deref()?.to_lowercase();
+            names.iter().find_map(|n| text.strip_prefix(n)?.strip_prefix('(')?.strip_suffix(')')?.parse::<u32>().ok())
+        };
+        let lengths = all.iter().map(length).collect::<Option<Vec<u32>>>()?;
+        lengths.into_iter().max()
+    };
+    let text = longest(&["varchar", "char"]).map(|n| format!("varchar({n})"));
+    let text = text.or_else(|| longest(&["datetime"]).map(|p| format!("datetime({p})")));
+    Some(text.unwrap_or_default())
+}
