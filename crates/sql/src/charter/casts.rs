@@ -22,7 +22,7 @@ use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
@@ -294,9 +294,13 @@ impl AnalyzerRule for CharterRule {
 }
 
 fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
-    let plan = match stage {
-        Stage::BeforeCoercion => subqueries::rewrite(plan)?,
-        Stage::AfterCoercion => Transformed::no(plan),
+    let plan = match (stage, plan) {
+        (Stage::BeforeCoercion, LogicalPlan::Filter(mut filter)) => {
+            filter.predicate = without_nulls(filter.predicate);
+            subqueries::rewrite(LogicalPlan::Filter(filter))?
+        }
+        (Stage::BeforeCoercion, plan) => subqueries::rewrite(plan)?,
+        (Stage::AfterCoercion, plan) => Transformed::no(plan),
     };
     let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage, config))?;
     plan.transform_data(|plan| match plan {
@@ -380,6 +384,21 @@ fn replace_cast(expr: Expr, field: arrow::datatypes::FieldRef, try_cast: bool, s
 
 fn is_null(item: &Expr) -> bool {
     matches!(item, Expr::Literal(value, _) if value.is_null())
+}
+
+/// A condition of WHERE whose lists have no NULLs: there a row that is not wanted and one of which nothing is known are the
+/// same, and a scan can leave out more by what remains.
+fn without_nulls(condition: Expr) -> Expr {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            binary(without_nulls(*left), Operator::And, without_nulls(*right))
+        }
+        Expr::InList(mut list) if !list.negated && !list.list.iter().all(is_null) => {
+            list.list.retain(|item| !is_null(item));
+            Expr::InList(list)
+        }
+        other => other,
+    }
 }
 
 /// `x IN (..)`: each item compares as `x = item` would. Where x itself has to become something else, x and all items
