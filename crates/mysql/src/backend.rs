@@ -38,6 +38,13 @@ pub trait Backend: Send + Sync + 'static {
     /// When the accounts cannot be read; the client sees the error and is disconnected.
     async fn verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError>;
 
+    /// The same by the newest accounts there are, where [`Self::verifier`] goes by what is known without asking. Called when
+    /// that one does not fit, for unknown users too: what this takes must not depend on whether the user exists.
+    ///
+    /// # Errors
+    /// As [`Self::verifier`].
+    async fn newest_verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError>;
+
     /// Opens the session of an authenticated client; called at login and again by COM_CHANGE_USER.
     ///
     /// # Errors

@@ -178,19 +178,23 @@ async fn authenticate<B: Backend>(
             true => named != Some(default),
             false => named != Some(plugin) || no_proof || first.nonce.is_none(),
         };
-    let (accepted, with_password) = if ask {
+    let (nonce, proof) = if ask {
         let nonce = auth::nonce();
         link.answer();
         link.packet(|out| handshake::auth_switch(out, plugin, &nonce));
         link.flush().await?;
         link.reader.set_sequence(link.writer.sequence());
         link.expect().await?;
-        let proof = link.reader.payload();
-        (verifier.accepts_proof(plugin, &nonce, proof), !matches!(proof, [] | [0]))
+        (nonce, link.reader.payload())
     } else {
         // Only an account without password gets here without a nonce.
-        let nonce = first.nonce.copied().unwrap_or([0; NONCE_BYTES]);
-        (verifier.accepts_proof(plugin, &nonce, first.proof), !no_proof)
+        (first.nonce.copied().unwrap_or([0; NONCE_BYTES]), first.proof)
+    };
+    let with_password = !matches!(proof, [] | [0]);
+    let accepted = verifier.accepts_proof(plugin, &nonce, proof) || {
+        // By the same plugin: a client cannot be asked twice. An account of the other one is known at its next attempt.
+        let newest = shared.backend.newest_verifier(user, peer).await?;
+        newest.unwrap_or_else(Verifier::nobody).accepts_proof(plugin, &nonce, proof)
     };
     link.answer();
     if !accepted {

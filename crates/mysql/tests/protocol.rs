@@ -49,11 +49,27 @@ fn unknown_users_look_like_wrong_passwords() {
         let transcript = |user: &str, password: &str| {
             let mut client = server.connect();
             client.plugin = plugin.clone();
+            let before = server.counters.read_anew.load(Ordering::SeqCst);
             let result = client.login(user, password, None).unwrap_err();
-            (client.sequence, result.code, result.message.replace(user, "USER"))
+            let read_anew = server.counters.read_anew.load(Ordering::SeqCst) - before;
+            (client.sequence, read_anew, result.code, result.message.replace(user, "USER"))
         };
         assert_eq!(transcript("alice", "wrong"), transcript("nobody", "wrong"));
         assert_eq!(transcript("alice", ""), transcript("nobody", ""));
+    }
+}
+
+#[test]
+fn accounts_are_read_anew_before_a_login_is_refused() {
+    let server = running();
+    for plugin in [AuthPlugin::MysqlNativePassword, AuthPlugin::CachingSha2Password, AuthPlugin::Sha256Password] {
+        for (user, accepted, times) in [("alice", true, 0), ("late", true, 1), ("nobody", false, 1), ("old", true, 0)] {
+            let before = server.counters.read_anew.load(Ordering::SeqCst);
+            let mut client = server.connect();
+            client.plugin = plugin.clone();
+            assert_eq!(client.login(user, "secret", None).is_ok(), accepted, "{user}");
+            assert_eq!(server.counters.read_anew.load(Ordering::SeqCst) - before, times, "{user}");
+        }
     }
 }
 

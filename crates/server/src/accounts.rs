@@ -87,7 +87,17 @@ impl Accounts {
     /// wrong passwords came from.
     pub(crate) async fn verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
         self.backoff.wait(address).await.map_err(|Blocked| LoginError::Blocked(address))?;
-        let Some(user) = self.engine.account(user, address).await? else { return Ok(None) };
+        self.open_verifier(self.engine.known_account(user, address).await)
+    }
+
+    /// The same by the newest catalog, for whoever was not accepted by what was known. Wrong passwords and unknown names
+    /// alike wait for the store here, so the time does not tell one from the other.
+    pub(crate) async fn newest_verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
+        self.open_verifier(self.engine.newest_account(user, address).await?)
+    }
+
+    fn open_verifier(&self, user: Option<Arc<User>>) -> Result<Option<Verifier>, LoginError> {
+        let Some(user) = user else { return Ok(None) };
         // Before the password is looked at: the answer must not say whether it was right.
         self.check_lock(&user)?;
         Ok(Some(self.verifier_of(&user)))
@@ -120,8 +130,8 @@ impl Accounts {
     /// Whether `user` is there and has this password.
     pub(crate) async fn accepts(&self, user: &str, password: &str, address: IpAddr) -> Result<bool, LoginError> {
         // Nobody's password is compared like everybody's.
-        let verifier = self.verifier(user, address).await?.unwrap_or_else(Verifier::nobody);
-        let accepted = verifier.accepts(password);
+        let fits = |kept: Option<Verifier>| kept.unwrap_or_else(Verifier::nobody).accepts(password);
+        let accepted = fits(self.verifier(user, address).await?) || fits(self.newest_verifier(user, address).await?);
         match accepted {
             true => self.admit(user, address)?,
             false => self.failed(user, address),

@@ -117,6 +117,10 @@ impl Backend for MysqlBackend {
         self.accounts.verifier(user, peer.ip()).await.map_err(|e| refused(&e))
     }
 
+    async fn newest_verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
+        self.accounts.newest_verifier(user, peer.ip()).await.map_err(|e| refused(&e))
+    }
+
     fn login_failed(&self, user: &str, peer: SocketAddr) {
         self.accounts.failed(user, peer.ip());
         tracing::info!(user, %peer, "login failed");

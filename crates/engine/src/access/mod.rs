@@ -109,15 +109,17 @@ impl Engine {
         asked.map(drop).boxed().shared()
     }
 
-    /// Who somebody is that says to be `name` and comes from `address`; `None` for nobody. Only who is not known waits for
-    /// the store: another process may have made the account a moment ago. All who wait share a request.
+    /// Who somebody is that says to be `name` and comes from `address`, as far as this process knows; `None` for nobody.
+    pub async fn known_account(&self, name: &str, address: IpAddr) -> Option<Arc<User>> {
+        self.known_catalog().await.accounts.find(name, address).cloned()
+    }
+
+    /// The same by the newest catalog, for whose login fails by what is known: another process may have made the account,
+    /// or changed its password, a moment ago. All who wait share a request.
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub async fn account(&self, name: &str, address: IpAddr) -> Result<Option<Arc<User>>> {
-        if let Some(user) = self.known_catalog().await.accounts.find(name, address) {
-            return Ok(Some(Arc::clone(user)));
-        }
+    pub async fn newest_account(&self, name: &str, address: IpAddr) -> Result<Option<Arc<User>>> {
         Ok(self.catalog.refresh().await?.accounts.find(name, address).cloned())
     }
 

@@ -33,6 +33,8 @@ pub struct Counters {
     /// Statements that are sleeping now.
     pub sleeping: AtomicUsize,
     pub failed_logins: AtomicUsize,
+    /// Logins for which the accounts were read anew.
+    pub read_anew: AtomicUsize,
 }
 
 pub struct Fake {
@@ -61,6 +63,15 @@ impl Backend for Fake {
             "new" => Verifier::from_hashes(full.sha2().map(|hash| *hash.expose()), None),
             _ => None,
         })
+    }
+
+    async fn newest_verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
+        self.counters.read_anew.fetch_add(1, Ordering::SeqCst);
+        match user {
+            // Made a moment ago, elsewhere.
+            "late" => Ok(Some(Verifier::from_password("secret"))),
+            _ => self.verifier(user, peer).await,
+        }
     }
 
     async fn open(&self, login: Login) -> Result<FakeSession, SqlError> {
