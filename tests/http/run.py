@@ -1059,6 +1059,15 @@ def accounts(s):
         **mine, "sql": f'insert into d.{table} select c1, c2 from http_stream("format"="csv","column_separator"=",")'})[2])
     status(stream(other), "Fail", "INSERT command denied")
     status(stream(t), "Success")
+    # Loads are updates.
+    s.sql("set property for loader 'max_updates_per_hour' = '2'")
+    status(s.load(other, b"3\tc\n", mine), "Fail", "INSERT command denied")
+    status(s.load(t, b"3\tc\n", mine), "Success")
+    status(stream(t), "Success")
+    status(s.load(t, b"4\td\n", mine), "Fail", "max_updates_per_hour")
+    status(stream(t), "Fail", "max_updates_per_hour")
+    status(s.load(t, b"4\td\n"), "Success")
+    s.sql("set property for loader 'max_updates_per_hour' = '0'")
     s.sql("select 12345")
     listed = lambda headers: json.loads(s.request("GET", "/rest/v1/query_profile", headers=headers)[2])["data"]["rows"]
     foreign = next(row for row in listed({}) if "12345" in row["Sql Statement"])

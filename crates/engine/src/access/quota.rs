@@ -209,7 +209,7 @@ impl MemoryPool for StatementMemory {
 pub(crate) enum Hourly {
     /// Statements of any kind.
     Queries,
-    /// Statements that change tables or what is known of them.
+    /// Statements and loads that change tables or what is known of them.
     Updates,
     /// Logins by MySQL's protocol.
     Connections,

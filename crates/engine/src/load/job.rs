@@ -25,7 +25,7 @@ use super::request::{Format, MergeType, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{RowSource, plain};
 use super::work::Work;
-use crate::access::{self, Object};
+use crate::access::{self, Hourly, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
@@ -334,6 +334,10 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     }
     let object = Object::Table(spec.database.clone(), spec.table.clone());
     access::check(&rights, &catalog, needed, &object)?;
+    // Statements have counted themselves.
+    if spec.kind == LoadKind::Stream {
+        engine.spend(&spec.client.user, Hourly::Updates)?;
+    }
     let (database, found) = table(&catalog, spec)?;
     // What is found in a database that has this name no more says nothing; taking the label tells.
     let used = used?.filter(|(id, _, status)| *id == database && *status != LabelStatus::Aborted);
