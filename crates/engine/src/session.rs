@@ -19,7 +19,7 @@ use futures::future::{Either, select};
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
-use crate::access::{self, Hourly, Object};
+use crate::access::{self, Hourly, Object, QUERY_TIMEOUT};
 use crate::catalogs;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -32,7 +32,7 @@ use crate::profile::QueryId;
 use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::statements;
-use crate::variables::Variables;
+use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// Database of sessions that have selected none in `dipper sql`; always there.
 pub const DEFAULT_DATABASE: &str = "default";
@@ -211,7 +211,7 @@ impl Session {
         let process = engine.processes.register(client.connection_id, &client.user, &client.host);
         process.process().set_database(client.database.clone());
         Session {
-            variables: Variables::new(Arc::clone(&engine.globals)),
+            variables: first_variables(&engine, &client.user),
             reading: None,
             unhinted: None,
             catalog: None,
@@ -330,7 +330,7 @@ impl Session {
     /// transaction, the selected catalog and what is known of statements before are gone; a database of dipper's own
     /// catalog stays selected.
     pub fn reset(&mut self) {
-        self.variables = Variables::new(Arc::clone(&self.engine.globals));
+        self.variables = first_variables(&self.engine, &self.client.user);
         self.user_variables.clear();
         self.held_variables = None;
         self.prepared.clear();
@@ -697,11 +697,10 @@ impl Session {
 
     fn time_limit(&self, parsed: &Parsed) -> Result<TimeLimit> {
         let mut limit = self.variables.query_timeout();
-        // As in Doris, what was set for the user goes before what the session says.
-        let accounts = self.engine.accounts();
-        let own = |key| access::limit(&accounts, &self.client.user, key);
-        let writes = matches!(parsed.statement, Statement::Insert(_));
-        if let Some(seconds) = writes.then(|| own("insert_timeout")).flatten().or_else(|| own("query_timeout")) {
+        // The variable of this name does nothing.
+        if matches!(parsed.statement, Statement::Insert(_))
+            && let Some(seconds) = access::limit(&self.engine.accounts(), &self.client.user, "insert_timeout")
+        {
             limit = Some(Duration::from_secs(seconds));
         }
         let is_limit = |name: &str| LIMITS.iter().any(|limit| name.eq_ignore_ascii_case(limit));
@@ -714,6 +713,17 @@ impl Session {
         }
         Ok(TimeLimit { limit, end: limit.map(|l| Instant::now() + l) })
     }
+}
+
+/// What a session's variables are at first: the global values, and as in Doris the user's own time for a statement.
+fn first_variables(engine: &Engine, user: &str) -> Variables {
+    let mut variables = Variables::new(Arc::clone(&engine.globals));
+    if let Some(seconds) = access::limit(&engine.accounts(), user, QUERY_TIMEOUT) {
+        // Once more was taken for the property than the variable can be.
+        let seconds = seconds.min(QUERY_TIMEOUT_MAX);
+        variables.set(QUERY_TIMEOUT, &seconds.to_string()).expect("a number that the variable can be");
+    }
+    variables
 }
 
 /// The variables that limit the time of a statement; see [`Variables::query_timeout`].

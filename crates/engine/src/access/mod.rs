@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 pub(crate) use needs::guard;
 pub use quota::Connected;
 pub(crate) use quota::{
-    BEHIND_WITH, Counted, EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, Quota,
-    limit, task_context,
+    BEHIND_WITH, Counted, EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS,
+    QUERY_TIMEOUT, Quota, limit, task_context,
 };
 
 use crate::engine::Engine;

@@ -1,4 +1,4 @@
-//! What users may take: connections, statements at once, memory for each of them, so many of something in an hour.
+//! What users may take: connections, statements at once, time and memory for each of them, so many of something in an hour.
 //!
 //! All of it is set for the name of a user, as properties. Each process counts for itself.
 
@@ -23,6 +23,9 @@ pub(crate) const MAX_USER_CONNECTIONS: &str = "max_user_connections";
 pub(crate) const MAX_QUERY_INSTANCES: &str = "max_query_instances";
 /// Bytes that a plan of a user may use.
 pub(crate) const EXEC_MEM_LIMIT: &str = "exec_mem_limit";
+
+/// Seconds that a user's sessions begin with as `query_timeout`.
+pub(crate) const QUERY_TIMEOUT: &str = "query_timeout";
 
 /// The least that plans make do with, as in StarRocks: with less, what is spilled is so little at a time that they never end.
 pub(crate) const EXEC_MEM_MIN: u64 = 2 << 20;

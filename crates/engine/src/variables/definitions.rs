@@ -102,6 +102,8 @@ use Kind::{Charset, Collation, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueF
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
 const COUNT: Kind = Int(0, i64::MAX);
+/// The longest `query_timeout`, in seconds.
+pub(crate) const QUERY_TIMEOUT_MAX: u64 = 2_147_483;
 const ISOLATION: Kind = OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]);
 
 /// Version that drivers choose their ways by; the greeting of the MySQL port says the same.
@@ -165,7 +167,7 @@ const ACTING: &[Definition] = &[
         Effect::Acts,
         "seconds that a statement waits for its turn",
     ),
-    acts("query_timeout", "900", Int(0, 2_147_483), "seconds that a statement may run; 0 = no limit"),
+    acts("query_timeout", "900", Int(0, QUERY_TIMEOUT_MAX as i64), "seconds that a statement may run; 0 = no limit"),
     acts(
         "max_execution_time",
         "0",

@@ -28,6 +28,7 @@ use crate::native::ScanSettings;
 use crate::session::{Level, Warning};
 use definitions::{Definition, Effect, Kind, Settable};
 
+pub(crate) use definitions::QUERY_TIMEOUT_MAX;
 pub use definitions::SERVER_VERSION;
 
 /// MySQL's code of an unknown variable.

@@ -6,9 +6,10 @@ use dipper_sql::statement::{UserName, privilege_name};
 use dipper_store::catalog::CatalogState;
 use dipper_store::catalog::access::{ANY_HOST, Privileges, Rights, Scope};
 
-use crate::access::{EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS};
+use crate::access::{EXEC_MEM_LIMIT, EXEC_MEM_MIN, Hourly, MAX_QUERY_INSTANCES, MAX_USER_CONNECTIONS, QUERY_TIMEOUT};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::session::Session;
+use crate::variables::QUERY_TIMEOUT_MAX;
 
 /// Name and pattern of hosts; without one it is `%`, and for CURRENT_USER() that of the session's account.
 pub(super) fn resolve(_session: &Session, rights: &Rights, user: &UserName) -> (String, String) {
@@ -93,7 +94,7 @@ pub(super) const PROPERTIES: &[Property] = &[
     acts(Hourly::Updates.property(), "0"),
     acts(MAX_USER_CONNECTIONS, "0"),
     inert("parallel_fragment_exec_instance_num", "-1"),
-    acts("query_timeout", "-1"),
+    Property { key: QUERY_TIMEOUT, default: "-1", numbers: Some(0..=QUERY_TIMEOUT_MAX) },
     inert("resource_tags.location", ""),
     inert("sql_block_rules", ""),
 ];
