@@ -77,8 +77,8 @@ fn definition(column: &Column) -> ColumnDef {
     match length_of(declared, "datetime").or_else(|| length_of(declared, "time")) {
         Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
         None => {
-            // The precision of a computed DATETIME is not part of its Arrow type: show a fraction where there is one.
-            if matches!(column.field.data_type(), DataType::Timestamp(..)) {
+            // The precision of a computed DATETIME or TIME is not part of its Arrow type: show a fraction where there is one.
+            if matches!(column.field.data_type(), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) {
                 definition.decimals = DECIMALS_NOT_FIXED;
             }
             definition

@@ -9,10 +9,12 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
-    TrimWhereField, Value, VisitMut, visit_expressions_mut,
+    TrimWhereField, TypedString, Value, VisitMut, visit_expressions_mut,
 };
 
-use super::datetime::parse::parse_datetime;
+use super::datetime::DAY_MICROS;
+use super::datetime::parse::{parse_datetime, parse_time};
+use super::datetime::zone::Zone;
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::types::SqlType;
 
@@ -91,10 +93,19 @@ fn mark_date(expr: &mut Expr) {
     }
 }
 
-/// The expression is a TIME, which is text.
+/// `TIME '...'` of a negative value, or of a day and more, which the planner's type for times of day does not hold: text,
+/// as TIME values are elsewhere. What is no TIME is left for the planner to refuse.
+fn long_time(literal: &Value) -> Option<Expr> {
+    let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = literal else { return None };
+    let micros = parse_time(s.as_bytes(), Zone::Fixed(0))?;
+    (!(0..DAY_MICROS).contains(&micros)).then(|| call("time", vec![text(s)]))
+}
+
+/// The expression is a TIME.
 fn is_time(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_time(inner),
+        Expr::TypedString(TypedString { data_type: DataType::Time(..), .. }) => true,
         Expr::Cast { data_type: DataType::Custom(name, modifiers), .. } if name.to_string() == TYPE_NAME => {
             matches!(modifiers.first().map(|text| parse_type(text)), Some(Ok(SqlType::Time(_))))
         }
@@ -197,6 +208,10 @@ pub fn rewrite_call(expr: &mut Expr) {
             call(name, args)
         }
         Expr::Function(function) => match rewrite_function(function) {
+            Some(new) => new,
+            None => return,
+        },
+        Expr::TypedString(TypedString { data_type: DataType::Time(..), value, .. }) => match long_time(&value.value) {
             Some(new) => new,
             None => return,
         },

@@ -159,18 +159,26 @@ pub fn format_datetime(out: &mut String, micros: i64) {
     }
 }
 
-/// Appends a TIME as `[-]HH:MM:SS[.ffffff]`, held within MySQL's range of 838:59:59.
+/// The longest TIME, 838:59:59.
+const TIME_MICROS_MAX: i64 = 839 * 3600 * SECOND_MICROS - SECOND_MICROS;
+
+/// Appends a TIME as `[-]HH:MM:SS`, with six more digits if there is a fraction, held within MySQL's range of 838:59:59.
 pub fn format_time(out: &mut String, micros: i64) {
-    let most = 839 * 3600 * SECOND_MICROS - SECOND_MICROS;
-    let micros = micros.clamp(-most, most);
+    let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
+    format_time_to(out, micros, if micros % SECOND_MICROS == 0 { 0 } else { 6 });
+}
+
+/// The same with so many digits of the fraction, 6 at most; the rest is cut.
+pub fn format_time_to(out: &mut String, micros: i64, digits: u32) {
+    let micros = micros.clamp(-TIME_MICROS_MAX, TIME_MICROS_MAX);
     if micros < 0 {
         out.push('-');
     }
     let micros = micros.unsigned_abs();
     let seconds = micros / 1_000_000;
     let _ = write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if !micros.is_multiple_of(1_000_000) {
-        let _ = write!(out, ".{:06}", micros % 1_000_000);
+    if digits > 0 {
+        let _ = write!(out, ".{:0width$}", micros % 1_000_000 / 10_u64.pow(6 - digits), width = digits as usize);
     }
 }
 

@@ -8,7 +8,8 @@ use super::super::args::{Args, lenient_cast, to_datetime};
 use super::super::func::{Def, Ret, def};
 use super::parse::parse_time;
 use super::{
-    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, format_time, leap, month_days, split_micros,
+    DAY_MICROS, EPOCH_DAY, MONTHS, Parts, SECOND_MICROS, WEEKDAYS, civil, format_time, format_time_to, leap,
+    month_days, split_micros,
 };
 
 /// Functions of this file.
@@ -152,13 +153,15 @@ fn time_text(a: &Args) -> Result<ArrayRef> {
     let x = times(a, 0)?;
     let digits = if a.has(1) { Some(a.int(1)?) } else { None };
     a.texts(|i, out| {
-        let digits = match &digits {
-            Some(digits) => u32::try_from(digits.at(i)?).ok()?.min(6),
-            None => 6,
-        };
-        let unit = 10_i64.pow(6 - digits);
         let us = x[i]?;
-        format_time(out, us.signum() * ((us.abs() + unit / 2) / unit * unit));
+        match &digits {
+            Some(digits) => {
+                let digits = u32::try_from(digits.at(i)?).ok()?.min(6);
+                let unit = 10_i64.pow(6 - digits);
+                format_time_to(out, us.signum() * ((us.abs() + unit / 2) / unit * unit), digits);
+            }
+            None => format_time(out, us),
+        }
         Some(())
     })
 }

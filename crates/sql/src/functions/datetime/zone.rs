@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, Volatility};
 use super::super::args::{Args, Col};
 use super::super::func::{Def, Ret, def};
 use super::format::{format_moment, known_pattern};
-use super::{DAY_MICROS, SECOND_MICROS, format_time, in_range};
+use super::{DAY_MICROS, SECOND_MICROS, format_time_to, in_range};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -29,11 +29,11 @@ pub const DEFS: &[Def] = &[
     clock("utc_date", &[], 0, Ret::Date, |_, info| Ok(date(utc_now(info)?))),
     clock("curtime", &["current_time"], 1, Ret::Text, |args, info| {
         let precision = precision(&args)?;
-        Ok(time(cut(local_now(info)?, precision)))
+        Ok(time(local_now(info)?, precision))
     }),
     clock("utc_time", &[], 1, Ret::Text, |args, info| {
         let precision = precision(&args)?;
-        Ok(time(cut(utc_now(info)?, precision)))
+        Ok(time(utc_now(info)?, precision))
     }),
     def("unix_timestamp", &[], (0, 2), Ret::Int, unix_timestamp)
         .with_volatility(Volatility::Stable)
@@ -167,9 +167,9 @@ fn date(micros: i64) -> ExprSimplifyResult {
     constant(ScalarValue::Date32(Some(micros.div_euclid(DAY_MICROS) as i32)))
 }
 
-fn time(micros: i64) -> ExprSimplifyResult {
+fn time(micros: i64, precision: u32) -> ExprSimplifyResult {
     let mut text = String::new();
-    format_time(&mut text, micros.rem_euclid(DAY_MICROS));
+    format_time_to(&mut text, micros.rem_euclid(DAY_MICROS), precision);
     constant(ScalarValue::Utf8View(Some(text)))
 }
 
