@@ -22,6 +22,7 @@ import time
 CAPABILITIES = 0x00000001 | 0x00000200 | 0x00008000 | 0x00080000  # long password, 4.1, secure connection, plugin auth
 HALF_OPEN = 10_000
 FILE_BYTES_MAX = 1 << 20
+FEW_DESCRIPTORS = 200
 
 
 class Refused(Exception):
@@ -37,7 +38,7 @@ class Client:
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=100)
-        self.packet()
+        self.checked(self.packet())
         answer = struct.pack("<IIB23x", CAPABILITIES, 1 << 24, 45) + b"root\0" + b"\0" + b"caching_sha2_password\0"
         self.send(1, answer)
         self.checked(self.packet())
@@ -422,10 +423,41 @@ def named_pipes(server):
 
 
 # Name of each case and the arguments of its server.
+def more_clients_than_descriptors(server):
+    """Clients are refused while there are descriptors left for tables: those who are in are answered."""
+    first = server.client()
+    first.in_new_database("descriptors")
+    first.query("create table t (k int, v int) unique key(k) distributed by hash(k) buckets 4")
+    first.query("insert into t values (1, 2), (3, 4)")
+    clients, refused = [first], 0
+    for _ in range(FEW_DESCRIPTORS + 100):
+        try:
+            clients.append(server.client())
+        except Refused as error:
+            assert error.code == 1040 and "ulimit -n" in error.message, str(error)
+            refused += 1
+    assert 20 < len(clients) and refused > 100, f"{len(clients)} clients, {refused} refused"
+    for n, client in enumerate(clients):
+        client.query(f"insert into descriptors.t values ({n + 10}, 0)")
+        assert client.query("select v from descriptors.t where k = 3") == [[b"4"]]
+        assert client.query("select sum(v) from descriptors.t") == [[b"6"]]
+    while clients:
+        clients.pop().socket.close()
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            assert server.client().query("select sum(v) from descriptors.t") == [[b"6"]]
+            return
+        except Refused:
+            assert time.monotonic() < deadline, "the places of clients that have gone are not free"
+            time.sleep(0.05)
+
+
 CASES = {
     one_plus_one: [],
     nested_operands: [],
     half_open_connections: [],
+    more_clients_than_descriptors: ["--threads", "2"],
     a_bomb_of_zeros: [],
     a_line_of_600_mb: [],
     a_long_line_in_little_memory: ["--memory", "256MiB"],
@@ -443,6 +475,11 @@ CASES = {
 def limited():
     """For the server that spills: no file may be larger, as on a disk that is full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
+
+
+def few_descriptors():
+    """For the server that may open few files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_DESCRIPTORS, FEW_DESCRIPTORS))
 
 
 def main():
@@ -466,6 +503,8 @@ def main():
                 arguments = [*arguments, "--spill-dir", str(directory / "spill")]
                 # Python ignores the signal of a file that is too large; the server shall, too, so that it sees an error.
                 options = {"preexec_fn": limited, "restore_signals": False}
+            elif case is more_clients_than_descriptors:
+                options = {"preexec_fn": few_descriptors}
             server = Server(binary, directory, *arguments, **options)
             try:
                 case(server)

@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::auth::NONCE_BYTES;
@@ -40,8 +41,14 @@ impl From<ProtocolError> for End {
     }
 }
 
-/// Serves a socket from the greeting to its end.
-pub(crate) async fn run<B: Backend>(shared: Arc<Shared<B>>, tcp: TcpStream, peer: SocketAddr, ticket: Ticket<B>) {
+/// Serves a socket from the greeting to its end, as long as it has its place among the sockets.
+pub(crate) async fn run<B: Backend>(
+    shared: Arc<Shared<B>>,
+    tcp: TcpStream,
+    peer: SocketAddr,
+    ticket: Ticket<B>,
+    _place: OwnedSemaphorePermit,
+) {
     let mut link = Link::new(tcp, shared.settings.write_timeout);
     let Some(mut client) = admit(&shared, &mut link, peer, ticket).await else { return };
     let end = client.serve(&mut link).await;

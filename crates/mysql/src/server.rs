@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::auth::Plugin;
 use crate::backend::Backend;
@@ -59,6 +59,9 @@ pub struct Settings {
     pub max_allowed_packet: usize,
     /// Connections that may be logged in at once; one more is refused with error 1040. Default 100,000.
     pub connections_max: usize,
+    /// Places for sockets, logged in or not, one each; who gets none is refused with error 1040. They may be shared with what
+    /// else has sockets, and keep file descriptors for the rest of the process. Default as many as there can be.
+    pub sockets: Arc<Semaphore>,
     /// Connections that may be on their way to being logged in; one more ends the oldest of them, so that clients that
     /// never answer cannot keep others out. Default 1,024.
     pub unauthenticated_max: usize,
@@ -81,6 +84,7 @@ impl Default for Settings {
             compression: true,
             max_allowed_packet: 64 << 20,
             connections_max: 100_000,
+            sockets: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             unauthenticated_max: 1_024,
             login_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(30),
@@ -184,6 +188,26 @@ pub(crate) fn too_many_connections(limit: usize) -> SqlError {
     )
 }
 
+/// The same where no socket more may be open.
+fn too_many_sockets() -> SqlError {
+    SqlError::new(
+        code::TOO_MANY_CONNECTIONS,
+        "Too many connections: the server needs the file descriptors that are left for tables; raise their number (ulimit -n)",
+    )
+}
+
+/// Tells a client why it is not served.
+fn refuse(tcp: io::Result<std::net::TcpStream>, error: &SqlError) {
+    let mut packet = crate::packet::PacketWriter::new();
+    handshake::err(packet.begin(), error, false);
+    packet.end();
+    // A new socket has room for it; if not, the client sees the end only. Written past the runtime, which does not know yet
+    // that the socket is ready.
+    if let Ok(mut tcp) = tcp {
+        let _ = tcp.write(packet.since(0));
+    }
+}
+
 impl<B: Backend> Server<B> {
     /// A server for `backend`. The registry is the caller's too: it answers `SHOW PROCESSLIST` and `KILL`.
     pub fn new(backend: Arc<B>, registry: Arc<Registry>, settings: Settings) -> Self {
@@ -222,20 +246,24 @@ impl<B: Backend> Server<B> {
         }
     }
 
+    /// A place for a socket, if one is left.
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.shared.settings.sockets).try_acquire_owned().ok()
+    }
+
     /// Serves one connection that was accepted elsewhere, as a task of the current runtime.
     pub fn accept(&self, tcp: TcpStream, peer: SocketAddr) {
+        match self.place() {
+            Some(place) => self.begin(tcp, peer, place),
+            None => refuse(tcp.into_std(), &too_many_sockets()),
+        }
+    }
+
+    fn begin(&self, tcp: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
         let shared = &self.shared;
         let limit = shared.connections_max();
         if shared.registry.len() >= limit {
-            let mut packet = crate::packet::PacketWriter::new();
-            handshake::err(packet.begin(), &too_many_connections(limit), false);
-            packet.end();
-            // A new socket has room for it; if not, the client sees the end only. Written past the runtime, which does not
-            // know yet that the socket is ready.
-            if let Ok(mut tcp) = tcp.into_std() {
-                let _ = tcp.write(packet.since(0));
-            }
-            return;
+            return refuse(tcp.into_std(), &too_many_connections(limit));
         }
         if let Err(error) = tcp.set_nodelay(true) {
             tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
@@ -243,7 +271,7 @@ impl<B: Backend> Server<B> {
         // Taken here, not in the task: tasks do not begin in the order of their connections.
         let ticket = shared.ticket();
         self.look_after();
-        tokio::spawn(connection::run(Arc::clone(shared), tcp, peer, ticket));
+        tokio::spawn(connection::run(Arc::clone(shared), tcp, peer, ticket, place));
     }
 
     /// Begins to look after idle connections, once.
@@ -276,12 +304,17 @@ impl<B: Backend> Server<B> {
             };
             match accepted.and_then(|(tcp, peer)| Ok((tcp.into_std()?, peer))) {
                 Ok((tcp, peer)) => {
+                    // Not where it is served: by then all that come at once would have been accepted.
+                    let Some(place) = self.place() else {
+                        refuse(Ok(tcp), &too_many_sockets());
+                        continue;
+                    };
                     let server = self.clone();
                     let Some(runtime) = runtimes.get(turn % runtimes.len().max(1)) else { continue };
                     turn += 1;
                     runtime.spawn(async move {
                         match TcpStream::from_std(tcp) {
-                            Ok(tcp) => server.accept(tcp, peer),
+                            Ok(tcp) => server.begin(tcp, peer, place),
                             Err(error) => tracing::warn!(%error, "cannot serve a connection"),
                         }
                     });

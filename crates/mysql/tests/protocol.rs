@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use common::{Answer, CAPABILITIES, Client, Running, error, eventually, ok_status
 use dipper_mysql::constants::{capability, command, status};
 use dipper_mysql::{Settings, code};
 use mysql_common::packets::AuthPlugin;
+use tokio::sync::Semaphore;
 
 fn running() -> Running {
     Running::new(Settings::default())
@@ -470,6 +472,21 @@ fn too_many_connections() {
     assert_eq!(packet[..3], [0xff, 0x10, 0x04]);
     drop(second);
     eventually(|| server.registry.len() == 1);
+    server.root();
+}
+
+#[test]
+fn sockets_that_are_not_logged_in_count_too() {
+    let sockets = Arc::new(Semaphore::new(2));
+    let server = Running::new(Settings { sockets: Arc::clone(&sockets), ..Settings::default() });
+    let (mut first, mut silent) = (server.root(), server.connect());
+    silent.greeting();
+    let refused = server.connect().receive();
+    assert_eq!(refused[..3], [0xff, 0x10, 0x04]);
+    assert!(String::from_utf8_lossy(&refused).contains("ulimit -n"));
+    assert_eq!(first.query("one")[0].rows(), [b"\x011"]);
+    drop(silent);
+    eventually(|| sockets.available_permits() == 1);
     server.root();
 }
 

@@ -27,7 +27,7 @@ use dipper_engine::{Engine, set_nice};
 use dipper_mysql::{Registry, Settings, Tls, TlsIdentity};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use accounts::Accounts;
 use http::HttpSettings;
@@ -86,6 +86,8 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     http: Option<(http::App, TcpListener)>,
+    /// Places for the sockets of both ports. There are none before it serves.
+    sockets: Arc<Semaphore>,
 }
 
 impl Server {
@@ -106,7 +108,13 @@ impl Server {
             None => TlsIdentity::self_signed(&["localhost", "127.0.0.1", "::1"])?,
         };
         let tls = if options.require_tls { Tls::Required(identity) } else { Tls::Offered(identity) };
-        let settings = Settings { tls, connections_max: options.connections_max, ..Settings::default() };
+        let sockets = Arc::new(Semaphore::new(0));
+        let settings = Settings {
+            tls,
+            connections_max: options.connections_max,
+            sockets: Arc::clone(&sockets),
+            ..Settings::default()
+        };
         let wanted = SocketAddr::new(options.listen, options.mysql_port);
         let failed = |source| StartError::Listen { address: wanted, source, flag: "mysql-port" };
         let listener = dipper_mysql::listen(wanted).map_err(failed)?;
@@ -135,7 +143,7 @@ impl Server {
             engine.globals().publish("http_port", app.http.port().to_string());
         }
         let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), accounts));
-        Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http })
+        Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http, sockets })
     }
 
     /// Where the HTTP port is, if there is one.
@@ -155,12 +163,14 @@ impl Server {
     /// The listener fails, or a thread cannot be started.
     pub async fn serve(self, threads: usize, stop: impl Future<Output = ()>, grace: Duration) -> std::io::Result<()> {
         let threads = Threads::start(threads.max(1))?;
+        // Now that these threads have theirs.
+        self.sockets.add_permits(sockets_max());
         let (stop_http, stopped) = tokio::sync::oneshot::channel::<()>();
         let mut http = self.http.map(|(app, listener)| {
             let stopped = async {
                 let _ = stopped.await;
             };
-            tokio::spawn(http::serve(app, listener, stopped))
+            tokio::spawn(http::serve(app, listener, self.sockets, stopped))
         });
         let result = tokio::select! {
             result = self.server.serve_on(self.listener, &threads.runtimes) => result,
@@ -223,6 +233,20 @@ const STACK_BYTES: usize = 16 << 20;
 
 /// Descriptors that are needed beside one for each connection: files of queries, listeners, logs.
 const DESCRIPTORS_BESIDE: u64 = 500;
+/// With fewer for its files a query may not get through.
+const DESCRIPTORS_BESIDE_MIN: u64 = 64;
+
+/// Sockets that may be open at once: clients must not take the descriptors with which tables are read, by which all of them
+/// would be kept waiting. A quarter of those that are free is for files.
+fn sockets_max() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return Semaphore::MAX_PERMITS };
+    // A system without this directory has another one, and does not say how many are open.
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+    let free = limit.saturating_sub(open);
+    let files = (free / 4).clamp(DESCRIPTORS_BESIDE_MIN, DESCRIPTORS_BESIDE).min(free / 2);
+    usize::try_from(free - files).map_or(Semaphore::MAX_PERMITS, |sockets| sockets.min(Semaphore::MAX_PERMITS))
+}
 
 /// Allows this process as many descriptors as it may have: the usual 1,024 are meant for programs that use select(2).
 fn raise_descriptors(connections_max: usize) {

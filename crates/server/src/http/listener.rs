@@ -18,12 +18,14 @@ use tokio::time::{Instant, Sleep};
 pub(super) struct Limited {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    /// Those of all sockets of the process.
+    sockets: Arc<Semaphore>,
     idle: Duration,
 }
 
 impl Limited {
-    pub(super) fn new(listener: TcpListener, connections_max: usize, idle: Duration) -> Self {
-        Limited { listener, places: Arc::new(Semaphore::new(connections_max)), idle }
+    pub(super) fn new(listener: TcpListener, connections_max: usize, sockets: Arc<Semaphore>, idle: Duration) -> Self {
+        Limited { listener, places: Arc::new(Semaphore::new(connections_max)), sockets, idle }
     }
 }
 
@@ -33,6 +35,7 @@ impl Listener for Limited {
 
     async fn accept(&mut self) -> (Socket, SocketAddr) {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("never closed");
+        let socket = Arc::clone(&self.sockets).acquire_owned().await.expect("never closed");
         let (tcp, peer) = Listener::accept(&mut self.listener).await;
         // Answers are one write each; waiting for more to send would only delay them.
         let _ = tcp.set_nodelay(true);
@@ -42,7 +45,7 @@ impl Listener for Limited {
             timer: Box::pin(tokio::time::sleep(self.idle)),
             was_busy: false,
             client: Client { peer, busy: Arc::new(AtomicUsize::new(0)) },
-            _place: place,
+            _places: (place, socket),
         };
         (socket, peer)
     }
@@ -93,7 +96,7 @@ pub(super) struct Socket {
     /// A request was being worked on when the socket was last asked for bytes.
     was_busy: bool,
     client: Client,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, OwnedSemaphorePermit),
 }
 
 impl AsyncRead for Socket {

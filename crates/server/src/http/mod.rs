@@ -37,6 +37,7 @@ use axum::routing::{get, post, put};
 use dipper_engine::{ClientInfo, Engine, Session};
 use dipper_mysql::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::accounts::{Accounts, LoginError};
 use listener::{Client, Limited};
@@ -79,9 +80,15 @@ impl App {
     }
 }
 
-/// Serves until `stop` completes; open requests are then ended by the caller.
-pub(crate) async fn serve(app: App, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) {
-    let limited = Limited::new(listener, app.settings.connections_max, app.settings.idle);
+/// Serves until `stop` completes; open requests are then ended by the caller. Each connection takes one of `sockets`, which
+/// are not this port's alone.
+pub(crate) async fn serve(
+    app: App,
+    listener: TcpListener,
+    sockets: Arc<Semaphore>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) {
+    let limited = Limited::new(listener, app.settings.connections_max, sockets, app.settings.idle);
     let service = router(Arc::new(app)).into_make_service_with_connect_info::<Client>();
     let served = axum::serve(limited, service).with_graceful_shutdown(stop).await;
     if let Err(error) = served {
