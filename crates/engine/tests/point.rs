@@ -346,6 +346,8 @@ fn explain_says_which_way_is_taken_and_why() {
         for (sql, said) in [
             ("select v from t where -1 = k and l = 'a'", "SHORT-CIRCUIT"),
             ("select v from t where l = 'a' and -1=k", "SHORT-CIRCUIT"),
+            ("select v from t where k = - 1 and l = 'a'", "SHORT-CIRCUIT"),
+            ("select v from t where (k, l, v) in ((- 1, 'a', 10))", "SHORT-CIRCUIT"),
             ("select all v from t where k = -1 and l = 'a'", "SHORT-CIRCUIT"),
             ("select v from t where k = -1 and l = 'a' and cast(v as decimal(10,2)) = 10", UNREAD),
             ("select v from t where k = -1 and l = 'a' and coalesce(@x, 0) = 0", UNREAD),

@@ -10,18 +10,20 @@ use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{QueryText, Statement};
 use dipper_store::catalog::{CatalogState, TableId};
 use sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, TableFactor, TableWithJoins, UnaryOperator, Value, Visit, Visitor,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, TableFactor, TableWithJoins,
+    UnaryOperator, Value, Visit, Visitor,
 };
 
-use super::recognise::{MORE_IN_FROM, other_clause};
+use super::recognise::{MORE_IN_FROM, other_clause, tuple};
 use super::scan::TEXT_BYTES_MAX;
 use crate::session::Session;
 
 /// Views in views that are looked through.
 const VIEWS_DEEP: usize = 8;
 
-/// The reason, for a query that was not recognised; `None` where nobody would take it for a look-up.
-pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
+/// The reason, for a query that was not recognised; `None` where nobody would take it for a look-up. `is_read`: its text is
+/// one that look-ups read.
+pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Option<String> {
     let engine = &session.engine;
     let state = engine.catalog.snapshot();
     let mut found = Found { state: &state, tables: HashSet::new(), view: None };
@@ -36,8 +38,18 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
     let _ = Visit::visit(query.ast.as_ref(), &mut compared);
     let keys = &schema.columns[..schema.keys];
     let are_in = |columns: &[String]| keys.iter().all(|k| columns.iter().any(|c| c.eq_ignore_ascii_case(&k.name)));
-    if keys.is_empty() || !are_in(&compared.columns) {
+    let is_table = |from: &TableWithJoins| from.joins.is_empty() && matches!(from.relation, TableFactor::Table { .. });
+    if keys.is_empty() {
         return None;
+    }
+    if !are_in(&compared.columns) {
+        // Joins and subqueries compare keys with columns, too, and are no look-ups to anybody.
+        let is_simple = compared.queries == 1
+            && matches!(query.ast.body.as_ref(),
+                SetExpr::Select(select) if matches!(select.from.as_slice(), [only] if is_table(only)));
+        let with_any = [compared.columns, compared.with_columns].concat();
+        return (is_simple && are_in(&with_any))
+            .then(|| "a key column is compared with a column; look-ups take constants and ?".into());
     }
     if let Some(view) = found.view {
         return Some(format!("{view} is a view; look-ups read tables by their own names"));
@@ -54,7 +66,6 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
     if compared.queries > 1 {
         return Some("the query has a subquery".into());
     }
-    let is_table = |from: &TableWithJoins| from.joins.is_empty() && matches!(from.relation, TableFactor::Table { .. });
     if !matches!(select.from.as_slice(), [only] if is_table(only)) {
         return Some(MORE_IN_FROM.into());
     }
@@ -66,12 +77,16 @@ pub(super) fn why_not(session: &Session, query: &QueryText) -> Option<String> {
     if let Some(clause) = other_clause(&query.ast, select) {
         return Some(format!("the query has {clause}"));
     }
-    let why = match are_in(&compared.with_constants) {
-        false => {
-            "a key column is compared with a variable, an expression or a number with an exponent; look-ups take \
-             constants and ?"
+    let why = match (are_in(&compared.with_constants), is_read) {
+        (false, _) => {
+            "a key column is compared with a variable, an expression, ROW(...) or a number with an exponent; look-ups \
+             take constants and ?"
         }
-        true => {
+        (true, true) => {
+            "no condition on the key is one that look-ups read: =, <=> and IN with constants and ?, of columns and of \
+             (a, b, ...)"
+        }
+        (true, false) => {
             "the statement has what look-ups do not read: a variable, a comment, a number with an exponent, a type \
              with a length, a string behind a word or with an escape like \\n"
         }
@@ -112,19 +127,25 @@ struct Compared {
     columns: Vec<String>,
     /// Those that are compared with what look-ups take.
     with_constants: Vec<String>,
+    /// Columns that are compared with other columns.
+    with_columns: Vec<String>,
     has_or: bool,
     queries: usize,
 }
 
 impl Compared {
     fn pair(&mut self, left: &Expr, right: &Expr) {
+        if let (Some(left), Some(right)) = (tuple(left), tuple(right)) {
+            return left.iter().zip(right).for_each(|(left, right)| self.pair(left, right));
+        }
         self.with(left, std::slice::from_ref(right));
         self.with(right, std::slice::from_ref(left));
     }
 
     fn with(&mut self, expr: &Expr, others: &[Expr]) {
-        if others.iter().all(is_fixed) {
-            columns(expr, &mut self.columns);
+        match others.iter().all(is_fixed) {
+            true => columns(expr, &mut self.columns),
+            false => columns(expr, &mut self.with_columns),
         }
         if others.iter().all(is_constant) {
             columns(expr, &mut self.with_constants);
@@ -139,6 +160,15 @@ fn columns(expr: &Expr, out: &mut Vec<String>) {
         Expr::CompoundIdentifier(parts) => out.extend(parts.last().map(|name| name.value.clone())),
         Expr::Nested(inner) => columns(inner, out),
         Expr::Tuple(parts) => parts.iter().for_each(|part| columns(part, out)),
+        // ROW(a, b, ...)
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &function.args else { return };
+            for arg in &list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(part)) = arg {
+                    columns(part, out);
+                }
+            }
+        }
         _ => {}
     }
 }
@@ -168,9 +198,12 @@ impl Visitor for Compared {
 fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(value) => !matches!(&value.value, Value::Number(number, _) if number.contains(['e', 'E'])),
-        Expr::UnaryOp { op: UnaryOperator::Plus | UnaryOperator::Minus, expr } | Expr::Nested(expr) => {
-            is_constant(expr)
+        // A minus is read as part of the number behind it.
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(**expr, Expr::Value(_)) && is_constant(expr),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => {
+            !matches!(**expr, Expr::UnaryOp { op: UnaryOperator::Minus, .. }) && is_constant(expr)
         }
+        Expr::Nested(expr) => is_constant(expr),
         Expr::Tuple(values) => values.iter().all(is_constant),
         _ => false,
     }

@@ -343,8 +343,9 @@ impl Session {
         if self.catalog.is_some() {
             return Ok(None);
         }
-        let unknown = |session: &Session| explain::why_not(session, query).map_or(Ok(None), |why| not(&why));
-        let Some(slots) = scan(&query.text, &options, &mut text) else { return unknown(self) };
+        let unknown =
+            |session: &Session, is_read| explain::why_not(session, query, is_read).map_or(Ok(None), |why| not(&why));
+        let Some(slots) = scan(&query.text, &options, &mut text) else { return unknown(self, false) };
         match self.known(&text).await? {
             Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
                 false => "enable_short_circuit_query is off",
@@ -360,7 +361,11 @@ impl Session {
                 }
             }
             Known::Not(_, Some(why)) => not(&why),
-            Known::Not(_, None) => unknown(self),
+            Known::Not(_, None) => {
+                // With `?` for its constants it may be no statement.
+                let is_read = self.plan_point(&text).await.is_ok();
+                unknown(self, is_read)
+            }
         }
     }
 

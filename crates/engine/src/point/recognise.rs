@@ -31,18 +31,24 @@ pub(super) enum Condition {
 }
 
 /// What one condition says of the key.
-enum Fixed {
+struct Fixed {
+    key: FixedKey,
+    /// It says something of other columns, too: then it is also asked of the rows that are found.
+    more: bool,
+}
+
+enum FixedKey {
     /// Each of these columns by itself.
     Columns(Vec<(usize, Condition)>),
     /// These columns together: one of these rows.
     Rows(Vec<usize>, Vec<Vec<Source>>),
 }
 
-impl Fixed {
+impl FixedKey {
     fn columns(&self) -> Vec<usize> {
         match self {
-            Fixed::Columns(columns) => columns.iter().map(|(column, _)| *column).collect(),
-            Fixed::Rows(columns, _) => columns.clone(),
+            FixedKey::Columns(columns) => columns.iter().map(|(column, _)| *column).collect(),
+            FixedKey::Rows(columns, _) => columns.clone(),
         }
     }
 }
@@ -208,7 +214,7 @@ fn conjunction<'q>(expr: &'q Expr, out: &mut Vec<&'q Expr>) {
 }
 
 /// The values of `(a, b, ...)`.
-fn tuple(expr: &Expr) -> Option<&[Expr]> {
+pub(super) fn tuple(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(values) => Some(values),
         Expr::Nested(inner) => tuple(inner),
@@ -304,15 +310,18 @@ impl<'q> Lookup<'q> {
         self.conjuncts.iter().any(|c| self.fixed(c, schema).is_some())
     }
 
-    /// What a condition says of key columns, if it fixes all that it compares.
+    /// What a condition says of key columns, if it fixes one.
     fn fixed(&self, expr: &Expr, schema: &TableSchema) -> Option<Fixed> {
         if let Some((column, condition)) = self.key_condition(expr, schema) {
-            return Some(Fixed::Columns(vec![(column, condition)]));
+            return Some(Fixed { key: FixedKey::Columns(vec![(column, condition)]), more: false });
         }
         let key = |expr: &Expr| self.column(expr, schema).filter(|c| *c < schema.keys);
         match expr {
             Expr::BinaryOp { left, op: op @ (BinaryOperator::Eq | BinaryOperator::Spaceship), right } => {
                 let (left, right) = (tuple(left)?, tuple(right)?);
+                if left.len() != right.len() {
+                    return None;
+                }
                 let pair = |(left, right): (&Expr, &Expr)| {
                     let (column, value) = match key(left) {
                         Some(column) => (column, constant(right)?),
@@ -323,17 +332,21 @@ impl<'q> Lookup<'q> {
                         if *op == BinaryOperator::Eq { Condition::In(vec![value]) } else { Condition::Same(value) },
                     ))
                 };
-                let pairs = left.iter().zip(right).map(pair).collect::<Option<Vec<_>>>()?;
-                (left.len() == right.len()).then_some(Fixed::Columns(pairs))
+                let pairs: Vec<_> = left.iter().zip(right).filter_map(pair).collect();
+                let more = pairs.len() < left.len();
+                (!pairs.is_empty()).then_some(Fixed { key: FixedKey::Columns(pairs), more })
             }
             Expr::InList { expr, list, negated: false } => {
-                let columns = tuple(expr)?.iter().map(key).collect::<Option<Vec<_>>>()?;
+                let compared: Vec<Option<usize>> = tuple(expr)?.iter().map(key).collect();
                 let row = |row: &Expr| {
-                    let row = tuple(row).filter(|row| row.len() == columns.len())?;
-                    row.iter().map(constant).collect::<Option<Vec<_>>>()
+                    let row = tuple(row).filter(|row| row.len() == compared.len())?;
+                    let of_key = row.iter().zip(&compared).filter(|(_, column)| column.is_some());
+                    of_key.map(|(value, _)| constant(value)).collect::<Option<Vec<_>>>()
                 };
                 let rows = list.iter().map(row).collect::<Option<Vec<_>>>()?;
-                Some(Fixed::Rows(columns, rows))
+                let columns: Vec<usize> = compared.iter().copied().flatten().collect();
+                let more = columns.len() < compared.len();
+                (!columns.is_empty()).then_some(Fixed { key: FixedKey::Rows(columns, rows), more })
             }
             _ => None,
         }
@@ -372,23 +385,24 @@ impl<'q> Lookup<'q> {
         for conjunct in &self.conjuncts {
             // What was fixed before, by itself or in rows, and what is said twice is asked of the rows that are found.
             let fixed = self.fixed(conjunct, schema).filter(|fixed| {
-                let columns = fixed.columns();
+                let columns = fixed.key.columns();
                 let once = columns.iter().enumerate().all(|(i, c)| keys[*c].is_none() && !columns[..i].contains(c));
-                once && (rows.is_empty() || matches!(fixed, Fixed::Columns(_)))
+                once && (rows.is_empty() || matches!(fixed.key, FixedKey::Columns(_)))
             });
-            match fixed {
-                Some(Fixed::Columns(fixed)) => {
+            if fixed.as_ref().is_none_or(|fixed| fixed.more) {
+                let columns = self.columns_of(conjunct, schema).ok_or_else(|| no("a condition has a subquery"))?;
+                extra_columns.extend(columns);
+                extra.push(*conjunct);
+            }
+            match fixed.map(|fixed| fixed.key) {
+                Some(FixedKey::Columns(fixed)) => {
                     fixed.into_iter().for_each(|(column, condition)| keys[column] = Some(condition));
                 }
-                Some(Fixed::Rows(columns, of)) => {
+                Some(FixedKey::Rows(columns, of)) => {
                     columns.iter().enumerate().for_each(|(n, column)| keys[*column] = Some(Condition::Row(n)));
                     rows = of;
                 }
-                None => {
-                    let columns = self.columns_of(conjunct, schema).ok_or_else(|| no("a condition has a subquery"))?;
-                    extra_columns.extend(columns);
-                    extra.push(*conjunct);
-                }
+                None => {}
             }
         }
         let mut fixed = Vec::with_capacity(keys.len());

@@ -104,7 +104,10 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
                 out.push_str(&sql[start..at]);
             }
             b'0'..=b'9' | b'-' if number_starts(bytes, at, before) => {
-                at += usize::from(b == b'-');
+                if b == b'-' {
+                    at += 1 + blanks(&bytes[at + 1..]);
+                }
+                let unsigned = at;
                 let digits = |at: usize| bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
                 at += digits(at);
                 let mut exact = false;
@@ -120,17 +123,19 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
                 if bytes.get(at).is_some_and(|b| is_word(*b) || *b == b'.') {
                     return None;
                 }
-                let text = &sql[start..at];
-                match behind_from {
-                    true => {
-                        out.push('?');
-                        slots.push(match (text.parse(), text.parse()) {
-                            (Ok(v), _) if !exact => Slot::Int(v),
-                            (_, Ok(v)) if !exact => Slot::UInt(v),
-                            _ => Slot::Decimal(text.into()),
-                        });
-                    }
-                    false => out.push_str(text),
+                if !behind_from {
+                    out.push_str(&sql[start..at]);
+                } else {
+                    let text: Cow<'a, str> = match unsigned - start > 1 {
+                        true => format!("-{}", &sql[unsigned..at]).into(),
+                        false => sql[start..at].into(),
+                    };
+                    out.push('?');
+                    slots.push(match (text.parse(), text.parse()) {
+                        (Ok(v), _) if !exact => Slot::Int(v),
+                        (_, Ok(v)) if !exact => Slot::UInt(v),
+                        _ => Slot::Decimal(text),
+                    });
                 }
             }
             b'?' => {
@@ -174,13 +179,18 @@ pub(crate) fn scan<'a>(sql: &'a str, options: &ParseOptions, out: &mut String) -
     Some(slots)
 }
 
+/// Spaces that the bytes begin with.
+fn blanks(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|b| b.is_ascii_whitespace()).count()
+}
+
 /// Words that no value ends with.
 const BETWEEN_VALUES: [&[u8]; 9] = [b"where", b"and", b"or", b"xor", b"not", b"between", b"when", b"then", b"else"];
 
 /// Whether a number begins here: a sign counts where no value is before it.
 fn number_starts(bytes: &[u8], at: usize, before: u8) -> bool {
     match bytes[at] {
-        b'-' if !bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => false,
+        b'-' if !bytes.get(at + 1 + blanks(&bytes[at + 1..])).is_some_and(u8::is_ascii_digit) => false,
         b'-' if is_word(before) => ends_between_values(bytes[..at].trim_ascii_end()),
         b'-' => matches!(before, b'=' | b'(' | b',' | b'<' | b'>'),
         // Behind a point it is a name or a fraction without digits before it, which the caller meets as a word.
@@ -277,6 +287,13 @@ mod tests {
         let (out, slots) = scanned("select v from t where k -1 = l -2 and `where` -3 = 4 -5").unwrap();
         assert_eq!(out, "select v from t where k -? = l -? and `where` -? = ? -?");
         assert_eq!(slots, [1, 2, 3, 4, 5].map(Slot::Int));
+        let (out, slots) =
+            scanned("select - 1 from t where k = - 5 and l in (-\n6, 7 - 8) and m between - 9.50 and -  10").unwrap();
+        assert_eq!(out, "select - 1 from t where k = ? and l in (?, ? - ?) and m between ? and ?");
+        let expected = [-5, -6, 7, 8].map(Slot::Int).into_iter();
+        assert_eq!(slots, expected.chain([Slot::Decimal("-9.50".into()), Slot::Int(-10)]).collect::<Vec<_>>());
+        let (out, slots) = scanned("select v from t where k = - -5 and l = -(6)").unwrap();
+        assert_eq!((out.as_str(), slots.len()), ("select v from t where k = - -? and l = -(?)", 2));
     }
 
     #[test]
