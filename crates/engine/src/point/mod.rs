@@ -6,6 +6,7 @@
 //! | `recognise.rs` | does a query ask for rows by their whole key? |
 //! | `plan.rs` | what is planned once; how is it run? |
 //! | `residual.rs` | conditions and expressions over the rows found |
+//! | `compiled.rs` | the same without a plan, if one was made before |
 //! | `explain.rs` | why is a query none, that looks like one? |
 //!
 //! Plans are shared by all sessions and remembered by text without constants, database and sql_mode. A plan holds names and
@@ -15,6 +16,7 @@
 //! **Freshness.** Look-ups use the state that this process knows. Its own commits are in it; other processes' commits are
 //! read by `keep_fresh`, by SYNC, or by a look-up that finds the state older than `read_staleness_ms`.
 
+mod compiled;
 mod explain;
 mod plan;
 mod recognise;
@@ -50,6 +52,8 @@ use crate::session::Session;
 const STATEMENTS_BYTES: u64 = 16 << 20;
 /// Bytes of a plan, about.
 const PLAN_BYTES: u64 = 2048;
+/// The same for what is computed of the rows found, mostly the settings that functions keep.
+const COMPILED_BYTES: u64 = 16 << 10;
 /// How often the tables that are read are brought up to date.
 const REFRESH_EVERY: Duration = Duration::from_millis(400);
 /// Tables that nobody has looked into for so long are left alone.
@@ -90,7 +94,11 @@ struct Size;
 
 impl Weighter<String, Known> for Size {
     fn weight(&self, text: &String, known: &Known) -> u64 {
-        let plan = if matches!(known, Known::Plan(_)) { PLAN_BYTES } else { 0 };
+        let plan = match known {
+            Known::Plan(plan) if plan.computes() => PLAN_BYTES + COMPILED_BYTES,
+            Known::Plan(_) => PLAN_BYTES,
+            Known::Not(..) => 0,
+        };
         text.len() as u64 + plan + 128
     }
 }

@@ -248,6 +248,11 @@ impl PointPlan {
         front.downcast_ref().expect("a process has one protocol in front of its plans")
     }
 
+    /// Whether there are conditions or expressions over the rows found.
+    pub(super) fn computes(&self) -> bool {
+        matches!(self.output, Output::Residual(_))
+    }
+
     /// Whether all columns of a row are sent as they are.
     pub fn is_whole(&self) -> bool {
         matches!(self.output, Output::Columns(Projection::All, _))

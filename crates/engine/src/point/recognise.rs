@@ -222,11 +222,16 @@ pub(super) fn tuple(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
+/// The number, from 0, of the placeholder `$1`.
+pub(super) fn placeholder(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
 fn constant(expr: &Expr) -> Option<Source> {
     Some(match expr {
         Expr::Nested(inner) => return constant(inner),
         Expr::Value(value) => match &value.value {
-            Value::Placeholder(name) => Source::Slot(name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?),
+            Value::Placeholder(name) => Source::Slot(placeholder(name)?),
             Value::Null => Source::Fixed(VarValue::Null),
             Value::Boolean(v) => Source::Fixed(VarValue::Int((*v).into())),
             _ => return None,

@@ -1,8 +1,10 @@
 //! What a look-up does with the rows that it has found beyond sending them: conditions and expressions.
 //!
-//! The rest of the query is planned by DataFusion as it stands, over a table that holds nothing but the rows found; each
-//! time, so that NOW() and variables mean what they mean then.
+//! The rest of the query is planned by DataFusion as it stands, over a table that holds nothing but the rows found. What was
+//! planned is used again for the same constants and session variables, unless it means something else each time, as NOW()
+//! does (`compiled.rs`).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -13,8 +15,11 @@ use dipper_point::Shape;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::QueryText;
 use futures::TryStreamExt;
-use sqlparser::ast::{BinaryOperator, Expr as AstExpr, SetExpr};
+use parking_lot::Mutex;
+use sqlparser::ast::{BinaryOperator, Expr as AstExpr, SetExpr, Value, ValueWithSpan, Visit, Visitor};
 
+use super::compiled::Compiled;
+use super::recognise::placeholder;
 use crate::error::{EngineError, Result};
 use crate::query::{self, QueryContext};
 use crate::result::Column;
@@ -26,6 +31,10 @@ pub(super) struct Residual {
     query: QueryText,
     table: String,
     database: String,
+    /// The constants that it reads, by number.
+    reads: Vec<usize>,
+    /// The last plan that can be used again.
+    compiled: Mutex<Option<Arc<Compiled>>>,
 }
 
 /// The query with another condition and without LIMIT.
@@ -61,7 +70,9 @@ impl Residual {
             .iter()
             .map(|e| AstExpr::Nested(Box::new((*e).clone())))
             .reduce(|a, b| AstExpr::BinaryOp { left: Box::new(a), op: BinaryOperator::And, right: Box::new(b) });
-        Residual { query: with_condition(query, condition), table: table.to_string(), database: database.to_string() }
+        let query = with_condition(query, condition);
+        let reads = constants(&query);
+        Residual { query, table: table.to_string(), database: database.to_string(), reads, compiled: Mutex::default() }
     }
 
     /// The result over these rows, `rows_max` of it.
@@ -81,22 +92,61 @@ impl Residual {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)
             .map_err(|e| EngineError::invalid(e.to_string()))?;
-        let provider = Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?);
-        let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
-        let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
+        let read = self.reads.iter().map(|n| variables.get(*n).cloned().unwrap_or(VarValue::Null)).collect::<Vec<_>>();
+        let known = self.compiled.lock().clone().filter(|known| known.is_for(&read, &context.variables));
         let threads = context.engine.short().clone();
-        query::on_cpu(&threads, async move {
-            let planned = query::plan_over(&context, &query, Some(&variables), &tables).await?;
-            let physical = planned.physical().await?;
-            let batches: Vec<RecordBatch> = execute_stream(physical, planned.state.task_ctx())?.try_collect().await?;
-            let mut left = rows_max;
-            let cut = |batch: RecordBatch| {
-                let batch = batch.slice(0, batch.num_rows().min(left));
-                left -= batch.num_rows();
-                batch
-            };
-            Ok((planned.columns(), batches.into_iter().map(cut).collect()))
-        })
-        .await
+        let (columns, batches) = match known {
+            Some(known) => {
+                let columns = known.columns.clone();
+                (columns, vec![query::on_cpu(&threads, async move { known.run(batch) }).await?])
+            }
+            None => {
+                let provider = Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?);
+                let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
+                let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
+                let (columns, batches, compiled) = query::on_cpu(&threads, async move {
+                    let planned = query::plan_over(&context, &query, Some(&variables), &tables).await?;
+                    let physical = planned.physical().await?;
+                    // Its first answer comes the same way as the others.
+                    if let Some(compiled) = Compiled::of(&planned, &physical, read, context.variables.clone())? {
+                        return Ok((planned.columns(), vec![compiled.run(batch)?], Some(Arc::new(compiled))));
+                    }
+                    let batches = execute_stream(physical, planned.state.task_ctx())?.try_collect().await?;
+                    Ok((planned.columns(), batches, None))
+                })
+                .await?;
+                if let Some(compiled) = compiled {
+                    *self.compiled.lock() = Some(compiled);
+                }
+                (columns, batches)
+            }
+        };
+        let mut left = rows_max;
+        let cut = |batch: RecordBatch| {
+            let batch = batch.slice(0, batch.num_rows().min(left));
+            left -= batch.num_rows();
+            batch
+        };
+        Ok((columns, batches.into_iter().map(cut).collect()))
     }
+}
+
+/// The numbers of the constants, which are placeholders, that a query reads; from 0, each once.
+fn constants(query: &QueryText) -> Vec<usize> {
+    struct Constants(Vec<usize>);
+    impl Visitor for Constants {
+        type Break = ();
+
+        fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+            if let Value::Placeholder(name) = &value.value {
+                self.0.extend(placeholder(name));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut found = Constants(Vec::new());
+    let _ = Visit::visit(query.ast.as_ref(), &mut found);
+    found.0.sort_unstable();
+    found.0.dedup();
+    found.0
 }

@@ -140,6 +140,11 @@ impl Variables {
         &self.quick
     }
 
+    /// Whether all variables of the session are as in `other`.
+    pub(crate) fn are_as(&self, other: &Variables) -> bool {
+        Arc::ptr_eq(&self.values, &other.values) || self.values == other.values
+    }
+
     /// Whether each statement is its own transaction.
     pub fn autocommit(&self) -> bool {
         self.quick.autocommit
