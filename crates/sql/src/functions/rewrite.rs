@@ -12,9 +12,9 @@ use sqlparser::ast::{
     TrimWhereField, TypedString, Value, VisitMut, visit_expressions_mut,
 };
 
-use super::datetime::DAY_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
+use super::datetime::{DAY_MICROS, TIME_MICROS};
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::types::SqlType;
 
@@ -109,10 +109,36 @@ fn is_time(expr: &Expr) -> bool {
         Expr::Cast { data_type: DataType::Custom(name, modifiers), .. } if name.to_string() == TYPE_NAME => {
             matches!(modifiers.first().map(|text| parse_type(text)), Some(Ok(SqlType::Time(_))))
         }
-        Expr::Function(function) => name_of(function).is_some_and(|name| {
-            matches!(name.as_str(), "time" | "maketime" | "sec_to_time" | "timediff" | "curtime" | "current_time")
-        }),
+        Expr::Function(function) => match name_of(function).as_deref() {
+            Some("time" | "maketime" | "sec_to_time" | "timediff" | "curtime" | "current_time" | "utc_time") => true,
+            // What [`moved`] makes of a TIME; of a DATETIME they are one.
+            Some("addtime" | "subtime") => match &function.args {
+                FunctionArguments::List(list) => {
+                    matches!(list.args.first(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(of))) if is_time(of))
+                }
+                _ => false,
+            },
+            _ => false,
+        },
         _ => false,
+    }
+}
+
+/// TIME values are compared as spans, with one another and with constants: as text 100:00:00 is less than 20:00:00, and
+/// -01:00:00 than -02:00:00.
+fn compare_times(parts: &mut [&mut Expr]) {
+    let is_null = |part: &Expr| matches!(part, Expr::Value(value) if value.value == Value::Null);
+    let is_constant = |part: &Expr| {
+        use Value::{DoubleQuotedString, Number, Placeholder, SingleQuotedString};
+        matches!(part, Expr::Value(value) if matches!(&value.value,
+            SingleQuotedString(_) | DoubleQuotedString(_) | Number(..) | Placeholder(_)))
+    };
+    if parts.iter().any(|part| is_time(part))
+        && parts.iter().all(|part| is_time(part) || is_constant(part) || is_null(part))
+    {
+        for part in parts.iter_mut().filter(|part| !is_null(part)) {
+            **part = call(TIME_MICROS, vec![take(part)]);
+        }
     }
 }
 
@@ -171,6 +197,22 @@ pub fn rewrite_call(expr: &mut Expr) {
             };
             let Some((amount, unit)) = interval(span) else { return };
             moved(name, date, amount, unit)
+        }
+        Expr::BinaryOp {
+            left,
+            op:
+                BinaryOperator::Eq
+                | BinaryOperator::NotEq
+                | BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq
+                | BinaryOperator::Spaceship,
+            right,
+        } => return compare_times(&mut [left, right]),
+        Expr::Between { expr, low, high, .. } => return compare_times(&mut [expr, low, high]),
+        Expr::InList { expr, list, .. } => {
+            return compare_times(&mut std::iter::once(expr.as_mut()).chain(list).collect::<Vec<_>>());
         }
         Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
             call("json_extract", vec![take(left), take(right)])

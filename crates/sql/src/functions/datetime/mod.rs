@@ -13,6 +13,7 @@ use std::fmt::Write;
 
 use super::func::Def;
 
+pub use parts::TIME_MICROS;
 pub use zone::Zone;
 
 /// Microseconds of a second.

@@ -12,6 +12,9 @@ use super::{
     month_days, split_micros,
 };
 
+/// The function by whose values TIMEs are compared.
+pub const TIME_MICROS: &str = "dipper_time_micros";
+
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("year", &[], (1, 1), Ret::Int, |a| field(a, |p| p.year.into())),
@@ -38,6 +41,7 @@ pub const DEFS: &[Def] = &[
     def("time_to_sec", &[], (1, 1), Ret::Int, time_to_sec),
     def("sec_to_time", &[], (1, 1), Ret::Text, sec_to_time),
     def("time", &[], (1, 2), Ret::Text, time_text),
+    def(TIME_MICROS, &[], (1, 1), Ret::Int, time_micros),
     def("dayname", &[], (1, 1), Ret::Text, dayname),
     def("monthname", &[], (1, 1), Ret::Text, monthname),
     def("last_day", &[], (1, 1), Ret::Date, last_day),
@@ -141,6 +145,11 @@ pub fn times(a: &Args, k: usize) -> Result<Vec<Option<i64>>> {
 fn time(a: &Args, f: impl Fn(i64) -> i64) -> Result<ArrayRef> {
     let x = times(a, 0)?;
     a.ints(|i| Some(f(x[i]?.abs())))
+}
+
+fn time_micros(a: &Args) -> Result<ArrayRef> {
+    let x = times(a, 0)?;
+    a.ints(|i| x[i])
 }
 
 fn time_to_sec(a: &Args) -> Result<ArrayRef> {
