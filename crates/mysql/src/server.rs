@@ -144,6 +144,15 @@ struct HalfOpen {
     waiting: BTreeMap<u64, Arc<Notify>>,
 }
 
+impl HalfOpen {
+    /// Ends the oldest of them.
+    fn evict(&mut self) {
+        if let Some((_, oldest)) = self.waiting.pop_first() {
+            oldest.notify_one();
+        }
+    }
+}
+
 /// A place among the connections that are not logged in.
 pub(crate) struct Ticket<B> {
     shared: Arc<Shared<B>>,
@@ -162,9 +171,7 @@ impl<B> Shared<B> {
         let evicted = Arc::new(Notify::new());
         let mut half_open = self.half_open.lock();
         while half_open.waiting.len() >= self.settings.unauthenticated_max.max(1) {
-            if let Some((_, oldest)) = half_open.waiting.pop_first() {
-                oldest.notify_one();
-            }
+            half_open.evict();
         }
         let number = half_open.next;
         half_open.next += 1;
@@ -246,9 +253,18 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A place for a socket, if one is left.
+    /// A place for a socket, if one is left. If none is, and most belong to who is not logged in, the oldest of those goes:
+    /// clients that never answer cannot keep others out, and those who log in just now are not ended for others.
     fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.shared.settings.sockets).try_acquire_owned().ok()
+        let shared = &self.shared;
+        let place = Arc::clone(&shared.settings.sockets).try_acquire_owned().ok();
+        if place.is_none() {
+            let mut half_open = shared.half_open.lock();
+            if half_open.waiting.len() > shared.registry.len() {
+                half_open.evict();
+            }
+        }
+        place
     }
 
     /// Serves one connection that was accepted elsewhere, as a task of the current runtime.

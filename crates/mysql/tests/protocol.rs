@@ -491,6 +491,18 @@ fn sockets_that_are_not_logged_in_count_too() {
 }
 
 #[test]
+fn clients_that_never_answer_do_not_keep_all_sockets() {
+    let sockets = Arc::new(Semaphore::new(2));
+    let server = Running::new(Settings { sockets: Arc::clone(&sockets), ..Settings::default() });
+    let (mut first, mut second) = (server.connect(), server.connect());
+    first.greeting();
+    second.greeting();
+    assert_eq!(server.connect().receive()[..3], [0xff, 0x10, 0x04]);
+    eventually(|| sockets.available_permits() == 1);
+    server.root();
+}
+
+#[test]
 fn prepared_statements_are_limited() {
     let server = Running::new(Settings { prepared_statements_max: 2, ..Settings::default() });
     let mut client = server.root();
