@@ -47,6 +47,16 @@ pub enum DateOrder {
     MonthFirst,
 }
 
+/// Words that stand for NULL in files of which nothing more is known; unquoted ones are taken for it when a dialect is
+/// guessed. Empty comes first and always does.
+pub(crate) const NULL_WORDS: [&[u8]; 11] =
+    [b"", b"\\N", b"NULL", b"null", b"Null", b"NA", b"N/A", b"n/a", b"None", b"none", b"-"];
+
+/// Which of [`NULL_WORDS`] a value is.
+pub(crate) fn null_word(value: &[u8]) -> Option<usize> {
+    if value.len() > 4 { None } else { NULL_WORDS.iter().position(|word| *word == value) }
+}
+
 /// CSV and TSV: RFC 4180 with the usual extensions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CsvDialect {

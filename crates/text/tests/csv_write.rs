@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use dipper_text::{CsvDialect, CsvWriter, Dialect, LineEnd, Ragged, Strings};
+use dipper_text::{CsvDialect, CsvWriter, Dialect, Hints, LineEnd, Ragged, Strings, infer_sample};
 use proptest::prelude::*;
 use support::random::{array, table};
 use support::{Run, read_scanned, value};
@@ -78,6 +78,19 @@ fn without_quotes_the_escape_does_it() {
     let schema = batch.schema();
     let text = write(&dialect, std::slice::from_ref(&batch), &schema).unwrap();
     assert_eq!(rows(&read(&dialect, &schema, &text).unwrap()), rows(&[batch]), "{:?}", String::from_utf8_lossy(&text));
+}
+
+#[test]
+fn text_like_null_survives_a_guess() {
+    let words = ["", "\\N", "NULL", "null", "NA", "n/a", "none", "-", "x"];
+    let values: Vec<Option<&str>> = [None].into_iter().chain(words.map(Some)).collect();
+    let batch = strings(&values);
+    let schema = batch.schema();
+    let text = write(&CsvDialect::default(), std::slice::from_ref(&batch), &schema).unwrap();
+    let hints = Hints { all_strings: true, ..Hints::default() };
+    let guess = infer_sample("t.csv", &text, true, &[], &hints).unwrap();
+    assert_eq!(guess.dialect.null_values, [b""]);
+    assert_eq!(rows(&read(&guess.dialect, &schema, &text).unwrap()), rows(&[batch]));
 }
 
 #[test]

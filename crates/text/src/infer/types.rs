@@ -4,7 +4,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use super::shape::{Piece, Records};
 use crate::csv::time;
-use crate::dialect::{CsvDialect, DateOrder};
+use crate::dialect::{CsvDialect, DateOrder, NULL_WORDS, null_word};
 use crate::parse;
 
 /// The narrowest type that holds all values of a column that were seen.
@@ -177,16 +177,10 @@ fn kind_of(mask: Mask, dates: DateOrder) -> Kind {
     kinds.into_iter().find(|(bit, _)| mask & bit != 0).map_or(Kind::Text, |(_, kind)| kind)
 }
 
-/// Words that stand for NULL. Empty comes first and always does.
-const MARKERS: [&[u8]; 11] = [b"", b"\\N", b"NULL", b"null", b"Null", b"NA", b"N/A", b"n/a", b"None", b"none", b"-"];
 /// Markers below this index are never values.
 const SURE_MARKERS: usize = 2;
 /// Markers below this index are unlikely to be values, those from here on are where a text column has them too.
 const LIKELY_MARKERS: usize = 5;
-
-fn marker(value: &[u8]) -> Option<usize> {
-    if value.len() > 4 { None } else { MARKERS.iter().position(|marker| *marker == value) }
-}
 
 /// What has been seen of one column.
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +189,7 @@ struct Column {
     mask: Mask,
     /// Values that were no markers.
     seen: bool,
-    /// Bit `i`: `MARKERS[i]` stood here unquoted.
+    /// Bit `i`: `NULL_WORDS[i]` stood here unquoted.
     markers: u16,
     /// Bit 0: a `t` stood here, bit 1: an `f`. One letter alone is rather a code.
     letters: u8,
@@ -210,7 +204,7 @@ impl Column {
         let trimmed = value.trim_ascii();
         if !quoted {
             let word = if trimmed.is_empty() { trimmed } else { value };
-            match (nulls, marker(word)) {
+            match (nulls, null_word(word)) {
                 (Some(nulls), _) if nulls.iter().any(|null| null == word) => return,
                 (None, Some(marker)) => {
                     self.markers |= 1 << marker;
@@ -232,7 +226,7 @@ impl Column {
     }
 
     fn kind(&self, null_values: &[Vec<u8>], dates: DateOrder) -> Kind {
-        let other_words = MARKERS
+        let other_words = NULL_WORDS
             .iter()
             .enumerate()
             .any(|(i, word)| self.markers & (1 << i) != 0 && !null_values.iter().any(|null| null == word));
@@ -356,7 +350,7 @@ impl Table {
             return given.clone();
         }
         let mut nulls = vec![Vec::new()];
-        for (i, word) in MARKERS.iter().enumerate().skip(1) {
+        for (i, word) in NULL_WORDS.iter().enumerate().skip(1) {
             let here = || self.columns.iter().filter(|column| column.markers & (1 << i) != 0);
             let typed = here().any(|column| column.seen && column.mask != 0);
             let text = here().any(|column| column.seen && column.mask == 0);

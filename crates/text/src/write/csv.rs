@@ -10,14 +10,14 @@ use super::cells::Cells;
 use super::check_batch;
 use super::json::{is_json, json};
 use super::text::{Style, is_free_text, is_leaf, leaf_texts, unsupported};
-use crate::dialect::{CsvDialect, LineEnd};
+use crate::dialect::{CsvDialect, LineEnd, null_word};
 use crate::error::{ErrorKind, TextError};
 
 /// Writes batches as CSV that the reader of the same dialect reads as the same rows.
 ///
 /// Fields are quoted when they have to be: delimiters, line ends, quotes, escapes, a comment sign in front, blanks that
-/// would be trimmed, text that would read as NULL. Without a quote character the escape does this; without either such a
-/// value is an error. NULL is the first of the dialect's null values, unquoted. Arrays, maps and structs are JSON.
+/// would be trimmed, text that would read as NULL, also to a reader that guesses the dialect. Without a quote character the
+/// escape does this, but for the guess; without either such a value is an error. NULL is the first of the dialect's null values, unquoted. Arrays, maps and structs are JSON.
 /// Floats have their shortest digits, dates and times are `2020-01-31 01:02:03.5`, times with a zone are in UTC and end
 /// in `Z`. `skip_lines` are written as empty lines, so that the same dialect reads the file.
 ///
@@ -229,6 +229,7 @@ impl<W: io::Write> CsvWriter<W> {
     fn needs_care(&self, value: &[u8], first: bool) -> bool {
         let d = &self.dialect;
         if d.null_values.iter().any(|null| null == value)
+            || (d.quote.is_some() && null_word(value).is_some())
             || (first && d.comment.is_some() && d.comment == value.first().copied())
         {
             return true;
