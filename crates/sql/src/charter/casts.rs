@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal256Array, Float64Array, Int64Array, PrimitiveArray,
-    StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Date32Array, Decimal256Array, Float64Array, Int64Array,
+    PrimitiveArray, StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMicrosecondType,
+    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
+    Int64Type, TimestampMicrosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -27,11 +28,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::operators::{Class, DATETIME, binary, cast_to};
+use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::{compare, lateral, mixed, nested, once, subqueries, text};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::datetime_from_number;
 use crate::functions::datetime::zone::Zone;
+use crate::functions::whole;
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -42,6 +44,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (C::Boolean | C::Float | C::DateTime, C::Text)
         | (C::Boolean, C::Decimal(..))
         | (C::Decimal(..), C::Boolean | C::Float) => true,
+        (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
@@ -142,6 +145,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
         (Class::Decimal(..), Class::Float) => to_floats(&array, to),
         (Class::Boolean, Class::Decimal(..)) => safe(&safe(&array, &DataType::Int8)?, to),
+        (Class::Float | Class::Decimal(..), LARGEINT_CLASS) => to_largeint(&array),
         (Class::Date | Class::DateTime, _) => {
             let numbers: Int64Array = match array.data_type() {
                 DataType::Date32 => array.as_primitive::<Date32Type>().unary(|days| text::date_number(i64::from(days))),
@@ -166,6 +170,26 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
         }
         _ => safe(&array, to),
     }
+}
+
+/// The whole parts, as casts to narrower integers have them; Arrow rounds to what is a decimal to it, and knows no range but
+/// that of 39 digits.
+fn to_largeint(array: &ArrayRef) -> Result<ArrayRef> {
+    let whole: Decimal256Array = match array.data_type() {
+        t if t.is_floating() => {
+            let doubles = safe(array, &DataType::Float64)?;
+            let whole = |v| whole::truncated(v).map(i256::from_i128);
+            doubles.as_primitive::<Float64Type>().unary_opt(whole)
+        }
+        t => {
+            let scale = if let Class::Decimal(_, scale, _) = Class::of(t) { scale.max(0) } else { 0 };
+            let digits = safe(array, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
+            let unit = i256::from_i128(10).pow_checked(scale.unsigned_abs().into())?;
+            let whole = |v: i256| v.checked_div(unit).filter(|v| v.to_i128().is_some());
+            digits.as_primitive::<Decimal256Type>().unary_opt(whole)
+        }
+    };
+    Ok(Arc::new(whole.with_precision_and_scale(39, 0)?))
 }
 
 /// Decimals as the floats nearest to them, as a reader of their text has them. Arrow divides their digits by a power of ten,
@@ -216,7 +240,7 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Opti
         }
         Class::Decimal(_, 0, true) => {
             let numbers: Decimal256Array =
-                values.map(|v| v.and_then(text::parse_integer).map(arrow::datatypes::i256::from_i128)).collect();
+                values.map(|v| v.and_then(text::parse_integer).map(i256::from_i128)).collect();
             Arc::new(numbers.with_precision_and_scale(39, 0)?)
         }
         Class::Decimal(..) => {

@@ -104,7 +104,7 @@ impl Class {
 }
 
 /// The class of LARGEINT.
-const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
+pub(super) const LARGEINT_CLASS: Class = Class::Decimal(39, 0, true);
 
 /// DATETIME's Arrow type.
 pub(super) const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);

@@ -36,7 +36,7 @@ mod sketch_aggregate;
 mod string;
 mod top;
 mod url;
-mod whole;
+pub(crate) mod whole;
 mod xxh3;
 
 use std::sync::{Arc, OnceLock};

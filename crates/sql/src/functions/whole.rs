@@ -123,7 +123,11 @@ impl Wholes {
 const LARGEINT_END: f64 = (1_u128 << 127) as f64;
 
 fn rounded(v: f64) -> Option<i128> {
-    let v = v.round();
+    truncated(v.round())
+}
+
+/// The whole part, `None` for what LARGEINT does not hold.
+pub fn truncated(v: f64) -> Option<i128> {
     (-LARGEINT_END..LARGEINT_END).contains(&v).then_some(v as i128)
 }
 
