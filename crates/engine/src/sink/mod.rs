@@ -4,6 +4,7 @@
 //! (`upload.rs`) is not seen before it is complete. What was not published is removed when its [`NewFile`] is dropped, so a
 //! statement that fails leaves nothing behind.
 
+mod map_keys;
 mod mysql_text;
 mod place;
 mod upload;
@@ -219,7 +220,7 @@ impl NewFile {
             Writer::Csv(w) => w.write(batch).map_err(boxed),
             Writer::HiveText(w) => w.write(batch).map_err(boxed),
             Writer::MySqlText(w) => w.write(batch),
-            Writer::Json(w) => w.write(batch).map_err(boxed),
+            Writer::Json(w) => map_keys::as_names(batch).and_then(|batch| w.write(&batch)).map_err(boxed),
             Writer::Parquet(w) => w.write(batch).map_err(boxed),
         };
         written.map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))?;
