@@ -4,6 +4,7 @@
 //! (`upload.rs`) is not seen before it is complete. What was not published is removed when its [`NewFile`] is dropped, so a
 //! statement that fails leaves nothing behind.
 
+mod directories;
 mod map_keys;
 mod mysql_text;
 mod place;
@@ -26,6 +27,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCodec, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
+pub(crate) use directories::MadeDirectories;
 pub(crate) use mysql_text::MySqlDialect;
 pub(crate) use place::Place;
 
@@ -170,30 +172,40 @@ pub(crate) struct NewFile {
     rows: u64,
     bytes: Arc<AtomicU64>,
     published: bool,
+    /// Dropped with the statement's last file.
+    _directories: Arc<MadeDirectories>,
 }
 
 /// Buffer between a writer and the file: one system call for this much.
 const BUFFER_BYTES: usize = 1 << 20;
 
 impl NewFile {
-    /// Starts `target`, whose directory is made when it is not there.
+    /// Starts `target`, whose directory is made when it is not there; `directories` are those that the statement has made.
     ///
     /// # Errors
     /// The directory or the hidden file cannot be made.
-    pub(crate) fn create(target: &Place, format: &OutputFormat, schema: &SchemaRef) -> Result<Self> {
-        Self::begin(target, format, schema, &[])
+    pub(crate) fn create(
+        target: &Place,
+        format: &OutputFormat,
+        schema: &SchemaRef,
+        directories: &Arc<MadeDirectories>,
+    ) -> Result<Self> {
+        Self::begin(target, format, schema, &[], directories)
     }
 
     /// The same with `start` ahead of what the format writes: nothing for Parquet.
-    pub(crate) fn begin(target: &Place, format: &OutputFormat, schema: &SchemaRef, start: &[u8]) -> Result<Self> {
+    pub(crate) fn begin(
+        target: &Place,
+        format: &OutputFormat,
+        schema: &SchemaRef,
+        start: &[u8],
+        directories: &Arc<MadeDirectories>,
+    ) -> Result<Self> {
         let (unseen, to) = match target {
             Place::File(path) => {
-                let dir = directory(path);
-                std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create", &e))?;
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let hidden = dir.join(format!(".{name}.{}.tmp", unique_suffix()));
-                let file = File::options().write(true).create_new(true).open(&hidden);
-                let file = file.map_err(|e| cannot(&hidden, "create", &e))?;
+                let hidden = directory(path).join(format!(".{name}.{}.tmp", unique_suffix()));
+                let file = directories.create_file(&hidden).map_err(|e| cannot(path, "create", &e))?;
                 (Unseen::File(hidden), Bytes::File(file))
             }
             Place::Object(remote, runtime) => {
@@ -204,7 +216,15 @@ impl NewFile {
         };
         let bytes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&bytes);
-        let mut new = NewFile { target: target.clone(), unseen, writer: None, rows: 0, bytes, published: false };
+        let mut new = NewFile {
+            target: target.clone(),
+            unseen,
+            writer: None,
+            rows: 0,
+            bytes,
+            published: false,
+            _directories: Arc::clone(directories),
+        };
         let out = BufWriter::with_capacity(BUFFER_BYTES, Counted { to, bytes: counter });
         new.writer = Some(writer(out, format, schema, start).map_err(|e| new.failed(&e.to_string(), None))?);
         Ok(new)

@@ -24,7 +24,8 @@ use crate::query::{self, QueryContext};
 use crate::result::{Column, Done, Outcome, Rows};
 use crate::session::Session;
 use crate::sink::{
-    MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression, unique_suffix,
+    MadeDirectories, MySqlDialect, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, text_compression,
+    unique_suffix,
 };
 
 /// What a finished export says.
@@ -244,10 +245,11 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
         None => Vec::new(),
     };
     let mut batches = query::start(context, &planned.state, physical).await?;
+    let made = Arc::new(MadeDirectories::default());
     // The last file of each directory is open. Without partitions there is one also if there are no rows.
     let mut directories: HashMap<String, Vec<NewFile>> = HashMap::new();
     if keys.is_empty() {
-        let first = NewFile::begin(&(export.place)("", 0)?, &format, &schema, &start)?;
+        let first = NewFile::begin(&(export.place)("", 0)?, &format, &schema, &start, &made)?;
         directories.insert(String::new(), vec![first]);
     }
     while let Some(batch) = batches.next().await {
@@ -268,7 +270,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
                 }
                 let place = (export.place)(&directory, files.len() as u64)?;
                 place.check(&context.engine.options.access)?;
-                files.push(NewFile::begin(&place, &format, &schema, &start)?);
+                files.push(NewFile::begin(&place, &format, &schema, &start, &made)?);
             }
             files.last_mut().expect("one is open").write(&named).await?;
         }
@@ -315,7 +317,8 @@ pub(super) fn refuse_duplicates<'a>(names: impl Iterator<Item = &'a str>) -> Res
 }
 
 async fn write_empty(place: &Place) -> Result<()> {
-    NewFile::create(place, &OutputFormat::Json(Compression::None), &Arc::new(Schema::empty()))?.publish(true).await
+    let (format, made) = (OutputFormat::Json(Compression::None), Arc::new(MadeDirectories::default()));
+    NewFile::create(place, &format, &Arc::new(Schema::empty()), &made)?.publish(true).await
 }
 
 /// Which columns of a query `partition_by` names.

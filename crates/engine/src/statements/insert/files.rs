@@ -28,7 +28,7 @@ use crate::files::FileAccess;
 use crate::files::partitions::NULL_PARTITION;
 use crate::query::{self, QueryContext};
 use crate::session::Session;
-use crate::sink::{NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
+use crate::sink::{MadeDirectories, NewFile, OutputFormat, Place, parquet_codec, publish_drawn, unique_suffix};
 use crate::tables::define::{self, FORMAT_TEXT};
 use crate::tables::typed;
 
@@ -74,6 +74,7 @@ struct Target {
     /// Values that do not fit are errors; else NULL.
     strict: bool,
     access: FileAccess,
+    made: Arc<MadeDirectories>,
 }
 
 #[derive(Debug, Clone)]
@@ -173,6 +174,7 @@ impl Target {
             wanted,
             strict,
             access: context.engine.options.access.clone(),
+            made: Arc::default(),
         })
     }
 
@@ -321,7 +323,7 @@ impl Files {
                 let name = format!("part-{}.{}", unique_suffix(), target.format.extension());
                 let place = target.partitions.directory(new.key())?.join(&name)?;
                 place.check(&target.access)?;
-                Ok(new.insert(NewFile::create(&place, &target.format, &target.file_schema)?))
+                Ok(new.insert(NewFile::create(&place, &target.format, &target.file_schema, &target.made)?))
             }
         }
     }
