@@ -386,6 +386,15 @@ async fn partitions_are_listed_as_directories() {
         .nth(1),
         Some("dt=2024-01-02/c=b|dt,c|2024-01-02,b")
     );
+    // Of directories that others have spelled the location is theirs.
+    for name in ["dt=a%20b", "DT=5%"] {
+        std::fs::create_dir_all(b.dir.path().join("spelled").join(name)).unwrap();
+    }
+    b.run("create external table spelled (id int) partitioned by (dt string) location '$DIR/spelled'").await;
+    assert_eq!(
+        b.run("show partitions spelled").await,
+        "Partition|Location\ndt=5%25|$DIR/spelled/DT=5%\ndt=a b|$DIR/spelled/dt=a%20b"
+    );
 }
 
 #[tokio::test]

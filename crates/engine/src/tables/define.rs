@@ -19,6 +19,7 @@ use super::text::TextTable;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::files::listings::Listings;
+use crate::files::partitions::{PartitionDir, directory_name};
 use crate::files::remote::PartitionFiles;
 use crate::files::stores::{StoreProperties, is_remote, store_properties};
 use crate::files::{self, local_path, remote};
@@ -323,6 +324,39 @@ pub(crate) fn local_partitions(context: &QueryContext, table: &ExternalTable) ->
     let files = file_set(table)?;
     let found = files.partitions(&context.engine.options.access, &context.engine.template, &[])?;
     Ok(found.into_iter().map(|(dir, _)| dir.values).collect())
+}
+
+/// The partitions of the table with the directory of each, as it is spelled; one whose files are in several directories is
+/// there as often.
+///
+/// # Errors
+/// As of [`partitions`].
+pub(crate) async fn partition_locations(
+    context: &QueryContext,
+    table: &ExternalTable,
+) -> Result<Vec<(PartitionValues, String)>> {
+    let added = |values: &PartitionValues| table.partitions.get(values).and_then(|p| p.location.clone());
+    let partitions = match listed_file_set(context, table).await? {
+        FileSet::Known { partitions, .. } => partitions,
+        local => {
+            let found = local.partitions(&context.engine.options.access, &context.engine.template, &[])?;
+            let location = |dir: &PartitionDir| added(&dir.values).unwrap_or_else(|| dir.path.display().to_string());
+            return Ok(found.into_iter().map(|(dir, _)| (dir.values.clone(), location(&dir))).collect());
+        }
+    };
+    let names: Vec<String> = table.partition_columns.iter().map(|c| c.name.clone()).collect();
+    let root = context.engine.stores.open(&table.location, &store_properties(&table.properties))?.path;
+    let below = |directory: String| format!("{}/{directory}", table.location.trim_end_matches('/'));
+    let mut all = Vec::new();
+    for (values, files) in partitions.iter() {
+        let places = match added(values) {
+            Some(own) => vec![own],
+            None if files.is_empty() => vec![below(directory_name(&names, values))],
+            None => remote::directories(&root, names.len(), files).into_iter().map(below).collect(),
+        };
+        all.extend(places.into_iter().map(|place| (values.clone(), place)));
+    }
+    Ok(all)
 }
 
 /// The directories of the table's partitions: of those that were added with a location and, with `below`, of all that are

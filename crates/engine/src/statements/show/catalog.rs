@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use dipper_sql::statement::{Literal, Name};
-use dipper_store::catalog::{ExternalCatalog, ExternalTable, PartitionValues, Table, TableDef};
+use dipper_store::catalog::{ExternalCatalog, Table, TableDef};
 
 use super::{ddl, external, native};
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::local_path;
 use crate::files::partitions::directory_name;
-use crate::files::stores::is_remote;
 use crate::info_schema::facts::Facts;
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_us};
 use crate::info_schema::{self, columns};
@@ -319,9 +317,9 @@ pub(super) async fn partitions(
     let threads = session.engine.short().clone();
     query::on_cpu(&threads, async move {
         let mut sheet = Sheet::texts(&["Partition", "Location"]);
-        for values in define::partitions(&context, &external).await? {
+        for (values, location) in define::partition_locations(&context, &external).await? {
             if wanted.iter().all(|(at, value)| &values[*at] == value) {
-                sheet.push([directory_name(&names, &values).into(), location(&external, &names, &values)?.into()]);
+                sheet.push([directory_name(&names, &values).into(), location.into()]);
             }
         }
         Ok(sheet)
@@ -344,15 +342,4 @@ pub(super) fn wanted(
         })
     };
     spec.iter().map(|(column, value)| Ok((position(column)?, value.text()))).collect()
-}
-
-/// Where the files of a partition are.
-fn location(table: &ExternalTable, names: &[String], values: &PartitionValues) -> Result<String> {
-    if let Some(own) = table.partitions.get(values).and_then(|p| p.location.clone()) {
-        return Ok(own);
-    }
-    if is_remote(&table.location) {
-        return Ok(format!("{}/{}", table.location.trim_end_matches('/'), directory_name(names, values)));
-    }
-    Ok(local_path(&table.location)?.join(directory_name(names, values)).display().to_string())
 }
