@@ -537,7 +537,8 @@ async fn the_server_tells_about_itself() {
 const NATIVE: &[&str] = &[
     r#"CREATE TABLE n (`a``b` INT, c VARCHAR(9) NOT NULL DEFAULT "q\"\\'" COMMENT 'x\'\\"') DUPLICATE KEY(`a``b`)
        COMMENT "line
-       break" DISTRIBUTED BY HASH(`a``b`, c) BUCKETS 3 PROPERTIES ("storage_policy" = "v\\2\"", "replication_num" = "1")"#,
+       break" DISTRIBUTED BY HASH(`a``b`, c) BUCKETS 3 PROPERTIES ("storage_policy" = "v\\2\"", "replication_num" = "1",
+       "nobody's \"own\"" = "x")"#,
     "CREATE TABLE n (k INT, a ARRAY<INT>, m MAP<STRING,INT>, s STRUCT<x:INT,y:ARRAY<STRING>>, j JSON, l LARGEINT)",
     "CREATE TABLE n (k BIGINT AUTO_INCREMENT(7), at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
        d DATE DEFAULT CURRENT_DATE, f DOUBLE DEFAULT PI) UNIQUE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS AUTO

@@ -146,7 +146,7 @@ fn declared(table: &ExternalTable) -> Result<Option<Vec<FieldRef>>> {
     }
     let mut fields = match table.format.as_str() {
         // A SerDe can deliver other types than those declared: OpenCSVSerde has only strings.
-        define::FORMAT_TEXT => define::hive_text(table)?.1.fields().to_vec(),
+        define::FORMAT_TEXT => define::hive_text(table, &[])?.1.fields().to_vec(),
         define::FORMAT_PARQUET => define::fields(&table.columns)?,
         _ => return Ok(None),
     };

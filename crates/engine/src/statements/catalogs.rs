@@ -22,7 +22,7 @@ pub(super) fn now_ms() -> i64 {
 
 fn warn_of_unknown(session: &mut Session, properties: &BTreeMap<String, String>) {
     for key in properties.keys().filter(|key| !catalogs::properties::is_known(key)) {
-        session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+        super::warn_of_unknown(session, key, []);
     }
     if properties.contains_key("hadoop.username") {
         session

@@ -14,7 +14,7 @@ use dipper_store::volumes::STORAGE_VOLUME;
 use dipper_text::hive::hive_type;
 
 use super::export::refuse_duplicates;
-use super::{partitions, qualified};
+use super::{partitions, qualified, table_properties};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
@@ -153,6 +153,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
         )));
     }
     check(session, &table)?;
+    table_properties::check(session, table.serde_properties.keys().chain(table.properties.keys()));
     let on_exists = if create.if_not_exists { OnExists::Keep } else { OnExists::Fail };
     let before = session.engine.catalog.refresh().await?;
     if create.query.is_some() && before.table(&database, &name).is_some() {
@@ -224,7 +225,7 @@ fn check(session: &Session, table: &ExternalTable) -> Result<()> {
         }
     }
     match table.format.as_str() {
-        FORMAT_TEXT => define::hive_text(table).map(|_| ()),
+        FORMAT_TEXT => define::hive_text(table, &[]).map(|_| ()),
         _ => define::fields(&table.columns).map(|_| ()),
     }
 }
@@ -485,6 +486,9 @@ pub(super) async fn alter_table(
                 let mut after = before.clone();
                 apply(&mut after, other)?;
                 check(session, &after)?;
+                if let TableChange::SetProperties(list) | TableChange::SetSerdeProperties(list) = other {
+                    table_properties::check(session, list.iter().map(|(key, _)| key));
+                }
                 commit(session, &database, vec![redefine(&database, &found, TableDef::External(after))]).await?;
             }
         }

@@ -12,6 +12,7 @@ mod partitions;
 mod prepare;
 mod set;
 mod show;
+mod table_properties;
 mod transaction;
 mod volumes;
 
@@ -42,6 +43,12 @@ use crate::variables::CATALOG;
 
 /// `ER_UNKNOWN_ERROR`, for warnings without a number of their own.
 const WARNING: u16 = 1105;
+
+/// Says of a property that none of `known` is that it is kept and shown.
+fn warn_of_unknown<'a>(session: &mut Session, key: &str, known: impl IntoIterator<Item = &'a str>) {
+    let near = crate::near::closest(key, known).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+    session.warn(WARNING, format!("property '{key}' is unknown: it is kept and shown, and has no effect{near}"));
+}
 
 /// Runs a statement. Its future is boxed here: unboxed, the code of all statements would be compiled in each crate that
 /// awaits one.

@@ -136,7 +136,7 @@ fn checked(session: &mut Session, properties: &Properties) -> Result<BTreeMap<St
             return Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false")));
         }
         if !is_flag && !is_s3_property(key) {
-            session.warn(1105, format!("property '{key}' is unknown: it is kept and shown, and has no effect"));
+            super::warn_of_unknown(session, key, []);
         }
     }
     Ok(properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect())

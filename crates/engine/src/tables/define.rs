@@ -203,14 +203,15 @@ fn plain_partition_column(field: FieldRef) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(field.name(), plain, true).with_metadata(field.metadata().clone())))
 }
 
-/// The dialect of a table over Hive text, and the columns that its SerDe delivers.
+/// The dialect of a table over Hive text, and the columns that its SerDe delivers; `session` is what was SET.
 ///
 /// # Errors
 /// Properties that contradict each other, or columns that the SerDe cannot hold.
-pub fn hive_text(table: &ExternalTable) -> Result<(HiveDialect, SchemaRef)> {
+pub fn hive_text(table: &ExternalTable, session: &[(String, String)]) -> Result<(HiveDialect, SchemaRef)> {
     let pairs = |m: &BTreeMap<String, String>| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>();
     let serde = table.serde.as_deref().unwrap_or(LAZY_SIMPLE_SERDE);
-    let dialect = HiveDialect::from_properties(serde, &pairs(&table.serde_properties), &pairs(&table.properties), &[])?;
+    let (of_serde, of_table) = (pairs(&table.serde_properties), pairs(&table.properties));
+    let dialect = HiveDialect::from_properties(serde, &of_serde, &of_table, session)?;
     let fields = dialect.file_fields(&fields(&table.columns)?);
     dialect.check_fields(&fields)?;
     Ok((dialect, Arc::new(Schema::new(fields))))
@@ -264,7 +265,7 @@ async fn over(
     let access = context.engine.options.access.clone();
     match table.format.as_str() {
         FORMAT_TEXT => {
-            let (dialect, file_schema) = hive_text(table)?;
+            let (dialect, file_schema) = hive_text(table, &context.variables.hive_settings())?;
             let text = TextTable {
                 dialect: Dialect::Hive(dialect),
                 file_schema,

@@ -561,7 +561,8 @@ fn hive_text(context: &Arc<QueryContext>, mut options: Options, files: &[FileEnt
     }
     let text = TextOptions::take(&mut options, BadValue::Null, InvalidUtf8::Replace)?;
     options.finish()?;
-    let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &serde_properties, &[])?;
+    let settings = context.variables.hive_settings();
+    let dialect = HiveDialect::from_properties(LAZY_SIMPLE_SERDE, &serde_properties, &[], &settings)?;
     dialect.check_fields(&columns)?;
     text.table(context, files, Dialect::Hive(dialect), Arc::new(Schema::new(columns)), None)
 }

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use dipper_text::hive::EXTENDED_BOOLEAN;
+
 /// What values a variable takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -217,6 +219,12 @@ const ACTING: &[Definition] = &[
         "40",
         Int(0, 1_000_000_000),
         "price by which EXPLAIN ANALYZE says what a query's requests to object storage cost",
+    ),
+    acts(
+        EXTENDED_BOOLEAN,
+        "false",
+        TrueFalse,
+        "t, f, 1 and 0 are values of BOOLEAN columns of Hive text; a table's property goes before it",
     ),
     acts("parallel_pipeline_task_num", "0", Int(0, 4096), "workers of a query; 0 = one per core"),
     acts(

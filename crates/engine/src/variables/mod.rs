@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use datafusion::common::ScalarValue;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::Scope;
+use dipper_text::hive::EXTENDED_BOOLEAN;
 use dipper_text::scan::Strings;
 use parking_lot::RwLock;
 
@@ -193,6 +194,11 @@ impl Variables {
     /// The same for text files.
     pub fn strings(&self) -> Strings {
         if self.string_view() { Strings::View } else { Strings::Copy }
+    }
+
+    /// Settings that Hive's text readers ask for.
+    pub(crate) fn hive_settings(&self) -> [(String, String); 1] {
+        [(EXTENDED_BOOLEAN.to_string(), self.text(EXTENDED_BOOLEAN))]
     }
 
     /// The session's zone: an offset as `+08:00` or an IANA name.

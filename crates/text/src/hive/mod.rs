@@ -25,6 +25,6 @@ pub mod types;
 
 pub use column::converter;
 pub use error::HiveError;
-pub use properties::separator_byte;
+pub use properties::{EXTENDED_BOOLEAN, PROPERTIES, separator_byte};
 pub use split::line_splitter;
 pub use types::{TYPE_KEY, hive_type, parse_type};

@@ -14,6 +14,33 @@ use crate::dialect::{HiveDialect, HiveSerde, LineEnd};
 const FIELD_DELIM: &str = "field.delim";
 const NESTING: &str = "hive.serialization.extend.nesting.levels";
 const MORE_NESTING: &str = "hive.serialization.extend.additional.nesting.levels";
+/// A table's property, else a setting of the session: `1 0 t f` are booleans.
+pub const EXTENDED_BOOLEAN: &str = "hive.lazysimple.extended_boolean_literal";
+
+/// Names that [`HiveDialect::from_properties`] knows, those that say nothing to Hive among them.
+pub const PROPERTIES: &[&str] = &[
+    FIELD_DELIM,
+    "serialization.format",
+    "collection.delim",
+    "colelction.delim",
+    "mapkey.delim",
+    "escape.delim",
+    "line.delim",
+    NESTING,
+    MORE_NESTING,
+    "serialization.null.format",
+    "serialization.last.column.takes.rest",
+    "serialization.encoding",
+    "serialization.escape.crlf",
+    "timestamp.formats",
+    EXTENDED_BOOLEAN,
+    "textinputformat.record.delimiter",
+    "skip.header.line.count",
+    "skip.footer.line.count",
+    "separatorChar",
+    "quoteChar",
+    "escapeChar",
+];
 
 /// The three places in which a property can stand.
 struct Properties<'a> {
@@ -211,7 +238,7 @@ impl HiveDialect {
         };
         TimestampFormats::try_new(&timestamp_formats)?;
         let extended_boolean = properties
-            .get_or_session("hive.lazysimple.extended_boolean_literal")
+            .get_or_session(EXTENDED_BOOLEAN)
             .is_some_and(|value| !multi && value.trim().eq_ignore_ascii_case("true"));
         Ok(HiveDialect {
             separators: separators(&properties),

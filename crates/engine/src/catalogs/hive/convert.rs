@@ -54,7 +54,7 @@ pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
         return Err(EngineError::new(ErrorKind::Storage, format!("the metastore tells no location for '{name}'")));
     }
     let checked = match format {
-        FORMAT_TEXT => define::hive_text(&definition).map(|_| ()),
+        FORMAT_TEXT => define::hive_text(&definition, &[]).map(|_| ()),
         _ => define::fields(&definition.columns).map(|_| ()),
     };
     checked

@@ -36,7 +36,7 @@ pub(crate) async fn provider(
     }
     let columns = define::partition_fields(definition)?;
     let in_files = match definition.format.as_str() {
-        define::FORMAT_TEXT => define::hive_text(definition)?.1,
+        define::FORMAT_TEXT => define::hive_text(definition, &[])?.1,
         _ => define::parquet_schema(definition, context.variables.string_view())?,
     };
     let schema = table_schema(&in_files, &columns);

@@ -96,7 +96,7 @@ impl Target {
         strict: bool,
     ) -> Result<Self> {
         let (format, file_schema) = if table.format == FORMAT_TEXT {
-            let (dialect, schema) = define::hive_text(table)?;
+            let (dialect, schema) = define::hive_text(table, &[])?;
             (OutputFormat::HiveText(dialect, Compression::None), schema)
         } else {
             let codec = table.properties.get("parquet.compression").map_or("zstd", String::as_str);

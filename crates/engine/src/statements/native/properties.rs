@@ -1,9 +1,10 @@
-//! PROPERTIES of native tables: which act, which are kept for show, which are wrong.
+//! PROPERTIES of native tables: which act, which are kept for show, which are wrong or unknown.
 
 use dipper_store::table::schema::{Model, TableSchema};
 
 use crate::error::{EngineError, Result};
 use crate::session::Session;
+use crate::statements::warn_of_unknown;
 
 /// Properties that act.
 const ACTING: &[&str] = &[
@@ -134,10 +135,10 @@ const FLAGS: &[&str] = &[
     "is_being_synced",
 ];
 
-/// Checks the values of properties, and says which of those that act elsewhere do nothing.
+/// Checks the values of properties, and says which of those that act elsewhere do nothing, and which nobody knows.
 ///
 /// # Errors
-/// One that nobody knows, with the nearest name, or a value that is none of its property.
+/// A value that is none of its property.
 pub(super) fn check<'a>(
     session: &mut Session,
     definition: &TableSchema,
@@ -148,8 +149,8 @@ pub(super) fn check<'a>(
         let noted = NOTED.contains(&lower.as_str()) || NOTED_GROUPS.iter().any(|group| lower.starts_with(group));
         if !noted && !WITHOUT_EFFECT.contains(&lower.as_str()) && !ACTING.contains(&lower.as_str()) {
             let known = [ACTING, WITHOUT_EFFECT, NOTED].into_iter().flatten().copied();
-            let near = crate::near::closest(&lower, known).map(|n| format!("; did you mean '{n}'?"));
-            return Err(EngineError::invalid(format!("Unknown property '{key}'{}", near.unwrap_or_default())));
+            warn_of_unknown(session, key, known);
+            continue;
         }
         check_value(definition, &lower, value)?;
         if noted {
