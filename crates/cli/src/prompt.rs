@@ -173,7 +173,7 @@ pub(crate) fn run(runner: &mut Runner) -> Result<(), Failed> {
                     continue;
                 }
                 let _ = editor.add_history_entry(statement.trim());
-                let _ = runner.run_script(&statement);
+                let _ = runner.run_script(&statement, None);
                 if let Some(names) = editor.helper() {
                     *names.names.borrow_mut() = table_names(runner);
                 }

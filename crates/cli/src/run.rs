@@ -51,9 +51,12 @@ impl Runner {
         std::process::exit(ran.is_err() as i32)
     }
 
-    /// Runs all statements of a text; stops at the first error.
-    pub(crate) fn run_script(&mut self, script: &str) -> Result<(), Failed> {
-        let mut from = 0;
+    /// Runs all statements of a text; stops at the first error. With the name of the script what is said of a statement
+    /// begins with its place, `name:line: `.
+    pub(crate) fn run_script(&mut self, script: &str, name: Option<&str>) -> Result<(), Failed> {
+        let place = |line: usize| name.map(|name| format!("{name}:{line}: ")).unwrap_or_default();
+        let lines = |from: usize, to: usize| script.as_bytes()[from..to].iter().filter(|byte| **byte == b'\n').count();
+        let (mut from, mut line) = (0, 1);
         loop {
             // One at a time: SET sql_mode changes how the next one reads.
             let options = self.session.variables().parse_options();
@@ -61,18 +64,19 @@ impl Runner {
                 Ok(Some(found)) => found,
                 Ok(None) => return Ok(()),
                 Err(e) => {
-                    report(&e.into());
+                    report(&place(e.position.as_ref().map_or(line, |position| position.line)), &e.into());
                     return Err(Failed);
                 }
             };
-            self.run(script, &parsed)?;
+            self.run(script, &parsed, &place(line + lines(from, parsed.text.start)))?;
+            line += lines(from, next);
             from = next;
         }
     }
 
-    fn run(&mut self, source: &str, parsed: &dipper_sql::statement::Parsed) -> Result<(), Failed> {
+    fn run(&mut self, source: &str, parsed: &dipper_sql::statement::Parsed, place: &str) -> Result<(), Failed> {
         if parsed.placeholders > 0 {
-            eprintln!("dipper: placeholders (?) can only stand in prepared statements");
+            eprintln!("{place}dipper: placeholders (?) can only stand in prepared statements");
             return Err(Failed);
         }
         let begun = Instant::now();
@@ -98,7 +102,7 @@ impl Runner {
                         Level::Warning => "warning",
                         Level::Error => "error",
                     };
-                    eprintln!("{level} {}: {}", warning.code, warning.message);
+                    eprintln!("{place}{level} {}: {}", warning.code, warning.message);
                 }
                 if style.timing {
                     println!("{summary} ({:.3} s)\n", begun.elapsed().as_secs_f64());
@@ -112,7 +116,7 @@ impl Runner {
                 Err(Failed)
             }
             Err(Problem::Engine(e)) => {
-                report(&e);
+                report(place, &e);
                 Err(Failed)
             }
         }
@@ -223,9 +227,9 @@ impl Drop for Spinner {
     }
 }
 
-/// The error as MySQL's client prints it, with the place in the statement.
-pub(crate) fn report(e: &EngineError) {
-    eprintln!("ERROR {} ({}): {}", e.code, e.sqlstate, e.message);
+/// The error as MySQL's client prints it, behind the place in the script, with the place in the statement.
+fn report(place: &str, e: &EngineError) {
+    eprintln!("{place}ERROR {} ({}): {}", e.code, e.sqlstate, e.message);
     if let Some(caret) = &e.caret {
         eprintln!("{caret}");
     }

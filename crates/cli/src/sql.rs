@@ -93,24 +93,31 @@ pub(crate) fn main(arguments: SqlArguments) -> ExitCode {
     };
     let mut runner = Runner::new(runtime, session, style);
     let ran = match script(&arguments) {
-        Ok(Some(script)) => runner.run_script(&script),
+        Ok(Some(script)) => runner.run_script(&script.text, script.name.as_deref()),
         Ok(None) => prompt::run(&mut runner),
         Err(message) => return fail(&message),
     };
     runner.end(ran)
 }
 
+/// Statements to run.
+struct Script {
+    text: String,
+    /// As errors call it, where it is a file.
+    name: Option<String>,
+}
+
 /// The statements to run; `None` for a prompt.
-fn script(arguments: &SqlArguments) -> Result<Option<String>, String> {
+fn script(arguments: &SqlArguments) -> Result<Option<Script>, String> {
     let given = if arguments.query.is_empty() { &arguments.execute } else { &arguments.query };
     if !given.is_empty() {
         // On a line of its own: what is given may end with a comment.
-        return Ok(Some(given.join("\n;\n")));
+        return Ok(Some(Script { text: given.join("\n;\n"), name: None }));
     }
     let from_stdin = match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {
             let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read '{}': {e}", path.display()))?;
-            return Ok(Some(text));
+            return Ok(Some(Script { text, name: Some(path.display().to_string()) }));
         }
         Some(_) => true,
         None => !std::io::stdin().is_terminal(),
@@ -120,7 +127,7 @@ fn script(arguments: &SqlArguments) -> Result<Option<String>, String> {
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|e| format!("cannot read stdin: {e}"))?;
-    Ok(Some(text))
+    Ok(Some(Script { text, name: Some("stdin".into()) }))
 }
 
 fn fail(message: &str) -> ExitCode {
