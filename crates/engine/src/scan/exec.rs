@@ -260,7 +260,7 @@ impl ExecutionPlan for TextScanExec {
         let mut all = self.metrics.clone_inner();
         if let Some(Ok(queue)) = self.queue.get() {
             let seen = queue.metrics();
-            profile::count(&mut all, "bytes_scanned", seen.bytes_read);
+            profile::count(&mut all, profile::BYTES_SCANNED, seen.bytes_read);
             profile::count(&mut all, "rows_scanned", seen.rows_scanned);
         }
         if self.spec.files.iter().any(|f| f.entry.remote.is_some()) {

@@ -6,6 +6,7 @@
 //! | `pages_pruned` | stretches between page borders that bounds ruled out in row groups that were read |
 //! | `pages_skipped` | pages that were not read because no row of theirs was wanted |
 //! | `rows_scanned` | rows of the rest, before filters |
+//! | `bytes_scanned` | of text files: what was read of them |
 //! | `requests`, `bytes_fetched` | calls of the store and what they brought, indexes included; the data cache may answer them |
 //! | `index_requests`, `index_bytes` | those for footers and indexes |
 //! | `store_requests`, `store_bytes` | requests that object storage answered, footers that are read for the plan included |
@@ -68,6 +69,9 @@ fn add_remote(all: &mut MetricsSet, remote: &RemoteCounts) {
     count(all, "cache_disk_bytes", remote.disk_hit_bytes);
 }
 
+/// What a scan of text files has read, from wherever it came.
+pub(crate) const BYTES_SCANNED: &str = "bytes_scanned";
+
 /// Adds a counter.
 pub(crate) fn count(all: &mut MetricsSet, name: &'static str, n: u64) {
     let count = Count::new();
@@ -89,6 +93,8 @@ struct Sum {
     requests: u64,
     bytes: u64,
     memory_bytes: u64,
+    /// Bytes of local text files that were scanned, if any were: they are read by the workers themselves.
+    text_bytes: Option<u64>,
     wait: u64,
     work: u64,
     p99: u64,
@@ -113,6 +119,8 @@ fn gather(plan: &dyn ExecutionPlan, sum: &mut Sum) {
             sum.wait += value("io_wait_time");
             sum.p99 = sum.p99.max(value("request_time_p99"));
             sum.work += work;
+        } else if metrics.sum_by_name(BYTES_SCANNED).is_some() {
+            *sum.text_bytes.get_or_insert_default() += value(BYTES_SCANNED);
         }
     }
     for child in plan.children() {
@@ -166,9 +174,16 @@ fn told(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
 
 /// Of a database or files on local disk.
 fn local(sum: &Sum) -> String {
-    if sum.scans == 0 {
-        return "no scan counted its reads".to_string();
+    let text = sum.text_bytes.map(|bytes| format!("{} of text were read from files", mib(bytes)));
+    match (sum.scans, text) {
+        (0, None) => "no scan counted its reads".to_string(),
+        (0, Some(text)) => text,
+        (_, None) => local_pages(sum),
+        (_, Some(text)) => format!("{}; {text}", local_pages(sum)),
     }
+}
+
+fn local_pages(sum: &Sum) -> String {
     if sum.requests == 0 {
         return format!("hot: all {} of pages were in memory", mib(sum.memory_bytes));
     }
@@ -286,5 +301,10 @@ mod tests {
         assert!(told(&sum(6, MIB, 0), &nowhere, 40).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
         assert!(told(&sum(0, 0, MIB), &nowhere, 40).starts_with("hot: all 1.0 MiB"));
         assert!(told(&Sum::default(), &nowhere, 40).starts_with("no scan counted"));
+        let text = Sum { text_bytes: Some(MIB), ..Sum::default() };
+        assert!(told(&text, &nowhere, 40).starts_with("1.0 MiB of text were read from files; nothing computed"));
+        assert!(told(&text, &remote(0, 0, 0), 40).starts_with("1.0 MiB of text were read from files; 2 LISTs"));
+        let both = Sum { text_bytes: Some(MIB), ..sum(0, 0, MIB) };
+        assert!(told(&both, &nowhere, 40).contains("pages were in memory; 1.0 MiB of text were read from files"));
     }
 }
