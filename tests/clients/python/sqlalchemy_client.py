@@ -52,6 +52,14 @@ def run(driver):
     @check(f"{driver}: inspector")
     def inspector():
         assert "information_schema" in sqlalchemy.inspect(engine).get_schema_names()
+        with engine.begin() as connection:
+            connection.execute(text("create database if not exists reflected"))
+            connection.execute(text("drop table if exists reflected.t"))
+            connection.execute(text("create table reflected.t (k int, s string, v varchar(9)) distributed by hash(k) buckets 1"))
+        columns = sqlalchemy.inspect(engine).get_columns("t", schema="reflected")
+        equal([str(column["type"]).split(" ")[0] for column in columns], ["INTEGER", "TEXT", "VARCHAR(9)"])
+        with engine.begin() as connection:
+            connection.execute(text("drop database reflected"))
 
     engine.dispose()
 

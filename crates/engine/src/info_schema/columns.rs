@@ -39,8 +39,10 @@ pub(crate) struct ColumnInfo {
 }
 
 impl ColumnInfo {
-    /// A column of which nothing else is known.
+    /// A column of which nothing else is known. STRING has the name that Doris shows it by, because it is MySQL's too: a
+    /// client that asks for types would know nothing of `string`.
     pub(crate) fn plain(name: String, type_text: String, nullable: bool, comment: String) -> ColumnInfo {
+        let type_text = if type_text == "string" { "text".into() } else { type_text };
         let (extra, mysql_extra) = (String::new(), String::new());
         let (partition, key, unique, default) = (false, false, false, None);
         ColumnInfo { name, type_text, nullable, comment, partition, key, unique, default, extra, mysql_extra }

@@ -110,7 +110,12 @@ impl Display for CreateTable {
 
 impl Display for ColumnDef {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", Quoted(&self.name), self.data_type)?;
+        write!(f, "{} ", Quoted(&self.name))?;
+        match &self.data_type {
+            // As Doris has it. Clients read the types of columns out of SHOW CREATE TABLE, and MySQL has no STRING.
+            SqlType::String => f.write_str("text")?,
+            other => write!(f, "{other}")?,
+        }
         if self.key {
             f.write_str(" KEY")?;
         }
