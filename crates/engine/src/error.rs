@@ -336,6 +336,53 @@ impl From<DataFusionError> for EngineError {
     }
 }
 
+/// `ER_WRONG_FIELD_WITH_GROUP`: a column that is no key of GROUP BY.
+pub(crate) const NOT_GROUPED: u16 = 1055;
+/// `ER_MIX_OF_GROUP_FUNC_AND_FIELDS`: the same where there is no GROUP BY.
+pub(crate) const MIXED_WITH_AGGREGATES: u16 = 1140;
+
+/// MySQL's numbers for errors that DataFusion tells apart by words only, by how its messages begin.
+const CODES: &[(&str, u16, &str)] = &[
+    ("Aggregate functions are not allowed in the WHERE clause", 1111, "HY000"),
+    ("Aggregate function calls cannot be nested", 1111, "HY000"),
+    ("Window function calls cannot be nested", 3593, "HY000"),
+    ("Physical plan does not support logical expression WindowFunction", 3593, "HY000"),
+    ("Column in SELECT must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("Column in HAVING must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("Column in ORDER BY must be in GROUP BY", NOT_GROUPED, "42000"),
+    ("HAVING clause references", NOT_GROUPED, "42000"),
+    ("Cannot find column with position", 1054, "42S22"),
+    ("Order by column out of bounds", 1054, "42S22"),
+    ("Invalid qualifier", 1051, "42S02"),
+    ("WITH query name", 1066, "42000"),
+    ("UNION queries have different number of columns", 1222, "21000"),
+    ("Too many columns! The subquery should only return one column", 1241, "21000"),
+    ("Scalar subquery returned more than one row", 1242, "21000"),
+];
+
+/// The error that such a message is, without what only those know who write queries for DataFusion.
+fn with_code(message: &str, kind: ErrorKind) -> EngineError {
+    let message = wrong_arguments(message).unwrap_or_else(|| message.to_string());
+    let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
+        return EngineError::new(kind, message);
+    };
+    let (code, sqlstate) = (*code, *sqlstate);
+    let column = message.split_once(": While expanding wildcard, column \"").and_then(|(what, rest)| {
+        let (column, _) = rest.split_once("\" must appear")?;
+        Some(format!("{what}: '{column}'"))
+    });
+    let message = match code {
+        1111 => format!("Invalid use of group function: {message}"),
+        3593 => {
+            "a window function stands where none can be: use it in the select list or in ORDER BY, and filter by it in \
+                 a query around"
+                .to_string()
+        }
+        _ => column.unwrap_or(message),
+    };
+    EngineError { code, sqlstate, ..EngineError::invalid(message) }
+}
+
 /// Finds our own errors inside DataFusion's, and gives its own ones their MySQL code.
 fn from_datafusion(e: &DataFusionError) -> EngineError {
     match e {
@@ -345,7 +392,7 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::External(inner) => from_boxed(inner.as_ref()),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner, e),
         DataFusionError::SQL(inner, _) => EngineError::new(ErrorKind::Syntax, inner.to_string()),
-        DataFusionError::NotImplemented(m) => EngineError::unsupported(m),
+        DataFusionError::NotImplemented(m) => with_code(m, ErrorKind::Unsupported),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::ResourcesExhausted(m) => {
             // A user's share of it names itself.
@@ -357,10 +404,8 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
                 ),
             )
         }
-        DataFusionError::Plan(m) => EngineError::new(plan_kind(m), wrong_arguments(m).as_deref().unwrap_or(m)),
-        DataFusionError::Execution(m) => {
-            EngineError::new(ErrorKind::Invalid, wrong_arguments(m).as_deref().unwrap_or(m))
-        }
+        DataFusionError::Plan(m) => with_code(m, plan_kind(m)),
+        DataFusionError::Execution(m) => with_code(m, ErrorKind::Invalid),
         DataFusionError::Internal(m) => EngineError::new(ErrorKind::Internal, m),
         DataFusionError::ObjectStore(inner) => EngineError::new(ErrorKind::File, inner.to_string()),
         DataFusionError::ParquetError(inner) => {
@@ -480,6 +525,14 @@ fn from_schema(e: &SchemaError) -> EngineError {
             ErrorKind::AmbiguousColumn,
             format!("Column '{}' in field list is ambiguous; write table.{}", field.flat_name(), field.name),
         ),
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => EngineError {
+            code: 1066,
+            sqlstate: "42000",
+            ..EngineError::invalid(format!(
+                "Not unique table/alias: '{}'; give it another name by AS",
+                qualifier.table()
+            ))
+        },
         other => EngineError::invalid(other.to_string()),
     }
 }
@@ -508,5 +561,20 @@ mod tests {
             explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
         assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
         assert_eq!(wrong_arguments("table 't' not found"), None);
+    }
+
+    #[test]
+    fn words_of_the_planner_have_mysqls_numbers() {
+        let of = |message: &str| {
+            let e = EngineError::from(DataFusionError::Plan(message.into()));
+            (e.code, e.sqlstate, e.message)
+        };
+        let message = "Column in SELECT must be in GROUP BY or an aggregate function: While expanding wildcard, column \
+            \"t.a\" must appear in the GROUP BY clause or must be part of an aggregate function, currently only \"x\" ...";
+        let expected = "Column in SELECT must be in GROUP BY or an aggregate function: 't.a'";
+        assert_eq!(of(message), (1055, "42000", expected.to_string()));
+        let message = "Order by column out of bounds, specified: 2, max: 1";
+        assert_eq!(of(message), (1054, "42S22", message.to_string()));
+        assert_eq!(of("something else"), (1105, "HY000", "something else".to_string()));
     }
 }

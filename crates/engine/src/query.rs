@@ -31,7 +31,7 @@ use crate::admission::Class;
 use crate::coop::{Run, still_wanted};
 use crate::correlated::outer_columns;
 use crate::engine::Engine;
-use crate::error::{EngineError, ErrorKind, Result};
+use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
 use crate::files::listings::Listings;
 use crate::load::http_stream::BodyTable;
 use crate::profile::{QueryId, Recorder, Task, profiled};
@@ -470,7 +470,11 @@ pub(crate) async fn plan_over(
     let prepared = prepare_query(query, &Context { schemas: tables, variables: context.as_ref(), parameters: params })?;
     let state = session_state(context, tables);
     let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
-    let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await?;
+    let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await;
+    let logical = logical.map_err(|e| match EngineError::from(e) {
+        e if e.code == NOT_GROUPED && !prepared.is_grouped() => EngineError { code: MIXED_WITH_AGGREGATES, ..e },
+        e => e,
+    })?;
     let logical = with_types(&state, logical, params.is_none())?;
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
     Ok(Planned { state, logical, headers, warnings: prepared.warnings })

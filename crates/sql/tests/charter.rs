@@ -27,7 +27,10 @@ struct Session {
 impl Schemas for Session {
     fn resolve(&self, table: &TableRef) -> Result<Option<ResolvedTable>, SqlError> {
         let TableRef::Named { name, .. } = table else { return Ok(None) };
-        Ok(self.views.get(name.object()).map(|columns| ResolvedTable { columns: columns.clone(), reference: None }))
+        Ok(self
+            .views
+            .get(name.object())
+            .map(|columns| ResolvedTable { columns: columns.clone(), ..ResolvedTable::default() }))
     }
 }
 

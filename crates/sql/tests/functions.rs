@@ -36,7 +36,7 @@ fn session() -> Session {
 impl Schemas for Session {
     fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
         let known = matches!(table, TableRef::Named { name, .. } if name.object() == "t");
-        Ok(known.then(|| ResolvedTable { columns: vec!["s".to_owned()], reference: None }))
+        Ok(known.then(|| ResolvedTable { columns: vec!["s".to_owned()], ..ResolvedTable::default() }))
     }
 }
 

@@ -207,6 +207,7 @@ impl Schemas for TableSet {
                 // name that they are registered under.
                 reference: (database == FILES_SCHEMA || is_part)
                     .then(|| vec![catalog.clone(), database.clone(), table.clone()]),
+                place: (database != FILES_SCHEMA).then(|| [catalog.clone(), database.clone()]),
             })),
             Some(Found::Missing(_)) if matches!(table, TableRef::Named { maybe_cte: true, .. }) => Ok(None),
             Some(Found::Missing(e)) => {

@@ -138,7 +138,7 @@ fn plain_call(factor: &mut TableFactor) {
     };
 }
 
-/// What `unnest(...)` and `unnest_bitmap(...)` in FROM become.
+/// What `unnest(...)`, `unnest_bitmap(...)` and the functions of LATERAL VIEW in FROM become.
 fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
     let TableFactor::Table { name, args: Some(args), alias, version: None, sample: None, .. } = factor else {
         return Ok(None);
@@ -147,7 +147,10 @@ fn unnested(factor: &mut TableFactor) -> Result<Option<TableFactor>, SqlError> {
     let base = match function.value.to_ascii_lowercase().as_str() {
         "unnest" => "unnest",
         "unnest_bitmap" => "explode_bitmap",
-        _ => return Ok(None),
+        other => match TABLE_FUNCTIONS.iter().find(|known| **known == other) {
+            Some(known) => known,
+            None => return Ok(None),
+        },
     };
     let function = function.value.clone();
     let TableAlias { name, columns: names, .. } =

@@ -33,6 +33,7 @@ mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
 pub mod session;
+mod shadowing;
 mod subqueries;
 mod tables;
 pub mod text;
@@ -49,7 +50,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::SessionConfig;
-use sqlparser::ast::{Query, TableFactor};
+use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 
 use crate::error::SqlError;
 use crate::statement::QueryText;
@@ -104,6 +105,21 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Whether there is a GROUP BY anywhere in it.
+    pub fn is_grouped(&self) -> bool {
+        struct Grouped(bool);
+        impl walk::Look for Grouped {
+            fn select(&mut self, select: &Select) -> Result<(), SqlError> {
+                self.0 |= !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+                Ok(())
+            }
+        }
+        let mut grouped = Grouped(false);
+        // Looking cannot fail.
+        let _ = walk::look(&self.query, &mut grouped);
+        grouped.0
+    }
+
     /// The headers of the result's columns, given the planned output's field names in order.
     pub fn headers<'a>(&self, fields: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let fields: Vec<&str> = fields.into_iter().map(names::visible).collect();
@@ -163,10 +179,12 @@ fn is_dual(table: &TableRef) -> bool {
 ///
 /// # Errors
 /// A table does not exist (1146) or cannot be read, a system variable is unknown (1193), a parameter is missing (1210),
-/// something is nested too deep (1436), GROUP BY has a modifier that is not supported (1235).
+/// something is nested too deep (1436), GROUP BY has a modifier that is not supported (1235), a column is written with a
+/// database that its table is not in (1054), two columns of a derived table have one name (1060).
 pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepared, SqlError> {
     nesting::check(&query.ast)?;
     let mut ast = query.ast.clone();
+    shadowing::rename(&mut ast);
     windows::resolve(&mut ast)?;
     rewrite::simplify(&mut ast);
     let without_dual = QueryText { ast, ..query.clone() };
@@ -175,8 +193,9 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
+    names::refuse_duplicates(&ast)?;
     rewrite::calls(&mut ast);
-    names::resolve(&mut ast, &names, &found, query.ansi_quotes);
+    names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
     if matches!(context.variables.system(None, "sql_mode"), Some(VarValue::String(mode)) if !full_group_by(&mode)) {
         rewrite::loose_group_by(&mut ast);

@@ -46,6 +46,8 @@ pub(super) struct Names {
     columns: HashSet<String>,
     /// Names that qualify columns, exact.
     relations: HashSet<String>,
+    /// Of these the ones that name tables in FROM, each with catalogs and databases that it is in.
+    places: HashMap<String, Vec<[String; 2]>>,
 }
 
 impl Names {
@@ -72,6 +74,26 @@ impl Names {
             first += 1;
         }
         idents[first..].iter_mut().for_each(|i| self.fix(i));
+    }
+
+    /// Whether a column is written with a database or catalog that the table before it is not in. DataFusion looks at the
+    /// table's name alone. Case does not count: that of `information_schema` does not, and other names found their table.
+    fn is_elsewhere(&self, idents: &[Ident]) -> bool {
+        let [first, second, rest @ ..] = idents else { return false };
+        // `t.column.field`, or `column.field.field`.
+        let is_known = |name: &str| self.places.contains_key(name) || self.canonical.contains_key(&name.to_lowercase());
+        if rest.is_empty() || is_known(&first.value) {
+            return false;
+        }
+        let is = |name: &str, ident: &Ident| name.eq_ignore_ascii_case(&ident.value);
+        let places = |table: &Ident| self.places.get(&table.value).filter(|places| !places.is_empty());
+        let by_database = places(second).map(|all| all.iter().any(|[_, database]| is(database, first)));
+        let by_catalog = match rest {
+            [table, _, ..] => places(table)
+                .map(|all| all.iter().any(|[catalog, database]| is(catalog, first) && is(database, second))),
+            _ => None,
+        };
+        by_database.or(by_catalog).is_some() && by_database != Some(true) && by_catalog != Some(true)
     }
 }
 
@@ -109,8 +131,10 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
         }
 
         fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
-            if let Some(name) = tables::visible_name(factor) {
-                self.names.relations.insert(name.value);
+            let visible = tables::visible_name(factor).map(|name| name.value);
+            if let Some(name) = &visible {
+                self.names.relations.insert(name.clone());
+                self.names.places.entry(name.clone()).or_default();
             }
             if let TableFactor::Table { sample: Some(sample), .. } | TableFactor::Derived { sample: Some(sample), .. } =
                 factor
@@ -147,6 +171,9 @@ pub(super) fn gather(query: &QueryText, context: &Context<'_>) -> Result<(Names,
                     self.tables.found.push(None);
                 }
                 Ok(Some(resolved)) => {
+                    if let (Some(visible), Some(place)) = (visible, &resolved.place) {
+                        self.names.places.entry(visible).or_default().push(place.clone());
+                    }
                     for column in &resolved.columns {
                         self.names.columns.insert(column.to_lowercase());
                         self.names.add(column);
@@ -298,6 +325,58 @@ fn order_by_columns(query: &mut Query) {
     }
 }
 
+/// Two columns of one name in a derived table or a common table expression, of which DataFusion takes the first. Of `*`
+/// nothing is known here.
+///
+/// # Errors
+/// There are such (1060).
+pub(super) fn refuse_duplicates(query: &Query) -> Result<(), SqlError> {
+    struct Duplicates;
+    impl Look for Duplicates {
+        fn query(&mut self, query: &Query) -> Result<(), SqlError> {
+            let with = query.with.iter().flat_map(|with| &with.cte_tables);
+            with.filter(|cte| cte.alias.columns.is_empty()).try_for_each(|cte| distinct_names(&cte.query.body))
+        }
+
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
+            match factor {
+                TableFactor::Derived { subquery, alias, .. } if alias.as_ref().is_none_or(|a| a.columns.is_empty()) => {
+                    distinct_names(&subquery.body)
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+    walk::look(query, &mut Duplicates)
+}
+
+/// Of a query whose items are named.
+fn distinct_names(body: &SetExpr) -> Result<(), SqlError> {
+    let select = match body {
+        SetExpr::Select(select) => select,
+        SetExpr::Query(query) => return distinct_names(&query.body),
+        SetExpr::SetOperation { left, .. } => return distinct_names(left),
+        _ => return Ok(()),
+    };
+    let names = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) => own_name(expr).map(|name| name.value.as_str()),
+        SelectItem::ExprWithAlias { alias, .. } => Some(visible(&alias.value)),
+        _ => None,
+    });
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.to_lowercase()) {
+            return Err(SqlError {
+                code: 1060,
+                sqlstate: "42S21",
+                message: format!("Duplicate column name '{name}'; give it another by AS"),
+                position: None,
+            });
+        }
+    }
+    Ok(())
+}
+
 fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -402,7 +481,10 @@ fn unique(
 }
 
 /// Replaces every spelling by the canonical one, and tables by what the engine called them.
-pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quotes: bool) {
+///
+/// # Errors
+/// A column is written with a database that its table is not in (1054).
+pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quotes: bool) -> Result<(), SqlError> {
     struct Resolve<'a> {
         names: &'a Names,
         found: std::slice::Iter<'a, Option<ResolvedTable>>,
@@ -480,6 +562,15 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
             match expr {
                 Expr::Identifier(ident) if !is_variable(ident) => self.names.fix(ident),
                 Expr::CompoundIdentifier(idents) if !idents.first().is_some_and(is_variable) => {
+                    if self.names.is_elsewhere(idents) {
+                        let written: Vec<&str> = idents.iter().map(|ident| ident.value.as_str()).collect();
+                        return Err(SqlError {
+                            code: 1054,
+                            sqlstate: "42S22",
+                            message: format!("Unknown column '{}' in 'field list'", written.join(".")),
+                            position: None,
+                        });
+                    }
                     self.names.fix_parts(idents);
                 }
                 _ => {}
@@ -489,8 +580,7 @@ pub(super) fn resolve(query: &mut Query, names: &Names, found: &Tables, ansi_quo
     }
     let ctes = tables::cte_names(query);
     let mut visitor = Resolve { names, found: found.found.iter(), ctes, ansi_quotes, wraps: Vec::new() };
-    // Renaming cannot fail.
-    let _ = walk::change(query, &mut visitor);
+    walk::change(query, &mut visitor)
 }
 
 fn fix_using(operator: &mut JoinOperator, names: &Names) {

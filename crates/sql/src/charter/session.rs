@@ -124,6 +124,8 @@ pub struct ResolvedTable {
     /// The name under which DataFusion's planner shall ask for the table, parts from catalog to table; `None`: as
     /// written (only for [`TableRef::Named`]).
     pub reference: Option<Vec<String>>,
+    /// The catalog and the database that it is in, where it is in any.
+    pub place: Option<[String; 2]>,
 }
 
 /// Finds tables. Everything must be in memory already: collect the references with [`super::table_refs`], load what

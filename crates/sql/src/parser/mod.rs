@@ -15,6 +15,7 @@ mod dialect;
 mod dml;
 mod hive;
 mod items;
+mod lateral;
 mod partitions;
 mod scan;
 mod session;
@@ -26,6 +27,7 @@ mod volume;
 mod words;
 mod write;
 
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 pub use depth::{DEPTH_MAX, OPERATOR_DEPTH_MAX};
@@ -193,6 +195,17 @@ fn bits(tokens: &mut [TokenWithSpan]) {
     }
 }
 
+/// `top` is a name, as in MySQL and Doris; `sqlparser` takes it for the `SELECT TOP 5` of others wherever it follows SELECT.
+fn tops(tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        if let Token::Word(word) = &mut token.token
+            && word.keyword == Keyword::TOP
+        {
+            word.keyword = Keyword::NoKeyword;
+        }
+    }
+}
+
 /// Tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
@@ -231,7 +244,9 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     }
     versions(dialect, &mut tokens, &mut ranges);
     share_locks(&mut tokens, &mut ranges);
+    lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);
+    tops(&mut tokens);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)

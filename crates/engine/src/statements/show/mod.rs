@@ -223,6 +223,7 @@ impl Schemas for OneResult {
         Ok(is_result.then(|| ResolvedTable {
             columns: self.columns.clone(),
             reference: Some([query::CATALOG, INFORMATION_SCHEMA, RESULT].map(String::from).to_vec()),
+            place: None,
         }))
     }
 }
