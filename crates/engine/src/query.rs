@@ -16,7 +16,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::charter::{prepare_query, visible_name};
-use dipper_sql::functions::SessionInfo;
+use dipper_sql::functions::{LostValues, SessionInfo};
 use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
@@ -85,6 +85,8 @@ pub(crate) struct QueryContext {
     pub(crate) counts: (i64, u64),
     /// Warnings (errors among them) and errors of the statement before.
     pub(crate) problems: (usize, usize),
+    /// Values of the statement that became NULL because they are none of their type.
+    pub(crate) lost: Arc<LostValues>,
     /// The request's body, for `http_stream(...)`.
     pub(crate) body: Option<Arc<BodyTable>>,
 }
@@ -133,6 +135,7 @@ impl QueryContext {
             last_query: session.last_query,
             counts: (session.row_count, session.found_rows.load(Ordering::Relaxed)),
             problems: session.problems,
+            lost: Arc::clone(&session.lost),
             body: session.body.clone(),
         }
     }
@@ -172,6 +175,7 @@ impl QueryContext {
             last_query: self.last_query,
             counts: self.counts,
             problems: self.problems,
+            lost: Arc::clone(&self.lost),
             body: None,
         })
     }
@@ -537,6 +541,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         last_query_id: context.last_query.map(|id| id.to_string()).unwrap_or_default(),
         row_count: context.counts.0,
         found_rows: context.counts.1,
+        lost: Arc::clone(&context.lost),
         ..SessionInfo::default()
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the

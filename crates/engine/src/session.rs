@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::charter::table_refs;
+use dipper_sql::functions::LostValues;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::{Name, Parsed, QueryText, Statement};
 use dipper_store::catalog::access::{Privileges, Rights};
@@ -33,6 +34,9 @@ use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::statements;
 use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
+
+/// `ER_TRUNCATED_WRONG_VALUE`.
+const TRUNCATED_WRONG_VALUE: u16 = 1292;
 
 /// Database of sessions that have selected none in `dipper sql`; always there.
 pub const DEFAULT_DATABASE: &str = "default";
@@ -200,6 +204,8 @@ pub struct Session {
     pub(crate) found_rows: Arc<AtomicU64>,
     /// Warnings (errors among them) and errors of the statement before.
     pub(crate) problems: (usize, usize),
+    /// Values of the last statement that became NULL because they are none of their type; its rows may still be taken.
+    pub(crate) lost: Arc<LostValues>,
     /// The body of the request that this session is for.
     pub(crate) body: Option<Arc<BodyTable>>,
     process: ProcessGuard,
@@ -236,6 +242,7 @@ impl Session {
             row_count: -1,
             found_rows: Arc::default(),
             problems: (0, 0),
+            lost: Arc::default(),
             body: None,
             process,
         }
@@ -272,12 +279,25 @@ impl Session {
     }
 
     /// What SHOW WARNINGS tells.
-    pub fn warnings(&self) -> &[Warning] {
+    pub fn warnings(&mut self) -> &[Warning] {
+        self.tell_lost();
         &self.warnings
     }
 
     pub(crate) fn warn(&mut self, code: u16, message: impl Into<String>) {
         self.warnings.push(Warning { level: Level::Warning, code, message: message.into() });
+    }
+
+    /// The number of [`warnings`](Self::warnings), with the one that the rows of the last statement may still bring.
+    pub fn warning_count(&self) -> usize {
+        self.warnings.len() + usize::from(!self.lost.is_empty())
+    }
+
+    /// Warns of values that became NULL.
+    fn tell_lost(&mut self) {
+        if let Some(message) = self.lost.take() {
+            self.warn(TRUNCATED_WRONG_VALUE, message);
+        }
     }
 
     pub(crate) fn note(&mut self, code: u16, message: impl Into<String>) {
@@ -467,6 +487,8 @@ impl Session {
         self.rights(&self.engine.catalog.snapshot())?;
         self.spend(Hourly::Queries)?;
         let limit = self.time_limit(parsed)?;
+        self.tell_lost();
+        self.lost = Arc::default();
         if !keeps_warnings(&parsed.statement) {
             let errors = self.warnings.iter().filter(|w| w.level == Level::Error).count();
             self.problems = (self.warnings.len(), errors);
@@ -486,6 +508,7 @@ impl Session {
             () = limit.wait() => Err(limit.error()),
         };
         drop(hinted);
+        self.tell_lost();
         match &parsed.statement {
             // Who asks for the last statement does not mean SET and SHOW.
             Statement::Set(_) | Statement::Show(_) | Statement::Use(_) => self.query = before,
@@ -653,6 +676,7 @@ impl Session {
             return begun;
         }
         drop(begun);
+        self.lost.clear();
         let again = QueryContext { listings: Arc::default(), ..known.as_ref().clone() };
         query::run(self.newest(&Arc::new(again), query).await?, query.clone(), params).await
     }
@@ -692,6 +716,7 @@ impl Session {
         }
         // Also where it is not done: nobody wants its rows, and what it reads may not be there any more.
         drop((rows, begun));
+        self.lost.clear();
         query::run(newest, query.clone(), params).await
     }
 

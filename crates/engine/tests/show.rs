@@ -353,7 +353,7 @@ async fn columns_are_described() {
     std::fs::write(b.dir.path().join("x.csv"), "a,b\n1,hello\n").unwrap();
     assert_eq!(
         b.run("desc '$DIR/x.csv'").await,
-        "Field|Type|Null|Key|Default|Extra\na|bigint|Yes|false|NULL|\nb|string|Yes|false|NULL|"
+        "Field|Type|Null|Key|Default|Extra\na|bigint|Yes|false|NULL|\nb|text|Yes|false|NULL|"
     );
     assert!(b.run("desc nope").await.starts_with("1146: "));
 }
@@ -419,7 +419,7 @@ async fn information_schema_tells_the_same() {
             "name|2|varchar|varchar(10)|NULL|10|",
             "tags|3|array|array<string>|NULL|NULL|",
             "dt|4|date|date|NULL|NULL|",
-            "c|5|string|string|NULL|2147483643|",
+            "c|5|text|text|NULL|2147483643|",
             "n|1|bigint|bigint|19|NULL|",
             "label|2|varchar|varchar(10)|NULL|10|",
         ]
@@ -533,13 +533,84 @@ async fn the_server_tells_about_itself() {
     assert!(b.run("show variables where no_such_column = 1").await.starts_with("1054: "));
 }
 
+#[tokio::test]
+async fn values_that_are_none_of_their_type_are_told() {
+    let mut b = Bench::new().await;
+    for sql in [
+        "select cast('2024-02-30' as date)",
+        "select date '2024-02-30'",
+        "select datetime '0000-00-00 00:00:00'",
+        "select year('2024-02-30')",
+        "select 1 from numbers('number' = '3') where cast('2024-02-30' as datetime) > now()",
+    ] {
+        let told = b.run(&format!("{sql}; show warnings")).await;
+        assert!(told.contains("Warning|1292|Incorrect datetime value: '"), "{sql}: {told}");
+    }
+    let told =
+        b.run("select cast(concat('2024-02-', number + 1) as date) from numbers('number' = '31'); show warnings").await;
+    assert!(told.ends_with("Warning|1292|Incorrect datetime value: '2024-02-30'; 2 such values are NULL"), "{told}");
+    for sql in ["select cast('2024-02-29' as date), cast(null as date)", "select 1"] {
+        assert_eq!(b.run(&format!("{sql}; show warnings")).await, "Level|Code|Message", "{sql}");
+    }
+    let told = b
+        .run(
+            "create table w (k int, d date) distributed by hash(k) buckets 1; set enable_insert_strict = false; \
+             insert into w values (1, '2024-02-30'), (2, '2024-02-28'), (3, null); show warnings",
+        )
+        .await;
+    assert!(told.ends_with("Warning|1292|Incorrect DATE value: '2024-02-30' for column 'd'; it is NULL"), "{told}");
+    assert_eq!(b.run("select k, d from w order by k").await, "k|d\n1|NULL\n2|2024-02-28\n3|NULL");
+}
+
+#[tokio::test]
+async fn errors_have_mysqls_numbers() {
+    let mut b = Bench::with_tables().await;
+    for (sql, code) in [
+        ("select id, count(*) from t", 1140),
+        ("select id, count(*) from t group by name", 1055),
+        ("select count(*) from t having id > 1", 1140),
+        ("select 1 from t where count(*) > 1", 1111),
+        ("select sum(count(*)) from t", 1111),
+        ("select 1 from t where rank() over (order by id) = 1", 3593),
+        ("select id from t order by 2", 1054),
+        ("select id from t group by 2", 1054),
+        ("select nope.id from t", 1054),
+        ("select nope.t.id from t", 1054),
+        ("select id from t where nope.t.id = 1", 1054),
+        ("select nope.`default`.t.id from t", 1054),
+        ("select nope.t.* from t", 1051),
+        ("select * from t, t", 1066),
+        ("with a as (select 1), a as (select 2) select * from a", 1066),
+        ("select x from (select 1 x, 2 X) d", 1060),
+        ("with d as (select id, id from t) select 1 from d", 1060),
+        ("create table n (k int, K int) distributed by hash(k) buckets 1", 1060),
+        ("select 1 union select 1, 2", 1222),
+        ("select (select 1, 2)", 1241),
+        ("select (select id from t)", 1242),
+        ("select top 1 id from t", 1064),
+    ] {
+        let out = b.run(sql).await;
+        assert!(out.starts_with(&format!("{code}: ")), "{sql}: {out}");
+    }
+    // These are no errors.
+    for sql in [
+        "select t.id, `default`.t.id, internal.`default`.t.id from `default`.t",
+        "select d.x from (select 1, 2) d (x, y)",
+        "select information_schema.tables.table_name from information_schema.tables where information_schema.tables.table_name = 't'",
+        "select id, id from t",
+    ] {
+        let out = b.run(sql).await;
+        assert!(!out.split(':').next().is_some_and(|code| code.parse::<u16>().is_ok()), "{sql}: {out}");
+    }
+}
+
 /// Definitions with every kind of clause.
 const NATIVE: &[&str] = &[
     r#"CREATE TABLE n (`a``b` INT, c VARCHAR(9) NOT NULL DEFAULT "q\"\\'" COMMENT 'x\'\\"') DUPLICATE KEY(`a``b`)
        COMMENT "line
        break" DISTRIBUTED BY HASH(`a``b`, c) BUCKETS 3 PROPERTIES ("storage_policy" = "v\\2\"", "replication_num" = "1",
        "nobody's \"own\"" = "x")"#,
-    "CREATE TABLE n (k INT, a ARRAY<INT>, m MAP<STRING,INT>, s STRUCT<x:INT,y:ARRAY<STRING>>, j JSON, l LARGEINT)",
+    "CREATE TABLE n (k INT, t STRING NOT NULL DEFAULT 'x', a ARRAY<INT>, m MAP<STRING,INT>, s STRUCT<x:INT,y:ARRAY<STRING>>, j JSON, l LARGEINT)",
     "CREATE TABLE n (k BIGINT AUTO_INCREMENT(7), at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6),
        d DATE DEFAULT CURRENT_DATE, f DOUBLE DEFAULT PI) UNIQUE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS AUTO
        PROPERTIES ('function_column.sequence_type' = 'bigint', 'store_row_column' = 'true')",

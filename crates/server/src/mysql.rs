@@ -415,7 +415,7 @@ impl Session for MysqlSession {
     }
 
     fn warnings(&self) -> u16 {
-        u16::try_from(self.inner.warnings().len()).unwrap_or(u16::MAX)
+        u16::try_from(self.inner.warning_count()).unwrap_or(u16::MAX)
     }
 
     fn database(&self) -> Option<&str> {

@@ -33,7 +33,7 @@ use super::{compare, lateral, mixed, nested, once, subqueries, text};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::datetime_from_number;
 use crate::functions::datetime::zone::Zone;
-use crate::functions::whole;
+use crate::functions::{LostValues, whole};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -87,10 +87,17 @@ impl ScalarUDFImpl for MySqlCast {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let session = Zone::of_session(&args.config_options)?;
+        let cast = |array: &ArrayRef| {
+            let cast = cast_array(array, &self.to, Some(session))?;
+            if matches!(Class::of(&self.to), Class::Date | Class::DateTime) {
+                LostValues::add_dates(&args.config_options, array, &cast);
+            }
+            Ok::<_, DataFusionError>(cast)
+        };
         match args.args.into_iter().next() {
-            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(cast_array(&array, &self.to, Some(session))?)),
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(cast(&array)?)),
             Some(ColumnarValue::Scalar(scalar)) => {
-                let cast = cast_array(&scalar.to_array()?, &self.to, Some(session))?;
+                let cast = cast(&scalar.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?))
             }
             None => Err(DataFusionError::Internal("a cast takes one argument".into())),

@@ -20,6 +20,7 @@ use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
 use super::func::DATETIME;
+use super::lost::LostValues;
 
 /// A column of `rows` values, or one value that stands for all rows.
 pub struct Col<A> {
@@ -150,7 +151,9 @@ impl<'a> Args<'a> {
     /// Argument `k` as DATETIME.
     pub fn datetime(&self, k: usize) -> Result<Col<TimestampMicrosecondArray>> {
         let (array, one) = &self.cols[k];
-        Ok(Col { array: to_datetime(self.name, array, self.session_zone()?)?, one: *one })
+        let datetimes = to_datetime(self.name, array, self.session_zone()?)?;
+        LostValues::add_dates(self.config, array, &datetimes);
+        Ok(Col { array: datetimes, one: *one })
     }
 
     /// A text result; `f` appends the row's text to the empty buffer and says whether there is a value.

@@ -4,6 +4,7 @@
 //! [`SessionInfo`] extension.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
@@ -12,6 +13,7 @@ use datafusion::logical_expr::Volatility;
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
+use super::lost::LostValues;
 
 /// What the information functions answer in one session.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +38,8 @@ pub struct SessionInfo {
     pub found_rows: u64,
     /// ROW_COUNT() of the statement before, -1 after a query.
     pub row_count: i64,
+    /// Dates and times of the statement that are none.
+    pub lost: Arc<LostValues>,
 }
 
 impl Default for SessionInfo {
@@ -51,6 +55,7 @@ impl Default for SessionInfo {
             last_insert_id: 0,
             found_rows: 0,
             row_count: -1,
+            lost: Arc::default(),
         }
     }
 }

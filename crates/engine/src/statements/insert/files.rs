@@ -16,6 +16,7 @@ use datafusion::common::ScalarValue;
 use datafusion::common::runtime::JoinSet;
 use datafusion::physical_plan::execute_stream_partitioned;
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::functions::LostValues;
 use dipper_sql::statement::Insert;
 use dipper_store::catalog::{ExternalTable, PartitionValues};
 use dipper_text::source::Compression;
@@ -71,8 +72,8 @@ struct Target {
     sources: Vec<Source>,
     /// Columns that the query has to give.
     wanted: usize,
-    /// Values that do not fit are errors; else NULL.
-    strict: bool,
+    /// Values that do not fit are NULL, and counted here; else errors.
+    lost: Option<Arc<LostValues>>,
     access: FileAccess,
     made: Arc<MadeDirectories>,
 }
@@ -172,7 +173,7 @@ impl Target {
             file_schema,
             sources,
             wanted,
-            strict,
+            lost: (!strict).then(|| Arc::clone(&context.lost)),
             access: context.engine.options.access.clone(),
             made: Arc::default(),
         })
@@ -187,7 +188,7 @@ impl Target {
         for (i, source) in self.sources.iter().enumerate() {
             let field = if i < own { &self.file_schema.fields()[i] } else { &self.partitions.columns()[i - own] };
             let array = match source {
-                Source::Query(at) => cast(batch.column(*at), field, self.strict)?,
+                Source::Query(at) => cast(batch.column(*at), field, self.lost.as_deref())?,
                 Source::Constant(value) => value.to_array_of_size(rows)?,
                 Source::Null => new_null_array(field.data_type(), rows),
             };

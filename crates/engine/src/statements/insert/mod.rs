@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
 use dipper_sql::charter::casts::cast_values;
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::functions::LostValues;
 use dipper_sql::statement::Insert;
 use dipper_text::{BadValues, CsvDialect, Cx, InvalidUtf8, Span, Strings, TextBlock, csv_converter};
 
@@ -35,12 +36,15 @@ pub(super) fn is_strict(session: &Session, insert: &Insert) -> bool {
     !insert.ignore && session.variables.flag("enable_insert_strict")
 }
 
-/// The array as the column's type. A value that does not fit is an error, or NULL when not `strict`.
-pub(super) fn cast(array: &ArrayRef, field: &Field, strict: bool) -> Result<ArrayRef> {
+/// The array as the column's type. A value that does not fit is an error, or NULL and counted among those that are `lost`.
+pub(super) fn cast(array: &ArrayRef, field: &Field, lost: Option<&LostValues>) -> Result<ArrayRef> {
     let (stored, misfits) = stored(array, field)?;
-    if strict && let Some(row) = misfits.first() {
+    if let Some(row) = misfits.first() {
         let value = arrow::util::display::array_value_to_string(array, *row).unwrap_or_default();
-        return Err(misfit(field, &value));
+        match lost {
+            None => return Err(misfit(field, &value)),
+            Some(lost) => lost.add(misfits.len(), || incorrect(field, &value)),
+        }
     }
     Ok(stored)
 }
@@ -114,14 +118,15 @@ fn sql_type(field: &Field) -> String {
     crate::info_schema::types::type_text(field).to_uppercase()
 }
 
+fn incorrect(field: &Field, value: &str) -> String {
+    format!("Incorrect {} value: '{value}' for column '{}'", sql_type(field), field.name())
+}
+
 fn misfit(field: &Field, value: &str) -> EngineError {
+    let what = incorrect(field, value);
     EngineError::new(
         ErrorKind::BadValue,
-        format!(
-            "Incorrect {} value: '{value}' for column '{}'; cast or correct it, or SET enable_insert_strict = false to store NULL",
-            sql_type(field),
-            field.name()
-        ),
+        format!("{what}; cast or correct it, or SET enable_insert_strict = false to store NULL"),
     )
 }
 

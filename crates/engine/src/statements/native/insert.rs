@@ -96,7 +96,8 @@ async fn insert_once(
         check_sequence(session, table, state.schema(), insert)?;
     }
     let now = Now::of(session);
-    let shape = Shape::with(state.schema(), &insert.columns, &now, is_strict(session, insert), partial.is_some())?;
+    let mut shape = Shape::with(state.schema(), &insert.columns, &now, is_strict(session, insert), partial.is_some())?;
+    shape.lost = Arc::clone(&session.lost);
     let columns = shape.targets();
     let given = match values::literal_rows(&insert.source.ast, &params, &columns) {
         Some(rows) => Given::Rows(rows),

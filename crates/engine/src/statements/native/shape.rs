@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::datetime;
+use dipper_sql::functions::LostValues;
 use dipper_sql::functions::datetime::Zone;
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
@@ -39,6 +40,8 @@ pub(super) struct Shape {
     /// Columns that the query has to give.
     pub(super) wanted: usize,
     pub(super) strict: bool,
+    /// Counts values that do not fit, where they are not errors.
+    pub(super) lost: Arc<LostValues>,
 }
 
 impl Shape {
@@ -89,7 +92,7 @@ impl Shape {
             .collect::<Result<Vec<_>>>()?;
         let nullable = |f: &FieldRef| f.as_ref().clone().with_nullable(true);
         let schema = Arc::new(Schema::new(definition.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
-        Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict })
+        Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict, lost: Arc::default() })
     }
 
     /// Places of the columns that the query fills.
@@ -116,7 +119,7 @@ impl Shape {
         let arrays = (self.sources.iter().zip(self.schema.fields()).zip(&self.definition.columns))
             .map(|((source, field), column)| match source {
                 Source::Query(at) => {
-                    let array = cast(batch.column(*at), field, self.strict)?;
+                    let array = cast(batch.column(*at), field, (!self.strict).then_some(&*self.lost))?;
                     match column.data_type {
                         SqlType::DateTime(digits) => self.rounded(&array, digits, &column.name),
                         _ => Ok(array),
