@@ -161,7 +161,7 @@ pub async fn equality(
                 let id = crate::reshape::field_id(f);
                 let at = schema.fields().iter().position(|x| crate::reshape::field_id(x) == id);
                 let at = at.ok_or_else(|| damaged(format!("no column '{}'", f.name())))?;
-                let from = shape(&schema.fields()[at], f).map_err(damaged)?;
+                let from = shape(&schema.fields()[at], f, &|_| Ok(None)).map_err(damaged)?;
                 reshape(batch.column(at), &from, f).map_err(|e| damaged(e.to_string()))
             })
             .collect::<Result<Vec<_>>>()?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, new_null_array};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
 
@@ -16,25 +16,37 @@ pub fn field_id(field: &Field) -> Option<i32> {
 }
 
 /// How an array of one field becomes one of another.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// It is what it shall be.
     Same,
     /// Another primitive type.
     Cast,
-    /// For each field of the struct, its place in the file's struct and how it is made; `None`: the file has none.
-    Struct(Vec<Option<(usize, Shape)>>),
+    /// Of each field of the struct.
+    Struct(Vec<Part>),
     /// Of the elements.
     List(Box<Shape>),
     /// Of keys and values.
     Map(Box<Shape>, Box<Shape>),
 }
 
+/// Where a field of a struct comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Its place in the file's struct, and how it is made.
+    Of(usize, Shape),
+    /// The file has none: its value in each row, as an array of one; `None` for NULL.
+    Missing(Option<ArrayRef>),
+}
+
+/// The value of a field of the table in files that lack it, as an array of one; `None` for NULL.
+pub type Defaults<'a> = dyn Fn(&Field) -> Result<Option<ArrayRef>, String> + 'a;
+
 /// How `from`, a field of a file, becomes `to`, a field of the table.
 ///
 /// # Errors
-/// No promotion leads from one to the other.
-pub fn shape(from: &Field, to: &Field) -> Result<Shape, String> {
+/// No promotion leads from one to the other; what `defaults` says.
+pub fn shape(from: &Field, to: &Field, defaults: &Defaults<'_>) -> Result<Shape, String> {
     let bad = || format!("column '{}' is {} in the file, {} in the table", to.name(), from.data_type(), to.data_type());
     if from.data_type() == to.data_type() {
         return Ok(Shape::Same);
@@ -42,18 +54,19 @@ pub fn shape(from: &Field, to: &Field) -> Result<Shape, String> {
     match (from.data_type(), to.data_type()) {
         (DataType::Struct(have), DataType::Struct(want)) => {
             let one = |w: &FieldRef| match position(have, w) {
-                None => Ok(None),
-                Some(at) => Ok(Some((at, shape(&have[at], w)?))),
+                None => Ok(Part::Missing(defaults(w)?)),
+                Some(at) => Ok(Part::Of(at, shape(&have[at], w, defaults)?)),
             };
             Ok(Shape::Struct(want.iter().map(one).collect::<Result<_, String>>()?))
         }
         // Writers of files choose among these freely; a table has but one.
         (DataType::List(have) | DataType::LargeList(have) | DataType::FixedSizeList(have, _), DataType::List(want)) => {
-            Ok(Shape::List(Box::new(shape(have, want)?)))
+            Ok(Shape::List(Box::new(shape(have, want, defaults)?)))
         }
         (DataType::Map(have, _), DataType::Map(want, _)) => match (have.data_type(), want.data_type()) {
             (DataType::Struct(h), DataType::Struct(w)) if h.len() == 2 && w.len() == 2 => {
-                Ok(Shape::Map(Box::new(shape(&h[0], &w[0])?), Box::new(shape(&h[1], &w[1])?)))
+                let part = |at: usize| shape(&h[at], &w[at], defaults).map(Box::new);
+                Ok(Shape::Map(part(0)?, part(1)?))
             }
             _ => Err(bad()),
         },
@@ -82,8 +95,9 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
                 .iter()
                 .zip(fields)
                 .map(|(part, field)| match part {
-                    None => Ok(new_null_array(field.data_type(), have.len())),
-                    Some((at, inner)) => reshape(have.column(*at), inner, field),
+                    Part::Missing(None) => Ok(new_null_array(field.data_type(), have.len())),
+                    Part::Missing(Some(one)) => take(one, &UInt32Array::from(vec![0; have.len()]), None),
+                    Part::Of(at, inner) => reshape(have.column(*at), inner, field),
                 })
                 .collect::<Result<Vec<_>, ArrowError>>()?;
             let nulls = have.nulls().cloned();
@@ -199,6 +213,10 @@ mod tests {
         Arc::new(Field::new(name, t, true).with_metadata([(FIELD_ID.to_string(), id.to_string())].into()))
     }
 
+    fn no_defaults(_: &Field) -> Result<Option<ArrayRef>, String> {
+        Ok(None)
+    }
+
     #[test]
     fn fields_are_found_by_id_and_types_promoted() {
         let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
@@ -209,11 +227,42 @@ mod tests {
         // Renamed, reordered, promoted, one dropped, one added.
         let want = Fields::from(vec![field(3, "a", DataType::Utf8), field(1, "z", DataType::Int64)]);
         let to = field(9, "s", DataType::Struct(want));
-        let made = reshape(&array, &shape(&from, &to).unwrap(), &to).unwrap();
+        let made = reshape(&array, &shape(&from, &to, &no_defaults).unwrap(), &to).unwrap();
         let made = made.as_struct();
         assert_eq!(made.column(0).null_count(), 2);
         assert_eq!(made.column(1).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
-        assert!(shape(&field(1, "a", DataType::Int32), &to).unwrap_err().contains("'s'"));
+        assert!(shape(&field(1, "a", DataType::Int32), &to, &no_defaults).unwrap_err().contains("'s'"));
+    }
+
+    /// A struct in a list, to which fields were added.
+    #[test]
+    fn fields_that_a_file_lacks_have_their_defaults() {
+        let have = Fields::from(vec![field(1, "a", DataType::Int32)]);
+        let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
+        let structs: ArrayRef =
+            Arc::new(StructArray::new(have.clone(), vec![a], Some(NullBuffer::from(vec![true, false, true]))));
+        let element = field(6, "element", DataType::Struct(have));
+        let offsets = OffsetBuffer::<i32>::from_lengths([2, 0, 1]);
+        let list: ArrayRef = Arc::new(ListArray::new(Arc::clone(&element), offsets, structs, None));
+        let from = field(5, "l", list.data_type().clone());
+        let added = Field::clone(&field(2, "b", DataType::Utf8)).with_nullable(false);
+        let want = vec![field(3, "c", DataType::Int32), Arc::new(added), field(1, "a", DataType::Int64)];
+        let to = field(5, "l", DataType::List(field(6, "element", DataType::Struct(want.into()))));
+        let defaults = |field: &Field| match field_id(field) {
+            Some(2) => Ok(Some(Arc::new(StringArray::from(vec!["x"])) as ArrayRef)),
+            _ => Ok(None),
+        };
+        let made = reshape(&list, &shape(&from, &to, &defaults).unwrap(), &to).unwrap();
+        assert_eq!(made.data_type(), to.data_type());
+        let made = made.as_list::<i32>();
+        assert_eq!((made.value_length(0), made.value_length(1), made.value_length(2)), (2, 0, 1));
+        let made = made.values().as_struct();
+        assert_eq!((made.is_null(1), made.null_count()), (true, 1));
+        assert_eq!(made.column(0).null_count(), 3);
+        assert_eq!(made.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("x"); 3]);
+        assert_eq!(made.column(2).as_ref(), &Int64Array::from(vec![1, 2, 3]) as &dyn Array);
+        let wrong = |_: &Field| Err("the default of column 'b' is no Utf8".to_string());
+        assert!(shape(&from, &to, &wrong).is_err());
     }
 
     #[test]
@@ -232,7 +281,7 @@ mod tests {
             let from = field(5, "l", array.data_type().clone());
             for at in 0..3 {
                 let part = array.slice(at, 3 - at);
-                let made = reshape(&part, &shape(&from, &to).unwrap(), &to).unwrap();
+                let made = reshape(&part, &shape(&from, &to, &no_defaults).unwrap(), &to).unwrap();
                 assert_eq!(made.data_type(), to.data_type());
                 let made = made.as_list::<i32>();
                 for (row, expected) in rows[at..].iter().enumerate() {
@@ -247,7 +296,7 @@ mod tests {
         }
         let other = field(5, "l", DataType::LargeList(field(6, "element", DataType::Utf8)));
         let to = field(5, "l", DataType::List(field(6, "element", DataType::Struct(Fields::empty()))));
-        assert!(shape(&other, &to).is_err());
+        assert!(shape(&other, &to, &no_defaults).is_err());
     }
 
     #[test]

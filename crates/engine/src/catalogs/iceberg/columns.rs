@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use arrow::datatypes::{FieldRef, Fields};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, FieldRef, Fields};
 use dipper_iceberg::reshape::{self, Shape};
-use dipper_iceberg::value::Value;
+use dipper_iceberg::schema::Schema;
 use dipper_store::segment::{ForeignSchema, ObjectReader};
 
 use super::filters::scalar;
@@ -16,8 +17,8 @@ pub(super) struct TableColumns<'a> {
     pub(super) fields: Fields,
     /// `schema.name-mapping.default`, for files without ids.
     pub(super) mapping: Option<&'a str>,
-    /// What rows have that were written before a column was added, by its field id.
-    pub(super) defaults: HashMap<i32, &'a Value>,
+    /// Knows what rows have that were written before a column or nested field was added.
+    pub(super) schema: &'a Schema,
 }
 
 /// How they are read from one file.
@@ -39,19 +40,13 @@ impl TableColumns<'_> {
             let place = reshape::position(&own, wanted);
             places.push(place);
             let Some(place) = place else {
-                let default = reshape::field_id(wanted).and_then(|id| self.defaults.get(&id));
-                if let Some(default) = default {
-                    let wrong =
-                        || failed(format!("the default of column '{}' is no {}", wanted.name(), wanted.data_type()));
-                    let value = scalar(Some(default), wanted.data_type()).ok_or_else(wrong)?;
-                    missing.insert(at, value.to_array_of_size(1)?);
-                }
+                missing.extend(self.default(wanted).map_err(failed)?.map(|default| (at, default)));
                 fields.push(wanted.clone());
                 continue;
             };
             // The reader casts what is not nested.
             let decoded = file.fields()[place].data_type();
-            let shape = reshape::shape(&own[place], wanted).map_err(failed)?;
+            let shape = reshape::shape(&own[place], wanted, &|field| self.default(field)).map_err(failed)?;
             if !decoded.is_nested() || decoded == wanted.data_type() {
                 fields.push(wanted.clone());
                 continue;
@@ -66,6 +61,15 @@ impl TableColumns<'_> {
         }
         let columns = ForeignSchema::new(&fields.into(), &places).with_missing(missing);
         Ok(FileColumns { columns, shapes })
+    }
+
+    /// What a field has in files that were written before it was added, as an array of one; `None` for NULL.
+    fn default(&self, field: &Field) -> std::result::Result<Option<ArrayRef>, String> {
+        let own = reshape::field_id(field).and_then(|id| self.schema.field(id));
+        let Some(value) = own.and_then(|own| own.initial_default.as_ref()) else { return Ok(None) };
+        let made = scalar(Some(value), field.data_type()).and_then(|value| value.to_array_of_size(1).ok());
+        let wrong = || format!("the default of column '{}' is no {}", field.name(), field.data_type());
+        made.map(Some).ok_or_else(wrong)
     }
 
     /// The fields of a file, with ids.

@@ -217,7 +217,7 @@ impl IcebergTable {
         let table = TableColumns {
             fields,
             mapping: self.metadata.properties.get("schema.name-mapping.default").map(String::as_str),
-            defaults: self.schema.fields.iter().filter_map(|f| Some((f.id, f.initial_default.as_ref()?))).collect(),
+            schema: &self.schema,
         };
         let requests = ScanRequests::of(state);
         let opened = self.open(&left, &requests).await?;
