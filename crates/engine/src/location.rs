@@ -1,6 +1,5 @@
 //! Where the database is, and how remote data is cached.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -23,10 +22,23 @@ pub enum DataLocation {
     Remote(String),
 }
 
-impl FromStr for DataLocation {
-    type Err = Infallible;
+/// The scheme of a URL that has one slash too few: it would be a directory of that name.
+fn slash_missing(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once(":/").filter(|(_, rest)| !rest.starts_with('/'))?;
+    let is_scheme = scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    (is_scheme && !scheme.starts_with('.')).then_some((scheme, rest))
+}
 
-    fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
+impl FromStr for DataLocation {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if let Some((scheme, rest)) = slash_missing(text) {
+            let slashes = if scheme.eq_ignore_ascii_case("file") { "///" } else { "//" };
+            return Err(format!(
+                "one slash is behind '{scheme}:'; write {scheme}:{slashes}{rest}, or ./{text} for a directory of that name"
+            ));
+        }
         Ok(match is_remote(text) {
             true => DataLocation::Remote(text.to_string()),
             false => DataLocation::Local(text.strip_prefix("file://").unwrap_or(text).into()),
@@ -116,5 +128,18 @@ mod tests {
         assert_eq!(parse("file:///x/y"), DataLocation::Local("/x/y".into()));
         assert_eq!(parse("s3://b/p"), DataLocation::Remote("s3://b/p".into()));
         assert_eq!(parse("s3://b/p").to_string(), "s3://b/p");
+        for path in ["./s3:/b", "x/s3:/b", "/s3:/b", "../s3:/b", "s3:", "c:/d", "a_b:/c"] {
+            assert_eq!(parse(path), DataLocation::Local(path.into()));
+        }
+    }
+
+    #[test]
+    fn a_url_with_one_slash_is_no_directory() {
+        for (text, fix) in
+            [("s3:/b/p", "write s3://b/p,"), ("OSS:/b", "write OSS://b,"), ("file:/x", "write file:///x,")]
+        {
+            let e = text.parse::<DataLocation>().unwrap_err();
+            assert!(e.contains(fix) && e.contains(&format!("or ./{text} for")), "{e}");
+        }
     }
 }
