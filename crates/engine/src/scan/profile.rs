@@ -150,7 +150,7 @@ fn dollars(remote: &RemoteCounts, cents: u64) -> f64 {
 /// `remote` is what the statement asked of object storage and its cache, `cents` the price of a million GETs.
 ///
 /// *Hot* is what needed no read: all was in memory as it is used. *Warm* is what object storage had nothing to give for, or
-/// less than the caches had; else it was *cold*.
+/// less than the caches had before; else it was *cold*.
 pub(crate) fn verdict(plan: &dyn ExecutionPlan, remote: &RemoteCounts, cents: u64) -> String {
     let mut sum = Sum::default();
     gather(plan, &mut sum);
@@ -205,9 +205,11 @@ fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
     if remote.requests == 0 && cached == 0 && (sum.requests > 0 || sum.scans == 0) {
         return format!("{}; {beside}", local(sum));
     }
+    // What the statement brought itself, to find the columns of a text file, say, was not there before.
+    let had = cached.saturating_sub(remote.fill_bytes).max(sum.memory_bytes);
     let word = match (remote.request_bytes, cached) {
         (0, 0) => "hot",
-        (fetched, cached) if fetched <= cached.max(sum.memory_bytes) => "warm",
+        (fetched, _) if fetched <= had => "warm",
         _ => "cold",
     };
     let mut out = match remote.requests {
@@ -297,6 +299,9 @@ mod tests {
             let told = told(&sum, &remote, 40);
             assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
         }
+        // The first read of a text file: its beginning comes for its columns, and is in the cache for its rows.
+        let first = RemoteCounts { fill_bytes: MIB, ..remote(1, MIB, MIB) };
+        assert!(told(&Sum::default(), &first, 40).starts_with("cold: 1.0 MiB came"));
         let nowhere = RemoteCounts::default();
         assert!(told(&sum(6, MIB, 0), &nowhere, 40).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
         assert!(told(&sum(0, 0, MIB), &nowhere, 40).starts_with("hot: all 1.0 MiB"));
