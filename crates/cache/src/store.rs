@@ -1,6 +1,7 @@
 //! The layer above an object store.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -225,8 +226,9 @@ impl CachedStore {
         let bytes = counted.ended(collect(payload, wanted).await)?;
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
-            let source = format!("'{location}': expected {wanted} bytes from byte {}, got {found}", range.start);
-            return counted.ended(Err(Error::Generic { store: "S3", source: source.into() }));
+            let what = format!("expected {wanted} bytes from byte {}, got {found}", range.start);
+            let source = io::Error::new(io::ErrorKind::UnexpectedEof, what);
+            return counted.ended(Err(Error::Generic { store: "object store", source: source.into() }));
         }
         counted.bytes = wanted;
         let payload = GetResultPayload::Stream(futures::stream::empty().boxed());

@@ -19,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use dipper_cache::IoContext;
@@ -45,6 +45,10 @@ const CHUNK_SHORT: u64 = 1 << 20;
 const KEPT: usize = 8;
 /// The same of those whose end nobody has read: who waits for one that comes late falls far behind.
 const KEPT_UNREAD: usize = 2 * DEPTH_MAX;
+/// Attempts at a request whose answer is cut short.
+const ATTEMPTS: u32 = 4;
+/// The wait before the second attempt; it doubles.
+const BACKOFF: Duration = Duration::from_millis(50);
 
 /// An object with requests ahead of its reader.
 pub struct ObjectSource {
@@ -232,9 +236,20 @@ impl ObjectSource {
         let (store, path, name) = (Arc::clone(&self.file.store), self.file.meta.location.clone(), self.name.clone());
         let (weak, reads) = (Arc::downgrade(&chunk), Arc::clone(&self.reads));
         let fetch = async move {
-            let began = Instant::now();
-            let got = async { store.get_opts(&path, options).await?.bytes().await }.await;
-            reads.request(got.as_ref().map_or(0, |bytes| bytes.len() as u64), began.elapsed());
+            let mut attempt = 1;
+            let got = loop {
+                let began = Instant::now();
+                let got = async { store.get_opts(&path, options.clone()).await?.bytes().await }.await;
+                reads.request(got.as_ref().map_or(0, |bytes| bytes.len() as u64), began.elapsed());
+                match got {
+                    // The client repeats all else.
+                    Err(e) if attempt < ATTEMPTS && cut_short(&e).is_some() => {
+                        tokio::time::sleep(BACKOFF * (1 << (attempt - 1))).await;
+                        attempt += 1;
+                    }
+                    got => break got,
+                }
+            };
             let Some(chunk) = weak.upgrade() else { return };
             let state = match got {
                 Ok(bytes) if bytes.len() as u64 == end - start => Ok(bytes),
@@ -257,7 +272,16 @@ impl ObjectSource {
     }
 }
 
+/// What an answer says that had fewer bytes than it was to have.
+fn cut_short(e: &Error) -> Option<&io::Error> {
+    let Error::Generic { source, .. } = e else { return None };
+    source.downcast_ref::<io::Error>().filter(|e| e.kind() == io::ErrorKind::UnexpectedEof)
+}
+
 fn failure(name: &str, e: &Error) -> Failure {
+    if let Some(short) = cut_short(e) {
+        return Failure { kind: short.kind(), message: format!("{name}: {short}") };
+    }
     let (kind, message) = match e {
         // What was listed is there no more.
         Error::Precondition { .. } => {
@@ -364,13 +388,19 @@ impl Source for ObjectSource {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::atomic::AtomicU64;
 
+    use async_trait::async_trait;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
     use dipper_cache::{CacheOptions, DataCache};
-    use object_store::ObjectStoreExt;
+    use futures::StreamExt;
+    use futures::stream::BoxStream;
     use object_store::memory::InMemory;
     use object_store::path::Path;
+    use object_store::{
+        CopyOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt,
+        PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    };
 
     use super::*;
     use crate::files::ahead::ReadAhead;
@@ -544,6 +574,80 @@ mod tests {
         read(20_100_000, 25_000_000);
         let window = source.window.lock();
         assert!(window.depth > 1 && !window.short, "{} under way", window.depth);
+    }
+
+    /// A store whose answers are cut short for a while.
+    #[derive(Debug)]
+    struct Cut {
+        store: Arc<InMemory>,
+        left: AtomicU64,
+    }
+
+    impl fmt::Display for Cut {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cut")
+        }
+    }
+
+    #[async_trait]
+    impl ObjectStore for Cut {
+        async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+            let head = options.head;
+            let mut result = self.store.get_opts(location, options).await?;
+            let is_cut = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            if !head && is_cut.is_ok() {
+                let half = futures::stream::once(async { Ok(Bytes::from_static(b"half")) });
+                result.payload = GetResultPayload::Stream(half.boxed());
+            }
+            Ok(result)
+        }
+
+        async fn put_opts(&self, at: &Path, p: PutPayload, o: PutOptions) -> object_store::Result<PutResult> {
+            self.store.put_opts(at, p, o).await
+        }
+
+        async fn put_multipart_opts(
+            &self,
+            at: &Path,
+            o: PutMultipartOptions,
+        ) -> object_store::Result<Box<dyn MultipartUpload>> {
+            self.store.put_multipart_opts(at, o).await
+        }
+
+        fn delete_stream(
+            &self,
+            all: BoxStream<'static, object_store::Result<Path>>,
+        ) -> BoxStream<'static, object_store::Result<Path>> {
+            self.store.delete_stream(all)
+        }
+
+        fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+            self.store.list(prefix)
+        }
+
+        async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+            self.store.list_with_delimiter(prefix).await
+        }
+
+        async fn copy_opts(&self, from: &Path, to: &Path, o: CopyOptions) -> object_store::Result<()> {
+            self.store.copy_opts(from, to, o).await
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_short_is_asked_for_again_a_few_times() {
+        let (_runtime, cache, memory, mut source, bytes) = rig(100_000, true);
+        let mut read = |cuts: u32| {
+            let below = Arc::new(Cut { store: Arc::clone(&memory), left: AtomicU64::new(cuts.into()) });
+            source.file.store = cache.wrap(below as _, &format!("cut {cuts}"), Arc::new(|_| false));
+            source.window = Mutex::default();
+            let mut buf = vec![0; 1000];
+            source.read_at(5, &mut buf).map(|n| assert_eq!(buf[..n], bytes[5..5 + n]))
+        };
+        read(ATTEMPTS - 1).unwrap();
+        let e = read(ATTEMPTS).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(e.to_string(), "m://x.csv: expected 99995 bytes from byte 5, got 4");
     }
 
     #[test]
