@@ -103,8 +103,6 @@ macro_rules! counters {
 counters! {
     /// GET and HEAD requests to the store; repetitions after failures inside the client are not seen here.
     requests,
-    /// Those that failed.
-    failures,
     /// Bytes that they returned.
     request_bytes,
     /// Nanoseconds that they took, added up over requests that ran at the same time.

@@ -61,14 +61,6 @@ impl<'a, 'b> Counted<'a, 'b> {
     fn new(meter: &'a Meter<'b>) -> Self {
         Counted { meter, began: Instant::now(), bytes: 0 }
     }
-
-    /// Notes how it ended.
-    fn ended<T>(&self, result: Result<T>) -> Result<T> {
-        if result.is_err() {
-            self.meter.each(|s| s.add(|s| &s.failures, 1));
-        }
-        result
-    }
 }
 
 impl Drop for Counted<'_, '_> {
@@ -212,23 +204,23 @@ impl CachedStore {
     async fn fetch(&self, location: &Path, options: GetOptions, meter: &Meter<'_>) -> Result<(Bytes, GetResult)> {
         let mut counted = Counted::new(meter);
         let wanted_tag = options.if_match.clone();
-        let result = counted.ended(self.store.get_opts(location, options).await)?;
+        let result = self.store.get_opts(location, options).await?;
         // Not every store heeds the condition.
         if let (Some(wanted), Some(found)) = (&wanted_tag, &result.meta.e_tag)
             && !wanted.contains(['*', ','])
             && plain_tag(wanted) != plain_tag(found)
         {
             let source = format!("its tag is {found}, {wanted} was asked for").into();
-            return counted.ended(Err(Error::Precondition { path: location.to_string(), source }));
+            return Err(Error::Precondition { path: location.to_string(), source });
         }
         let GetResult { payload, meta, range, attributes } = result;
         let wanted = range.end - range.start;
-        let bytes = counted.ended(collect(payload, wanted).await)?;
+        let bytes = collect(payload, wanted).await?;
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
             let what = format!("expected {wanted} bytes from byte {}, got {found}", range.start);
             let source = io::Error::new(io::ErrorKind::UnexpectedEof, what);
-            return counted.ended(Err(Error::Generic { store: "object store", source: source.into() }));
+            return Err(Error::Generic { store: "object store", source: source.into() });
         }
         counted.bytes = wanted;
         let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
@@ -470,8 +462,8 @@ impl ObjectStore for CachedStore {
         let range = range.filter(|r| r.start < r.end);
         let (Some(range), Some(key)) = (range, key) else {
             if options.head {
-                let counted = Counted::new(&meter);
-                return counted.ended(self.store.get_opts(location, options).await);
+                let _counted = Counted::new(&meter);
+                return self.store.get_opts(location, options).await;
             }
             let (bytes, result) = self.fetch(location, options, &meter).await?;
             if let Some(key) = key {
