@@ -57,7 +57,7 @@ impl IoContext {
     }
 
     /// Counts something wherever this context's reads are counted.
-    pub(crate) fn count(&self, f: impl Fn(&IoStats)) {
+    pub fn count(&self, f: impl Fn(&IoStats)) {
         f(&self.stats);
         if let Some(scan) = &self.scan {
             f(scan);
@@ -101,15 +101,17 @@ macro_rules! counters {
 }
 
 counters! {
-    /// GET and HEAD requests to the store; repetitions after failures inside the client are not seen here.
+    /// GET and HEAD requests to the store; what the client repeats counts once.
     requests,
+    /// Attempts at any request that got no answer, or one by which the store is in trouble; the client repeats most of them.
+    failed_attempts,
     /// Bytes that they returned.
     request_bytes,
     /// Nanoseconds that they took, added up over requests that ran at the same time.
     request_ns,
     /// Nanoseconds of the slowest.
     request_ns_max,
-    /// LIST requests; a listing of several pages counts once.
+    /// LIST requests, one for each page of a listing.
     lists,
     /// Objects, or parts of them, that were put.
     puts,

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use dipper_cache::{DataCache, IoContext, IoStats};
 use futures::TryStreamExt;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
@@ -59,13 +60,53 @@ pub(crate) fn retries() -> RetryConfig {
 
 /// Makes clients whose requests run on a runtime.
 #[derive(Debug)]
-pub(crate) struct Connector(pub(crate) tokio::runtime::Handle);
+pub(crate) struct Connector {
+    pub(crate) io: tokio::runtime::Handle,
+    /// Where requests are counted.
+    pub(crate) cache: Arc<DataCache>,
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
         let limited = Limited { client, limits: Limits::USUAL, reached: Arc::default() };
-        Ok(HttpClient::new(SpawnService::new(limited, self.0.clone())))
+        let service = SpawnService::new(limited, self.io.clone());
+        Ok(HttpClient::new(Counting { service, cache: Arc::clone(&self.cache) }))
+    }
+}
+
+/// Counts what only the client sees: the pages of a listing behind its first, and attempts that it repeats. It runs in the task
+/// of who asks, where the statement is known.
+#[derive(Debug)]
+struct Counting<S> {
+    service: S,
+    cache: Arc<DataCache>,
+}
+
+#[async_trait]
+impl<S: HttpService> HttpService for Counting<S> {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let context = request.extensions().get::<Arc<IoContext>>().cloned().or_else(IoContext::current);
+        let count = |f: fn(&IoStats)| {
+            f(self.cache.io());
+            if let Some(context) = &context {
+                context.count(f);
+            }
+        };
+        let query = request.uri().query().unwrap_or_default();
+        if query.split('&').any(|pair| pair.starts_with("continuation-token=")) {
+            count(|stats| {
+                stats.lists.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let answer = self.service.call(request).await;
+        let status = answer.as_ref().map(HttpResponse::status);
+        if !status.is_ok_and(|status| !status.is_server_error() && status.as_u16() != 429) {
+            count(|stats| {
+                stats.failed_attempts.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        answer
     }
 }
 
@@ -192,6 +233,8 @@ impl HttpService for Limited {
 
 #[cfg(test)]
 mod tests {
+    use dipper_cache::CacheOptions;
+
     use super::*;
 
     /// Answers after a time.
@@ -269,6 +312,26 @@ mod tests {
             assert!(began.elapsed() > KNOWN / 2 && e.to_string().contains("connection refused; for "), "{e}");
             tokio::time::sleep(KNOWN * 2).await;
             assert_eq!(ask(&known).await.unwrap_err().kind(), HttpErrorKind::Connect, "nobody asked meanwhile");
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_and_failed_attempts_are_counted() {
+        let up = Arc::new(AtomicBool::new(true));
+        let cache = DataCache::open(&CacheOptions::default());
+        let service = Counting { service: Refusing(Arc::clone(&up)), cache: Arc::clone(&cache) };
+        let context = Arc::new(IoContext::default());
+        let ask = async |query: &str| {
+            let mut request = HttpRequest::new(Bytes::new().into());
+            *request.uri_mut() = format!("http://store.example/bucket?{query}").parse().unwrap();
+            drop(context.scope(service.call(request)).await);
+        };
+        ask("list-type=2&prefix=t%2F").await;
+        ask("continuation-token=abc&list-type=2").await;
+        up.store(false, Ordering::Relaxed);
+        ask("list-type=2").await;
+        for counts in [cache.io().counts(), context.stats.counts()] {
+            assert_eq!((counts.lists, counts.failed_attempts), (1, 1), "the first page counts where it is asked for");
         }
     }
 

@@ -281,7 +281,7 @@ impl Stores {
             .with_bucket_name(bucket)
             .with_client_options(client)
             .with_retry(requests::retries())
-            .with_http_connector(requests::Connector(self.io.clone()))
+            .with_http_connector(requests::Connector { io: self.io.clone(), cache: Arc::clone(&self.cache) })
             .build()
             .map_err(bad)?;
         Ok((Arc::new(store), reached))
