@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures::TryStreamExt;
+use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    CopyOptions, Error, GetOptions, GetRange, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 
 use super::{CacheOptions, CacheStats, CachedStore, DataCache, IoContext, IoCounts, Populate, TaggedStore};
@@ -274,6 +280,123 @@ async fn what_is_forgotten_is_read_anew_also_after_a_start() {
         let o = rig.open(1 << 20, 1 << 30);
         o.cache.settle().await;
         assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 0);
+    }
+}
+
+/// A store that has tags of its own for its objects, and may not heed what is asked of them.
+#[derive(Debug)]
+struct Tagging {
+    store: Arc<InMemory>,
+    tag: Mutex<&'static str>,
+    heeds: bool,
+}
+
+impl std::fmt::Display for Tagging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tagging")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Tagging {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let tag = *self.tag.lock();
+        if self.heeds && options.if_match.as_deref().is_some_and(|wanted| wanted != tag) {
+            return Err(Error::Precondition { path: location.to_string(), source: "another tag".into() });
+        }
+        let mut result = self.store.get_opts(location, GetOptions { if_match: None, ..options }).await?;
+        result.meta.e_tag = Some(tag.to_string());
+        Ok(result)
+    }
+
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.store.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(&self, at: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.store.put_multipart_opts(at, options).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.store.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+}
+
+impl Rig {
+    /// The cache above a store that has this tag for what is in it.
+    fn tagging(&self, tag: &'static str, heeds: bool) -> (Opened, Arc<Tagging>) {
+        let below = Arc::new(Tagging { store: Arc::clone(&self.store), tag: Mutex::new(tag), heeds });
+        let cache = self.open(1 << 20, 1 << 30).cache;
+        let store = cache.wrap(Arc::clone(&below) as _, "tagging", Arc::new(|_| false));
+        (Opened { cache, store }, below)
+    }
+}
+
+#[tokio::test]
+async fn an_empty_tag_tells_nothing() {
+    let (one, two) = (content(10_000, 28), content(10_000, 29));
+    let rig = Rig::new();
+    let path = rig.put("x", &one).await;
+    let (o, _) = rig.tagging("", true);
+    let read = async |expected: &[u8]| {
+        let context = Arc::new(IoContext { populate: Populate::Always, ..IoContext::default() });
+        let range = Some(GetRange::Bounded(0..5_000));
+        let options = GetOptions { if_match: Some(String::new()), range, ..GetOptions::default() };
+        let got = context.scope(o.store.get_opts(&path, options)).await.unwrap().bytes().await.unwrap();
+        assert_eq!(got, expected[..5_000]);
+        let counts = context.stats.counts();
+        assert_eq!((counts.requests, counts.fill_bytes), (1, 0), "it is not kept");
+    };
+    read(&one).await;
+    rig.put("x", &two).await;
+    read(&two).await;
+    let mut out = [0; 10];
+    assert_eq!(o.store.read_cached(&path, Some(""), 0, &mut out, None), 0);
+    // An object whose tag is empty is read in any version.
+    let tagged = TaggedStore::new(o.store.clone(), 7);
+    let meta = o.store.head(&path).await.unwrap();
+    assert_eq!(meta.e_tag.as_deref(), Some(""));
+    assert_eq!(tagged.get_range(&tagged.path(&meta).unwrap(), 0..100).await.unwrap(), two[..100]);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_version_is_refused_and_not_kept() {
+    let (one, two) = (content(10_000, 30), content(10_000, 31));
+    for heeds in [true, false] {
+        let rig = Rig::new();
+        let path = rig.put("x", &one).await;
+        let (o, below) = rig.tagging("\"one\"", heeds);
+        let ask = async |tag: &str, range| {
+            let range = Some(GetRange::Bounded(range));
+            let options = GetOptions { if_match: Some(tag.to_string()), range, ..GetOptions::default() };
+            o.store.get_opts(&path, options).await?.bytes().await
+        };
+        assert_eq!(ask("\"one\"", 0..5_000).await.unwrap(), one[..5_000]);
+        rig.put("x", &two).await;
+        *below.tag.lock() = "\"two\"";
+        assert_eq!(ask("\"one\"", 0..5_000).await.unwrap(), one[..5_000], "what is kept is of that version");
+        for range in [5_000..6_000, 4_000..6_000] {
+            let refused = ask("\"one\"", range).await.unwrap_err();
+            assert!(matches!(refused, Error::Precondition { .. }), "{refused}");
+        }
+        assert_eq!(ask("\"two\"", 0..6_000).await.unwrap(), two[..6_000]);
+        if !heeds {
+            // Some put the quotes of a tag aside, or call it weak.
+            assert_eq!(ask("two", 0..6_000).await.unwrap(), two[..6_000]);
+            assert_eq!(ask("W/\"two\"", 0..6_000).await.unwrap(), two[..6_000]);
+        }
     }
 }
 
