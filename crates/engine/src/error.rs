@@ -283,7 +283,7 @@ impl From<SegmentError> for EngineError {
                 source: object_store::Error::NotFound { .. } | object_store::Error::Precondition { .. },
                 ..
             } => ErrorKind::Vanished,
-            SegmentError::Foreign { .. } => ErrorKind::File,
+            SegmentError::Foreign { .. } | SegmentError::Value { .. } => ErrorKind::File,
             _ => ErrorKind::Storage,
         };
         EngineError::new(kind, e.to_string())

@@ -160,6 +160,16 @@ pub enum SegmentError {
     /// Keys.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A value that is none of the type that its column has today.
+    #[error("'{object}', column {column}: {source}")]
+    Value {
+        /// The object, or the file of somebody else.
+        object: String,
+        /// Name of the column.
+        column: String,
+        /// What is wrong with it.
+        source: arrow_schema::ArrowError,
+    },
     /// Arrow.
     #[error("cannot convert rows of a segment: {0}")]
     Arrow(#[from] arrow_schema::ArrowError),

@@ -295,7 +295,7 @@ impl GroupScan {
             .map(|(source, field)| match source {
                 Source::Decoded(i) => {
                     let batch = decoded.as_ref().expect("a decoded column has a decoder");
-                    let column = typed(batch.column(*i), field.data_type())?;
+                    let column = typed_as(batch.column(*i), field, &self.name.0)?;
                     Ok(if self.sparse { dense(column) } else { column })
                 }
                 Source::Ready(array) => Ok(array.slice(self.done, rows)),
@@ -303,7 +303,7 @@ impl GroupScan {
             })
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(self.output.clone(), columns, &options)?)
+        RecordBatch::try_new_with_options(self.output.clone(), columns, &options).map_err(|e| damaged(e.to_string()))
     }
 }
 
@@ -328,13 +328,22 @@ fn next_of(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, 
         .unwrap_or_else(|_| Some(Err(ArrowError::ParquetError("values that no writer makes".into()))))
 }
 
+/// The column of an object as today's field has it.
+fn typed_as(array: &ArrayRef, field: &Field, object: &str) -> Result<ArrayRef> {
+    typed(array, field.data_type()).map_err(|source| SegmentError::Value {
+        object: object.to_string(),
+        column: field.name().clone(),
+        source,
+    })
+}
+
 /// The array as today's type.
-fn typed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+fn typed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == wanted {
         return Ok(array.clone());
     }
     // A value that does not fit is an error: ALTER only widens.
-    Ok(cast_with_options(array, wanted, &CastOptions { safe: false, ..Default::default() })?)
+    cast_with_options(array, wanted, &CastOptions { safe: false, ..Default::default() })
 }
 
 /// The value of a column in objects written before it was added, as an array of one.
@@ -349,9 +358,9 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
             let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
             // Arrow has no cast from text to bytes views in one step.
             if wanted == DataType::BinaryView {
-                return typed(&typed(&text, &DataType::Binary)?, &wanted);
+                return Ok(typed(&typed(&text, &DataType::Binary)?, &wanted)?);
             }
-            typed(&text, &wanted)
+            Ok(typed(&text, &wanted)?)
         }
     }
 }
@@ -365,8 +374,8 @@ impl ObjectReader {
     /// iterator decodes.
     ///
     /// # Errors
-    /// [`SegmentError::Store`], [`SegmentError::Damaged`], [`SegmentError::Arrow`] from the filter or from values that do
-    /// not fit today's types.
+    /// [`SegmentError::Store`], [`SegmentError::Damaged`], [`SegmentError::Value`], [`SegmentError::Arrow`] from the
+    /// filter.
     ///
     /// # Panics
     /// If there is no such row group or column.
@@ -424,7 +433,7 @@ impl ObjectReader {
             }
             for (i, root) in rest {
                 if let Some(values) = self.gather(group, root, mask, scan.io, &mut have).await? {
-                    kept.push((i, dense(typed(&values, scan.schema.field(i).data_type())?)));
+                    kept.push((i, dense(typed_as(&values, &scan.schema.field(i), &self.name)?)));
                 }
             }
         }
