@@ -2,7 +2,7 @@
 
 The server is versitygw (`make gateway` installs it). The proxy forwards requests as they are, so signatures stay valid, and
 injects, under one seed: answers 500, 503 and 409 without doing anything; resets before and, the nasty ones, after the server
-has done what was asked (a lost answer); bodies that are slow, or end early.
+has done what was asked (a lost answer); bodies that are slow, or end early; and, counted, bodies of Parquet objects that are damaged.
 """
 
 import hashlib
@@ -85,6 +85,16 @@ class Faults:
         self.lock = threading.Lock()
         self.injected = dict.fromkeys(self.KINDS, 0)
         self.requests = {}
+        # Of so many of the next answers that bring bytes of Parquet objects some are wrong.
+        self.damages_left = 0
+
+    def damaged(self, path, content):
+        with self.lock:
+            if self.damages_left == 0 or ".parquet" not in path or len(content) < 1000:
+                return content
+            self.damages_left -= 1
+        at = len(content) * 2 // 3
+        return content[:at] + bytes(200) + content[at + 200:]
 
     def draw(self, method, conditional):
         with self.lock:
@@ -193,6 +203,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             upstream.close()
         if fault == "lost_answer":
             return self.reset()
+        if self.command == "GET" and response.status in (200, 206):
+            content = self.faults.damaged(self.path, content)
         self.send_response(response.status)
         for name, value in response.getheaders():
             if name.lower() not in ("connection", "transfer-encoding", "content-length", "date", "server"):

@@ -724,6 +724,44 @@ def faults_cost_time_only():
 
 
 @test
+def what_comes_damaged_is_asked_for_once_more_and_never_kept():
+    faults = bucket.Faults(OPTIONS.seed)
+    with Stage(faults) as stage:
+        a = stage.node("a")
+        make(a, "t", rows=200_000)
+        own = f"'aws.s3.access_key' = '{bucket.KEY}', 'aws.s3.secret_key' = '{bucket.SECRET}'"
+        a.sql(f"INSERT INTO FILES('path' = 's3://faults/files/', 'format' = 'parquet', {own}) SELECT * FROM d.t")
+        query = "SELECT count(*), sum(k), sum(v), count(DISTINCT s) FROM {}"
+        truth = a.sql(query.format("d.t"))
+        a.stop()
+        for source in ("d.t", "'s3://faults/files/*.parquet'"):
+            # One wrong answer is no error, whatever it was for; the first may be for a footer, later ones are for pages.
+            for answer in range(3):
+                shutil.rmtree(a.cache)
+                b = stage.node("a")
+                if answer:
+                    b.sql(f"SELECT max(k) FROM {source} WHERE k < 10")
+                faults.damages_left = 1
+                expect(b.sql(query.format(source)) == truth, f"{source}: {answer}")
+                expect(faults.damages_left == 0, f"{source}: an answer was damaged")
+                asked = b.io()["requests"]
+                expect(b.sql(query.format(source)) == truth, f"{source}: and then")
+                print(f"  {source}: {b.io()['requests'] - asked} GETs the next time")
+                b.stop()
+            # Damage that stays is an error which names the object, and is gone with the damage.
+            shutil.rmtree(a.cache)
+            b = stage.node("a")
+            faults.damages_left = 1_000_000
+            fails(b, query.format(source), ".parquet")
+            faults.damages_left = 0
+            expect(b.sql(query.format(source)) == truth, f"{source}: repaired")
+            b.stop()
+            b = stage.node("a")
+            expect(b.sql(query.format(source)) == truth, f"{source}: also after a start")
+            b.stop()
+
+
+@test
 def racing_writers_lose_nothing():
     """Two nodes publish into one table; one of them sleeps while the other makes checkpoints and frees versions."""
     with Stage() as stage:

@@ -24,4 +24,4 @@ mod tests;
 
 pub use cache::{CacheOptions, CacheStats, DataCache};
 pub use context::{IoContext, IoCounts, IoStats, Populate};
-pub use store::{CachedStore, Immutable, TaggedStore};
+pub use store::{Anew, CachedStore, Immutable, TaggedStore};

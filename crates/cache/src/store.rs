@@ -26,6 +26,11 @@ use super::index::{Facts, Piece};
 /// Says of which paths the objects never change.
 pub type Immutable = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
+/// In [`GetOptions::extensions`] of a read: what was read before turned out to be damaged, so all that is kept of the object is
+/// forgotten, and the store is asked. What it answers is not kept, since it may be damaged, too.
+#[derive(Debug, Clone, Copy)]
+pub struct Anew;
+
 /// Two ranges of one call with less between them are fetched by one request.
 const GAP_BYTES: u64 = 64 << 10;
 /// Requests of one call that run at the same time.
@@ -449,7 +454,12 @@ impl ObjectStore for CachedStore {
             || options.if_modified_since.is_some()
             || options.if_unmodified_since.is_some()
             || options.version.is_some();
-        let key = self.key(location, options.if_match.as_deref()).filter(|_| !options.head && !conditional);
+        let mut key = self.key(location, options.if_match.as_deref()).filter(|_| !options.head && !conditional);
+        if options.extensions.get::<Anew>().is_some()
+            && let Some(key) = key.take()
+        {
+            self.cache.inner().forget(key);
+        }
         let range = match (&options.range, key) {
             (Some(GetRange::Bounded(range)), Some(_)) => Some(range.clone()),
             (range, Some(key)) => self.facts(key).await.map(|f| match range {

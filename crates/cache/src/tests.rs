@@ -15,7 +15,7 @@ use object_store::{
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 
-use super::{CacheOptions, CacheStats, CachedStore, DataCache, IoContext, IoCounts, Populate, TaggedStore};
+use super::{Anew, CacheOptions, CacheStats, CachedStore, DataCache, IoContext, IoCounts, Populate, TaggedStore};
 
 const BLOCK: u64 = 1 << 16;
 
@@ -281,6 +281,29 @@ async fn what_is_forgotten_is_read_anew_also_after_a_start() {
         o.cache.settle().await;
         assert_eq!(o.read(&path, 0..300_000, &repaired, Populate::Auto).await.requests, 0);
     }
+}
+
+#[tokio::test]
+async fn what_came_damaged_is_asked_of_the_store_and_forgotten() {
+    let (damaged, sound) = (content(300_000, 26), content(300_000, 27));
+    let rig = Rig::new();
+    let path = rig.put("d/x", &damaged).await;
+    let o = rig.open(1 << 20, 1 << 30);
+    o.read(&path, 0..300_000, &damaged, Populate::Auto).await;
+    o.cache.settle().await;
+    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    rig.put("d/x", &sound).await;
+    o.read(&path, 100..200_000, &damaged, Populate::Auto).await;
+    let mut options = GetOptions::default().with_range(Some(GetRange::Bounded(100..200_000)));
+    options.extensions.insert(Anew);
+    let context = Arc::new(IoContext::default());
+    let got = context.scope(o.store.get_opts(&path, options)).await.unwrap().bytes().await.unwrap();
+    assert_eq!(got, sound[100..200_000]);
+    let counts = context.stats.counts();
+    assert_eq!((counts.requests, counts.fill_bytes), (1, 0), "it may be damaged, too");
+    assert!(rig.files().is_empty(), "nor is it there after a start");
+    let next = o.read(&path, 0..300_000, &sound, Populate::Auto).await;
+    assert_eq!((next.requests, next.fill_bytes), (1, 300_000));
 }
 
 /// A store that has tags of its own for its objects, and may not heed what is asked of them.

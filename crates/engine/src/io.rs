@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::catalog::Session;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
-use dipper_cache::{IoContext, IoStats, Populate};
+use dipper_cache::{Anew, IoContext, IoStats, Populate};
 use futures::future::BoxFuture;
 use object_store::Extensions;
 
@@ -28,6 +28,13 @@ pub(crate) fn context(variables: &Variables) -> Arc<IoContext> {
         synchronous: !variables.flag("enable_datacache_async_populate_mode"),
         ..IoContext::default()
     })
+}
+
+/// What makes the data cache forget an object and ask the store, on requests for bytes that came damaged.
+pub(crate) fn anew() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(Anew);
+    extensions
 }
 
 /// The requests of one scan.

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use arrow_array::{ArrayRef, Int8Array, Int32Array, Int64Array, StringViewArray};
 use object_store::memory::InMemory;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{Extensions, ObjectStore, ObjectStoreExt, PutPayload};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -69,7 +69,7 @@ async fn compare(seed: u64, with_sequence: bool, loads: u32, keys: i64, rows: us
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     // Far away, and without a cache, keys come in other ways.
     let fetcher = match seed % 3 {
-        2 => Fetcher::remote(store.clone(), Handle::current()),
+        2 => Fetcher::remote(store.clone(), Handle::current(), Extensions::default()),
         _ => Fetcher::local(store.clone()),
     };
     let readers = Readers::new(fetcher, PageCache::new(if seed % 5 == 3 { 0 } else { 1 << 20 }), 1 << 20);

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 
 use super::volumes::Volumes;
 use crate::error::Result;
+use crate::io;
 
 /// One part in so many of the cache keeps footers and indexes.
 const OPEN_SHARE: usize = 4;
@@ -41,7 +42,7 @@ impl NativeTables {
         let store = volumes.store();
         let fetcher = match requests {
             None => Fetcher::local(Arc::clone(&store)),
-            Some(runtime) => Fetcher::remote(Arc::clone(&store), runtime),
+            Some(runtime) => Fetcher::remote(Arc::clone(&store), runtime, io::anew()),
         };
         let open_bytes = cache_bytes / OPEN_SHARE;
         let pages = PageCache::new(cache_bytes - open_bytes);

@@ -56,8 +56,6 @@ pub(crate) struct ParquetScanFile {
     /// Nested columns that are read as the file has them: their place among the files' columns, and how the table's are
     /// made of them.
     pub(crate) shapes: Arc<[(usize, Shape, FieldRef)]>,
-    /// Called when its bytes turn out to be damaged.
-    pub(crate) on_damage: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl fmt::Debug for ParquetScanFile {
@@ -69,7 +67,7 @@ impl fmt::Debug for ParquetScanFile {
 impl ParquetScanFile {
     /// A file whose rows all count, and which has the table's columns as they are.
     pub(crate) fn new(reader: Arc<ObjectReader>, columns: Arc<ForeignSchema>, partition: Arc<[ScalarValue]>) -> Self {
-        ParquetScanFile { reader, columns, partition, deleted: None, shapes: Arc::default(), on_damage: None }
+        ParquetScanFile { reader, columns, partition, deleted: None, shapes: Arc::default() }
     }
 
     /// Deleted rows of a row group, counted from its first one, ascending.
@@ -92,11 +90,15 @@ impl ParquetScanFile {
         end.saturating_add(left).min(self.reader.group_rows(group))
     }
 
-    fn failed(&self, e: SegmentError) -> EngineError {
-        if let (SegmentError::Foreign { .. }, Some(on_damage)) = (&e, &self.on_damage) {
-            on_damage();
+    /// The file for one more reading of what came damaged: an answer of its store can be wrong where the file is not, and the
+    /// data cache would keep it.
+    fn anew(&self, e: &SegmentError) -> Option<Arc<ObjectReader>> {
+        if !e.is_damage() {
+            return None;
         }
-        e.into()
+        // What was noted as it was read, and what follows from its footer, may be wrong.
+        self.reader.distrust();
+        self.reader.anew()
     }
 }
 
@@ -122,6 +124,15 @@ pub(crate) struct FileMorsel {
     group: u32,
     /// `None` for all.
     rows: Option<(u32, u32)>,
+}
+
+/// Rows that are being decoded.
+#[derive(Debug)]
+struct Opened {
+    /// Place of the file.
+    file: u32,
+    /// Whether they were asked of the store itself, because they came damaged.
+    anew: bool,
 }
 
 #[derive(Debug)]
@@ -425,6 +436,20 @@ impl Run {
         }
         bytes / self.queue.tasks.len().max(1) as u64
     }
+
+    /// Rows of a row group that pass the filter.
+    async fn read(
+        &self,
+        reader: &ObjectReader,
+        group: usize,
+        scan: &Scan<'_>,
+    ) -> std::result::Result<GroupScan, SegmentError> {
+        let Some(filter) = self.filter.as_ref().and_then(GroupFilter::rest) else {
+            return reader.scan_group(group, scan, None).await;
+        };
+        let mut keep = |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
+        reader.scan_group(group, scan, Some(&mut keep)).await
+    }
 }
 
 /// One bit a row, those from `start` to `end` set.
@@ -438,15 +463,14 @@ fn stretch(start: usize, end: usize, total: usize) -> BooleanBuffer {
 
 impl ScanRun for Run {
     type Morsel = FileMorsel;
-    /// The place of the file.
-    type Tag = u32;
+    type Tag = Opened;
 
     fn take(&self) -> Option<VecDeque<FileMorsel>> {
         let task = self.queue.tasks.get(self.queue.next.fetch_add(1, Ordering::Relaxed))?;
         Some(task.iter().copied().collect())
     }
 
-    async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(u32, GroupScan)>> {
+    async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(Opened, GroupScan)>> {
         let (spec, io) = (&self.spec, &self.io);
         let file = &spec.files[morsel.file as usize];
         let (reader, group) = (&file.reader, morsel.group as usize);
@@ -477,25 +501,37 @@ impl ScanRun for Run {
             io: Some(io),
             ..Scan::new(file.columns.as_ref(), &self.columns)
         };
-        let rows = match rest {
-            None => reader.scan_group(group, &scan, None).await,
-            Some(filter) => {
-                let mut keep =
-                    |batch: &RecordBatch| filter.keep(batch).map_err(|e| ArrowError::ExternalError(Box::new(e)));
-                reader.scan_group(group, &scan, Some(&mut keep)).await
+        let mut opened = Opened { file: morsel.file, anew: false };
+        let rows = match self.read(reader, group, &scan).await {
+            Ok(rows) => rows,
+            Err(e) => {
+                let Some(anew) = file.anew(&e) else { return Err(e.into()) };
+                opened.anew = true;
+                self.read(&anew, group, &scan).await?
             }
         };
-        let rows = rows.map_err(|e| file.failed(e))?;
-        Ok((rows.rows_left() > 0).then_some((morsel.file, rows)))
+        Ok((rows.rows_left() > 0).then_some((opened, rows)))
     }
 
-    fn failed(&self, file: &u32, e: SegmentError) -> EngineError {
-        self.spec.files[*file as usize].failed(e)
+    async fn again(
+        &self,
+        opened: &mut Opened,
+        group: usize,
+        rest: BooleanBuffer,
+        e: SegmentError,
+    ) -> Result<GroupScan> {
+        let file = &self.spec.files[opened.file as usize];
+        let anew = file.anew(&e).filter(|_| !opened.anew);
+        let Some(anew) = anew else { return Err(e.into()) };
+        opened.anew = true;
+        // Without the filter, which said that these pass: while the query runs it learns, and may say something else now.
+        let scan = Scan { rows: Some(&rest), io: Some(&self.io), ..Scan::new(file.columns.as_ref(), &self.columns) };
+        Ok(anew.scan_group(group, &scan, None).await?)
     }
 
     /// Values of partition columns are added, nested columns made into what the table has.
-    fn output(&self, file: &u32, batch: RecordBatch) -> Result<RecordBatch> {
-        let file = &self.spec.files[*file as usize];
+    fn output(&self, opened: &Opened, batch: RecordBatch) -> Result<RecordBatch> {
+        let file = &self.spec.files[opened.file as usize];
         let rows = batch.num_rows();
         let n = self.spec.file_schema.fields().len();
         let mut stored = batch.columns().iter();

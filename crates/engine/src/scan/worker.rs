@@ -70,9 +70,18 @@ pub(crate) trait ScanRun: Send + Sync + 'static {
     /// A decoded batch as the plan wants it.
     fn output(&self, tag: &Self::Tag, batch: RecordBatch) -> Result<RecordBatch>;
 
-    /// What could not be decoded, as the statement's error.
-    fn failed(&self, _tag: &Self::Tag, e: SegmentError) -> EngineError {
-        e.into()
+    /// The rows `rest` of a row group, which could not be decoded, read once more where they may come sound.
+    ///
+    /// # Errors
+    /// `e`, where that is no use.
+    fn again(
+        &self,
+        _tag: &mut Self::Tag,
+        _group: usize,
+        _rest: BooleanBuffer,
+        e: SegmentError,
+    ) -> impl Future<Output = Result<GroupScan>> + Send {
+        std::future::ready(Err(e.into()))
     }
 
     /// LIMIT, and the rows handed out so far.
@@ -172,9 +181,17 @@ impl<R: ScanRun> Worker<R> {
                 return Ok(None);
             }
             if let Some((tag, rows)) = &mut self.open {
-                let Some(batch) = rows.next().transpose().map_err(|e| run.failed(tag, e))? else {
-                    self.open = None;
-                    continue;
+                let batch = match rows.next() {
+                    Some(Ok(batch)) => batch,
+                    Some(Err(e)) => {
+                        let (group, rest) = (rows.group(), rows.rest());
+                        *rows = run.again(tag, group, rest, e).await?;
+                        continue;
+                    }
+                    None => {
+                        self.open = None;
+                        continue;
+                    }
                 };
                 // Decoding was one piece of work, what is done with the rows is another.
                 preempt::point();

@@ -27,7 +27,7 @@ use super::by_the_clock;
 use super::file_set::FileSet;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
-use crate::io::ScanRequests;
+use crate::io::{self, ScanRequests};
 use crate::query::QueryContext;
 use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
 
@@ -113,7 +113,7 @@ impl Footers {
                 let (url, store) = store(state, file)?;
                 let fetcher = match file.remote.is_some() {
                     false => Fetcher::local(store),
-                    true => Fetcher::remote(store, self.requests.clone()),
+                    true => Fetcher::remote(store, self.requests.clone(), io::anew()),
                 };
                 unknown.insert((url, fetcher));
             }

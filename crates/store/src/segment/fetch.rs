@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures::future::{Either, select, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, Result};
+use object_store::{Error, Extensions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -58,6 +58,8 @@ pub struct Fetcher {
 
 struct Remote {
     runtime: Handle,
+    /// Tells a cache on the way that it must not answer.
+    anew: Extensions,
     permits: Arc<Semaphore>,
     times: Arc<Mutex<Times>>,
 }
@@ -105,6 +107,13 @@ impl std::fmt::Debug for Fetcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fetcher").field("remote", &self.remote.is_some()).finish_non_exhaustive()
     }
+}
+
+/// What a request asks for, and what it says to layers of the store.
+#[derive(Debug, Clone)]
+struct Asked {
+    range: Range<u64>,
+    extensions: Extensions,
 }
 
 /// One request, and which of the wanted ranges it serves.
@@ -201,10 +210,11 @@ impl Fetcher {
         Arc::new(Self { store, remote: None })
     }
 
-    /// For an object store; requests are made on `runtime`, away from the threads that decode.
-    pub fn remote(store: Arc<dyn ObjectStore>, runtime: Handle) -> Arc<Self> {
+    /// For an object store; requests are made on `runtime`, away from the threads that decode. `anew` goes with requests for
+    /// what came damaged: it tells a cache on the way to forget the object and to ask the store.
+    pub fn remote(store: Arc<dyn ObjectStore>, runtime: Handle, anew: Extensions) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(IN_FLIGHT));
-        Arc::new(Self { store, remote: Some(Remote { runtime, permits, times: Arc::default() }) })
+        Arc::new(Self { store, remote: Some(Remote { runtime, anew, permits, times: Arc::default() }) })
     }
 
     /// Whether requests take long to begin.
@@ -238,17 +248,35 @@ impl Fetcher {
     /// # Cancellation
     /// Requests end when the future is dropped.
     pub async fn ranges(&self, path: &Path, wanted: &[Range<u64>], io: Option<&Arc<ScanIo>>) -> Result<Vec<Bytes>> {
+        self.ranges_from(path, wanted, io, false).await
+    }
+
+    /// [`ranges`](Self::ranges); with `anew` from the store itself, whatever a cache on the way has.
+    pub(super) async fn ranges_from(
+        &self,
+        path: &Path,
+        wanted: &[Range<u64>],
+        io: Option<&Arc<ScanIo>>,
+        anew: bool,
+    ) -> Result<Vec<Bytes>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let Some(remote) = &self.remote else { return self.read(path, wanted, io).await };
+        let mut extensions = io.map(|io| io.extensions().clone()).unwrap_or_default();
+        if anew {
+            extensions.extend(remote.anew.clone());
+        }
         let serial = io.is_some_and(|io| io.is_serial());
         let mut requests = plan(wanted, if serial { SERIAL_BYTES } else { REQUEST_BYTES });
         if io.is_some_and(|io| io.wants_few()) {
             fewer(&mut requests, REQUEST_BYTES);
         }
         let mut answers = Vec::with_capacity(requests.len());
-        let send = |range: &Range<u64>| remote.send(&self.store, path, range.clone(), io.cloned());
+        let send = |range: &Range<u64>| {
+            let asked = Asked { range: range.clone(), extensions: extensions.clone() };
+            remote.send(&self.store, path, asked, io.cloned())
+        };
         if serial {
             for request in &requests {
                 answers.push(send(&request.range).await?);
@@ -289,7 +317,7 @@ impl Remote {
         &self,
         store: &Arc<dyn ObjectStore>,
         path: &Path,
-        range: Range<u64>,
+        asked: Asked,
         io: Option<Arc<ScanIo>>,
     ) -> Result<Bytes> {
         let (store, path) = (Arc::clone(store), path.clone());
@@ -299,7 +327,7 @@ impl Remote {
             let _permit = permits.acquire().await.expect("it is never closed");
             let mut attempt = 1;
             loop {
-                match hedged(&store, &path, &range, (&times, &permits), io.as_deref()).await {
+                match hedged(&store, &path, &asked, (&times, &permits), io.as_deref()).await {
                     Err(e) if attempt < ATTEMPTS && may_pass(&e) => {
                         if let Some(io) = &io {
                             io.retried();
@@ -338,12 +366,12 @@ fn may_pass(e: &Error) -> bool {
 async fn hedged(
     store: &Arc<dyn ObjectStore>,
     path: &Path,
-    range: &Range<u64>,
+    asked: &Asked,
     (times, permits): (&Mutex<Times>, &Semaphore),
     io: Option<&ScanIo>,
 ) -> Result<Bytes> {
-    let bytes = range.end - range.start;
-    let first = Box::pin(once(store, path, range, io));
+    let bytes = asked.range.end - asked.range.start;
+    let first = Box::pin(once(store, path, asked, io));
     let slow = Box::pin(tokio::time::sleep(times.lock().slow_after(bytes)));
     let (took, answer) = match select(first, slow).await {
         Either::Left((done, _)) => done?,
@@ -355,7 +383,7 @@ async fn hedged(
                 if let Some(io) = io {
                     io.hedged();
                 }
-                let mut both = FuturesUnordered::from_iter([first, Box::pin(once(store, path, range, io))]);
+                let mut both = FuturesUnordered::from_iter([first, Box::pin(once(store, path, asked, io))]);
                 match both.next().await.expect("there are two") {
                     Ok(done) => done,
                     // The other one may still succeed.
@@ -371,12 +399,15 @@ async fn hedged(
 async fn once(
     store: &Arc<dyn ObjectStore>,
     path: &Path,
-    range: &Range<u64>,
+    Asked { range, extensions }: &Asked,
     io: Option<&ScanIo>,
 ) -> Result<(Duration, Bytes)> {
     let started = Instant::now();
-    let extensions = io.map(|io| io.extensions().clone()).unwrap_or_default();
-    let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), extensions, ..Default::default() };
+    let options = GetOptions {
+        range: Some(GetRange::Bounded(range.clone())),
+        extensions: extensions.clone(),
+        ..Default::default()
+    };
     let bytes = store.get_opts(path, options).await?.bytes().await?;
     check_length(path, range, &bytes)?;
     let took = started.elapsed();

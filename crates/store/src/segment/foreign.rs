@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arrow_array::{ArrayRef, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
@@ -137,6 +138,21 @@ impl ObjectReader {
         cache: &Arc<PageCache>,
         io: Option<&Arc<ScanIo>>,
     ) -> Result<Arc<Self>> {
+        match Self::open_foreign_from(fetcher, file, cache, io, false).await {
+            Err(e) if fetcher.is_remote() && e.is_damage() => {
+                Self::open_foreign_from(fetcher, file, cache, io, true).await
+            }
+            done => done,
+        }
+    }
+
+    async fn open_foreign_from(
+        fetcher: &Arc<Fetcher>,
+        file: &ForeignFile,
+        cache: &Arc<PageCache>,
+        io: Option<&Arc<ScanIo>>,
+        anew: bool,
+    ) -> Result<Arc<Self>> {
         let broken = |place: &str, what: &dyn std::fmt::Display| SegmentError::Foreign {
             file: file.name.clone(),
             place: place.into(),
@@ -149,7 +165,7 @@ impl ObjectReader {
             }
             let range = file.size - tail_bytes..file.size;
             let tail = fetcher
-                .ranges(&file.path, std::slice::from_ref(&range), io)
+                .ranges_from(&file.path, std::slice::from_ref(&range), io, anew)
                 .await
                 .map_err(|source| SegmentError::Store { object: file.name.clone(), source })?
                 .pop()
@@ -199,7 +215,35 @@ impl ObjectReader {
             metadata: Arc::new(metadata),
             listed: Some(Listed::default()),
             version: file.modified.filter(|_| !fetcher.is_remote()),
+            distrusted: AtomicBool::new(false),
+            anew: false,
         }))
+    }
+
+    /// The file once more, for a reading of what came damaged: its pages are asked of the store itself, and listed again
+    /// where no index lists them. `None` if it was done before, or if the same bytes would come, from a disk.
+    pub fn anew(&self) -> Option<Arc<Self>> {
+        (self.is_remote() && !self.anew).then(|| {
+            Arc::new(Self {
+                fetcher: Arc::clone(&self.fetcher),
+                path: self.path.clone(),
+                name: self.name.clone(),
+                size: self.size,
+                number: next_number(),
+                cache: Arc::clone(&self.cache),
+                metadata: Arc::clone(&self.metadata),
+                fields: self.fields.clone(),
+                ids: self.ids.clone(),
+                segments: Vec::new(),
+                groups: self.groups.clone(),
+                tail: Bytes::new(),
+                bloom_end: 0,
+                listed: Some(Listed::default()),
+                version: self.version,
+                distrusted: AtomicBool::new(false),
+                anew: true,
+            })
+        })
     }
 
     /// Whether a file of somebody else on a disk is still the one that was opened. Stores of immutable versions say so

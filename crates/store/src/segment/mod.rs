@@ -178,5 +178,12 @@ pub enum SegmentError {
     Parquet(#[from] parquet::errors::ParquetError),
 }
 
+impl SegmentError {
+    /// Whether the bytes that came are not those of a sound object.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, SegmentError::Damaged { .. } | SegmentError::Foreign { .. })
+    }
+}
+
 /// Result of this module.
 pub type Result<T, E = SegmentError> = std::result::Result<T, E>;

@@ -1,7 +1,7 @@
 //! An opened object: its footer and directory, its pages and blocks on demand.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow_buffer::BooleanBuffer;
@@ -22,6 +22,7 @@ use super::pages::{CacheKey, Cached, Lazy, Packed, PageCache, PagePart, PagePlac
 use super::scan_io::ScanIo;
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
+use crate::preempt;
 use crate::table::data::DataObject;
 use crate::table::schema::{ColumnId, TableColumn};
 
@@ -80,6 +81,10 @@ pub struct ObjectReader {
     pub(super) listed: Option<Listed>,
     /// When a file of somebody else was last changed, if that must be watched.
     pub(super) version: Option<DateTime<Utc>>,
+    /// Its bytes turned out to be damaged: who asks for the object opens it anew.
+    pub(super) distrusted: AtomicBool,
+    /// Pages are asked of the store itself, whatever a cache on the way has.
+    pub(super) anew: bool,
 }
 
 /// Objects that are not longer are read whole when they are opened for one reader, or on an object store: no other request is
@@ -134,8 +139,26 @@ impl ObjectReader {
     ) -> Result<Arc<Self>> {
         let start = tail_range(path, object)?.start;
         let from = if whole { 0 } else { start };
+        match Self::open_behind(fetcher, path, object, cache, io, from, false).await {
+            Err(e) if fetcher.is_remote() && e.is_damage() => {
+                Self::open_behind(fetcher, path, object, cache, io, from, true).await
+            }
+            done => done,
+        }
+    }
+
+    /// Opens an object by a request for its bytes behind `from`; see [`Fetcher::ranges_from`].
+    async fn open_behind(
+        fetcher: &Arc<Fetcher>,
+        path: &Path,
+        object: &DataObject,
+        cache: &Arc<PageCache>,
+        io: Option<&Arc<ScanIo>>,
+        from: u64,
+        anew: bool,
+    ) -> Result<Arc<Self>> {
         let end = fetcher
-            .ranges(path, std::slice::from_ref(&(from..object.bytes)), io)
+            .ranges_from(path, std::slice::from_ref(&(from..object.bytes)), io, anew)
             .await
             .map_err(|source| SegmentError::Store { object: path.to_string(), source })?
             .pop()
@@ -233,6 +256,8 @@ impl ObjectReader {
             bloom_end,
             listed: None,
             version: None,
+            distrusted: AtomicBool::new(false),
+            anew: false,
         }))
     }
 
@@ -286,6 +311,7 @@ impl ObjectReader {
     }
 
     pub(super) fn damaged(&self, place: impl ToString, what: impl ToString) -> SegmentError {
+        self.distrust();
         let (object, place, what) = (self.name.clone(), place.to_string(), what.to_string());
         match self.listed {
             None => SegmentError::Damaged { object, place, what },
@@ -293,17 +319,44 @@ impl ObjectReader {
         }
     }
 
+    /// Notes that its bytes are damaged, so that who asks for the object opens it anew: it may be repaired under its name.
+    pub fn distrust(&self) {
+        self.distrusted.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_distrusted(&self) -> bool {
+        self.distrusted.load(Ordering::Relaxed)
+    }
+
     fn key(&self, offset: u64) -> CacheKey {
         (self.number, offset)
     }
 
     pub(super) async fn fetch(&self, ranges: &[Range<u64>], io: Option<&Arc<ScanIo>>) -> Result<Vec<Bytes>> {
+        self.fetch_from(ranges, io, self.anew).await
+    }
+
+    /// What `take` makes of ranges. What it finds damaged comes once more, from the store itself: an answer can be wrong where
+    /// the object is not, and a cache would keep it. Of a disk the same bytes would come.
+    async fn fetch_checked<T>(
+        &self,
+        ranges: &[Range<u64>],
+        io: Option<&Arc<ScanIo>>,
+        take: impl Fn(Vec<Bytes>) -> Result<T>,
+    ) -> Result<T> {
+        match take(self.fetch(ranges, io).await?) {
+            Err(e) if self.is_remote() && e.is_damage() => take(self.fetch_from(ranges, io, true).await?),
+            done => done,
+        }
+    }
+
+    async fn fetch_from(&self, ranges: &[Range<u64>], io: Option<&Arc<ScanIo>>, anew: bool) -> Result<Vec<Bytes>> {
         let tail_start = self.size - self.tail.len() as u64;
-        if !self.tail.is_empty() && ranges.iter().all(|r| r.start >= tail_start && r.end <= self.size) {
+        if !anew && !self.tail.is_empty() && ranges.iter().all(|r| r.start >= tail_start && r.end <= self.size) {
             let place = |r: &Range<u64>| (r.start - tail_start) as usize..(r.end - tail_start) as usize;
             return Ok(ranges.iter().map(|r| self.tail.slice(place(r))).collect());
         }
-        let bytes = self.fetcher.ranges(&self.path, ranges, io).await;
+        let bytes = self.fetcher.ranges_from(&self.path, ranges, io, anew).await;
         let bytes = bytes.map_err(|source| SegmentError::Store { object: self.name.clone(), source })?;
         self.check_version().await?;
         Ok(bytes)
@@ -381,7 +434,7 @@ impl ObjectReader {
                 offset: place.offset,
                 dictionary: place.rows == PageRows::Dictionary,
                 bytes,
-                crc: sums.map(|sums| sums.pages[leaf][number]),
+                crc: sums.filter(|_| !self.is_remote()).map(|sums| sums.pages[leaf][number]),
                 cache: admitted.then(|| (Arc::clone(&self.cache), self.key(place.offset))),
                 done: OnceLock::new(),
             }))
@@ -449,10 +502,26 @@ impl ObjectReader {
             in_range.push(ranges.len() - 1);
             last_leaf = m.leaf;
         }
-        let buffers = self.fetch(&ranges, io).await?;
-        for (m, at) in missing.into_iter().zip(in_range) {
+        let bytes_of = |buffers: &[Bytes], m: &Missing, at: usize| {
             let from = (m.place.offset - ranges[at].start) as usize;
-            let bytes = buffers[at].slice(from..from + m.place.len as usize);
+            buffers[at].slice(from..from + m.place.len as usize)
+        };
+        // Of a disk they are checked when they are unpacked.
+        let checked = |buffers: Vec<Bytes>| {
+            for (m, at) in missing.iter().zip(&in_range) {
+                let Some(sums) = sums.filter(|_| self.is_remote()) else { break };
+                if crc32c::crc32c(&bytes_of(&buffers, m, *at)) != sums.pages[m.leaf][m.slot.1] {
+                    let column = metadata.column(m.leaf).column_path();
+                    let place = format_args!("row group {group}, column {column}, page {}", m.slot.1);
+                    return Err(self.damaged(place, "its checksum differs"));
+                }
+                preempt::point();
+            }
+            Ok(buffers)
+        };
+        let buffers = self.fetch_checked(&ranges, io, checked).await?;
+        for (m, at) in missing.into_iter().zip(in_range) {
+            let bytes = bytes_of(&buffers, &m, at);
             out[m.slot.0].1[m.slot.1].page = Some(packed(m.leaf, m.slot.1, &m.place, bytes, m.admitted));
         }
         Ok(out)
@@ -516,8 +585,10 @@ impl ObjectReader {
         }
         let offset = base + place.offset;
         let range = offset..offset + u64::from(place.len);
-        let bytes = self.fetch(std::slice::from_ref(&range), None).await?.pop().expect("one range, one answer");
-        self.unpack_block(offset, place, raw_len, what, bytes)
+        let unpack = |mut bytes: Vec<Bytes>| {
+            self.unpack_block(offset, place, raw_len, what, bytes.pop().expect("one range, one answer"))
+        };
+        self.fetch_checked(std::slice::from_ref(&range), None, unpack).await
     }
 
     /// [`block`](Self::block) number `at` of a segment's blocks. As long as the cache has
@@ -528,8 +599,8 @@ impl ObjectReader {
             return Ok(bytes);
         }
         let group = self.group(all, at);
-        let bytes = self.fetch(&[all.range(&group)], None).await?.pop().expect("one range, one answer");
-        self.unpack_group(all, group, at, &bytes)
+        self.fetch_checked(&[all.range(&group)], None, |bytes| self.unpack_group(all, group.clone(), at, &bytes[0]))
+            .await
     }
 
     /// The same without waiting: `None` if the block is not in the cache, nor on a disk that has it in memory.
@@ -626,7 +697,6 @@ impl ObjectReader {
     pub async fn keys(&self, ordinal: u32, blocks: Range<usize>) -> Result<Vec<KeyIter>> {
         let (segment, keys) = self.key_index(ordinal)?;
         let wanted = keys.blocks.get(blocks).unwrap_or_default();
-        let mut out = Vec::with_capacity(wanted.len());
         let mut run: Vec<&Place> = Vec::new();
         let mut runs = Vec::new();
         for block in wanted {
@@ -645,18 +715,22 @@ impl ObjectReader {
                 segment.base + r[0].offset..segment.base + last.offset + u64::from(last.len)
             })
             .collect();
-        let buffers = self.fetch(&ranges, None).await?;
-        for (run, buffer) in runs.iter().zip(buffers) {
-            for p in run {
-                let from = (p.offset - run[0].offset) as usize;
-                let bytes = buffer.slice(from..from + p.len as usize);
-                if crc32c::crc32c(&bytes) != p.crc {
-                    return Err(self.damaged(format_args!("key block at row {}", p.first_row), "its checksum differs"));
+        let take = |buffers: Vec<Bytes>| {
+            let mut out = Vec::with_capacity(wanted.len());
+            for (run, buffer) in runs.iter().zip(buffers) {
+                for p in run {
+                    let from = (p.offset - run[0].offset) as usize;
+                    let bytes = buffer.slice(from..from + p.len as usize);
+                    if crc32c::crc32c(&bytes) != p.crc {
+                        let place = format_args!("key block at row {}", p.first_row);
+                        return Err(self.damaged(place, "its checksum differs"));
+                    }
+                    out.push(KeyIter::new(bytes, p.first_row));
                 }
-                out.push(KeyIter::new(bytes, p.first_row));
             }
-        }
-        Ok(out)
+            Ok(out)
+        };
+        self.fetch_checked(&ranges, None, take).await
     }
 
     /// Row groups of a segment.

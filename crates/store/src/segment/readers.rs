@@ -79,7 +79,7 @@ impl Readers {
         let mut open = self.open.lock();
         let slot = open.map.get_mut(&Key::Own(path.clone()))?;
         slot.used = now;
-        slot.reader.get().cloned()
+        slot.reader.get().filter(|reader| !reader.is_distrusted()).cloned()
     }
 
     /// The object at `path`, if it is open or can be opened without waiting.
@@ -148,14 +148,6 @@ impl Readers {
         self.open_once(Key::Foreign(store.to_string(), file.clone()), open).await
     }
 
-    /// Forgets such a file, so that it is opened anew.
-    pub fn forget_foreign(&self, store: &str, file: &ForeignFile) {
-        let mut open = self.open.lock();
-        if let Some(slot) = open.map.remove(&Key::Foreign(store.to_string(), file.clone())) {
-            open.bytes -= slot.bytes;
-        }
-    }
-
     async fn open_once<F>(&self, key: Key, open: impl FnOnce() -> F) -> Result<Arc<ObjectReader>>
     where
         F: Future<Output = Result<Arc<ObjectReader>>>,
@@ -173,8 +165,15 @@ impl Readers {
     fn slot(&self, key: &Key) -> Cell {
         let now = self.tick.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock();
+        let open = &mut *open;
         let slot = match open.map.get_mut(key) {
-            Some(slot) => slot,
+            Some(slot) => {
+                if slot.reader.get().is_some_and(|reader| reader.is_distrusted()) {
+                    open.bytes -= slot.bytes;
+                    *slot = Slot { reader: Arc::default(), bytes: 0, used: now };
+                }
+                slot
+            }
             None => open.map.entry(key.clone()).or_insert(Slot { reader: Arc::default(), bytes: 0, used: now }),
         };
         slot.used = now;

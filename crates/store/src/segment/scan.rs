@@ -133,6 +133,7 @@ const RUN_ROWS: usize = 40;
 const FEW_OF: usize = 8;
 
 /// Which rows of a group are wanted.
+#[derive(Clone)]
 enum Wanted {
     All(usize),
     Some { mask: BooleanBuffer, rows: usize },
@@ -215,12 +216,14 @@ impl Kept {
 
 /// Batches of one row group. Everything that they need has been fetched; decoding happens as they are asked for.
 pub struct GroupScan {
+    group: usize,
     output: SchemaRef,
     batch_rows: usize,
     left: usize,
     /// Of the output's columns: where they come from.
     sources: Vec<Source>,
     reader: Option<ParquetRecordBatchReader>,
+    wanted: Wanted,
     done: usize,
     /// Less than half of the rows are wanted.
     sparse: bool,
@@ -266,6 +269,24 @@ impl GroupScan {
     /// Rows that are still to come.
     pub fn rows_left(&self) -> usize {
         self.left
+    }
+
+    /// Number of the row group.
+    pub fn group(&self) -> usize {
+        self.group
+    }
+
+    /// The rows of the group that were not returned, of those that pass: one bit each.
+    pub fn rest(&self) -> BooleanBuffer {
+        let all = match &self.wanted {
+            Wanted::All(rows) => BooleanBuffer::new_set(*rows),
+            Wanted::Some { mask, .. } => mask.clone(),
+        };
+        let Some(next) = all.set_indices().nth(self.done) else { return BooleanBuffer::new_unset(all.len()) };
+        let mut rest = BooleanBufferBuilder::new(all.len());
+        rest.append_n(next, false);
+        rest.append_buffer(&all.slice(next, all.len() - next));
+        rest.finish()
     }
 
     fn batch(&mut self) -> Result<RecordBatch> {
@@ -656,11 +677,13 @@ impl ObjectReader {
             reader = Some(made);
         }
         Ok(GroupScan {
+            group,
             output,
             batch_rows: scan.batch_rows.max(1),
             left: rows,
             sources,
             reader,
+            wanted: wanted.clone(),
             done: 0,
             sparse: rows * 2 < self.group_rows(group),
             name: (self.name.clone(), self.listed.is_some()),

@@ -24,7 +24,7 @@ use dipper_iceberg::reshape;
 use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
-use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, SegmentError, check_claims};
+use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, check_claims};
 use futures::{StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
@@ -33,7 +33,7 @@ use super::columns::{FileColumns, TableColumns};
 use super::deleted::{NotDeleted, Values};
 use super::filters::{predicate, scalar};
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::io::ScanRequests;
+use crate::io::{self, ScanRequests};
 use crate::query::{QueryContext, on_cpu};
 use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec};
 use crate::tables::by_the_clock;
@@ -229,7 +229,6 @@ impl IcebergTable {
             files.push(ParquetScanFile {
                 deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
                 shapes: shapes.into(),
-                on_damage: Some(file.on_damage),
                 ..ParquetScanFile::new(file.reader, Arc::new(columns), partition)
             });
         }
@@ -284,30 +283,15 @@ impl IcebergTable {
             let place = name.unwrap_or_default();
             let fetcher = fetchers.entry(place.clone()).or_insert_with(|| match remote {
                 false => Fetcher::local(store),
-                true => Fetcher::remote(store, self.context.engine.stores.io().clone()),
+                true => Fetcher::remote(store, self.context.engine.stores.io().clone(), io::anew()),
             });
             // Files are never written twice under one name.
             let (tag, modified) = (String::new(), None);
             let file = ForeignFile { path: location, name: path.clone(), size, tag, modified, views };
             let (fetcher, io) = (Arc::clone(fetcher), Arc::clone(&io));
             opening.push(async move {
-                let on_damage: Arc<dyn Fn() + Send + Sync> = {
-                    let (places, readers) = (self.places.clone(), Arc::clone(readers));
-                    let (place, file) = (place.clone(), file.clone());
-                    Arc::new(move || {
-                        places.forget(&file.name);
-                        readers.forget_foreign(&place, &file);
-                    })
-                };
-                match readers.get_foreign(&place, &fetcher, &file, Some(&io)).await {
-                    Ok(reader) => Ok(Opened { reader, remote, on_damage }),
-                    Err(e) => {
-                        if matches!(e, SegmentError::Foreign { .. }) {
-                            on_damage();
-                        }
-                        Err(EngineError::from(e))
-                    }
-                }
+                let reader = readers.get_foreign(&place, &fetcher, &file, Some(&io)).await?;
+                Ok::<_, EngineError>(Opened { reader, remote })
             });
         }
         futures::stream::iter(opening).buffered(OPENED_AT_ONCE).try_collect().await
@@ -341,8 +325,6 @@ struct Opened {
     reader: Arc<ObjectReader>,
     /// In object storage or HDFS.
     remote: bool,
-    /// Forgets what is kept of it, so that it is read anew once it is repaired.
-    on_damage: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// The columns that an equality delete compares, in the types that the table has them in.

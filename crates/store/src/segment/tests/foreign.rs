@@ -301,3 +301,19 @@ async fn a_file_that_changes_is_noticed() {
     let error = reader.scan_group(0, &Scan::new(&schema, &[0]), None).await.err().expect("an error");
     assert!(error.to_string().contains("'/x.parquet'") && error.to_string().contains("changed"), "{error}");
 }
+
+#[tokio::test]
+async fn a_value_that_does_not_fit_names_file_and_column() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["1", "x", "3"]));
+    let rows = RecordBatch::try_from_iter([("t", texts)]).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    let reader = open(writer.into_inner().unwrap(), true, 0).await.unwrap();
+    let fields = Fields::from(vec![Field::new("n", DataType::Int64, true)]);
+    let schema = ForeignSchema::new(&fields, &[Some(0)]);
+    let batches: Result<Vec<_>> = reader.scan_group(0, &Scan::new(&schema, &[0]), None).await.unwrap().collect();
+    let e = batches.unwrap_err();
+    assert!(!e.is_damage(), "{e}");
+    let e = e.to_string();
+    assert!(e.starts_with("'else.parquet', column n: ") && e.contains("'x'"), "{e}");
+}

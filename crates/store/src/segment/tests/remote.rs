@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_buffer::BooleanBuffer;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,9 +13,12 @@ use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
+    CopyOptions, Error, Extensions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
 };
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
 use tokio::runtime::Handle;
 
 use super::make::*;
@@ -30,6 +34,20 @@ enum Wrong {
     Slow(Duration),
     Fails,
     Short,
+    /// A wrong bit, so many bytes from its end.
+    Flipped(usize),
+    /// Zeros instead of the last so many bytes.
+    Lost(usize),
+}
+
+/// What asks for bytes that came damaged.
+#[derive(Debug, Clone)]
+struct Anew;
+
+fn anew() -> Extensions {
+    let mut extensions = Extensions::new();
+    extensions.insert(Anew);
+    extensions
 }
 
 /// A store with a delay.
@@ -39,8 +57,24 @@ struct Far {
     delay: Duration,
     fault: Fault,
     requests: AtomicUsize,
+    /// Those that were for what had come damaged.
+    again: AtomicUsize,
     now: AtomicUsize,
     most: AtomicUsize,
+}
+
+impl Far {
+    fn new(delay_ms: u64, fault: Fault) -> Arc<Self> {
+        Arc::new(Far {
+            inner: InMemory::new(),
+            delay: Duration::from_millis(delay_ms),
+            fault,
+            requests: AtomicUsize::new(0),
+            again: AtomicUsize::new(0),
+            now: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
 }
 
 impl std::fmt::Display for Far {
@@ -53,6 +87,7 @@ impl std::fmt::Display for Far {
 impl ObjectStore for Far {
     async fn get_opts(&self, at: &Path, o: GetOptions) -> StoreResult<GetResult> {
         let number = self.requests.fetch_add(1, SeqCst);
+        self.again.fetch_add(usize::from(o.extensions.get::<Anew>().is_some()), SeqCst);
         self.most.fetch_max(self.now.fetch_add(1, SeqCst) + 1, SeqCst);
         let wrong = (self.fault)(number);
         tokio::time::sleep(match wrong {
@@ -68,6 +103,18 @@ impl ObjectStore for Far {
                 let nothing = futures::stream::once(async { Ok(Bytes::from_static(b"x")) });
                 result.payload = GetResultPayload::Stream(nothing.boxed());
                 Ok(result)
+            }
+            Some(Wrong::Flipped(from_end) | Wrong::Lost(from_end)) => {
+                let result = self.inner.get_opts(at, o).await?;
+                let (meta, range, attributes) = (result.meta.clone(), result.range.clone(), result.attributes.clone());
+                let mut bytes = result.bytes().await?.to_vec();
+                let place = bytes.len().saturating_sub(from_end);
+                match wrong {
+                    Some(Wrong::Lost(_)) => bytes[place..].fill(0),
+                    _ => bytes[place] ^= 1,
+                }
+                let payload = futures::stream::once(async { Ok(Bytes::from(bytes)) });
+                Ok(GetResult { payload: GetResultPayload::Stream(payload.boxed()), meta, range, attributes })
             }
             _ => self.inner.get_opts(at, o).await,
         }
@@ -111,31 +158,25 @@ async fn there(delay_ms: u64, fault: Fault) -> There {
     let names: Vec<String> = (0..16).map(|i| format!("c{i}")).collect();
     let mut columns = vec![("k", SqlType::BigInt, false)];
     columns.extend(names.iter().map(|n| (n.as_str(), SqlType::BigInt, true)));
-    there_with(&columns, 40_000, 5000, delay_ms, fault).await
+    there_with(Model::Duplicate, &columns, 40_000, 5000, delay_ms, fault).await
 }
 
 async fn there_with(
+    model: Model,
     columns: &[(&str, SqlType, bool)],
     count: usize,
     group_rows: usize,
     delay_ms: u64,
     fault: Fault,
 ) -> There {
-    let schema = table(columns, 1, Model::Duplicate, &[]);
+    let schema = table(columns, 1, model, &[]);
     let mut options = WriteOptions::try_new(schema.clone()).unwrap();
     options.row_group_rows = group_rows;
     let (bytes, object) = object(&Arc::new(options), 0, &[vec![rows(&schema, count, true, 3)]]);
-    let store = Arc::new(Far {
-        inner: InMemory::new(),
-        delay: Duration::from_millis(delay_ms),
-        fault,
-        requests: AtomicUsize::new(0),
-        now: AtomicUsize::new(0),
-        most: AtomicUsize::new(0),
-    });
+    let store = Far::new(delay_ms, fault);
     let path = Path::from("t/1/d/x.parquet");
     store.inner.put(&path, bytes.into()).await.unwrap();
-    let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current());
+    let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current(), anew());
     There { readers: Readers::new(fetcher, PageCache::new(64 << 20), 8 << 20), store, schema, path, object }
 }
 
@@ -203,7 +244,7 @@ async fn few_rows_that_lie_apart_are_those_of_a_local_scan_and_their_pages_are_f
         ("n", SqlType::Varchar(None), true),
         ("f", SqlType::Double, true),
     ];
-    let there = there_with(&columns, 100_000, 100_000, 1, |_| None).await;
+    let there = there_with(Model::Duplicate, &columns, 100_000, 100_000, 1, |_| None).await;
     let wanted: BooleanBuffer = (0..100_000).map(|i| i / 20_000 % 2 == 0 && i % 100 == 0).collect();
     let local = Readers::new(Fetcher::local(Arc::clone(&there.store) as _), PageCache::new(64 << 20), 8 << 20);
     for columns in [vec![0, 1, 2, 3, 4, 5], vec![2, 3], vec![4], vec![5], vec![1]] {
@@ -280,4 +321,112 @@ async fn an_object_is_opened_once() {
     let opening = (0..10).map(|_| there.readers.get_for(&there.path, &there.object, Some(&io)));
     futures::future::try_join_all(opening).await.unwrap();
     assert_eq!(there.store.requests.load(SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_damaged_is_asked_for_once_more() {
+    let all: Vec<_> = (0..17).collect();
+    let io = Arc::new(ScanIo::new(false, false));
+    // The first request is for the tail, the others are for pages.
+    for wrong in [0, 1, 2] {
+        const FAULTS: [Fault; 3] = [
+            |n| (n == 0).then_some(Wrong::Flipped(1)),
+            |n| (n == 1).then_some(Wrong::Flipped(1000)),
+            |n| (n == 2).then_some(Wrong::Flipped(1000)),
+        ];
+        let there = there(1, FAULTS[wrong]).await;
+        for group in 0..8 {
+            assert_eq!(there.read(group, &all, None, &io).await.unwrap(), 5000, "request {wrong}");
+        }
+        assert!((1..=17).contains(&there.store.again.load(SeqCst)), "request {wrong}");
+    }
+    // For good: the error names the object, and what is asked again is asked once.
+    let there = there(1, |n| (n > 0).then_some(Wrong::Flipped(1000))).await;
+    let error = there.read(0, &all, None, &io).await.unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains("t/1/d/x.parquet"), "{error}");
+    let requests = there.store.requests.load(SeqCst) - 1;
+    assert_eq!(there.store.again.load(SeqCst) * 2, requests, "each of the pages' requests twice");
+    // It may be repaired under its name: the next one opens it anew, and finds its tail damaged twice.
+    let tails = io.counts().tails;
+    there.read(0, &all, None, &io).await.unwrap_err();
+    assert_eq!(io.counts().tails, tails + 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_come_damaged_are_asked_for_once_more() {
+    let columns = [("k", SqlType::BigInt, false), ("v", SqlType::BigInt, true)];
+    let there = there_with(Model::Unique, &columns, 40_000, 5000, 1, |n| (n == 1).then_some(Wrong::Flipped(1))).await;
+    let reader = there.readers.get(&there.path, &there.object).await.unwrap();
+    let blocks = reader.key_blocks(0);
+    assert!(blocks > 1);
+    assert_eq!(reader.keys(0, 0..blocks).await.unwrap().len(), blocks);
+    assert!(there.store.again.load(SeqCst) > 0);
+}
+
+/// Batches of all row groups but the ones that are damaged come once, the others from the store itself, in the same order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_file_that_comes_damaged_is_read_on_where_it_was() {
+    let column = |seed: i64| -> ArrayRef {
+        let text = |i: i64| format!("{:x}", (i + 1).wrapping_mul(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)));
+        Arc::new((0..60_000).map(|i| Some(text(i))).collect::<StringArray>())
+    };
+    let rows = RecordBatch::try_from_iter([("a", column(1)), ("b", column(3))]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(false)
+        .set_data_page_row_count_limit(2000)
+        .build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    // The footer; the pages: near their end, where batches have been returned before.
+    const FAULTS: [Fault; 3] = [
+        |n| (n == 0).then_some(Wrong::Flipped(1)),
+        |n| (n == 1).then_some(Wrong::Lost(3000)),
+        |n| (n > 0).then_some(Wrong::Lost(3000)),
+    ];
+    for (case, fault) in FAULTS.into_iter().enumerate() {
+        let store = Far::new(1, fault);
+        let path = Path::from("somebody/else.parquet");
+        store.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let (name, tag, size) = ("else.parquet".to_string(), String::new(), bytes.len() as u64);
+        let file = ForeignFile { path, name, size, tag, modified: None, views: false };
+        let fetcher = Fetcher::remote(Arc::clone(&store) as _, Handle::current(), anew());
+        let readers = Readers::new(Arc::clone(&fetcher), PageCache::new(1 << 20), 1 << 20);
+        let reader = readers.get_foreign("far", &fetcher, &file, None).await.unwrap();
+        let fields = reader.fields().clone();
+        let schema = ForeignSchema::new(&fields, &[Some(0), Some(1)]);
+        let scan = Scan::new(&schema, &[0, 1]);
+        let mut scanned = reader.scan_group(0, &scan, None).await.unwrap();
+        let mut batches = Vec::new();
+        let error = loop {
+            match scanned.next() {
+                Some(Ok(batch)) => batches.push(batch),
+                Some(Err(e)) => break Some(e),
+                None => break None,
+            }
+        };
+        if case == 0 {
+            assert!(error.is_none() && store.again.load(SeqCst) > 0, "{error:?}");
+        } else {
+            let error = error.unwrap();
+            assert!(error.is_damage() && error.to_string().contains("else.parquet"), "{error}");
+            assert!(!batches.is_empty(), "some came before");
+            let anew = reader.anew().unwrap();
+            assert!(anew.anew().is_none(), "not for ever");
+            let rest = scanned.rest();
+            assert_eq!(rest.count_set_bits() + batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 60_000);
+            let scan = Scan { rows: Some(&rest), ..scan.clone() };
+            let again: Result<Vec<_>> = anew.scan_group(0, &scan, None).await.unwrap().collect();
+            if case == 2 {
+                assert!(again.unwrap_err().is_damage());
+                continue;
+            }
+            batches.extend(again.unwrap());
+            reader.distrust();
+            let opened = readers.get_foreign("far", &fetcher, &file, None).await.unwrap();
+            assert!(!Arc::ptr_eq(&opened, &reader), "it is opened anew");
+        }
+        assert_eq!(arrow_select::concat::concat_batches(&rows.schema(), &batches).unwrap(), rows, "case {case}");
+    }
 }
