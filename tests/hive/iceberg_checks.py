@@ -177,6 +177,13 @@ def nested_columns_evolve(world):
     same(session("SELECT k FROM ice.db.nested WHERE renamed.z = 'a'"), [(1,)])
     same(session("SELECT k FROM ice.db.nested WHERE renamed.new IS NULL ORDER BY k"), [(1,), (2,)])
     same(session("SELECT k FROM ice.db.nested WHERE renamed IS NULL"), [(2,)])
+    # Rows from before a field was added have its default, but not where the struct is NULL.
+    t = lake.Table(at(world, "nested_default"), [column(1, "k", "int"), column(2, "s", inner(column(3, "x", "int")))], version=3)
+    t.append([{1: 1, 2: {3: 10}}, {1: 2, 2: None}])
+    t.evolve([column(1, "k", "int"), column(2, "s", inner(column(3, "x", "int"), column(4, "new", "int", **{"initial-default": 42})))])
+    t.append([{1: 3, 2: {3: 30, 4: None}}])
+    same(session("SELECT k, s.x, s.new FROM ice.db.nested_default ORDER BY k"), [(1, 10, 42), (2, None, None), (3, 30, None)])
+    same(session("SELECT k FROM ice.db.nested_default WHERE s.new = 42"), [(1,)])
 
 
 def what_is_deleted_stays_deleted(world):
