@@ -54,7 +54,8 @@ fn is_union(body: &SetExpr) -> bool {
 
 fn relation(body: &mut SetExpr) {
     if is_union(body) {
-        let empty = SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
+        let empty =
+            SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
         let union = derived(std::mem::replace(body, empty));
         let from = TableWithJoins { relation: union, joins: Vec::new() };
         *body = *tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
