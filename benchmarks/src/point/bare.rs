@@ -126,6 +126,10 @@ impl Backend for BareBackend {
         Ok((user == "root").then(|| Verifier::from_password("")))
     }
 
+    async fn newest_verifier(&self, user: &str, peer: SocketAddr) -> Result<Option<Verifier>, SqlError> {
+        self.verifier(user, peer).await
+    }
+
     async fn open(&self, login: Login) -> Result<BareSession, SqlError> {
         Ok(BareSession { bare: Arc::clone(&self.0), database: login.database, key: Vec::new() })
     }
