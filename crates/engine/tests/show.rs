@@ -328,7 +328,7 @@ async fn changes_of_columns_are_listed() {
 async fn columns_are_described() {
     let mut b = Bench::with_tables().await;
     let expected = "Field|Type|Null|Key|Default|Extra\nid|bigint|Yes|false|NULL|\nname|varchar(10)|Yes|false|NULL|\n\
-                    tags|array<string>|Yes|false|NULL|\ndt|date|Yes|false|NULL|PARTITION\nc|string|Yes|false|NULL|PARTITION";
+                    tags|array<string>|Yes|false|NULL|\ndt|date|Yes|false|NULL|PARTITION\nc|text|Yes|false|NULL|PARTITION";
     assert_eq!(b.run("desc t").await, expected);
     assert_eq!(b.run("describe `default`.t").await, expected);
     assert_eq!(b.run("desc t name").await.lines().nth(1), Some("name|varchar(10)|Yes|false|NULL|"));
@@ -598,6 +598,7 @@ async fn errors_have_mysqls_numbers() {
         "select d.x from (select 1, 2) d (x, y)",
         "select information_schema.tables.table_name from information_schema.tables where information_schema.tables.table_name = 't'",
         "select id, id from t",
+        "select a.id, b.id, b.id from t a, t b",
     ] {
         let out = b.run(sql).await;
         assert!(!out.split(':').next().is_some_and(|code| code.parse::<u16>().is_ok()), "{sql}: {out}");

@@ -408,7 +408,7 @@ fn name_select(
     let texts = items.get(&select.select_token.0.span.start).filter(|t| t.len() == select.projection.len());
     let has_wildcard =
         select.projection.iter().any(|i| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
-    let mut seen: HashMap<String, Option<String>> = HashMap::new();
+    let mut seen: HashMap<String, Vec<Option<String>>> = HashMap::new();
     let mut headers = Vec::with_capacity(select.projection.len());
     for (i, item) in select.projection.iter_mut().enumerate() {
         let taken = std::mem::replace(item, SelectItem::UnnamedExpr(Expr::value(Value::Null)));
@@ -419,17 +419,20 @@ fn name_select(
                     Some(ident) => {
                         headers.push(Header::Text(ident.value.clone()));
                         let key = ident.value.to_lowercase();
+                        // The planner knows no database of a table that it has read.
                         let qualifier = match &expr {
-                            Expr::CompoundIdentifier(parts) => Some(qualifier_text(parts)),
+                            Expr::CompoundIdentifier(parts) => {
+                                parts.iter().nth_back(1).map(|table| table.value.clone())
+                            }
                             _ => None,
                         };
-                        let clash = match seen.get(&key) {
-                            None => false,
-                            // Columns of two tables keep their qualifiers apart.
-                            Some(Some(other)) => qualifier.as_ref().is_none_or(|q| q == other),
-                            Some(None) => true,
-                        } || (has_wildcard && names.columns.contains(&key));
-                        seen.entry(key).or_insert(qualifier);
+                        let in_items = has_wildcard && names.columns.contains(&key);
+                        let before = seen.entry(key).or_default();
+                        // Columns of two tables keep their qualifiers apart.
+                        let is_same =
+                            |other: &Option<String>| other.is_none() || qualifier.is_none() || *other == qualifier;
+                        let clash = before.iter().any(is_same) || in_items;
+                        before.push(qualifier);
                         if clash {
                             let alias = Ident::with_quote('"', format!("{}{MARK}{i}", ident.value));
                             SelectItem::ExprWithAlias { expr, alias }
@@ -463,12 +466,8 @@ fn name_select(
     headers
 }
 
-fn qualifier_text(parts: &[Ident]) -> String {
-    parts[..parts.len() - 1].iter().map(|p| p.value.as_str()).collect::<Vec<_>>().join(".")
-}
-
 fn unique(
-    seen: &mut HashMap<String, Option<String>>,
+    seen: &mut HashMap<String, Vec<Option<String>>>,
     name: String,
     i: usize,
     has_wildcard: bool,
@@ -476,7 +475,7 @@ fn unique(
 ) -> Ident {
     let key = name.to_lowercase();
     let clash = seen.contains_key(&key) || (has_wildcard && names.columns.contains(&key));
-    seen.entry(key).or_insert(None);
+    seen.entry(key).or_default().push(None);
     Ident::with_quote('"', if clash { format!("{name}{MARK}{i}") } else { name })
 }
 

@@ -63,7 +63,8 @@ impl<W: io::Write> HiveTextWriter<W> {
             if !known {
                 return Err(unsupported(field.data_type()).in_column(field.name()));
             }
-            if !csv {
+            // NULL of no type is that of any.
+            if !csv && field.data_type() != &DataType::Null {
                 hive_type(field).map_err(|error| TextError::from(error).in_column(field.name()))?;
                 let needed = 1 + levels(field.data_type());
                 if needed > dialect.separators.len() {
