@@ -96,7 +96,10 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
                 .zip(fields)
                 .map(|(part, field)| match part {
                     Part::Missing(None) => Ok(new_null_array(field.data_type(), have.len())),
-                    Part::Missing(Some(one)) => take(one, &UInt32Array::from(vec![0; have.len()]), None),
+                    // Who takes a field out of a struct does not look whether that is NULL.
+                    Part::Missing(Some(one)) => {
+                        take(one, &UInt32Array::new(vec![0; have.len()].into(), have.nulls().cloned()), None)
+                    }
                     Part::Of(at, inner) => reshape(have.column(*at), inner, field),
                 })
                 .collect::<Result<Vec<_>, ArrowError>>()?;
@@ -259,7 +262,7 @@ mod tests {
         let made = made.values().as_struct();
         assert_eq!((made.is_null(1), made.null_count()), (true, 1));
         assert_eq!(made.column(0).null_count(), 3);
-        assert_eq!(made.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("x"); 3]);
+        assert_eq!(made.column(1).as_string::<i32>().iter().collect::<Vec<_>>(), [Some("x"), None, Some("x")]);
         assert_eq!(made.column(2).as_ref(), &Int64Array::from(vec![1, 2, 3]) as &dyn Array);
         let wrong = |_: &Field| Err("the default of column 'b' is no Utf8".to_string());
         assert!(shape(&from, &to, &wrong).is_err());

@@ -238,11 +238,16 @@ async fn write(
     let (mut partitions, mut files) = (BTreeSet::new(), Vec::new());
     while let Some(done) = tasks.join_next().await {
         match done {
-            Ok(written) => {
-                for (values, file) in written? {
+            Ok(Ok(written)) => {
+                for (values, file) in written {
                     partitions.insert(values);
                     files.push(file);
                 }
+            }
+            Ok(Err(e)) => {
+                // What the others have made is gone before the error is seen.
+                tasks.shutdown().await;
+                return Err(e);
             }
             Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
             Err(_) => return Err(EngineError::new(ErrorKind::Killed, "the statement was cancelled")),
