@@ -19,9 +19,10 @@ use datafusion::physical_plan::filter::{FilterExec, batch_filter};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use dipper_sql::charter::session::VarValue;
+use dipper_sql::functions::LostValues;
 
 use crate::error::Result;
-use crate::query::Planned;
+use crate::query::{Planned, QueryContext};
 use crate::result::Column;
 use crate::variables::Variables;
 
@@ -30,6 +31,8 @@ use crate::variables::Variables;
 pub(super) struct Compiled {
     constants: Vec<VarValue>,
     variables: Variables,
+    /// Where its functions count values that became NULL.
+    lost: Arc<LostValues>,
     pub(super) columns: Vec<Column>,
     /// In the order in which they are done.
     steps: Vec<Step>,
@@ -48,18 +51,20 @@ enum Step {
 
 impl Compiled {
     /// `None` for a plan that cannot be used again: it calls a function that means something else the next time (NOW, USER,
-    /// RAND), or does more than to filter and to compute.
+    /// RAND), has lost a value of its text, or does more than to filter and to compute. `context`: it was planned in this one,
+    /// which is no statement's.
     pub(super) fn of(
         planned: &Planned,
         physical: &Arc<dyn ExecutionPlan>,
         constants: Vec<VarValue>,
-        variables: Variables,
+        context: &QueryContext,
     ) -> Result<Option<Self>> {
         let mut steps = Vec::new();
-        if !is_lasting(&planned.logical)? || !collect(physical, &mut steps)? {
+        if !context.lost.is_empty() || !is_lasting(&planned.logical)? || !collect(physical, &mut steps)? {
             return Ok(None);
         }
-        Ok(Some(Compiled { constants, variables, columns: planned.columns(), steps }))
+        let (variables, lost) = (context.variables.clone(), Arc::clone(&context.lost));
+        Ok(Some(Compiled { constants, variables, lost, columns: planned.columns(), steps }))
     }
 
     /// Whether it was planned for these.
@@ -74,16 +79,17 @@ impl Compiled {
             && self.variables.are_as(variables)
     }
 
-    /// The result over these rows.
-    pub(super) fn run(&self, mut batch: RecordBatch) -> Result<RecordBatch> {
-        for step in &self.steps {
-            batch = match step {
+    /// The result over these rows. One at a time runs it, so that `lost` gets what this run has lost.
+    pub(super) fn run(&self, batch: RecordBatch, lost: &LostValues) -> Result<RecordBatch> {
+        let result = self.steps.iter().try_fold(batch, |batch, step| {
+            Ok(match step {
                 Step::Filter(predicate) => batch_filter(&batch, predicate)?,
                 Step::Compute(projector) => projector.project_batch(&batch)?,
                 Step::Take(columns) => batch.project(columns)?,
-            };
-        }
-        Ok(batch)
+            })
+        });
+        lost.take_from(&self.lost);
+        result
     }
 }
 

@@ -25,6 +25,9 @@ use crate::query::{self, QueryContext};
 use crate::result::Column;
 use crate::tables::TableSet;
 
+/// Plans that a statement keeps: there are as many as threads that run it at once, and constants that it had.
+const COMPILED_MAX: usize = 8;
+
 /// The query without what the look-up does itself.
 #[derive(Debug)]
 pub(super) struct Residual {
@@ -33,8 +36,8 @@ pub(super) struct Residual {
     database: String,
     /// The constants that it reads, by number.
     reads: Vec<usize>,
-    /// The last plan that can be used again.
-    compiled: Mutex<Option<Arc<Compiled>>>,
+    /// Plans that can be used again, by one run at a time; the newest last.
+    compiled: Mutex<Vec<Compiled>>,
 }
 
 /// The query with another condition and without LIMIT.
@@ -93,31 +96,42 @@ impl Residual {
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)
             .map_err(|e| EngineError::invalid(e.to_string()))?;
         let read = self.reads.iter().map(|n| variables.get(*n).cloned().unwrap_or(VarValue::Null)).collect::<Vec<_>>();
-        let known = self.compiled.lock().clone().filter(|known| known.is_for(&read, &context.variables));
+        let known = {
+            let mut all = self.compiled.lock();
+            let at = all.iter().rposition(|known| known.is_for(&read, &context.variables));
+            at.map(|at| all.remove(at))
+        };
         let threads = context.engine.short().clone();
         let (columns, batches) = match known {
             Some(known) => {
-                let columns = known.columns.clone();
-                (columns, vec![query::on_cpu(&threads, async move { known.run(batch) }).await?])
+                let (columns, context) = (known.columns.clone(), Arc::clone(context));
+                let (known, batch) = query::on_cpu(&threads, async move {
+                    let batch = known.run(batch, &context.lost)?;
+                    Ok((known, batch))
+                })
+                .await?;
+                self.keep(known);
+                (columns, vec![batch])
             }
             None => {
                 let provider = Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch.clone()]])?);
                 let tables = TableSet::one(&self.query, &self.database, &self.table, provider);
                 let (context, query, variables) = (Arc::clone(context), self.query.clone(), variables.to_vec());
                 let (columns, batches, compiled) = query::on_cpu(&threads, async move {
-                    let planned = query::plan_over(&context, &query, Some(&variables), &tables).await?;
+                    // What the plan counts must not be this statement's, since others will run it.
+                    let own = Arc::new(QueryContext { lost: Arc::default(), ..context.as_ref().clone() });
+                    let planned = query::plan_over(&own, &query, Some(&variables), &tables).await?;
                     let physical = planned.physical().await?;
                     // Its first answer comes the same way as the others.
-                    if let Some(compiled) = Compiled::of(&planned, &physical, read, context.variables.clone())? {
-                        return Ok((planned.columns(), vec![compiled.run(batch)?], Some(Arc::new(compiled))));
+                    if let Some(compiled) = Compiled::of(&planned, &physical, read, &own)? {
+                        return Ok((planned.columns(), vec![compiled.run(batch, &context.lost)?], Some(compiled)));
                     }
                     let batches = execute_stream(physical, planned.state.task_ctx())?.try_collect().await?;
+                    context.lost.take_from(&own.lost);
                     Ok((planned.columns(), batches, None))
                 })
                 .await?;
-                if let Some(compiled) = compiled {
-                    *self.compiled.lock() = Some(compiled);
-                }
+                compiled.into_iter().for_each(|compiled| self.keep(compiled));
                 (columns, batches)
             }
         };
@@ -128,6 +142,14 @@ impl Residual {
             batch
         };
         Ok((columns, batches.into_iter().map(cut).collect()))
+    }
+
+    fn keep(&self, compiled: Compiled) {
+        let mut all = self.compiled.lock();
+        if all.len() == COMPILED_MAX {
+            all.remove(0);
+        }
+        all.push(compiled);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::SqlError;
 use crate::statement::QueryText;
 
 /// Separates an output name from the number that makes it unique. Cannot be typed in an identifier by accident.
-const MARK: char = '\u{1}';
+pub(super) const MARK: char = '\u{1}';
 
 /// A header of the outermost select list, before wildcards are expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]

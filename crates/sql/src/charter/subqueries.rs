@@ -231,8 +231,12 @@ fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
 /// One of the conditions that a filter joins by AND.
 fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     match expr {
-        // With columns from outside DataFusion would name the cast and the column that it casts alike.
-        Expr::InSubquery(is_in) if is_in.subquery.outer_ref_columns.is_empty() => {
+        // With columns from outside DataFusion would name the cast and the column that it casts alike. Of constants that are
+        // not in S it forgets the NULLs of S.
+        Expr::InSubquery(is_in)
+            if is_in.subquery.outer_ref_columns.is_empty()
+                && !(is_in.negated && !has(&is_in.expr, |e| matches!(e, Expr::Column(_)))) =>
+        {
             Ok(Expr::InSubquery(alike(is_in, schema)?))
         }
         Expr::Not(inner) => match *inner {

@@ -14,12 +14,15 @@ use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
-use sqlparser::ast::{Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins};
+use sqlparser::ast::{
+    ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
+};
 
 use super::mixed::charter_type;
+use super::names::MARK;
 use super::tables;
 use super::typed::{TYPE_KEY, Typed};
-use super::walk::{self, Change};
+use super::walk::{self, Change, Look};
 use crate::error::SqlError;
 
 /// Makes a relation of each UNION, except those that the planner knows as the two halves of a recursion.
@@ -31,7 +34,8 @@ pub(super) fn relations(query: &mut Query) {
     impl Change for Relations {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             if let Some(with) = query.with.as_ref().filter(|with| with.recursive) {
-                self.recursive.extend(with.cte_tables.iter().map(|cte| ptr::from_ref(cte.query.as_ref())));
+                let themselves = with.cte_tables.iter().filter(|cte| reads(&cte.query, &cte.alias.name.value));
+                self.recursive.extend(themselves.map(|cte| ptr::from_ref(cte.query.as_ref())));
             }
             Ok(())
         }
@@ -45,6 +49,27 @@ pub(super) fn relations(query: &mut Query) {
     }
     // It cannot fail.
     let _ = walk::change(query, &mut Relations::default());
+}
+
+/// Whether a query reads what has this name.
+fn reads(query: &Query, name: &str) -> bool {
+    struct Reads<'a> {
+        name: &'a str,
+        found: bool,
+    }
+    impl Look for Reads<'_> {
+        fn table_factor(&mut self, factor: &TableFactor) -> Result<(), SqlError> {
+            if let TableFactor::Table { name, .. } = factor {
+                let is_it = |part: &ObjectNamePart| part.as_ident().is_some_and(|ident| ident.value == self.name);
+                self.found |= matches!(name.0.as_slice(), [only] if is_it(only));
+            }
+            Ok(())
+        }
+    }
+    let mut reads = Reads { name, found: false };
+    // Looking cannot fail.
+    let _ = walk::look(query, &mut reads);
+    reads.found
 }
 
 fn is_union(body: &SetExpr) -> bool {
@@ -120,7 +145,25 @@ fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
     }
+    inputs[0] = with_own_names(inputs.swap_remove(0))?;
     of_one_type(Union::try_new_with_loose_types(inputs.into_iter().map(Arc::new).collect())?)
+}
+
+/// The same input without two columns of one name: those of a UNION have no tables any more by which they could be told apart.
+fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
+    let mut seen = HashSet::new();
+    let columns = input.schema().iter().enumerate().map(|(at, (table, field))| {
+        let column = Expr::from((table, field));
+        match seen.insert(field.name().clone()) {
+            true => column,
+            false => column.alias(format!("{}{MARK}{at}", field.name())),
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    match seen.len() == columns.len() {
+        true => Ok(input),
+        false => LogicalPlanBuilder::from(input).project(columns)?.build(),
+    }
 }
 
 /// The same UNION whose inputs have the charter's types, else DataFusion's.

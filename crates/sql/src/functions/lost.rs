@@ -45,6 +45,13 @@ impl LostValues {
         });
     }
 
+    /// Counts here what was counted there.
+    pub fn take_from(&self, other: &LostValues) {
+        let count = other.count.swap(0, Ordering::Relaxed);
+        let first = other.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        self.add(count as usize, || first.unwrap_or_default());
+    }
+
     /// Whether there are any that have not been told.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
@@ -83,5 +90,10 @@ mod tests {
         lost.add(3, || "b".into());
         assert_eq!(lost.take().as_deref(), Some("a; 5 such values are NULL"));
         assert!(lost.is_empty());
+        let other = LostValues::default();
+        other.add(2, || "c".into());
+        lost.take_from(&other);
+        assert!(other.is_empty());
+        assert_eq!(lost.take().as_deref(), Some("c; 2 such values are NULL"));
     }
 }

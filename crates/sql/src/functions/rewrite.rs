@@ -12,9 +12,9 @@ use sqlparser::ast::{
     TrimWhereField, TypedString, Value, VisitMut, visit_expressions_mut,
 };
 
+use super::datetime::TIME_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
-use super::datetime::{DAY_MICROS, TIME_MICROS};
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::types::SqlType;
 
@@ -93,12 +93,11 @@ fn mark_date(expr: &mut Expr) {
     }
 }
 
-/// `TIME '...'` of a negative value, or of a day and more, which the planner's type for times of day does not hold: text,
-/// as TIME values are elsewhere. What is no TIME is left for the planner to refuse.
-fn long_time(literal: &Value) -> Option<Expr> {
+/// `TIME '...'` as the text that TIME values are elsewhere: the planner's type for times of day holds no others. What is no
+/// TIME is left for the planner to refuse.
+fn time_literal(literal: &Value) -> Option<Expr> {
     let (Value::SingleQuotedString(s) | Value::DoubleQuotedString(s)) = literal else { return None };
-    let micros = parse_time(s.as_bytes(), Zone::Fixed(0))?;
-    (!(0..DAY_MICROS).contains(&micros)).then(|| call("time", vec![text(s)]))
+    parse_time(s.as_bytes(), Zone::Fixed(0)).map(|_| call("time", vec![text(s)]))
 }
 
 /// The expression is a TIME.
@@ -253,7 +252,8 @@ pub fn rewrite_call(expr: &mut Expr) {
             Some(new) => new,
             None => return,
         },
-        Expr::TypedString(TypedString { data_type: DataType::Time(..), value, .. }) => match long_time(&value.value) {
+        Expr::TypedString(TypedString { data_type: DataType::Time(..), value, .. }) => match time_literal(&value.value)
+        {
             Some(new) => new,
             None => return,
         },
