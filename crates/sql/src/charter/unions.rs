@@ -145,7 +145,7 @@ fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
     }
-    inputs[0] = with_own_names(inputs.swap_remove(0))?;
+    inputs[0] = with_own_names(std::mem::take(&mut inputs[0]))?;
     of_one_type(Union::try_new_with_loose_types(inputs.into_iter().map(Arc::new).collect())?)
 }
 
