@@ -145,8 +145,8 @@ fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
     }
-    inputs[0] = with_own_names(std::mem::take(&mut inputs[0]))?;
-    of_one_type(Union::try_new_with_loose_types(inputs.into_iter().map(Arc::new).collect())?)
+    let inputs = inputs.into_iter().map(|input| with_own_names(input).map(Arc::new)).collect::<Result<_>>()?;
+    of_one_type(Union::try_new_with_loose_types(inputs)?)
 }
 
 /// The same input without two columns of one name: those of a UNION have no tables any more by which they could be told apart.
