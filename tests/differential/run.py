@@ -4,6 +4,7 @@
 - the same rows stored in another way: other partitions, buckets, codecs and loads, so other segments and plans;
 - logic: rows where p, where NOT p and where p is NULL are all rows; a query is the same as a derived table;
 - the rows that were loaded;
+- look-ups by key planned as other queries are (look_ups.py);
 - DuckDB, where the Python that runs this has it.
 
     tests/differential/run.py BIN [--seeds 1-12] [--queries 40] [--seconds 60]
@@ -30,6 +31,7 @@ from decimal import Decimal
 
 import pymysql
 
+import look_ups
 from queries import TYPES, Queries, Table, literal
 
 try:
@@ -248,12 +250,13 @@ def main():
                 checked += 1
             failures += case.failures
             case.drop()
+        different = look_ups.check(server, first)
     finally:
         server.stop()
     print("".join(failures), end="")
     beside = "DuckDB, " if duckdb else ""
     print(f"differential: {checked} queries against {beside}other tables and logic, {len(failures)} differences")
-    sys.exit(bool(failures))
+    sys.exit(bool(failures or different))
 
 
 if __name__ == "__main__":
