@@ -671,7 +671,7 @@ def outages_are_waited_for():
         expect(answer["Status"] == "Success", answer)
         expect(7 < time.time() - began < 60, f"it took {time.time() - began:.1f} s")
         expect(a.one("SELECT count(*) FROM d.t") == 12, "loaded")
-        # A bucket that is gone is waited for, for half a minute in all, and then no more while it is gone.
+        # A bucket that is gone is waited for, for 20 seconds in all, and then no more while it is gone.
         stage.proxy.stop()
         for least, most in ((15, 50), (0, 5)):
             began = time.time()

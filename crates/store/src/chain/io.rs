@@ -23,7 +23,7 @@ const READS_MAX: usize = 16;
 const LIST_ATTEMPTS_MAX: u32 = 50;
 /// How often a failing read is repeated.
 const READ_ATTEMPTS_MAX: u32 = 4;
-/// After so long nothing is read again: clients of remote stores have then repeated what failed, for half a minute.
+/// After so long nothing is read again: clients of remote stores have then repeated what failed, for longer.
 const READ_AGAIN_WITHIN: Duration = Duration::from_secs(10);
 /// Names that are none of a chain's and are remembered.
 const STRAYS_MAX: usize = 100;
