@@ -13,6 +13,7 @@ use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
+use dipper_store::preempt;
 use dipper_store::probed::ProbedStore;
 use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
@@ -425,6 +426,7 @@ impl Pool {
             .thread_name(name)
             .thread_stack_size(STACK_BYTES)
             .on_thread_start(move || drop(set_nice(nice)))
+            .on_thread_unpark(preempt::woken)
             .enable_all()
             .build();
         Self::of(built, name)

@@ -212,8 +212,11 @@ impl Threads {
             let mut stopped = stopped.clone();
             let work = move || {
                 dipper_engine::preempt::answers();
-                if let Err(error) = set_nice(nice - GO_FIRST) {
-                    tracing::debug!(%error, "connections are served at the priority of everything else");
+                match set_nice(nice - GO_FIRST) {
+                    Ok(()) => dipper_engine::preempt::may_idle(),
+                    Err(error) => {
+                        tracing::debug!(%error, "connections are served at the priority of everything else");
+                    }
                 }
                 runtime.block_on(async move { while stopped.changed().await.is_ok() {} });
             };
