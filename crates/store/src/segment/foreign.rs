@@ -1,5 +1,5 @@
-//! Parquet files of others, read by the same code as our own objects: no checksums, perhaps no page index, any encoding,
-//! any codec, nested columns. Columns are found by their place; what a table wants of them is a [`ForeignSchema`].
+//! Parquet files of others, read by the same code as our own objects: checksums of pages or none, perhaps no page index, any
+//! encoding, any codec, nested columns. Columns are found by their place; what a table wants of them is a [`ForeignSchema`].
 //!
 //! The pages of a chunk without an index are listed when the chunk is first fetched, from their headers; the list is kept
 //! with the open file, so that later scans fetch single pages.

@@ -283,6 +283,35 @@ async fn damaged_files_are_errors() {
     }
 }
 
+/// Files of others have no checksum over all of them, but writers put one in the header of each page.
+#[tokio::test]
+async fn values_that_do_not_meet_the_checksum_of_their_page_are_damage() {
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/parquet");
+    for name in ["checksums_1.parquet", "checksums_2.parquet"] {
+        let sound = std::fs::read(golden.join(name)).unwrap();
+        let rows = async |bytes: Vec<u8>| {
+            let reader = open(bytes, true, 0).await?;
+            let schema = ForeignSchema::new(reader.fields(), &[Some(0), Some(1)]);
+            let rows = reader.scan_group(0, &Scan::new(&schema, &[0, 1]), None).await?.collect::<Result<Vec<_>>>()?;
+            Ok::<_, SegmentError>(concat_batches(&rows[0].schema(), &rows).unwrap())
+        };
+        let read = rows(sound.clone()).await.unwrap();
+        let squares: Int64Array = (0..40).map(|i| i * i).collect();
+        assert_eq!(read.column(0).as_primitive::<Int64Type>(), &squares);
+        // The values of one column as they lie, and the text of the other's dictionary.
+        let values: Vec<u8> = squares.values().iter().flat_map(|n| n.to_le_bytes()).collect();
+        for (stored, what) in [(values.as_slice(), "numbers"), (b"row 37".as_slice(), "texts")] {
+            let start = sound.windows(stored.len()).position(|bytes| bytes == stored).unwrap();
+            for at in start..start + stored.len() {
+                let mut bytes = sound.clone();
+                bytes[at] ^= 1;
+                let e = rows(bytes).await.unwrap_err();
+                assert!(e.is_damage() && e.to_string().contains("CRC"), "{name}, {what}, byte {at}: {e}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_file_that_changes_is_noticed() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
