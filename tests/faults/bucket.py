@@ -85,16 +85,16 @@ class Faults:
         self.lock = threading.Lock()
         self.injected = dict.fromkeys(self.KINDS, 0)
         self.requests = {}
-        # Of so many of the next answers that bring bytes of Parquet objects some are wrong.
-        self.damages_left = 0
+        # Of so many of the next answers that bring bytes of objects with this in their name some are wrong.
+        self.damages_left, self.damages_of = 0, ".parquet"
 
     def damaged(self, path, content):
         with self.lock:
-            if self.damages_left == 0 or ".parquet" not in path or len(content) < 1000:
+            if self.damages_left == 0 or self.damages_of not in path or len(content) < 1000:
                 return content
             self.damages_left -= 1
-        # The first header of a page, and the end of a footer: files of others have no checksums by which values are known to
-        # be wrong.
+        # The first header of a page, and the end of a footer: files of others need have no checksums by which values are known
+        # to be wrong.
         return bytes(200) + content[200:-8] + bytes(8)
 
     def draw(self, method, conditional):

@@ -335,6 +335,34 @@ def files_in_buckets_are_read_anew_once_they_are_repaired(world):
     session("DROP CATALOG mended")
 
 
+def metadata_that_comes_damaged_is_asked_for_once_more(world):
+    session = sql(world)
+    faults = bucket.Faults(7)
+    proxy = bucket.Proxy(world.s3.port, faults)
+    session("CREATE CATALOG wrong PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/wrong', 's3.endpoint' = "
+            f"'http://127.0.0.1:{proxy.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    for name in (".metadata.json", ".avro", "-deletes.parquet"):
+        faults.damages_of = name
+        # Another table each time: what was read of one is kept.
+        for answer in range(2):
+            table = f"t{answer}_{name.strip('-.').replace('.', '_')}"
+            t = lake.Table(world.root / "s3/root/lake/wrong/db" / table, [column(1, "k", "int"), column(2, "s", "string")],
+                           base=f"s3://lake/wrong/db/{table}")
+            t.append([{1: i, 2: f"row {i}"} for i in range(100)])
+            t.delete_positions([(next(iter(t.files)), at) for at in (0, 50)])
+            t.delete_values([1], [(7,)])
+            question = f"SELECT count(*), sum(k) FROM wrong.db.{table}"
+            # All answers are wrong, then one is.
+            faults.damages_left = 0 if answer else 1_000_000
+            if not answer:
+                session.error(question)
+            faults.damages_left = answer
+            same(session(question), [(97, 4950 - 57)])
+            same([faults.damages_left], [0])
+    session("DROP CATALOG wrong")
+    proxy.stop()
+
+
 def scans_of_buckets_outlive_faults(world):
     """Requests of a scan that fail, and a bucket that is down in the middle of one."""
     session = sql(world)
@@ -482,5 +510,6 @@ def instants_and_lists_of_pyiceberg(world):
 
 
 ALL = [random_tables, nested_columns_evolve, older_states_are_read, tables_in_hdfs, tables_in_buckets,
-       files_in_buckets_are_read_anew_once_they_are_repaired, scans_of_buckets_outlive_faults,
+       files_in_buckets_are_read_anew_once_they_are_repaired,
+       metadata_that_comes_damaged_is_asked_for_once_more, scans_of_buckets_outlive_faults,
        what_is_deleted_stays_deleted, damage_is_named, tables_of_pyiceberg, instants_and_lists_of_pyiceberg]

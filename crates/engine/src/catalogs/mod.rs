@@ -16,6 +16,7 @@ use dipper_sql::charter::session::TableVersion;
 use dipper_sql::statement::Name;
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, ExternalCatalog, INTERNAL_CATALOGS, TableId};
+use futures::FutureExt;
 use parking_lot::Mutex;
 
 use crate::access::{self, Object};
@@ -361,7 +362,7 @@ impl Connector {
                 None => Ok(None),
                 Some(raw) if hive::iceberg_metadata(&raw).is_some() => {
                     let location = hive::iceberg_metadata(&raw).unwrap_or_default();
-                    let metadata = places.checked(TableMetadata::load(places, &location).await)?;
+                    let metadata = places.sound(|| TableMetadata::load(places, &location).boxed()).await?;
                     Ok(Some(ExternalObject::Iceberg(Arc::new(metadata))))
                 }
                 Some(raw) => {

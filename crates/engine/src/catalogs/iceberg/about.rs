@@ -16,6 +16,7 @@ use dipper_iceberg::scan;
 use dipper_iceberg::transform::Transform;
 use dipper_iceberg::value::Value;
 use dipper_sql::functions::datetime::Zone;
+use futures::FutureExt;
 
 use super::Places;
 use crate::error::Result;
@@ -125,7 +126,7 @@ pub(crate) async fn partitions(places: &Places, metadata: &TableMetadata) -> Res
         return Ok(None);
     }
     let (Some(snapshot), schema) = metadata.at(&At::Now)? else { return Ok(Some(Vec::new())) };
-    let plan = places.checked(scan::plan(places, metadata, snapshot, schema, &Predicate::All).await)?;
+    let plan = places.sound(|| scan::plan(places, metadata, snapshot, schema, &Predicate::All).boxed()).await?;
     let mut all: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for task in &plan.tasks {
         // What was written under an older spec is in partitions of that one.

@@ -16,7 +16,8 @@ use chrono::TimeZone;
 use dipper_iceberg::metadata::{At, TableMetadata};
 use dipper_iceberg::{IcebergError, Locations};
 use dipper_sql::charter::session::TableVersion;
-use futures::{StreamExt, TryStreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
@@ -79,23 +80,29 @@ impl Places {
         }
     }
 
-    /// What was read of a table's metadata. Of a file that is damaged nothing is kept, so that it is read anew once it is
-    /// repaired.
+    /// What `read` reads of a table's metadata. A file of a remote store that came damaged is forgotten by the data cache and
+    /// read once more: the answer can be wrong where the file is not.
     ///
     /// # Errors
-    /// As given.
-    pub(super) fn checked<T>(&self, read: dipper_iceberg::Result<T>) -> Result<T> {
-        if let Err(IcebergError::Damaged { location, .. }) = &read {
-            self.forget(location);
+    /// Those of the second reading. Of a file that is damaged nothing is kept, so that it is read anew once it is repaired.
+    pub(super) async fn sound<'a, T>(&self, read: impl Fn() -> BoxFuture<'a, dipper_iceberg::Result<T>>) -> Result<T> {
+        match read().await {
+            Err(IcebergError::Damaged { location, .. }) if self.forget(&location) => {
+                let again = read().await;
+                if let Err(IcebergError::Damaged { location, .. }) = &again {
+                    self.forget(location);
+                }
+                Ok(again?)
+            }
+            read => Ok(read?),
         }
-        Ok(read?)
     }
 
-    /// Forgets what the data cache has of a file.
-    fn forget(&self, location: &str) {
-        if let Ok(Some(remote)) = self.remote(location) {
-            remote.store.forget(&remote.path);
-        }
+    /// Forgets what the data cache has of a file, if it is in a remote store.
+    fn forget(&self, location: &str) -> bool {
+        let Ok(Some(remote)) = self.remote(location) else { return false };
+        remote.store.forget(&remote.path);
+        true
     }
 
     /// A name for the store of a location that tells it from all others of this process; `None` for local files.
@@ -169,7 +176,7 @@ impl IcebergCatalog {
         }
         match newest(places, &format!("{}/{database}/{table}", self.warehouse)).await? {
             None => Ok(None),
-            Some(location) => Ok(Some(places.checked(TableMetadata::load(places, &location).await)?)),
+            Some(location) => places.sound(|| TableMetadata::load(places, &location).boxed()).await.map(Some),
         }
     }
 }

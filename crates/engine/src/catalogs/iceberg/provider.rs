@@ -25,7 +25,7 @@ use dipper_iceberg::scan::{self, Plan, Task};
 use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
 use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, check_claims};
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use super::Places;
@@ -122,7 +122,7 @@ impl IcebergTable {
         let views = self.context.variables.string_view();
         on_cpu(self.context.engine.io(), async move {
             let (places, metadata, schema) = (&places, &*metadata, &schema);
-            let plan = places.checked(scan::plan(places, metadata, &snapshot, schema, &predicate).await)?;
+            let plan = places.sound(|| scan::plan(places, metadata, &snapshot, schema, &predicate).boxed()).await?;
             let mut files: HashMap<DeleteKey, Arc<FileEntry>> = HashMap::new();
             for delete in plan.tasks.iter().flat_map(|t| t.positions.iter().chain(&t.equality)) {
                 files.entry(key(delete)).or_insert_with(|| Arc::clone(delete));
@@ -131,8 +131,8 @@ impl IcebergTable {
                 files.into_values().partition(|f| f.content == dipper_iceberg::manifest::Content::Equality);
             let positions = futures::stream::iter(positions)
                 .map(|f| async move {
-                    let read = deletes::positions(places, &f, check_claims).await;
-                    Ok::<_, EngineError>((key(&f), places.checked(read)?))
+                    let read = places.sound(|| deletes::positions(places, &f, check_claims).boxed()).await?;
+                    Ok::<_, EngineError>((key(&f), read))
                 })
                 .buffer_unordered(DELETES_AT_ONCE)
                 .try_collect()
@@ -140,7 +140,7 @@ impl IcebergTable {
             let equality = futures::stream::iter(equality)
                 .map(|f| async move {
                     let fields = equality_fields(metadata, schema, &f, views)?;
-                    let batches = places.checked(deletes::equality(places, &f, &fields, check_claims).await)?;
+                    let batches = places.sound(|| deletes::equality(places, &f, &fields, check_claims).boxed()).await?;
                     let values = Arc::new(Values::new(&fields, &batches)?);
                     Ok::<_, EngineError>((f.path.clone(), EqualityDelete { fields, values }))
                 })
