@@ -20,6 +20,7 @@ mod checked_sum;
 mod common_args;
 mod compare;
 pub mod datetime;
+mod derived;
 mod having;
 pub mod interval;
 pub(crate) mod lateral;
@@ -77,7 +78,9 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(operators::CharterPlanner::default()));
-    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(unions::UnionPlanner));
+    let planners = builder.relation_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(unions::UnionPlanner));
+    planners.insert(0, Arc::new(derived::DerivedPlanner));
     *builder.type_planner() = Some(Arc::new(types::CharterTypes));
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));
@@ -205,5 +208,6 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);
     unions::relations(&mut ast);
+    derived::expressions(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -326,7 +326,7 @@ fn order_by_columns(query: &mut Query) {
 }
 
 /// Two columns of one name in a derived table or a common table expression, of which DataFusion takes the first. Of `*`
-/// nothing is known here.
+/// nothing is known here: see [`super::derived`].
 ///
 /// # Errors
 /// There are such (1060).
@@ -363,18 +363,19 @@ fn distinct_names(body: &SetExpr) -> Result<(), SqlError> {
         SelectItem::ExprWithAlias { alias, .. } => Some(visible(&alias.value)),
         _ => None,
     });
+    duplicate_name(names).map_or(Ok(()), Err)
+}
+
+/// The error of the first name that was there before.
+pub(super) fn duplicate_name<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<SqlError> {
     let mut seen = HashSet::new();
-    for name in names {
-        if !seen.insert(name.to_lowercase()) {
-            return Err(SqlError {
-                code: 1060,
-                sqlstate: "42S21",
-                message: format!("Duplicate column name '{name}'; give it another by AS"),
-                position: None,
-            });
-        }
-    }
-    Ok(())
+    let name = names.find(|name| !seen.insert(name.to_lowercase()))?;
+    Some(SqlError {
+        code: 1060,
+        sqlstate: "42S21",
+        message: format!("Duplicate column name '{name}'; give it another by AS"),
+        position: None,
+    })
 }
 
 fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
