@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Date32Array, Decimal256Array, Float64Array, Int64Array,
-    PrimitiveArray, StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
+    PrimitiveArray, StringArray, StringViewArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
-    Int64Type, TimestampMicrosecondType, i256,
+    Int64Type, TimeUnit, TimestampMicrosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -31,7 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::{compare, lateral, mixed, nested, once, subqueries, text};
 use crate::functions::datetime::DAY_MICROS;
-use crate::functions::datetime::parse::datetime_from_number;
+use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
 use crate::functions::{LostValues, whole};
 
@@ -40,6 +40,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
     use Class as C;
     let temporal = |c| matches!(c, C::Date | C::DateTime);
     match (Class::of(from), Class::of(to)) {
+        (f, _) if is_time(to) => f == C::Text || f.is_number(),
         (C::Text, c) => c.is_number() || temporal(c) || c == C::Boolean || nested::is_list(to),
         (C::Boolean | C::Float | C::DateTime, C::Text)
         | (C::Boolean, C::Decimal(..))
@@ -50,6 +51,11 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
     }
+}
+
+/// Whether this is what columns of type TIME have: times of day.
+fn is_time(to: &DataType) -> bool {
+    *to == DataType::Time64(TimeUnit::Microsecond)
 }
 
 /// A cast to one type; NULL where the value does not convert.
@@ -145,6 +151,15 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
+        (Class::Text, _) if is_time(to) => {
+            let time = |text: &str| {
+                parse_time(text.as_bytes(), session.unwrap_or(Zone::Fixed(0))).filter(|t| (0..DAY_MICROS).contains(t))
+            };
+            let times = array.as_string_view().iter().map(|text| text.and_then(time));
+            Ok(Arc::new(times.collect::<Time64MicrosecondArray>()))
+        }
+        // 101530 is 10:15:30, as its text is.
+        (from, _) if is_time(to) && from.is_number() => cast_array(&safe(&array, &DataType::Utf8View)?, to, session),
         (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to),

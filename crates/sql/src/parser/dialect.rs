@@ -145,6 +145,8 @@ impl Dialect for DipperDialect {
             token if is_word(token, "MOD") => Some(Ok(self.prec_value(Precedence::MulDivModOp))),
             // MySQL: `^` above `*`, `<<` below `+`, `&` below `<<`, `|` below `&`, all above comparison.
             Token::Caret => Some(Ok(self.prec_value(Precedence::AtTz))),
+            // MySQL: part of what is left of it, a column.
+            Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
             Token::Ampersand => Some(Ok(24)),
             Token::Pipe => Some(Ok(23)),
