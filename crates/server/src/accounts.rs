@@ -99,14 +99,12 @@ impl Accounts {
     fn open_verifier(&self, user: Option<Arc<User>>) -> Result<Option<Verifier>, LoginError> {
         let Some(user) = user else { return Ok(None) };
         // Before the password is looked at: the answer must not say whether it was right.
-        self.check_lock(&user)?;
+        self.check_blocked(&user)?;
         Ok(Some(self.verifier_of(&user)))
     }
 
-    fn check_lock(&self, user: &User) -> Result<(), LoginError> {
-        if user.policy.locked {
-            return Err(LoginError::Disabled(user.to_string()));
-        }
+    /// Whether wrong passwords have locked the account.
+    fn check_blocked(&self, user: &User) -> Result<(), LoginError> {
         match self.locks.locked(user) {
             Some(locked) => Err(LoginError::Locked { user: user.to_string(), locked }),
             None => Ok(()),
@@ -117,8 +115,12 @@ impl Accounts {
     pub(crate) fn admit(&self, user: &str, address: IpAddr) -> Result<(), LoginError> {
         let known = self.engine.accounts();
         let Some(user) = known.find(user, address) else { return Ok(()) };
-        // Others may have locked it since this login began.
-        self.check_lock(user)?;
+        // As in MySQL only who knows the password learns that a statement has locked the account.
+        if user.policy.locked {
+            return Err(LoginError::Disabled(user.to_string()));
+        }
+        // Wrong passwords of others may have, since this login began.
+        self.check_blocked(user)?;
         self.locks.succeeded(user);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if user.policy.is_expired(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) {

@@ -318,8 +318,9 @@ def account_lock():
     with contextlib.closing(with_pymysql("alice", "secret")) as connection:
         root("alter user alice account lock")
         equal(one(connection, "select 1"), (1,))
-        for password in ("wrong", "secret"):
-            refused(ACCOUNT_IS_LOCKED, ERRORS, lambda password=password: with_pymysql("alice", password))
+        # Who does not know the password is not told.
+        refused(ACCESS_DENIED, ERRORS, lambda: with_pymysql("alice", "wrong"))
+        refused(ACCOUNT_IS_LOCKED, ERRORS, lambda: with_pymysql("alice", "secret"))
     root("alter user alice account unlock")
     with_pymysql("alice", "secret").close()
 
