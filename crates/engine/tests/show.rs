@@ -136,7 +136,8 @@ async fn explain_says_why_a_query_is_no_look_up() {
     let mut b = Bench::new().await;
     let made = "create table u (k int, s varchar(10), v int) unique key(k, s) distributed by hash(k) buckets 2 \
         properties ('store_row_column' = 'true'); insert into u values (1, 'a', 10), (2, 'b', 20); \
-        create view w as select * from u; set @a = 1";
+        create view w as select * from u; create table other (v int, z int) duplicate key(v) distributed by hash(v); \
+        insert into other values (10, 1); set @a = 1";
     assert_eq!(b.run(made).await, "ok");
     let long = format!("select v from u where k = 1 and s = 'a' and v <> {}", " ".repeat(17 << 10) + "7");
     let (open, close) = ("(".repeat(40), ")".repeat(40));
@@ -183,6 +184,15 @@ async fn explain_says_why_a_query_is_no_look_up() {
         (
             "select a.v from u a, u b where a.k = 1 and a.s = 'a' and b.k = 2 and b.s = 'b'",
             "no SHORT-CIRCUIT: the query has more in FROM than the name of a table",
+        ),
+        ("(select v from u where k = 1 and s = 'a')", "no SHORT-CIRCUIT: the query is in parentheses"),
+        (
+            "select v from u where k = 1 and s = 'a' and v in (select v from other)",
+            "no SHORT-CIRCUIT: the query reads several tables",
+        ),
+        (
+            "select v from u where k = 1 and s = 'a' intersect select v from other",
+            "no SHORT-CIRCUIT: the query reads several tables",
         ),
         (nested.as_str(), "no SHORT-CIRCUIT: conditions are joined by OR"),
         (long.as_str(), "no SHORT-CIRCUIT: the statement is longer than 16 KiB"),

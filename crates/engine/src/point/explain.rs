@@ -28,14 +28,26 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
     let state = engine.catalog.snapshot();
     let mut found = Found { state: &state, tables: HashSet::new(), view: None };
     found.add(query, session.database(), VIEWS_DEEP);
-    let mut tables = found.tables.iter();
-    let (Some(id), None) = (tables.next(), tables.next()) else { return None };
-    let handle = engine.native.opened(*id)?;
-    engine.points().lookups.table(&handle).view().ok()?;
-    let snapshot = handle.snapshot();
-    let schema = snapshot.schema();
     let mut compared = Compared::default();
     let _ = Visit::visit(query.ast.as_ref(), &mut compared);
+    let opened = |id: &TableId| {
+        let handle = engine.native.opened(*id)?;
+        engine.points().lookups.table(&handle).view().ok()?;
+        Some(handle)
+    };
+    let mut tables = found.tables.iter();
+    let (Some(id), None) = (tables.next(), tables.next()) else {
+        let by_key = found.tables.iter().filter_map(opened).any(|handle| {
+            let snapshot = handle.snapshot();
+            let schema = snapshot.schema();
+            let is_fixed = |name: &str| compared.with_constants.iter().any(|c| c.eq_ignore_ascii_case(name));
+            schema.keys > 0 && schema.columns[..schema.keys].iter().all(|key| is_fixed(&key.name))
+        });
+        return by_key.then(|| "the query reads several tables".into());
+    };
+    let handle = opened(id)?;
+    let snapshot = handle.snapshot();
+    let schema = snapshot.schema();
     let keys = &schema.columns[..schema.keys];
     let are_in = |columns: &[String]| keys.iter().all(|k| columns.iter().any(|c| c.eq_ignore_ascii_case(&k.name)));
     let is_table = |from: &TableWithJoins| from.joins.is_empty() && matches!(from.relation, TableFactor::Table { .. });
@@ -60,8 +72,10 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
     if query.ast.with.is_some() {
         return Some("the query has WITH".into());
     }
-    let SetExpr::Select(select) = query.ast.body.as_ref() else {
-        return Some("the query is more than one SELECT".into());
+    let select = match query.ast.body.as_ref() {
+        SetExpr::Select(select) => select,
+        SetExpr::Query(_) => return Some("the query is in parentheses".into()),
+        _ => return Some("the query is more than one SELECT".into()),
     };
     if compared.queries > 1 {
         return Some("the query has a subquery".into());

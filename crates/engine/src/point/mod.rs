@@ -177,10 +177,17 @@ pub(crate) fn configure(engine: &Engine, key: &str, value: &str) -> Result<bool>
             _ => return Err(wrong("true or false")),
         },
         "row_cache_mem_limit" => {
-            let percent = value.trim().strip_suffix('%').and_then(|p| p.trim().parse::<u64>().ok());
-            match percent {
-                Some(percent @ 0..=90) => cache.set_bytes(engine.memory_bytes() / 100 * percent),
-                _ => return Err(wrong("a percentage from 0% to 90%")),
+            let hundredth = engine.memory_bytes() / 100;
+            let bytes = match value.trim().strip_suffix('%') {
+                Some(percent) => {
+                    percent.trim().parse().ok().filter(|p| *p <= 90).map(|percent: u64| hundredth * percent)
+                }
+                // As ADMIN SHOW prints it.
+                None => value.trim().parse().ok().filter(|bytes| *bytes <= hundredth * 90),
+            };
+            match bytes {
+                Some(bytes) => cache.set_bytes(bytes),
+                None => return Err(wrong("a percentage of the memory from 0% to 90%, or as many bytes")),
             }
         }
         _ => return Ok(false),

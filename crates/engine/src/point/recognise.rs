@@ -271,9 +271,11 @@ impl<'q> Lookup<'q> {
         }
     }
 
-    /// The columns that an expression reads; `None` if it holds something that is not looked into: a subquery, a name
-    /// that is no column.
-    fn columns_of(&self, expr: &Expr, schema: &TableSchema) -> Option<Vec<usize>> {
+    /// The columns that an expression of this place reads.
+    ///
+    /// # Errors
+    /// It holds something that is not looked into: a subquery, a name that is no column.
+    fn columns_of(&self, expr: &Expr, place: &str, schema: &TableSchema) -> Result<Vec<usize>, No> {
         use std::ops::ControlFlow;
 
         struct Reads<'a, 'q> {
@@ -282,20 +284,20 @@ impl<'q> Lookup<'q> {
             columns: Vec<usize>,
         }
         impl sqlparser::ast::Visitor for Reads<'_, '_> {
-            type Break = ();
+            type Break = &'static str;
 
-            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-                ControlFlow::Break(())
+            fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<&'static str> {
+                ControlFlow::Break("a subquery")
             }
 
-            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<&'static str> {
                 match expr {
                     Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                         match self.lookup.column(expr, self.schema) {
                             Some(column) => self.columns.push(column),
                             // CURRENT_TIMESTAMP and the like, units of functions: words, not columns.
                             None if matches!(expr, Expr::Identifier(_)) => {}
-                            None => return ControlFlow::Break(()),
+                            None => return ControlFlow::Break("a field of a structure"),
                         }
                         ControlFlow::Continue(())
                     }
@@ -305,8 +307,8 @@ impl<'q> Lookup<'q> {
         }
         let mut reads = Reads { lookup: self, schema, columns: Vec::new() };
         match sqlparser::ast::Visit::visit(expr, &mut reads) {
-            ControlFlow::Continue(()) => Some(reads.columns),
-            ControlFlow::Break(()) => None,
+            ControlFlow::Continue(()) => Ok(reads.columns),
+            ControlFlow::Break(what) => Err(Some(format!("{place} has {what}"))),
         }
     }
 
@@ -395,7 +397,7 @@ impl<'q> Lookup<'q> {
                 once && (rows.is_empty() || matches!(fixed.key, FixedKey::Columns(_)))
             });
             if fixed.as_ref().is_none_or(|fixed| fixed.more) {
-                let columns = self.columns_of(conjunct, schema).ok_or_else(|| no("a condition has a subquery"))?;
+                let columns = self.columns_of(conjunct, "a condition", schema)?;
                 extra_columns.extend(columns);
                 extra.push(*conjunct);
             }
@@ -442,10 +444,7 @@ impl<'q> Lookup<'q> {
         };
         let expression = |expr: &Expr| match self.column(expr, schema) {
             Some(column) => Ok(Item::Column(column)),
-            None => match self.columns_of(expr, schema) {
-                Some(columns) => Ok(Item::Expression(columns)),
-                None => Err(no("the select list has a subquery")),
-            },
+            None => self.columns_of(expr, "the select list", schema).map(Item::Expression),
         };
         match item {
             SelectItem::Wildcard(options) if plain(options) => Ok(Item::All),
