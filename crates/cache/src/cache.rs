@@ -310,7 +310,8 @@ impl Inner {
             if let Err(e) = loaded {
                 tracing::warn!(error = %e, "not all of the data cache's directory can be read");
             }
-            self.evict(0);
+            let capacity = self.index.lock().disk_capacity();
+            self.evict(capacity);
         }
         let mut resting: Option<Instant> = None;
         while let Ok(job) = jobs.recv() {
@@ -338,8 +339,9 @@ impl Inner {
         }
     }
 
-    fn evict(&self, room: u64) {
-        let gone = self.index.lock().shrink_disk(room);
+    /// Deletes files until all have at most so many bytes.
+    fn evict(&self, most: u64) {
+        let gone = self.index.lock().shrink_disk(most);
         if let Some(disk) = &self.disk {
             gone.iter().for_each(|name| disk.remove(name));
         }
@@ -349,11 +351,19 @@ impl Inner {
     fn write(&self, name: &Name, bytes: &Bytes) -> bool {
         let Some(disk) = &self.disk else { return false };
         let room = name.disk_bytes();
-        if room > self.index.lock().disk_capacity() {
+        let capacity = self.index.lock().disk_capacity();
+        if room > capacity {
             return false;
         }
-        self.evict(room);
-        match disk.write(name, bytes) {
+        self.evict(capacity - room);
+        let mut written = disk.write(name, bytes);
+        if written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {
+            // Others need the disk, too: of what is there the oldest goes.
+            let held = self.index.lock().disk_bytes();
+            self.evict(held.saturating_sub(room));
+            written = disk.write(name, bytes);
+        }
+        match written {
             Ok(()) => true,
             Err(e) => {
                 self.write_errors.fetch_add(1, Ordering::Relaxed);

@@ -256,10 +256,10 @@ impl Index {
         }
     }
 
-    /// Files to delete so that the disk has room for so many more bytes.
-    pub(crate) fn shrink_disk(&mut self, room: u64) -> Vec<Name> {
+    /// Files to delete so that all have at most so many bytes.
+    pub(crate) fn shrink_disk(&mut self, most: u64) -> Vec<Name> {
         let mut gone = Vec::new();
-        while self.disk.bytes + room > self.disk.capacity || self.extents > EXTENTS_MAX {
+        while self.disk.bytes > most || self.extents > EXTENTS_MAX {
             let Some((key, start)) = self.disk.queue.pop_front() else { break };
             let Some(object) = self.objects.get_mut(&key) else { continue };
             let Facts { size, modified_ms } = object.facts;
@@ -273,6 +273,10 @@ impl Index {
             gone.push(name);
         }
         gone
+    }
+
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.disk.bytes
     }
 
     pub(crate) fn disk_capacity(&self) -> u64 {
