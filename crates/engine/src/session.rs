@@ -341,6 +341,12 @@ impl Session {
         Ok(dipper_sql::parser::parse(sql, &self.parse_options())?)
     }
 
+    /// Notes for SHOW WARNINGS that a text did not parse.
+    pub fn refused(&mut self, e: &EngineError) {
+        self.warnings = vec![Warning { level: Level::Error, code: e.code, message: e.message.clone() }];
+        self.row_count = -1;
+    }
+
     /// How the text of the statement that runs reads.
     pub(crate) fn parse_options(&self) -> ParseOptions {
         self.reading.unwrap_or_else(|| self.variables.parse_options())

@@ -226,8 +226,11 @@ impl From<EngineError> for Unsent {
     }
 }
 
-fn parse_one(session: &EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
-    let mut statements = session.parse(sql).map_err(|e| sql_error(&e))?;
+fn parse_one(session: &mut EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
+    let mut statements = session.parse(sql).map_err(|e| {
+        session.refused(&e);
+        sql_error(&e)
+    })?;
     match statements.len() {
         0 => Ok(None),
         1 => Ok(Some(statements.remove(0))),
@@ -256,7 +259,7 @@ impl Session for MysqlSession {
     type Statement = PreparedStatement;
 
     async fn query(&mut self, sql: &str) -> Result<Response, SqlError> {
-        match parse_one(&self.inner, sql)? {
+        match parse_one(&mut self.inner, sql)? {
             Some(parsed) if parsed.placeholders > 0 => {
                 Err(SqlError::new(code::PARSE, "placeholders (?) can only stand in prepared statements".to_string()))
             }
@@ -278,7 +281,7 @@ impl Session for MysqlSession {
     }
 
     async fn prepare(&mut self, sql: &str) -> Result<Prepared<PreparedStatement>, SqlError> {
-        let parsed = parse_one(&self.inner, sql)?;
+        let parsed = parse_one(&mut self.inner, sql)?;
         let Some(parsed) = parsed else {
             return Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string()));
         };
@@ -352,7 +355,7 @@ impl Session for MysqlSession {
         }
         match &statement.parsed {
             Some(parsed) => run(&mut session, &statement.source, parsed, params).await,
-            None => match parse_one(&session, &statement.source)? {
+            None => match parse_one(&mut session, &statement.source)? {
                 Some(parsed) => run(&mut session, &statement.source, &parsed, params).await,
                 None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
             },
@@ -375,7 +378,7 @@ impl Session for MysqlSession {
 
     async fn field_list(&mut self, table: &str, pattern: &str) -> Result<Vec<ColumnDef>, SqlError> {
         let query = format!("SELECT * FROM `{}` LIMIT 0", table.replace('`', "``"));
-        let parsed = parse_one(&self.inner, &query)?.expect("a query");
+        let parsed = parse_one(&mut self.inner, &query)?.expect("a query");
         let columns = self.inner.describe(&query, &parsed).await.map_err(|e| sql_error(&e))?.unwrap_or_default();
         Ok(columns
             .iter()

@@ -17,6 +17,7 @@ use crate::access::{self, Object};
 use crate::error::Result;
 use crate::files::partitions::directory_name;
 use crate::query::QueryContext;
+use crate::secrets;
 use crate::session::DEFAULT_DATABASE;
 use crate::tables::define;
 
@@ -217,7 +218,7 @@ pub(super) fn views(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) 
                 CATALOG_NAME.into(),
                 database.into(),
                 (&table.name).into(),
-                if shown { view.sql.as_str() } else { "" }.into(),
+                if shown { secrets::mask(&view.sql) } else { "".into() }.as_ref().into(),
                 "NONE".into(),
                 "NO".into(),
                 "root@%".into(),

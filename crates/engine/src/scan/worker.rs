@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::array::BooleanBufferBuilder;
 use arrow::buffer::BooleanBuffer;
@@ -133,6 +133,8 @@ pub(crate) struct Worker<R: ScanRun> {
     task: VecDeque<R::Morsel>,
     pending: FuturesUnordered<Opening<R>>,
     open: Option<(R::Tag, GroupScan)>,
+    /// Nanoseconds that tasks of their own have computed for it.
+    elsewhere: Arc<AtomicU64>,
 }
 
 type Opening<R> = BoxFuture<'static, Result<Option<(<R as ScanRun>::Tag, GroupScan)>>>;
@@ -142,10 +144,11 @@ impl<R: ScanRun> Worker<R> {
     /// inputs of joins are asked one after the other, and each would wait for its own first bytes.
     pub(crate) fn new(run: Arc<R>, metrics: ScanMetrics, depth: usize, early: Option<&Handle>) -> Self {
         let (task, pending) = (VecDeque::new(), FuturesUnordered::new());
-        let mut worker = Worker { run, metrics, depth, task, pending, open: None };
+        let elsewhere = Arc::new(AtomicU64::new(0));
+        let mut worker = Worker { run, metrics, depth, task, pending, open: None, elsewhere: Arc::clone(&elsewhere) };
         if let Some(runtime) = early {
             worker.fill(|opening| {
-                let mut task = Aborting(runtime.spawn(opening));
+                let mut task = Aborting(runtime.spawn(Counted { inner: opening, nanos: Arc::clone(&elsewhere) }));
                 Box::pin(async move {
                     let done = (&mut task.0).await;
                     done.unwrap_or_else(|e| match e.try_into_panic() {
@@ -212,11 +215,12 @@ impl<R: ScanRun> Worker<R> {
     /// Its batches, timed.
     pub(crate) fn batches(self, baseline: BaselineMetrics) -> impl Stream<Item = DfResult<RecordBatch>> {
         let (busy, waited) = (baseline.elapsed_compute().clone(), self.metrics.io_wait.clone());
+        let elsewhere = Arc::clone(&self.elsewhere);
         let batches = futures::stream::try_unfold(self, |mut worker| async move {
             let next = worker.next().await.map_err(EngineError::into_datafusion)?;
             Ok(next.map(|batch| (batch, worker)))
         });
-        let timed = Timed { inner: Box::pin(batches), busy, waited, since: None };
+        let timed = Timed { inner: Box::pin(batches), busy, waited, since: None, elsewhere, counted: 0 };
         timed.inspect(move |batch| {
             if let Ok(batch) = batch {
                 baseline.record_output(batch.num_rows());
@@ -235,20 +239,45 @@ impl<T> Drop for Aborting<T> {
     }
 }
 
+/// Counts the time in which a future computes.
+struct Counted<F> {
+    inner: F,
+    nanos: Arc<AtomicU64>,
+}
+
+impl<F: Future + Unpin> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let began = Instant::now();
+        let done = Pin::new(&mut self.inner).poll(cx);
+        self.nanos.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        done
+    }
+}
+
 /// Tells the time in which a stream worked from that in which it waited.
 struct Timed<S> {
     inner: Pin<Box<S>>,
     busy: Time,
     waited: Time,
     since: Option<Instant>,
+    /// What is computed for it in other tasks, and how much of that is in `busy`.
+    elsewhere: Arc<AtomicU64>,
+    counted: u64,
 }
 
 impl<S: Stream> Stream for Timed<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let computed = Duration::from_nanos(elsewhere - std::mem::replace(&mut self.counted, elsewhere));
+        if !computed.is_zero() {
+            self.busy.add_duration(computed);
+        }
         if let Some(since) = self.since.take() {
-            self.waited.add_elapsed(since);
+            self.waited.add_duration(since.elapsed().saturating_sub(computed));
         }
         let began = Instant::now();
         let next = self.inner.as_mut().poll_next(cx);

@@ -3,6 +3,7 @@
 use dipper_sql::statement::Name;
 use dipper_store::catalog::{Column, Database, ExternalTable, View};
 
+use crate::secrets;
 use crate::tables::define::{FORMAT_TEXT, LAZY_SIMPLE_SERDE};
 
 /// Clauses of ROW FORMAT DELIMITED in the order of Hive's grammar, with the property that each stands for.
@@ -38,7 +39,7 @@ pub(super) fn table(name: &str, table: &ExternalTable) -> String {
     if !table.properties.is_empty() {
         out.push_str(&format!("\nTBLPROPERTIES (\n{}\n)", pairs(table.properties.iter())));
     }
-    crate::secrets::mask(&out).into_owned()
+    secrets::mask(&out).into_owned()
 }
 
 fn row_format(table: &ExternalTable) -> String {
@@ -87,7 +88,7 @@ pub(super) fn view(name: &str, view: &View) -> String {
     if let Some(comment) = &view.comment {
         out.push_str(&format!(" COMMENT {}", text(comment)));
     }
-    format!("{out} AS {}", view.sql)
+    format!("{out} AS {}", secrets::mask(&view.sql))
 }
 
 /// CREATE DATABASE; `database` is `None` for those that are always there.
