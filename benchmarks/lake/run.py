@@ -275,8 +275,9 @@ def main():
     parser.add_argument("--readme", action="store_true", help="put the tables into benchmarks/README.md")
     parser.add_argument("--ways", nargs="*", default=[*WAYS, PEER], help="of these columns, what is measured now")
     parser.add_argument("--loaded", action="store_true", help="measure also while others keep the CPUs busy")
-    parser.add_argument("--cpus", default="2,3", help="of dipper and the peer; '' for any")
-    parser.add_argument("--rig-cpus", default="0,1", help="of the S3 server and the proxy")
+    enough = len(os.sched_getaffinity(0)) >= 4
+    parser.add_argument("--cpus", default="2,3" if enough else "", help="of dipper and the peer; '' for any")
+    parser.add_argument("--rig-cpus", default="0,1" if enough else "", help="of the S3 server and the proxy")
     args = parser.parse_args()
     args.cores = args.cpus or ",".join(map(str, sorted(os.sched_getaffinity(0))))
     raw = Path(args.dir) / "raw"
