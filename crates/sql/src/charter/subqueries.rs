@@ -235,7 +235,7 @@ fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         // not in S it forgets the NULLs of S.
         Expr::InSubquery(is_in)
             if is_in.subquery.outer_ref_columns.is_empty()
-                && !(is_in.negated && !has(&is_in.expr, |e| matches!(e, Expr::Column(_)))) =>
+                && (!is_in.negated || has(&is_in.expr, |e| matches!(e, Expr::Column(_)))) =>
         {
             Ok(Expr::InSubquery(alike(is_in, schema)?))
         }
