@@ -312,10 +312,16 @@ def tables_in_buckets(world):
         session("DROP CATALOG bucket")
 
 
+def in_bucket(name, port):
+    """CREATE CATALOG of a warehouse of this name, behind this port."""
+    return (f"CREATE CATALOG {name} PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/{name}', "
+            f"'s3.endpoint' = 'http://127.0.0.1:{port}', 's3.access_key' = '{services.S3_KEY}', "
+            f"'s3.secret_key' = '{services.S3_SECRET}')")
+
+
 def files_in_buckets_are_read_anew_once_they_are_repaired(world):
     session = sql(world)
-    session("CREATE CATALOG mended PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/mended', 's3.endpoint' = "
-            f"'http://127.0.0.1:{world.s3.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    session(in_bucket("mended", world.s3.port))
     damages = {
         "pages": lambda good: good[:8] + bytes([good[8] ^ 255] * 60) + good[68:],
         "footer": lambda good: good[:(begin := len(good) - 8 - int.from_bytes(good[-8:-4], "little"))] + b"\xff" * 16 + good[begin + 16:],
@@ -339,8 +345,7 @@ def metadata_that_comes_damaged_is_asked_for_once_more(world):
     session = sql(world)
     faults = bucket.Faults(7)
     proxy = bucket.Proxy(world.s3.port, faults)
-    session("CREATE CATALOG wrong PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/wrong', 's3.endpoint' = "
-            f"'http://127.0.0.1:{proxy.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    session(in_bucket("wrong", proxy.port))
     for name in (".metadata.json", ".avro", "-deletes.parquet"):
         faults.damages_of = name
         # Another table each time: what was read of one is kept.
@@ -368,8 +373,7 @@ def scans_of_buckets_outlive_faults(world):
     session = sql(world)
     faults = bucket.Faults(7)
     proxy = bucket.Proxy(world.s3.port, faults)
-    session("CREATE CATALOG faulty PROPERTIES ('type' = 'iceberg', 'warehouse' = 's3://lake/faulty', 's3.endpoint' = "
-            f"'http://127.0.0.1:{proxy.port}', 's3.access_key' = '{services.S3_KEY}', 's3.secret_key' = '{services.S3_SECRET}')")
+    session(in_bucket("faulty", proxy.port))
     for name in ("failing", "down"):
         t = lake.Table(world.root / "s3/root/lake/faulty/db" / name, [column(1, "k", "int"), column(2, "s", "string")],
                        base=f"s3://lake/faulty/db/{name}")

@@ -6,8 +6,8 @@
 //! rest for [`Limits::answer`]. Bodies are read here, where a failure counts as one of the request and is tried again, and
 //! given on in one piece.
 //!
-//! A store that was reached before is waited for while no request gets an answer, for 20 seconds; whoever goes on asking after that
-//! gets errors at once until it is reached again. One that never was is more likely named wrong, and soon an error.
+//! A store that was reached before is waited for while no request gets an answer, for 20 seconds; whoever goes on asking after
+//! that gets errors at once until it is reached again. One that never was is more likely named wrong, and soon an error.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -4,11 +4,11 @@
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use sqlparser::ast::{Cte, Query, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins};
+use sqlparser::ast::{Cte, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
 use super::names::duplicate_name;
-use super::tables;
 use super::walk::{self, Change};
+use super::{tables, unions};
 use crate::error::SqlError;
 
 /// Makes a derived table of each common table expression with `*`: [`DerivedPlanner`] sees only those.
@@ -20,9 +20,9 @@ pub(super) fn expressions(query: &mut Query) {
             let with = query.with.iter_mut().filter(|with| !with.recursive);
             for Cte { alias, query, .. } in with.flat_map(|with| &mut with.cte_tables) {
                 if alias.columns.is_empty() && has_wildcard_over_several(&query.body) {
-                    let alias = TableAlias { explicit: false, name: alias.name.clone(), columns: Vec::new(), at: None };
+                    let alias = tables::alias(alias.name.clone());
                     let inner = std::mem::replace(query.as_mut(), tables::select(Vec::new(), Vec::new()));
-                    let relation = derived(inner, Some(alias));
+                    let relation = tables::derived(inner, alias);
                     let from = TableWithJoins { relation, joins: Vec::new() };
                     **query = tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]);
                 }
@@ -32,10 +32,6 @@ pub(super) fn expressions(query: &mut Query) {
     }
     // It cannot fail.
     let _ = walk::change(query, &mut Expressions);
-}
-
-fn derived(query: Query, alias: Option<TableAlias>) -> TableFactor {
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None }
 }
 
 /// Whether a query has a `*` for the columns of more than one table, or beside other items: one table alone has each name once.
@@ -52,7 +48,7 @@ fn has_wildcard_over_several(body: &SetExpr) -> bool {
     }
 }
 
-/// Looks at the columns of derived tables once they are known.
+/// Looks at the columns of derived tables once they are known, and hands UNIONs to those who plan them.
 #[derive(Debug)]
 pub(super) struct DerivedPlanner;
 
@@ -63,10 +59,14 @@ impl RelationPlanner for DerivedPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         match relation {
+            TableFactor::Derived { lateral: false, subquery, alias, .. } if unions::is_union(&subquery.body) => {
+                let plan = unions::plan(*subquery.body, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
             TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None }
                 if alias.columns.is_empty() && has_wildcard_over_several(&subquery.body) =>
             {
-                let plan = context.plan(derived(*subquery, None))?;
+                let plan = context.plan(tables::derived(*subquery, None))?;
                 if let Some(e) = duplicate_name(plan.schema().fields().iter().map(|field| field.name().as_str())) {
                     return Err(DataFusionError::External(Box::new(e)));
                 }

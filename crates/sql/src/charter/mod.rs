@@ -78,9 +78,7 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(operators::CharterPlanner::default()));
-    let planners = builder.relation_planners().get_or_insert_default();
-    planners.insert(0, Arc::new(unions::UnionPlanner));
-    planners.insert(0, Arc::new(derived::DerivedPlanner));
+    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(derived::DerivedPlanner));
     *builder.type_planner() = Some(Arc::new(types::CharterTypes));
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));

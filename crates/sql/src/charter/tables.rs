@@ -194,7 +194,7 @@ pub(super) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>) -> 
     }
 }
 
-/// `(query) AS alias`.
-pub(super) fn derived(query: Query, alias: TableAlias) -> TableFactor {
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
+/// `(query)`, or `(query) AS alias`.
+pub(super) fn derived(query: Query, alias: impl Into<Option<TableAlias>>) -> TableFactor {
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: alias.into(), sample: None }
 }

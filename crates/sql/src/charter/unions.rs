@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
-use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
 use sqlparser::ast::{
@@ -72,7 +72,7 @@ fn reads(query: &Query, name: &str) -> bool {
     reads.found
 }
 
-fn is_union(body: &SetExpr) -> bool {
+pub(super) fn is_union(body: &SetExpr) -> bool {
     use SetQuantifier::{All, Distinct, None};
     matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: All | Distinct | None, .. })
 }
@@ -94,31 +94,11 @@ fn relation(body: &mut SetExpr) {
 fn derived(body: SetExpr) -> TableFactor {
     let mut query = tables::select(Vec::new(), Vec::new());
     *query.body = body;
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: None, sample: None }
+    tables::derived(query, None)
 }
 
-/// Plans what [`relations`] made.
-#[derive(Debug)]
-pub(super) struct UnionPlanner;
-
-impl RelationPlanner for UnionPlanner {
-    fn plan_relation(
-        &self,
-        relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        match relation {
-            TableFactor::Derived { lateral: false, subquery, alias, .. } if is_union(&subquery.body) => {
-                let plan = plan(*subquery.body, context)?;
-                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
-            }
-            other => Ok(RelationPlanning::Original(Box::new(other))),
-        }
-    }
-}
-
-/// One node for neighbours that are all UNION ALL: their common type is that of all of them.
-fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+/// Plans what [`relations`] made. One node for neighbours that are all UNION ALL: their common type is that of all of them.
+pub(super) fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let mut behind = Vec::new();
     let mut first = body;
     while is_union(&first) {
