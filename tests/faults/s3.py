@@ -10,6 +10,7 @@ import argparse
 import base64
 import concurrent.futures
 import gzip
+import hashlib
 import http.client
 import json
 import os
@@ -44,7 +45,7 @@ def expect(condition, message):
 class Node:
     """A server process on the bucket."""
 
-    def __init__(self, directory, port, name="node", cache=True, prefix="db", arguments=()):
+    def __init__(self, directory, port, name="node", cache=True, prefix="db", arguments=(), within=()):
         self.mysql, self.http = bucket.free_port(), bucket.free_port()
         self.cache = directory / f"cache-{name}"
         flags = ["--cache-dir", str(self.cache)] if cache else ["--cache-size", "0"]
@@ -52,7 +53,7 @@ class Node:
         self.log = directory / f"{name}.log"
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [OPTIONS.server, "server", "--data", f"s3://{bucket.BUCKET}/{prefix}", "--mysql-port", str(self.mysql),
+                [*within, OPTIONS.server, "server", "--data", f"s3://{bucket.BUCKET}/{prefix}", "--mysql-port", str(self.mysql),
                  "--http-port", str(self.http), *flags, *arguments],
                 stdout=subprocess.PIPE, stderr=log, env=bucket.environment(port),
             )
@@ -276,6 +277,29 @@ def the_switches_act():
 
 
 @test
+def a_full_cache_disk_keeps_what_fits():
+    """The cache's disk is smaller than what the cache may take, and than the table."""
+    with Stage() as stage:
+        cache = stage.directory / "cache-a"
+        cache.mkdir()
+        # A file system that only this server sees.
+        within = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=3m none "$0" && exec "$@"', str(cache)]
+        if subprocess.run([*within, "true"], capture_output=True).returncode:
+            return print("  not run: this user may not mount file systems")
+        a = stage.node("a", within=within, arguments=("--cache-size", "1GiB"))
+        make(a, "t")
+        body = "".join(f"{i},{i * i % 7919},{hashlib.sha512(str(i).encode()).hexdigest()[:100]}\n" for i in range(100_000))
+        expect(a.load("t", body.encode())["Status"] == "Success", "loaded")
+        truth = a.sql("SELECT count(*), sum(v), max(s), sum(length(s)) FROM d.t")
+        for turn in range(2):
+            warnings = a.sql("CACHE SELECT * FROM d.t", "SHOW WARNINGS")
+            expect(warnings and "data cache" in warnings[0][2], f"{turn}: the user is told that not all is kept: {warnings}")
+            status, used = a.sql("SELECT status, disk_used_bytes FROM information_schema.be_datacache_metrics")[0]
+            expect(used > 1 << 20, f"{turn}: {used} bytes are kept, {status}")
+        expect(a.sql("SELECT count(*), sum(v), max(s), sum(length(s)) FROM d.t") == truth, "same rows")
+
+
+@test
 def files_in_a_bucket_are_tables():
     with Stage() as stage:
         port = stage.gateway.port
@@ -294,6 +318,10 @@ def files_in_a_bucket_are_tables():
         expect(a.one(f"SELECT count(*) FROM files('path' = 's3://faults/in/', 'format' = 'csv', 'header' = 'true', {own})") == 100_001, "files()")
         doris = f"'s3.endpoint' = 'http://127.0.0.1:{port}', 's3.access_key' = '{bucket.KEY}', 's3.secret_key' = '{bucket.SECRET}'"
         expect(a.one(f"SELECT count(*) FROM s3('uri' = 's3://faults/in/b.csv', 'format' = 'csv_with_names', {doris})") == 1, "s3()")
+        of_http = f"'uri' = 'http://127.0.0.1:{port}/faults/in/b.csv', 'format' = 'csv_with_names'"
+        expect(a.one(f"SELECT count(*) FROM s3({of_http}, {doris}, 'use_path_style' = 'true')") == 1, "Doris' URL of an object")
+        expect(a.sql("SELECT path, size FROM files('path' = 's3://faults/in/b.csv', 'list_files_only' = 'true')")
+               == [("s3://faults/in/b.csv", 20)], "a listing")
         a.sql("CREATE DATABASE IF NOT EXISTS d",
               "CREATE EXTERNAL TABLE d.h (id INT, name STRING) PARTITIONED BY (dt STRING) STORED AS TEXTFILE "
               f"LOCATION 's3://faults/hive' TBLPROPERTIES ({own})")

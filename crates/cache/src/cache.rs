@@ -65,10 +65,12 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Files that could not be read, or not as they were written; their bytes came from the store.
     pub read_errors: u64,
-    /// Files that could not be written.
+    /// Files that could not be written, those included that are not tried for a while after one.
     pub write_errors: u64,
     /// Whether there is a directory to write to.
     pub has_disk: bool,
+    /// Whether the last file could not be written there.
+    pub disk_fails: bool,
 }
 
 enum Job {
@@ -95,6 +97,7 @@ pub(crate) struct Inner {
     evictions: AtomicU64,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
+    disk_fails: AtomicBool,
     warned: AtomicBool,
 }
 
@@ -126,6 +129,7 @@ impl DataCache {
             evictions: AtomicU64::new(0),
             read_errors: AtomicU64::new(0),
             write_errors: AtomicU64::new(0),
+            disk_fails: AtomicBool::new(false),
             warned: AtomicBool::new(false),
         });
         let (jobs, todo) = mpsc::channel();
@@ -167,6 +171,7 @@ impl DataCache {
     pub fn stats(&self) -> CacheStats {
         let inner = &self.inner;
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        inner.heed_removal();
         let index = inner.index.lock();
         let (extents, memory_bytes, disk_bytes) = index.sizes();
         CacheStats {
@@ -180,6 +185,7 @@ impl DataCache {
             read_errors: get(&inner.read_errors),
             write_errors: get(&inner.write_errors),
             has_disk: inner.disk.is_some(),
+            disk_fails: inner.disk_fails.load(Ordering::Relaxed),
         }
     }
 
@@ -319,9 +325,11 @@ impl Inner {
                 Job::Write { name, bytes } => {
                     resting = resting.filter(|since| since.elapsed() < REST);
                     let on_disk = resting.is_none() && self.write(&name, &bytes);
-                    if !on_disk && self.disk.is_some() && resting.is_none() {
-                        resting = Some(Instant::now());
+                    if !on_disk && self.disk.is_some() {
+                        self.write_errors.fetch_add(1, Ordering::Relaxed);
+                        resting.get_or_insert_with(Instant::now);
                     }
+                    self.disk_fails.store(resting.is_some(), Ordering::Relaxed);
                     let keep = self.index.lock().memory_capacity() > 0;
                     // A copy: they may share a buffer that is larger than what is accounted for.
                     let compact = keep.then(|| Bytes::copy_from_slice(&bytes));
@@ -336,6 +344,13 @@ impl Inner {
                 }
                 Job::Settled(done) => drop(done.send(())),
             }
+        }
+    }
+
+    /// Forgets all files where somebody removed the directory.
+    fn heed_removal(&self) {
+        if self.disk.as_ref().is_some_and(|disk| !disk.is_there()) {
+            self.index.lock().lost_disk();
         }
     }
 
@@ -355,18 +370,24 @@ impl Inner {
         if room > capacity {
             return false;
         }
+        self.heed_removal();
         self.evict(capacity - room);
         let mut written = disk.write(name, bytes);
-        if written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {
-            // Others need the disk, too: of what is there the oldest goes.
+        // Others need the disk, too: of what is there the oldest goes, twice as much each time, since a file takes more than
+        // its bytes.
+        let mut less = room;
+        while written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {
             let held = self.index.lock().disk_bytes();
-            self.evict(held.saturating_sub(room));
+            if held == 0 {
+                break;
+            }
+            self.evict(held.saturating_sub(less));
+            less = less.saturating_mul(2);
             written = disk.write(name, bytes);
         }
         match written {
             Ok(()) => true,
             Err(e) => {
-                self.write_errors.fetch_add(1, Ordering::Relaxed);
                 if !self.warned.swap(true, Ordering::Relaxed) {
                     tracing::warn!(error = %e, "the data cache cannot write to its directory; reads go on without it");
                 }

@@ -90,6 +90,11 @@ impl Disk {
         }
     }
 
+    /// Whether nobody has removed the directory since.
+    pub(crate) fn is_there(&self) -> bool {
+        self.root.is_dir()
+    }
+
     /// Bytes free on the disk, for this user.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(&self.root)?;

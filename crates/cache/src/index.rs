@@ -205,6 +205,20 @@ impl Index {
         }
     }
 
+    /// Forgets all files.
+    pub(crate) fn lost_disk(&mut self) {
+        self.disk.bytes = 0;
+        self.disk.queue.clear();
+        self.objects.retain(|_, object| {
+            object.extents.retain(|_, extent| {
+                extent.on_disk = false;
+                extent.memory.is_some()
+            });
+            !object.extents.is_empty()
+        });
+        self.extents = self.objects.values().map(|o| o.extents.len()).sum();
+    }
+
     /// Forgets all of an object; returns the files to delete. Bytes of it that wait to be written will find no place, unless
     /// it is kept again meanwhile with the same size and time.
     pub(crate) fn forget(&mut self, key: Key) -> Vec<Name> {
@@ -328,7 +342,7 @@ mod tests {
     proptest! {
         /// Whatever happens, pieces cover the range in order, memory pieces hold the right bytes, and sizes are right.
         #[test]
-        fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..7_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
+        fn pieces_cover_and_sizes_are_right(ops in proptest::collection::vec((0..8_u8, 0..2_u128, 0..1000_u64, 1..300_u64), 1..80)) {
             let content: Vec<u8> = (0..1000).map(|i| (i % 251) as u8).collect();
             let mut index = Index::new(500, 20_000);
             for (op, key, start, len) in ops {
@@ -347,6 +361,11 @@ mod tests {
                     5 => {
                         index.forget(key);
                         prop_assert!(matches!(index.pieces(key, 0..1000)[..], [Piece::Gap(_)]));
+                    }
+                    6 if len % 4 == 0 => {
+                        index.lost_disk();
+                        prop_assert_eq!(index.sizes().2, 0);
+                        prop_assert!(index.pieces(key, 0..1000).iter().all(|p| !matches!(p, Piece::Disk(..))));
                     }
                     _ => {
                         let mut at = start;

@@ -538,7 +538,23 @@ async fn a_directory_that_cannot_be_written_costs_requests_only() {
         assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 1);
         o.cache.settle().await;
     }
-    assert!(o.cache.stats().write_errors > 0);
+    let stats = o.cache.stats();
+    assert!(stats.write_errors >= 9 && stats.disk_fails, "those that are not tried count, too: {stats:?}");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_removed_is_empty() {
+    let rig = Rig::new();
+    let bytes = content(300_000, 5);
+    let path = rig.put("d/x", &bytes).await;
+    let o = rig.open(0, 1 << 20);
+    let read = async || o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests;
+    assert_eq!((read().await, o.cache.settle().await, read().await), (1, (), 0));
+    assert!(o.cache.stats().disk_bytes > 300_000);
+    std::fs::remove_dir_all(rig.dir.path().join("v1")).unwrap();
+    let stats = o.cache.stats();
+    assert_eq!((stats.disk_bytes, stats.extents, stats.disk_fails), (0, 0, false));
+    assert_eq!((read().await, o.cache.settle().await, read().await), (1, (), 0), "it is made and filled again");
 }
 
 #[tokio::test]

@@ -165,6 +165,23 @@ async fn explain_says_why_a_query_is_no_look_up() {
         ("select v from u where ((k, s) = (1, 'a')) = 1", "no SHORT-CIRCUIT: no condition on the key is one"),
         ("select v from u where k = 1 + 0 and s = 'a'", "no SHORT-CIRCUIT: key column k is not fixed"),
         ("select v from u where k = @a and s = 'a'", "no SHORT-CIRCUIT: a key column is compared with a variable"),
+        ("select v from u where k between 1 and 1 and s = 'a'", "no SHORT-CIRCUIT: key column k is not fixed"),
+        (
+            "select v from u where k between 1 and 1 and s between 'a' and 'a'",
+            "no SHORT-CIRCUIT: a key column is compared by BETWEEN",
+        ),
+        (
+            "select v from u where not (k <> 1) and not ('a' <> s)",
+            "no SHORT-CIRCUIT: a key column is compared by a NOT",
+        ),
+        (
+            "select v from u where not k not in (1, 2) and not (s not in ('a'))",
+            "no SHORT-CIRCUIT: a key column is compared by a NOT",
+        ),
+        (
+            "select v from u where cast(k as bigint) = 1 and convert(s, char) = 'a'",
+            "no SHORT-CIRCUIT: a key column is in a CAST",
+        ),
         ("select v from u where k = 1e0 and s = 'a'", "no SHORT-CIRCUIT: a key column is compared with a variable"),
         (
             "select v from u where k = 1 and s = 'a' or k = 9 and s = 'z'",

@@ -144,12 +144,20 @@ pub async fn replaced<'a>(
             deleted: old.deleted.cloned(),
         });
     }
+    let is_looked_up = tablets.values().flatten().any(|r| !r.new && r.reader.is_looked_up());
     let rows: u64 = tablets.values().flatten().filter(|r| r.new).map(|r| u64::from(r.rows)).sum();
     let at_once = if rows <= SMALL_ROWS { AT_ONCE } else { 1 };
     let bits = stream::iter(tablets.into_values().map(|runs| tablet(schema, runs, readers.workers())))
         .buffer_unordered(at_once)
         .try_collect::<Vec<_>>()
         .await?;
+    if is_looked_up {
+        // The keys that are new are looked up next.
+        for object in new {
+            let reader = readers.get(&path(object.id), object).await?;
+            on(readers.workers(), reader.path().clone(), move || reader.warm()).await?;
+        }
+    }
     Ok(bits.into_iter().flatten().filter(|(_, rows)| !rows.is_empty()).map(|(id, rows)| (id, Rows(rows))).collect())
 }
 
@@ -234,6 +242,20 @@ fn borders(runs: &[Run]) -> Result<Vec<Vec<u8>>> {
     Ok(borders)
 }
 
+/// Does long work on an object on these threads, here without any.
+async fn on<T: Send + 'static>(
+    workers: Option<Handle>,
+    object: Path,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let Some(workers) = workers else { return work() };
+    workers.spawn_blocking(work).await.unwrap_or_else(|e| match e.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        // The process ends.
+        Err(e) => Err(SegmentError::Store { object: object.to_string(), source: e.into() }),
+    })
+}
+
 /// Groups of rows whose keys are in `from..to`.
 async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: Option<Vec<u8>>) -> Result<Groups> {
     let meets = |r: &Run| r.key_max >= from && to.as_ref().is_none_or(|to| r.key_min < *to);
@@ -265,14 +287,7 @@ async fn range(runs: Arc<Vec<Run>>, workers: Option<Handle>, from: Vec<u8>, to: 
             Either::Right((found, unread))
         })
     };
-    let looked = match workers {
-        Some(runtime) => runtime.spawn_blocking(work).await.unwrap_or_else(|e| match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The process ends.
-            Err(e) => Err(SegmentError::Store { object: runs[0].reader.path().to_string(), source: e.into() }),
-        }),
-        None => work(),
-    }?;
+    let looked = on(workers, runs[0].reader.path().clone(), work).await?;
     let (mut found, unread) = match looked {
         Either::Left(groups) => return Ok(groups),
         Either::Right(part) => part,

@@ -18,7 +18,7 @@ pub(crate) fn is_secret(key: &str) -> bool {
 }
 
 /// Properties of catalogs that something here reads, beside those of stores.
-const KNOWN: [&str; 10] = [
+pub(crate) const KNOWN: [&str; 10] = [
     "type",
     "warehouse",
     "iceberg.catalog.type",

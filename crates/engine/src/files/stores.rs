@@ -411,6 +411,22 @@ struct S3Properties<'a> {
 const PREFIXES: [&str; 12] =
     ["aws.s3.", "s3.", "fs.s3a.", "fs.s3.", "fs.oss.", "fs.cosn.", "fs.obs.", "oss.", "cos.", "obs.", "minio.", "aws."];
 
+/// Names that are mostly meant by one that is none of S3's.
+pub(crate) const USUAL_NAMES: [&str; 12] = [
+    "aws.s3.endpoint",
+    "aws.s3.region",
+    "aws.s3.access_key",
+    "aws.s3.secret_key",
+    "aws.s3.session_token",
+    "aws.s3.enable_path_style_access",
+    "s3.endpoint",
+    "s3.region",
+    "s3.access_key",
+    "s3.secret_key",
+    "s3.session_token",
+    "use_path_style",
+];
+
 /// A property's name without its product's prefix, if it is one of S3; else `None`.
 fn s3_property(key: &str) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
@@ -474,6 +490,46 @@ impl<'a> S3Properties<'a> {
         }
         Ok(s3)
     }
+}
+
+/// The object that Doris also writes `http://host/bucket/key` (path style) or `http://bucket.host/key`, as a location; where
+/// it is goes into the properties, unless they say so. `None` for what is no such URL.
+///
+/// The bucket is part of the path where `use_path_style` says so, the host is that of the endpoint given beside it, or it is
+/// an address or a name of one word.
+///
+/// # Errors
+/// Nothing names a bucket, or properties contradict each other.
+pub(crate) fn object_at(url: &str, properties: &mut StoreProperties) -> Result<Option<String>> {
+    let Some((protocol, rest)) = url.split_once("://") else { return Ok(None) };
+    if !["http", "https"].iter().any(|p| protocol.eq_ignore_ascii_case(p)) {
+        return Ok(None);
+    }
+    let no_bucket = || {
+        let forms = "http(s)://host/bucket/key with 'use_path_style' = 'true', http(s)://bucket.host/key or s3://bucket/key";
+        EngineError::invalid(format!("'{url}' names no bucket and object; write {forms}"))
+    };
+    let (host, path) = rest.split_once('/').ok_or_else(no_bucket)?;
+    let given = S3Properties::try_new(properties)?;
+    let own = given.endpoint.map(|e| e.split_once("://").map_or(e, |(_, host)| host).trim_end_matches('/'));
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let in_path = given.path_style.unwrap_or_else(|| {
+        own == Some(host) || name.starts_with('[') || name.parse::<IpAddr>().is_ok() || !name.contains('.')
+    });
+    let (bucket, host, key) = match in_path {
+        true => path.split_once('/').map(|(bucket, key)| (bucket, host, key)),
+        false => host.split_once('.').map(|(bucket, host)| (bucket, host, path)),
+    }
+    .ok_or_else(no_bucket)?;
+    let (has_endpoint, has_style) = (given.endpoint.is_some(), given.path_style.is_some());
+    let location = format!("s3://{bucket}/{key}");
+    if !has_endpoint {
+        properties.insert("s3.endpoint".into(), Secret::new(format!("{protocol}://{host}")));
+    }
+    if !has_style {
+        properties.insert("use_path_style".into(), Secret::new(in_path.to_string()));
+    }
+    Ok(Some(location))
 }
 
 /// Where a store listens.
@@ -567,6 +623,30 @@ mod tests {
         }
         let half = properties(&[("s3.access_key", "a")]);
         assert!(S3Properties::try_new(&half).err().unwrap().message.contains("secret key is missing"));
+    }
+
+    #[test]
+    fn urls_of_objects_say_where_they_are() {
+        let at = |url: &str, own: &[(&str, &str)]| {
+            let mut properties = properties(own);
+            let location = object_at(url, &mut properties).map_err(|e| e.message)?;
+            let s3 = S3Properties::try_new(&properties).map_err(|e| e.message)?;
+            Ok::<_, String>(location.map(|l| (l, s3.endpoint.unwrap().to_string(), s3.path_style.unwrap())))
+        };
+        for (url, own, location, endpoint, path_style) in [
+            ("http://127.0.0.1:9000/b/x/y.csv", &[][..], "s3://b/x/y.csv", "http://127.0.0.1:9000", true),
+            ("HTTP://minio:9000/b/*.csv", &[], "s3://b/*.csv", "HTTP://minio:9000", true),
+            ("https://b-1.cos.ap.myqcloud.com/x/y", &[], "s3://b-1/x/y", "https://cos.ap.myqcloud.com", false),
+            ("https://s3.example.com/b/x", &[("use_path_style", "true")], "s3://b/x", "https://s3.example.com", true),
+            ("http://m.lan/b/x", &[("s3.endpoint", "http://m.lan")], "s3://b/x", "http://m.lan", true),
+            ("http://b.m.lan/x", &[("s3.endpoint", "m.lan")], "s3://b/x", "m.lan", false),
+        ] {
+            assert_eq!(at(url, own), Ok(Some((location.to_string(), endpoint.to_string(), path_style))), "{url}");
+        }
+        assert_eq!(at("s3://b/x", &[]), Ok(None));
+        for bad in ["http://127.0.0.1:9000", "http://127.0.0.1:9000/x", "https://example"] {
+            assert!(at(bad, &[]).unwrap_err().contains("names no bucket"), "{bad}");
+        }
     }
 
     #[test]

@@ -139,7 +139,12 @@ pub(super) fn data_cache(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
     sheet.push([
         Cell::Int(1),
-        if stats.has_disk { "Normal" } else { "MemoryOnly" }.into(),
+        match (stats.has_disk, stats.disk_fails) {
+            (false, _) => "MemoryOnly",
+            (true, true) => "Abnormal",
+            (true, false) => "Normal",
+        }
+        .into(),
         int(stats.disk_capacity),
         int(stats.disk_bytes),
         int(stats.memory_capacity),

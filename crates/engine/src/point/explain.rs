@@ -91,7 +91,11 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
     if let Some(clause) = other_clause(&query.ast, select) {
         return Some(format!("the query has {clause}"));
     }
-    let why = match (are_in(&compared.with_constants), is_read) {
+    let has_constants = are_in(&compared.with_constants);
+    if !has_constants && let Some(how) = compared.otherwise {
+        return Some(format!("a key column is {how}; look-ups take =, <=> and IN of the column itself"));
+    }
+    let why = match (has_constants, is_read) {
         (false, _) => {
             "a key column is compared with a variable, an expression, ROW(...) or a number with an exponent; look-ups \
              take constants and ?"
@@ -143,6 +147,8 @@ struct Compared {
     with_constants: Vec<String>,
     /// Columns that are compared with other columns.
     with_columns: Vec<String>,
+    /// What stands where look-ups have `=` and means the same.
+    otherwise: Option<&'static str>,
     has_or: bool,
     queries: usize,
 }
@@ -157,12 +163,39 @@ impl Compared {
     }
 
     fn with(&mut self, expr: &Expr, others: &[Expr]) {
+        if let Expr::Cast { expr, .. } | Expr::Convert { expr, .. } = expr {
+            return self.with_otherwise(expr, others, "in a CAST");
+        }
         match others.iter().all(is_fixed) {
             true => columns(expr, &mut self.columns),
             false => columns(expr, &mut self.with_columns),
         }
         if others.iter().all(is_constant) {
             columns(expr, &mut self.with_constants);
+        }
+    }
+
+    fn with_otherwise(&mut self, expr: &Expr, others: &[Expr], how: &'static str) {
+        let before = self.columns.len();
+        if others.iter().all(is_fixed) {
+            columns(expr, &mut self.columns);
+        }
+        if self.columns.len() > before {
+            self.otherwise = Some(how);
+        }
+    }
+
+    /// `NOT (k <> 1)`, `NOT (k NOT IN (1, 2))`.
+    fn negated(&mut self, expr: &Expr) {
+        const HOW: &str = "compared by a NOT";
+        match expr {
+            Expr::Nested(inner) => self.negated(inner),
+            Expr::BinaryOp { left, op: BinaryOperator::NotEq, right } => {
+                self.with_otherwise(left, std::slice::from_ref(right), HOW);
+                self.with_otherwise(right, std::slice::from_ref(left), HOW);
+            }
+            Expr::InList { expr, list, negated: true } => self.with_otherwise(expr, list, HOW),
+            _ => {}
         }
     }
 }
@@ -202,6 +235,10 @@ impl Visitor for Compared {
             }
             Expr::BinaryOp { op: BinaryOperator::Or, .. } => self.has_or = true,
             Expr::InList { expr, list, negated: false } => self.with(expr, list),
+            Expr::Between { expr, negated: false, low, high } if low == high => {
+                self.with_otherwise(expr, std::slice::from_ref(low), "compared by BETWEEN");
+            }
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.negated(expr),
             _ => {}
         }
         ControlFlow::Continue(())

@@ -132,8 +132,12 @@ fn ms(nanos: u64) -> String {
     format!("{:.1} ms", Duration::from_nanos(nanos).as_secs_f64() * 1e3)
 }
 
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        0x400..0x10_0000 => format!("{:.1} KiB", bytes as f64 / f64::from(1 << 10)),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
 }
 
 /// What a LIST or PUT costs, in tenths of a GET: at AWS 0.005 dollars a thousand and 0.0004.
@@ -174,9 +178,9 @@ fn told(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
 
 /// Of a database or files on local disk.
 fn local(sum: &Sum) -> String {
-    let text = sum.text_bytes.map(|bytes| format!("{} of text were read from files", mib(bytes)));
+    let text = sum.text_bytes.map(|bytes| format!("{} of text were read from files", size(bytes)));
     match (sum.scans, text) {
-        (0, None) => "no scan counted its reads".to_string(),
+        (0, None) => "nothing was scanned".to_string(),
         (0, Some(text)) => text,
         (_, None) => local_pages(sum),
         (_, Some(text)) => format!("{}; {text}", local_pages(sum)),
@@ -185,15 +189,15 @@ fn local(sum: &Sum) -> String {
 
 fn local_pages(sum: &Sum) -> String {
     if sum.requests == 0 {
-        return format!("hot: all {} of pages were in memory", mib(sum.memory_bytes));
+        return format!("hot: all {} of pages were in memory", size(sum.memory_bytes));
     }
     format!(
         "{}: {} were read from disk by {} reads (p99 {}), {} of pages were in memory",
         if sum.bytes > sum.memory_bytes { "cold" } else { "warm" },
-        mib(sum.bytes),
+        size(sum.bytes),
         sum.requests,
         ms(sum.p99),
-        mib(sum.memory_bytes)
+        size(sum.memory_bytes)
     )
 }
 
@@ -216,19 +220,19 @@ fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
         0 => format!("{word}: nothing came from object storage"),
         n => format!(
             "{word}: {} came from object storage by {n} requests ({} each, {} the slowest)",
-            mib(remote.request_bytes),
+            size(remote.request_bytes),
             ms(remote.request_ns / n),
             ms(remote.request_ns_max)
         ),
     };
-    if word == "cold" {
+    if remote.requests > 0 {
         out.push_str(&format!(" because {}", why_cold(remote)));
     }
     out.push_str(&format!(
         ", its cache had {} in memory and {} on disk, {} of pages were in memory; {beside}",
-        mib(remote.memory_hit_bytes),
-        mib(remote.disk_hit_bytes),
-        mib(sum.memory_bytes)
+        size(remote.memory_hit_bytes),
+        size(remote.disk_hit_bytes),
+        size(sum.memory_bytes)
     ));
     out
 }
@@ -294,7 +298,7 @@ mod tests {
             (Sum::default(), remote(3, MIB, 0), "cold: 1.0 MiB", "$0.0000112"),
             // Local files, beside a database in a bucket.
             (sum(6, MIB, 0), remote(0, 0, 0), "cold: 1.0 MiB were read from disk", "$0.0000100"),
-            (Sum::default(), remote(0, 0, 0), "no scan counted its reads; 2 LISTs", "$0.0000100"),
+            (Sum::default(), remote(0, 0, 0), "nothing was scanned; 2 LISTs", "$0.0000100"),
         ] {
             let told = told(&sum, &remote, 40);
             assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
@@ -305,7 +309,7 @@ mod tests {
         let nowhere = RemoteCounts::default();
         assert!(told(&sum(6, MIB, 0), &nowhere, 40).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
         assert!(told(&sum(0, 0, MIB), &nowhere, 40).starts_with("hot: all 1.0 MiB"));
-        assert!(told(&Sum::default(), &nowhere, 40).starts_with("no scan counted"));
+        assert!(told(&Sum::default(), &nowhere, 40).starts_with("nothing was scanned"));
         let text = Sum { text_bytes: Some(MIB), ..Sum::default() };
         assert!(told(&text, &nowhere, 40).starts_with("1.0 MiB of text were read from files; nothing computed"));
         assert!(told(&text, &remote(0, 0, 0), 40).starts_with("1.0 MiB of text were read from files; 2 LISTs"));

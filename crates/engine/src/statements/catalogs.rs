@@ -7,6 +7,7 @@ use dipper_store::catalog::{CatalogChange, ExternalCatalogChange, TableId};
 
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, Result};
+use crate::files::stores::USUAL_NAMES;
 use crate::result::Outcome;
 use crate::session::Session;
 
@@ -22,7 +23,7 @@ pub(super) fn now_ms() -> i64 {
 
 fn warn_of_unknown(session: &mut Session, properties: &BTreeMap<String, String>) {
     for key in properties.keys().filter(|key| !catalogs::properties::is_known(key)) {
-        super::warn_of_unknown(session, key, []);
+        super::warn_of_unknown(session, key, catalogs::properties::KNOWN.into_iter().chain(USUAL_NAMES));
     }
     if properties.contains_key("hadoop.username") {
         session

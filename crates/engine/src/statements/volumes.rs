@@ -10,7 +10,7 @@ use dipper_store::secret::Secret;
 use dipper_store::volumes::STORAGE_VOLUME;
 
 use crate::error::{EngineError, Result};
-use crate::files::stores::{is_s3, is_s3_property};
+use crate::files::stores::{USUAL_NAMES, is_s3, is_s3_property};
 use crate::info_schema::sheet::{Cell, Kind, Sheet};
 use crate::native::{BUILTIN_VOLUME, ENABLED, is_enabled};
 use crate::query::{self, QueryContext};
@@ -136,7 +136,7 @@ fn checked(session: &mut Session, properties: &Properties) -> Result<BTreeMap<St
             return Err(EngineError::invalid(format!("property '{key}' = '{value}': expected true or false")));
         }
         if !is_flag && !is_s3_property(key) {
-            super::warn_of_unknown(session, key, []);
+            super::warn_of_unknown(session, key, [ENABLED].into_iter().chain(USUAL_NAMES));
         }
     }
     Ok(properties.iter().map(|(key, value)| (key.to_lowercase(), Secret::new(value))).collect())

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::view::ViewTable;
 use datafusion::common::ScalarValue;
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{LogicalPlanBuilder, cast, ident, lit};
 use dipper_sql::statement::Properties;
 use dipper_text::dialect::{CsvDialect, DateOrder, Dialect, HiveDialect, JsonDialect, LineEnd, Ragged};
@@ -24,8 +24,11 @@ use super::file_set::FileSet;
 use super::parquet::ParquetTable;
 use super::text::TextTable;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::files::stores::{StoreProperties, is_hadoop_property, is_store_property, store_properties};
+use crate::files::stores::{
+    StoreProperties, USUAL_NAMES, is_hadoop_property, is_store_property, object_at, store_properties,
+};
 use crate::files::{FileEntry, cannot, list_any, partitions};
+use crate::info_schema::sheet::{Kind, Sheet, wall_clock_us};
 use crate::query::{QueryContext, session_state};
 use crate::scan::TextGuess;
 use crate::sink::text_compression;
@@ -70,10 +73,13 @@ pub(super) async fn from_function(
 struct Options {
     function: String,
     left: BTreeMap<String, String>,
+    /// What was looked for.
+    known: Vec<&'static str>,
 }
 
 impl Options {
-    fn take(&mut self, keys: &[&str]) -> Option<String> {
+    fn take(&mut self, keys: &[&'static str]) -> Option<String> {
+        self.known.extend(keys);
         let mut found = None;
         for key in keys {
             found = self.left.remove(*key).or(found);
@@ -88,7 +94,7 @@ impl Options {
         own
     }
 
-    fn flag(&mut self, keys: &[&str]) -> Result<Option<bool>> {
+    fn flag(&mut self, keys: &[&'static str]) -> Result<Option<bool>> {
         match self.take(keys).map(|v| v.to_lowercase()).as_deref() {
             None => Ok(None),
             Some("true" | "1" | "on" | "yes") => Ok(Some(true)),
@@ -97,7 +103,7 @@ impl Options {
         }
     }
 
-    fn number(&mut self, keys: &[&str]) -> Result<Option<u64>> {
+    fn number(&mut self, keys: &[&'static str]) -> Result<Option<u64>> {
         self.take(keys)
             .map(|v| {
                 v.parse().map_err(|_| EngineError::invalid(format!("{} = '{v}': expected a number of lines", keys[0])))
@@ -106,7 +112,7 @@ impl Options {
     }
 
     /// A character, or none with an empty value.
-    fn byte(&mut self, keys: &[&str]) -> Result<Option<Option<u8>>> {
+    fn byte(&mut self, keys: &[&'static str]) -> Result<Option<Option<u8>>> {
         self.take(keys)
             .map(|v| match unescape(&v)[..] {
                 [] => Ok(None),
@@ -154,7 +160,11 @@ impl Options {
     fn finish(self) -> Result<()> {
         match self.left.keys().next() {
             None => Ok(()),
-            Some(key) => Err(EngineError::unsupported(format!("{}(...): option '{key}' is not known", self.function))),
+            Some(key) => {
+                let near = crate::near::closest(key, self.known.iter().copied().chain(USUAL_NAMES));
+                let near = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+                Err(EngineError::unsupported(format!("{}(...): option '{key}' is not known{near}", self.function)))
+            }
         }
     }
 }
@@ -164,12 +174,22 @@ async fn provider(
     options: BTreeMap<String, String>,
     function: &str,
 ) -> Result<Arc<dyn TableProvider>> {
-    let mut options = Options { function: function.to_string(), left: options };
-    let path =
+    let mut options = Options { function: function.to_string(), left: options, known: Vec::new() };
+    let mut path =
         options.take(&["path"]).ok_or_else(|| EngineError::invalid(format!("{function}(...) needs 'path' = '...'")))?;
     let access = context.engine.options.access.clone();
-    let store_properties = options.store_properties();
+    let mut store_properties = options.store_properties();
+    if function == "s3"
+        && let Some(location) = object_at(&path, &mut store_properties)?
+    {
+        path = location;
+    }
     let files = list_any((&context.engine.stores, &context.listings), &path, &store_properties, &access).await?;
+    if options.flag(&["list_files_only"])?.unwrap_or(false) {
+        options.take(&["format"]);
+        options.finish()?;
+        return listed(context, &files);
+    }
     let format = match options.take(&["format"]) {
         Some(format) => format.to_lowercase(),
         None => guess_format(&files[0])?.to_string(),
@@ -192,6 +212,21 @@ async fn provider(
             "{function}(...): format '{other}' is not supported; choose csv, hive_text, parquet or json"
         ))),
     }
+}
+
+/// The files themselves as rows, in StarRocks' columns (`list_files_only`). Times are those of the session's zone.
+fn listed(context: &QueryContext, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
+    let head =
+        [("PATH", Kind::Text), ("SIZE", Kind::Int), ("IS_DIR", Kind::Int), ("MODIFICATION_TIME", Kind::Time)];
+    let (mut sheet, zone) = (Sheet::new(&head), context.variables.time_zone());
+    for file in files {
+        let modified = chrono::DateTime::<chrono::Utc>::from(file.modified).timestamp_millis();
+        let size = i64::try_from(file.len).unwrap_or(i64::MAX);
+        // Directories are not listed: what is below them is.
+        sheet.push([file.name().into(), size.into(), 0.into(), wall_clock_us(modified, &zone)]);
+    }
+    let batch = sheet.into_batch()?;
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
 /// The files with the values that their directories `name=value` give each of `columns`, wherever they stand in the path.
@@ -543,7 +578,7 @@ fn hive_text(context: &Arc<QueryContext>, mut options: Options, files: &[FileEnt
     })?;
     let columns = schema_option(&columns)?;
     let mut serde_properties = Vec::new();
-    let spellings: [(&str, &[&str]); 5] = [
+    let spellings: [(&str, &[&'static str]); 5] = [
         ("field.delim", &["column_separator", "field.delim"]),
         ("collection.delim", &["collection_delimiter", "collection.delim"]),
         ("mapkey.delim", &["map_kv_delimiter", "mapkey.delim"]),

@@ -75,7 +75,12 @@ pub(super) async fn run(
     };
     let merged = tokio::task::spawn_blocking(move || job.write(picks)).await.map_err(|_| CompactError::Panicked)??;
     if let (Some(readers), Some(object)) = (&options.readers, &merged.object) {
-        readers.get(&table.data_path(object.id), object).await?;
+        let reader = readers.get(&table.data_path(object.id), object).await?;
+        let mut inputs = merged.tablets.iter().flat_map(|t| &t.inputs).map(|s| s.id.object);
+        let was_looked_up = |id| readers.opened(&table.data_path(id)).is_some_and(|input| input.is_looked_up());
+        if inputs.any(was_looked_up) {
+            tokio::task::spawn_blocking(move || reader.warm()).await.map_err(|_| CompactError::Panicked)??;
+        }
     }
     commit(table, txn, merged).await
 }

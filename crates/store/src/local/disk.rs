@@ -129,14 +129,31 @@ impl RealDisk {
         Ok(Self { root })
     }
 
-    /// Opens a directory below the root part by part, following no symbolic link on the way.
+    /// Opens a directory below the root, following no symbolic link on the way.
     fn dir(&self, dir: &str) -> io::Result<OwnedFd> {
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        self.open_at(dir, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC)
+    }
+
+    /// Opens what is there below the root, following no symbolic link: by one call where the kernel can be told so.
+    fn open_at(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        match beneath(&self.root, path, flags) {
+            Some(opened) => opened,
+            None => self.open_by_parts(path, flags),
+        }
+    }
+
+    /// The same part by part.
+    fn open_by_parts(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let each = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mut fd = rustix::io::fcntl_dupfd_cloexec(&self.root, 0)?;
         for part in dir.split('/').filter(|p| !p.is_empty()) {
-            fd = rustix::fs::openat(&fd, part, flags, Mode::empty())?;
+            fd = rustix::fs::openat(&fd, part, each, Mode::empty())?;
         }
-        Ok(fd)
+        if name.is_empty() {
+            return Ok(fd);
+        }
+        Ok(rustix::fs::openat(&fd, name, flags | OFlags::NOFOLLOW, Mode::empty())?)
     }
 
     /// The directory that holds `path`, and the name in it.
@@ -144,6 +161,37 @@ impl RealDisk {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         Ok((self.dir(dir)?, name))
     }
+}
+
+/// Opens a path below a directory without following any symbolic link (openat2, since Linux 5.6): else each directory on the
+/// way is opened and closed. `None` where it cannot be asked for.
+#[cfg(target_os = "linux")]
+fn beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<io::Result<OwnedFd>> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::fs::ResolveFlags;
+    use rustix::io::Errno;
+
+    static REFUSED: AtomicBool = AtomicBool::new(false);
+    if path.is_empty() || REFUSED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
+        // An old kernel, or a filter for system calls.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            REFUSED.store(true, Ordering::Relaxed);
+            None
+        }
+        // Something was renamed meanwhile.
+        Err(Errno::AGAIN) => None,
+        opened => Some(opened.map_err(Into::into)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn beneath(_: &OwnedFd, _: &str, _: OFlags) -> Option<io::Result<OwnedFd>> {
+    None
 }
 
 fn kind(mode: FileType) -> Kind {
@@ -272,10 +320,9 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, file: &str) -> io::Result<Box<dyn ReadFile>> {
-        let (dir, name) = self.at(file)?;
         // NONBLOCK so that a named pipe in the directory cannot hold the open for ever; no effect on files.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        Ok(Box::new(RealFile(File::from(rustix::fs::openat(&dir, name, flags, Mode::empty())?))))
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        Ok(Box::new(RealFile(File::from(self.open_at(file, flags)?))))
     }
 
     fn stat(&self, path: &str) -> io::Result<Stat> {
@@ -333,6 +380,40 @@ impl Disk for RealDisk {
             Ok(()) => Ok(Some(Box::new(RealFile(file)))),
             Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By one call and part by part the same is opened, and the same refused.
+    #[test]
+    fn paths_are_followed_in_both_ways() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = RealDisk::open(&dir.path().join("root")).unwrap();
+        std::fs::create_dir_all(dir.path().join("root/a/b")).unwrap();
+        std::fs::write(dir.path().join("root/a/b/file"), "x").unwrap();
+        std::fs::write(dir.path().join("secret"), "x").unwrap();
+        for (link, to) in [("root/out", "../"), ("root/a/self", "b"), ("root/a/b/link", "file"), ("root/lost", "none")] {
+            std::os::unix::fs::symlink(to, dir.path().join(link)).unwrap();
+        }
+        let open = |path, flags| {
+            let inode = |fd: io::Result<OwnedFd>| fd.map(|fd| rustix::fs::fstat(&fd).unwrap().st_ino);
+            let (at_once, by_parts) = (inode(disk.open_at(path, flags)), inode(disk.open_by_parts(path, flags)));
+            assert_eq!(at_once.as_ref().ok(), by_parts.as_ref().ok(), "{path}: {at_once:?} {by_parts:?}");
+            let is_missing = |e: &io::Result<_>| e.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotFound);
+            assert_eq!(is_missing(&at_once), is_missing(&by_parts), "{path}: {at_once:?} {by_parts:?}");
+            at_once.is_ok()
+        };
+        let (file, directory) = (OFlags::RDONLY, OFlags::RDONLY | OFlags::DIRECTORY);
+        for (path, flags) in [("", directory), ("a", directory), ("a/b", directory), ("a/b/file", file)] {
+            assert!(open(path, flags), "{path}");
+        }
+        for path in ["out/secret", "out", "a/self", "a/self/file", "a/b/link", "lost", "a/none", "a/b/file/x", "none/x"] {
+            assert!(!open(path, file), "{path}");
+            assert!(!open(path, directory), "{path}");
         }
     }
 }

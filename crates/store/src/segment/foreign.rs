@@ -215,6 +215,7 @@ impl ObjectReader {
             metadata: Arc::new(metadata),
             listed: Some(Listed::default()),
             version: file.modified.filter(|_| !fetcher.is_remote()),
+            looked_up: AtomicBool::new(false),
             distrusted: AtomicBool::new(false),
             anew: false,
         }))
@@ -240,6 +241,7 @@ impl ObjectReader {
                 bloom_end: 0,
                 listed: Some(Listed::default()),
                 version: self.version,
+                looked_up: AtomicBool::new(false),
                 distrusted: AtomicBool::new(false),
                 anew: true,
             })

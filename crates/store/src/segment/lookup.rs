@@ -4,6 +4,7 @@
 //! waits, the other one fetches a block that is not there. Both decide from the same bytes.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use arrow_schema::DataType;
@@ -54,8 +55,18 @@ impl ObjectReader {
         Ok(self.key_index(ordinal)?.1.filter.check(&(hash as i64)))
     }
 
-    fn probe(&self, ordinal: u32, key: &[u8], hash: u64) -> Result<Probe<'_>> {
+    pub(super) fn key_blocks_of(&self, ordinal: u32) -> Result<Blocks<'_, KeyBlock>> {
         let (segment, keys) = self.key_index(ordinal)?;
+        Ok(Blocks { base: segment.base, blocks: &keys.blocks, of: |b| (b.place, b.place.len), what: "key block" })
+    }
+
+    pub(super) fn row_blocks_of(&self, ordinal: u32) -> Result<Blocks<'_, RowBlock>> {
+        let (segment, rows) = self.row_store(ordinal)?;
+        Ok(Blocks { base: segment.base, blocks: &rows.blocks, of: |b| (b.place, b.raw_len), what: "row block" })
+    }
+
+    fn probe(&self, ordinal: u32, key: &[u8], hash: u64) -> Result<Probe<'_>> {
+        let (_, keys) = self.key_index(ordinal)?;
         if !keys.filter.check(&(hash as i64)) {
             return Ok(Probe::Absent);
         }
@@ -63,11 +74,7 @@ impl ObjectReader {
         let at = keys.blocks.partition_point(|b| *b.first_key < *key);
         let next = keys.blocks.get(at).filter(|b| *b.first_key == *key).map(|b| b.place.first_row);
         Ok(match (at.checked_sub(1), next) {
-            (Some(before), next) => {
-                let of = |b: &KeyBlock| (b.place, b.place.len);
-                let blocks = Blocks { base: segment.base, blocks: &keys.blocks, of, what: "key block" };
-                Probe::Block { blocks, at: before, next }
-            }
+            (Some(before), next) => Probe::Block { blocks: self.key_blocks_of(ordinal)?, at: before, next },
             (None, Some(row)) => Probe::At(row),
             (None, None) => Probe::Absent,
         })
@@ -165,9 +172,7 @@ impl ObjectReader {
         let place = &rows.blocks[at].place;
         let end = rows.blocks.get(at + 1).map_or(segment.rows, |b| b.place.first_row);
         let (n, count) = ((row - place.first_row) as usize, (end - place.first_row) as usize);
-        let of = |b: &RowBlock| (b.place, b.raw_len);
-        let blocks = Blocks { base: segment.base, blocks: &rows.blocks, of, what: "row block" };
-        Ok(RowPlace { blocks, at, n, count })
+        Ok(RowPlace { blocks: self.row_blocks_of(ordinal)?, at, n, count })
     }
 
     fn row_in(&self, block: &Bytes, at: &RowPlace<'_>) -> Result<Bytes> {
@@ -197,6 +202,10 @@ impl ObjectReader {
     /// # Errors
     /// As [`row`](Self::row).
     pub fn row_now(&self, ordinal: u32, row: u32) -> Result<Poll<Bytes>> {
+        // Read first: memory that is not written is not sent to and fro between cores.
+        if !self.is_looked_up() {
+            self.looked_up.store(true, Ordering::Relaxed);
+        }
         let at = self.row_place(ordinal, row)?;
         match self.block_among_now(&at.blocks, at.at)? {
             Some(block) => Ok(Poll::Ready(self.row_in(&block, &at)?)),

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -19,7 +21,11 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::claims::check_page;
 use super::lengths;
 
-const SHARDS: usize = 16;
+/// Bytes of a shard, about, and how many shards there are. Each is under a lock for the time of a look into it, or of a put.
+/// Who computes may lose the core while it puts, and look-ups that want the same shard wait for that: with 16 shards that
+/// was 20 times a second beside small loads, for up to a millisecond.
+const SHARD_BYTES: usize = 16 << 20;
+const SHARDS: Range<usize> = 16..1024;
 
 /// An opened object, and an offset in it.
 pub(super) type CacheKey = (u64, u64);
@@ -45,8 +51,11 @@ impl Cached {
 /// What is used between two passes of the clock stays.
 #[derive(Debug)]
 pub struct PageCache {
-    shards: Vec<Mutex<Shard>>,
+    /// As many as a power of two.
+    shards: Box<[Mutex<Shard>]>,
     shard_bytes: usize,
+    /// Bytes held by all of them.
+    bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -59,29 +68,38 @@ struct Shard {
 impl PageCache {
     /// A cache of that many bytes.
     pub fn new(bytes: usize) -> Arc<Self> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Self { shards, shard_bytes: bytes / SHARDS })
+        let count = (bytes / SHARD_BYTES).clamp(SHARDS.start, SHARDS.end).next_power_of_two();
+        let shards = (0..count).map(|_| Mutex::default()).collect();
+        Arc::new(Self { shards, shard_bytes: bytes / count, bytes: AtomicUsize::new(0) })
     }
 
     /// Bytes held now.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().bytes).sum()
+        self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether a quarter of it is free: then what was not asked for may come in. One part is looked at for all.
+    /// Bytes at most.
+    pub(super) fn capacity(&self) -> u64 {
+        (self.shard_bytes * self.shards.len()) as u64
+    }
+
+    /// Whether a quarter of it is free: then what was not asked for may come in.
     pub(super) fn has_room(&self) -> bool {
-        self.shards[0].lock().bytes < self.shard_bytes / 4 * 3
+        (self.bytes() as u64) < self.capacity() / 4 * 3
     }
 
     /// Forgets all pages.
     pub fn clear(&self) {
-        self.shards.iter().for_each(|s| *s.lock() = Shard::default());
+        for shard in &self.shards {
+            let gone = std::mem::take(&mut *shard.lock());
+            self.bytes.fetch_sub(gone.bytes, Ordering::Relaxed);
+        }
     }
 
     fn shard(&self, key: CacheKey) -> &Mutex<Shard> {
         // Offsets of pages differ in low bits as well as in high ones.
         let mixed = (key.0 ^ key.1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.shards[(mixed >> 60) as usize % SHARDS]
+        &self.shards[(mixed >> 40) as usize & (self.shards.len() - 1)]
     }
 
     pub(super) fn get(&self, key: CacheKey) -> Option<Cached> {
@@ -97,11 +115,14 @@ impl PageCache {
         if bytes > self.shard_bytes / 2 {
             return;
         }
+        // Freed behind the lock.
+        let mut out = Vec::new();
         let mut shard = self.shard(key).lock();
         let shard = &mut *shard;
         if shard.map.contains_key(&key) {
             return;
         }
+        let before = shard.bytes;
         shard.bytes += bytes;
         while shard.bytes > self.shard_bytes {
             let Some(oldest) = shard.clock.pop_front() else { break };
@@ -112,13 +133,15 @@ impl PageCache {
                 }
                 Some((gone, _)) => {
                     shard.bytes -= gone.bytes();
-                    shard.map.remove(&oldest);
+                    out.extend(shard.map.remove(&oldest));
                 }
                 None => {}
             }
         }
         shard.map.insert(key, (value, false));
         shard.clock.push_back(key);
+        // Wraps round where it shrank.
+        self.bytes.fetch_add(shard.bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 }
 

@@ -113,14 +113,15 @@ impl Part {
     }
 
     fn tablet(&self, tablet: Tablet) -> &[u32] {
-        let index = self.tablets.get_or_init(|| {
+        if self.tablets.get().is_none() {
             let mut index: HashMap<Tablet, Vec<u32>> = HashMap::new();
             for (at, item) in (0..).zip(&self.items) {
                 index.entry(item.segment().tablet).or_default().push(at);
             }
-            index
-        });
-        index.get(&tablet).map_or(&[], Vec::as_slice)
+            // Made before it is set: a look-up does not wait for another thread that makes it, and may have lost its core.
+            let _ = self.tablets.set(index);
+        }
+        self.tablets.get().and_then(|index| index.get(&tablet)).map_or(&[], Vec::as_slice)
     }
 }
 

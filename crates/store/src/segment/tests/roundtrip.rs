@@ -1,12 +1,14 @@
 //! What was written is read.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
+use object_store::{Extensions, ObjectStoreExt};
 use roaring::RoaringBitmap;
 
 use super::make::*;
@@ -139,6 +141,38 @@ async fn keys_and_rows_are_found() {
     }
     assert_eq!(object.segments[1].key_max, keys.get(keys.len() - 1));
     assert!(reader.row(1, 9000).await.is_err());
+}
+
+/// What look-ups read is in the cache then; where the object is large beside that, or on another machine, nothing is.
+#[tokio::test]
+async fn a_warm_object_is_looked_into_without_its_store() {
+    let columns = [("k", SqlType::BigInt, false), ("v", SqlType::String, true)];
+    let schema = table(&columns, 1, Model::Unique, &[("store_row_column", "true")]);
+    let batch = rows(&schema, 9000, true, 5);
+    let options = Arc::new(WriteOptions::try_new(schema.clone()).unwrap());
+    let (bytes, object) = object(&options, 0, &[vec![batch.slice(0, 10)], vec![batch.clone()]]);
+    let keys = KeyEncoder::for_table(&schema).unwrap().encode(&batch.columns()[..1]).unwrap();
+    let found = |reader: &ObjectReader| {
+        let found = |(i, key): (usize, &[u8])| {
+            let row = reader.find_now(1, key, key_hash(key)).unwrap();
+            row == Poll::Ready(Some(i as u32)) && reader.row_now(1, i as u32).unwrap().is_ready()
+        };
+        keys.iter().enumerate().filter(|key| found(*key)).count()
+    };
+    for (times, expected) in [(1, 0), (17, 9000)] {
+        let stored = Stored { cache: PageCache::new(bytes.len() * times), ..Stored::new(bytes.clone()).await };
+        let reader = stored.open(&object).await.unwrap();
+        assert!(!reader.is_looked_up());
+        reader.warm().unwrap();
+        stored.store.delete(&stored.path).await.unwrap();
+        assert_eq!(found(&reader), expected, "a cache of {times} times the object's bytes");
+        assert!(reader.is_looked_up());
+    }
+    let stored = Stored::new(bytes.clone()).await;
+    let far = Fetcher::remote(Arc::clone(&stored.store), tokio::runtime::Handle::current(), Extensions::new());
+    let reader = ObjectReader::open_by(&far, &stored.path, &object, &stored.cache, None).await.unwrap();
+    reader.warm().unwrap();
+    assert_eq!(stored.cache.bytes(), 0);
 }
 
 #[tokio::test]
