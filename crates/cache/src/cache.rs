@@ -296,7 +296,8 @@ impl Inner {
             Err(e) => {
                 // Evicted since it was looked up, most often; or the directory was tidied by someone else.
                 if e.kind() != std::io::ErrorKind::NotFound {
-                    tracing::warn!(error = %e, "a file of the data cache is damaged; its bytes come from the store");
+                    let file = disk.file(name);
+                    tracing::warn!(file = %file.display(), error = %e, "a file of the data cache is damaged; its bytes come from the store");
                     self.read_errors.fetch_add(1, Ordering::Relaxed);
                 }
                 self.index.lock().lost(name);
@@ -389,7 +390,8 @@ impl Inner {
             Ok(()) => true,
             Err(e) => {
                 if !self.warned.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(error = %e, "the data cache cannot write to its directory; reads go on without it");
+                    let file = disk.file(name);
+                    tracing::warn!(file = %file.display(), error = %e, "the data cache cannot write to its directory; reads go on without it");
                 }
                 false
             }

@@ -105,7 +105,8 @@ impl Disk {
         self.root.join(format!("{:02x}", key >> 120))
     }
 
-    fn path(&self, name: &Name) -> PathBuf {
+    /// Where an extent is.
+    pub(crate) fn file(&self, name: &Name) -> PathBuf {
         self.shard(name.key).join(name.text())
     }
 
@@ -131,7 +132,7 @@ impl Disk {
     /// Writes an extent; a crash leaves it whole or not at all.
     pub(crate) fn write(&self, name: &Name, bytes: &[u8]) -> io::Result<()> {
         debug_assert_eq!(bytes.len() as u64, name.len);
-        let path = self.path(name);
+        let path = self.file(name);
         let temp = path.with_extension("tmp");
         let written = self.create(&temp).and_then(|mut file| {
             file.write_all(bytes)?;
@@ -163,7 +164,7 @@ impl Disk {
     pub(crate) fn read(&self, name: &Name, range: Range<u64>, out: &mut [u8]) -> io::Result<()> {
         debug_assert!(range.end <= name.len && out.len() as u64 == range.end - range.start);
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its checksum differs");
-        let file = File::open(self.path(name))?;
+        let file = File::open(self.file(name))?;
         if file.metadata()?.len() != name.file_bytes() {
             return Err(damaged());
         }
@@ -209,10 +210,10 @@ impl Disk {
 
     /// Deletes an extent; one that is gone is fine.
     pub(crate) fn remove(&self, name: &Name) {
-        if let Err(e) = fs::remove_file(self.path(name))
+        if let Err(e) = fs::remove_file(self.file(name))
             && e.kind() != io::ErrorKind::NotFound
         {
-            tracing::debug!(file = %self.path(name).display(), error = %e, "a file of the cache cannot be deleted");
+            tracing::debug!(file = %self.file(name).display(), error = %e, "a file of the cache cannot be deleted");
         }
     }
 }
@@ -258,7 +259,7 @@ mod tests {
         let name = name(0, CHUNK + 10);
         let bytes = vec![5; (CHUNK + 10) as usize];
         disk.write(&name, &bytes).unwrap();
-        let path = disk.path(&name);
+        let path = disk.file(&name);
         let good = fs::read(&path).unwrap();
         let mut out = vec![0; bytes.len()];
         for at in [0, 77, CHUNK as usize, good.len() - 8, good.len() - 1] {
@@ -270,7 +271,7 @@ mod tests {
         fs::write(&path, &good[..good.len() - 1]).unwrap();
         disk.read(&name, 0..name.len, &mut out).unwrap_err();
         let other = Name { start: CHUNK, ..name };
-        fs::write(disk.path(&other), &good).unwrap();
+        fs::write(disk.file(&other), &good).unwrap();
         disk.read(&other, 0..name.len, &mut out).unwrap_err();
         fs::write(&path, &good).unwrap();
         disk.read(&name, 0..name.len, &mut out).unwrap();

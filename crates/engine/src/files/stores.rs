@@ -506,7 +506,8 @@ pub(crate) fn object_at(url: &str, properties: &mut StoreProperties) -> Result<O
         return Ok(None);
     }
     let no_bucket = || {
-        let forms = "http(s)://host/bucket/key with 'use_path_style' = 'true', http(s)://bucket.host/key or s3://bucket/key";
+        let forms =
+            "http(s)://host/bucket/key with 'use_path_style' = 'true', http(s)://bucket.host/key or s3://bucket/key";
         EngineError::invalid(format!("'{url}' names no bucket and object; write {forms}"))
     };
     let (host, path) = rest.split_once('/').ok_or_else(no_bucket)?;

@@ -62,13 +62,13 @@ pub(super) async fn explain(
             )));
         }
     };
+    let context = session.query_context_for(&query).await?;
+    let io = Arc::clone(&context.io);
     let point = match statement {
-        Statement::Query(_) if !logical_only => session.explain_point(&query, &params).await?,
+        Statement::Query(_) if !logical_only => io.scope(session.explain_point(&query, &params)).await?,
         _ => None,
     };
-    let context = session.query_context_for(&query).await?;
     let threads = session.engine.short().clone();
-    let io = Arc::clone(&context.io);
     let work = async move { text(&context, &query, params, analyze, verbose, logical_only).await };
     // What planning reads counts, too.
     let lines = query::on_cpu(&threads, io.scope(work)).await?;

@@ -175,8 +175,10 @@ async fn provider(
     function: &str,
 ) -> Result<Arc<dyn TableProvider>> {
     let mut options = Options { function: function.to_string(), left: options, known: Vec::new() };
-    let mut path =
-        options.take(&["path"]).ok_or_else(|| EngineError::invalid(format!("{function}(...) needs 'path' = '...'")))?;
+    let named = if function == "s3" { "uri" } else { "path" };
+    let mut path = options
+        .take(&["path"])
+        .ok_or_else(|| EngineError::invalid(format!("{function}(...) needs '{named}' = '...', the files to read")))?;
     let access = context.engine.options.access.clone();
     let mut store_properties = options.store_properties();
     if function == "s3"
@@ -216,8 +218,7 @@ async fn provider(
 
 /// The files themselves as rows, in StarRocks' columns (`list_files_only`). Times are those of the session's zone.
 fn listed(context: &QueryContext, files: &[FileEntry]) -> Result<Arc<dyn TableProvider>> {
-    let head =
-        [("PATH", Kind::Text), ("SIZE", Kind::Int), ("IS_DIR", Kind::Int), ("MODIFICATION_TIME", Kind::Time)];
+    let head = [("PATH", Kind::Text), ("SIZE", Kind::Int), ("IS_DIR", Kind::Int), ("MODIFICATION_TIME", Kind::Time)];
     let (mut sheet, zone) = (Sheet::new(&head), context.variables.time_zone());
     for file in files {
         let modified = chrono::DateTime::<chrono::Utc>::from(file.modified).timestamp_millis();

@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_buffer::BooleanBufferBuilder;
+use object_store::ObjectStoreExt;
 use roaring::RoaringBitmap;
 use tokio::runtime::Handle;
 
@@ -82,7 +83,14 @@ pub(super) async fn run(
             tokio::task::spawn_blocking(move || reader.warm()).await.map_err(|_| CompactError::Panicked)??;
         }
     }
-    commit(table, txn, merged).await
+    let written = merged.object.as_ref().map(|object| table.data_path(object.id));
+    let done = commit(table, txn, merged).await;
+    if let Some(path) = written.filter(|_| done.as_ref().is_err_and(CompactError::is_conflict)) {
+        // Another node merged the same: the version that would name this object will never be. Else it waits for a vacuum, and
+        // `dipper check` must wonder what it is.
+        let _ = table.store().delete(&path).await;
+    }
+    done
 }
 
 /// What was written, and where each row went.

@@ -396,7 +396,8 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("root/a/b")).unwrap();
         std::fs::write(dir.path().join("root/a/b/file"), "x").unwrap();
         std::fs::write(dir.path().join("secret"), "x").unwrap();
-        for (link, to) in [("root/out", "../"), ("root/a/self", "b"), ("root/a/b/link", "file"), ("root/lost", "none")] {
+        for (link, to) in [("root/out", "../"), ("root/a/self", "b"), ("root/a/b/link", "file"), ("root/lost", "none")]
+        {
             std::os::unix::fs::symlink(to, dir.path().join(link)).unwrap();
         }
         let open = |path, flags| {
@@ -411,7 +412,8 @@ mod tests {
         for (path, flags) in [("", directory), ("a", directory), ("a/b", directory), ("a/b/file", file)] {
             assert!(open(path, flags), "{path}");
         }
-        for path in ["out/secret", "out", "a/self", "a/self/file", "a/b/link", "lost", "a/none", "a/b/file/x", "none/x"] {
+        for path in ["out/secret", "out", "a/self", "a/self/file", "a/b/link", "lost", "a/none", "a/b/file/x", "none/x"]
+        {
             assert!(!open(path, file), "{path}");
             assert!(!open(path, directory), "{path}");
         }
