@@ -530,7 +530,7 @@ async fn a_directory_that_cannot_be_written_costs_requests_only() {
     assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 1);
     assert_eq!(o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests, 0, "memory serves");
     // Files where its subdirectories should be: writes fail, reads go on.
-    let o = rig.open(0, 1 << 20);
+    let o = rig.open(0, 1 << 30);
     for shard in 0..=255 {
         std::fs::write(rig.dir.path().join(format!("v1/{shard:02x}")), "x").unwrap();
     }
@@ -539,7 +539,7 @@ async fn a_directory_that_cannot_be_written_costs_requests_only() {
         o.cache.settle().await;
     }
     let stats = o.cache.stats();
-    assert!(stats.write_errors >= 9 && stats.disk_fails, "those that are not tried count, too: {stats:?}");
+    assert!(stats.write_errors >= 3 && stats.disk_fails, "those that are not tried count, too: {stats:?}");
 }
 
 #[tokio::test]
@@ -547,7 +547,7 @@ async fn a_directory_that_is_removed_is_empty() {
     let rig = Rig::new();
     let bytes = content(300_000, 5);
     let path = rig.put("d/x", &bytes).await;
-    let o = rig.open(0, 1 << 20);
+    let o = rig.open(0, 1 << 30);
     let read = async || o.read(&path, 0..300_000, &bytes, Populate::Auto).await.requests;
     assert_eq!((read().await, o.cache.settle().await, read().await), (1, (), 0));
     assert!(o.cache.stats().disk_bytes > 300_000);
