@@ -20,6 +20,8 @@ use super::store::{CachedStore, Immutable};
 const PENDING_BYTES_MAX: u64 = 128 << 20;
 /// After a failed write, so long nothing is written.
 const REST: Duration = Duration::from_secs(10);
+/// How often room is made on a full disk for one file.
+const FULL_TRIES: u32 = 4;
 /// A scan that missed more than one part in so many of the cache is large.
 const LARGE_SHARE: u64 = 10;
 /// One part in so many of what is free on the disk is the cache's by default.
@@ -325,8 +327,9 @@ impl Inner {
             match job {
                 Job::Write { name, bytes } => {
                     resting = resting.filter(|since| since.elapsed() < REST);
-                    let on_disk = resting.is_none() && self.write(&name, &bytes);
-                    if !on_disk && self.disk.is_some() {
+                    let fits = self.disk.is_some() && name.disk_bytes() <= self.index.lock().disk_capacity();
+                    let on_disk = fits && resting.is_none() && self.write(&name, &bytes);
+                    if fits && !on_disk {
                         self.write_errors.fetch_add(1, Ordering::Relaxed);
                         resting.get_or_insert_with(Instant::now);
                     }
@@ -368,22 +371,17 @@ impl Inner {
         let Some(disk) = &self.disk else { return false };
         let room = name.disk_bytes();
         let capacity = self.index.lock().disk_capacity();
-        if room > capacity {
-            return false;
-        }
         self.heed_removal();
-        self.evict(capacity - room);
+        self.evict(capacity.saturating_sub(room));
         let mut written = disk.write(name, bytes);
         // Others need the disk, too: of what is there the oldest goes, twice as much each time, since a file takes more than
-        // its bytes.
-        let mut less = room;
-        while written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {
+        // its bytes. Not all of it: where something else fills the disk, or frees it late, that would empty the cache for nothing.
+        for times in (0..FULL_TRIES).map(|tries| 1 << tries) {
             let held = self.index.lock().disk_bytes();
-            if held == 0 {
+            if held == 0 || !written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::StorageFull) {
                 break;
             }
-            self.evict(held.saturating_sub(less));
-            less = less.saturating_mul(2);
+            self.evict(held.saturating_sub(room * times));
             written = disk.write(name, bytes);
         }
         match written {

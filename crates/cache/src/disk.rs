@@ -92,7 +92,7 @@ impl Disk {
 
     /// Whether nobody has removed the directory since.
     pub(crate) fn is_there(&self) -> bool {
-        self.root.is_dir()
+        !matches!(fs::metadata(&self.root), Err(e) if e.kind() == io::ErrorKind::NotFound)
     }
 
     /// Bytes free on the disk, for this user.

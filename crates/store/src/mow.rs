@@ -151,12 +151,10 @@ pub async fn replaced<'a>(
         .buffer_unordered(at_once)
         .try_collect::<Vec<_>>()
         .await?;
-    if is_looked_up {
-        // The keys that are new are looked up next.
-        for object in new {
-            let reader = readers.get(&path(object.id), object).await?;
-            on(readers.workers(), reader.path().clone(), move || reader.warm()).await?;
-        }
+    // The keys that are new are looked up next. Other commits wait for this one: not for what large loads bring.
+    if let ([object], true) = (new, is_looked_up) {
+        let reader = readers.get(&path(object.id), object).await?;
+        on(readers.workers(), reader.path().clone(), move || reader.warm()).await?;
     }
     Ok(bits.into_iter().flatten().filter(|(_, rows)| !rows.is_empty()).map(|(id, rows)| (id, Rows(rows))).collect())
 }

@@ -496,7 +496,7 @@ impl<'a> S3Properties<'a> {
 /// it is goes into the properties, unless they say so. `None` for what is no such URL.
 ///
 /// The bucket is part of the path where `use_path_style` says so, the host is that of the endpoint given beside it, or it is
-/// an address or a name of one word.
+/// an address or a name of one word; else it is the first word of the host, or what stands before that endpoint.
 ///
 /// # Errors
 /// Nothing names a bucket, or properties contradict each other.
@@ -517,9 +517,15 @@ pub(crate) fn object_at(url: &str, properties: &mut StoreProperties) -> Result<O
     let in_path = given.path_style.unwrap_or_else(|| {
         own == Some(host) || name.starts_with('[') || name.parse::<IpAddr>().is_ok() || !name.contains('.')
     });
-    let (bucket, host, key) = match in_path {
-        true => path.split_once('/').map(|(bucket, key)| (bucket, host, key)),
-        false => host.split_once('.').map(|(bucket, host)| (bucket, host, path)),
+    let of_other = |own: &str| EngineError::invalid(format!("'{url}' is not at the endpoint given beside it, '{own}'"));
+    let (bucket, host, key) = match (in_path, own) {
+        (true, Some(own)) if own != host => return Err(of_other(own)),
+        (true, _) => path.split_once('/').map(|(bucket, key)| (bucket, host, key)),
+        (false, None) => host.split_once('.').map(|(bucket, host)| (bucket, host, path)),
+        (false, Some(own)) => {
+            let bucket = host.strip_suffix(own).and_then(|bucket| bucket.strip_suffix('.'));
+            Some((bucket.ok_or_else(|| of_other(own))?, own, path))
+        }
     }
     .ok_or_else(no_bucket)?;
     let (has_endpoint, has_style) = (given.endpoint.is_some(), given.path_style.is_some());
@@ -641,12 +647,19 @@ mod tests {
             ("https://s3.example.com/b/x", &[("use_path_style", "true")], "s3://b/x", "https://s3.example.com", true),
             ("http://m.lan/b/x", &[("s3.endpoint", "http://m.lan")], "s3://b/x", "http://m.lan", true),
             ("http://b.m.lan/x", &[("s3.endpoint", "m.lan")], "s3://b/x", "m.lan", false),
+            ("http://b.1.m.lan/x", &[("s3.endpoint", "http://m.lan/")], "s3://b.1/x", "http://m.lan/", false),
         ] {
             assert_eq!(at(url, own), Ok(Some((location.to_string(), endpoint.to_string(), path_style))), "{url}");
         }
         assert_eq!(at("s3://b/x", &[]), Ok(None));
         for bad in ["http://127.0.0.1:9000", "http://127.0.0.1:9000/x", "https://example"] {
             assert!(at(bad, &[]).unwrap_err().contains("names no bucket"), "{bad}");
+        }
+        for other in ["http://x.lan", "http://b.m.lan"] {
+            for style in ["true", "false"] {
+                let own = [("s3.endpoint", other), ("use_path_style", style)];
+                assert!(at("http://m.lan/b/x", &own).unwrap_err().contains("is not at the endpoint"), "{other}");
+            }
         }
     }
 

@@ -92,7 +92,11 @@ pub(super) fn why_not(session: &Session, query: &QueryText, is_read: bool) -> Op
         return Some(format!("the query has {clause}"));
     }
     let has_constants = are_in(&compared.with_constants);
-    if !has_constants && let Some(how) = compared.otherwise {
+    let is_missing_key = |name: &str| {
+        let is = |other: &String| other.eq_ignore_ascii_case(name);
+        keys.iter().any(|key| key.name.eq_ignore_ascii_case(name)) && !compared.with_constants.iter().any(is)
+    };
+    if let Some((_, how)) = compared.otherwise.iter().find(|(name, _)| is_missing_key(name)) {
         return Some(format!("a key column is {how}; look-ups take =, <=> and IN of the column itself"));
     }
     let why = match (has_constants, is_read) {
@@ -147,8 +151,8 @@ struct Compared {
     with_constants: Vec<String>,
     /// Columns that are compared with other columns.
     with_columns: Vec<String>,
-    /// What stands where look-ups have `=` and means the same.
-    otherwise: Option<&'static str>,
+    /// Those that are compared by what means the same as `=` of look-ups, and how.
+    otherwise: Vec<(String, &'static str)>,
     has_or: bool,
     queries: usize,
 }
@@ -180,9 +184,7 @@ impl Compared {
         if others.iter().all(is_fixed) {
             columns(expr, &mut self.columns);
         }
-        if self.columns.len() > before {
-            self.otherwise = Some(how);
-        }
+        self.otherwise.extend(self.columns[before..].iter().map(|name| (name.clone(), how)));
     }
 
     /// `NOT (k <> 1)`, `NOT (k NOT IN (1, 2))`.

@@ -16,7 +16,7 @@ use super::{Operator, Profile, Task};
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::query::{QueryContext, QueryStream};
-use crate::scan::profile::verdict;
+use crate::scan::profile::{Remote, verdict};
 
 /// Bytes of a statement that are kept, and of what an operator says of itself.
 const TEXT_BYTES: usize = 4096;
@@ -96,6 +96,12 @@ impl Recorder {
             Err(None) => ("CANCELLED", None),
             Err(Some(e)) => ("ERR", Some(e.message.clone())),
         };
+        let reads = plan.map(|plan| {
+            let counts = self.io.stats.counts();
+            let asked = (counts.requests > 0).then(|| self.engine.data_cache().stats());
+            let cache = asked.unwrap_or_default();
+            verdict(plan, &Remote { counts, context: &self.io, cache, cents: self.cents })
+        });
         let execute = total.saturating_sub(self.planned + self.queued + client);
         self.engine.profiles.add(Profile {
             id: self.id,
@@ -110,7 +116,7 @@ impl Recorder {
             rows,
             phases: vec![("plan", self.planned), ("queue", self.queued), ("execute", execute), ("client", client)],
             operators: plan.map(|plan| steps(operator(plan), self.written, rows)).into_iter().collect(),
-            reads: plan.map(|plan| verdict(plan, &self.io.stats.counts(), self.cents)),
+            reads,
         })
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
-use dipper_cache::IoCounts as RemoteCounts;
+use dipper_cache::{CacheStats, IoContext, IoCounts as RemoteCounts, Populate};
 use dipper_store::segment::IoCounts;
 
 use crate::files::reads::FileReads;
@@ -150,25 +150,37 @@ fn dollars(remote: &RemoteCounts, cents: u64) -> f64 {
     (tenths * cents) as f64 / 1e9
 }
 
-/// Where the time of an executed plan went, in a sentence: whether it was cold, what that cost, what took longest.
-/// `remote` is what the statement asked of object storage and its cache, `cents` the price of a million GETs.
+/// What an executed statement asked of object storage and its cache.
+pub(crate) struct Remote<'a> {
+    /// What it read.
+    pub counts: RemoteCounts,
+    /// How it used the cache.
+    pub context: &'a IoContext,
+    /// The cache, now.
+    pub cache: CacheStats,
+    /// Price of a million GETs.
+    pub cents: u64,
+}
+
+/// Where the time of an executed plan went, in a sentence: whether it was cold, why, what that cost, what took longest.
 ///
 /// *Hot* is what needed no read: all was in memory as it is used. *Warm* is what object storage had nothing to give for, or
 /// less than the caches had before; else it was *cold*.
-pub(crate) fn verdict(plan: &dyn ExecutionPlan, remote: &RemoteCounts, cents: u64) -> String {
+pub(crate) fn verdict(plan: &dyn ExecutionPlan, remote: &Remote<'_>) -> String {
     let mut sum = Sum::default();
     gather(plan, &mut sum);
-    told(&sum, remote, cents)
+    told(&sum, remote)
 }
 
-fn told(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
+fn told(sum: &Sum, remote: &Remote<'_>) -> String {
     let longest = match &sum.slowest {
         Some((name, time)) if *time > 0 => format!("{name} computed longest, {} of {}", ms(*time), ms(sum.total)),
         _ => "nothing computed for long".to_string(),
     };
-    let mut out = match remote.requests + remote.lists + remote.puts + remote.memory_hits + remote.disk_hits {
+    let counts = &remote.counts;
+    let mut out = match counts.requests + counts.lists + counts.puts + counts.memory_hits + counts.disk_hits {
         0 => local(sum),
-        _ => of_bucket(sum, remote, cents),
+        _ => of_bucket(sum, remote),
     };
     if sum.wait > 0 {
         out.push_str(&format!("; workers waited {} for bytes and computed {}", ms(sum.wait), ms(sum.work)));
@@ -201,52 +213,66 @@ fn local_pages(sum: &Sum) -> String {
     )
 }
 
-fn of_bucket(sum: &Sum, remote: &RemoteCounts, cents: u64) -> String {
-    let cached = remote.memory_hit_bytes + remote.disk_hit_bytes;
-    let beside =
-        format!("{} LISTs and {} PUTs beside it, ${:.7} in all", remote.lists, remote.puts, dollars(remote, cents));
+fn of_bucket(sum: &Sum, remote: &Remote<'_>) -> String {
+    let counts = &remote.counts;
+    let cached = counts.memory_hit_bytes + counts.disk_hit_bytes;
+    let cost = dollars(counts, remote.cents);
+    let beside = format!("{} LISTs and {} PUTs beside it, ${cost:.7} in all", counts.lists, counts.puts);
     // Files on local disk: the bucket was only asked what the newest state is.
-    if remote.requests == 0 && cached == 0 && (sum.requests > 0 || sum.scans == 0) {
+    if counts.requests == 0 && cached == 0 && (sum.requests > 0 || sum.scans == 0) {
         return format!("{}; {beside}", local(sum));
     }
     // What the statement brought itself, to find the columns of a text file, say, was not there before.
-    let had = cached.saturating_sub(remote.fill_bytes).max(sum.memory_bytes);
-    let word = match (remote.request_bytes, cached) {
+    let had = cached.saturating_sub(counts.fill_bytes).max(sum.memory_bytes);
+    let word = match (counts.request_bytes, cached) {
         (0, 0) => "hot",
         (fetched, _) if fetched <= had => "warm",
         _ => "cold",
     };
-    let mut out = match remote.requests {
+    let mut out = match counts.requests {
         0 => format!("{word}: nothing came from object storage"),
         n => format!(
             "{word}: {} came from object storage by {n} requests ({} each, {} the slowest)",
-            size(remote.request_bytes),
-            ms(remote.request_ns / n),
-            ms(remote.request_ns_max)
+            size(counts.request_bytes),
+            ms(counts.request_ns / n),
+            ms(counts.request_ns_max)
         ),
     };
-    if remote.requests > 0 {
+    if counts.requests > 0 {
         out.push_str(&format!(" because {}", why_cold(remote)));
     }
     out.push_str(&format!(
         ", its cache had {} in memory and {} on disk, {} of pages were in memory; {beside}",
-        size(remote.memory_hit_bytes),
-        size(remote.disk_hit_bytes),
+        size(counts.memory_hit_bytes),
+        size(counts.disk_hit_bytes),
         size(sum.memory_bytes)
     ));
     out
 }
 
 /// Why bytes came from object storage.
-fn why_cold(remote: &RemoteCounts) -> &'static str {
-    match (remote.miss_bytes, remote.fill_bytes) {
+fn why_cold(remote: &Remote<'_>) -> &'static str {
+    let (counts, cache) = (&remote.counts, &remote.cache);
+    match (counts.miss_bytes, counts.fill_bytes) {
+        _ if cache.disk_capacity + cache.memory_capacity == 0 => "there is no data cache (--cache-dir, --cache-size)",
+        _ if remote.context.bypass => {
+            "the data cache was switched off for it (enable_scan_datacache = false, or disable_file_cache = true)"
+        }
         (0, _) => {
-            "the data cache was not asked for them: they are metadata, or it is switched off (enable_scan_datacache, the \
-             table's datacache.enable)"
+            "the data cache was not asked for them: they are metadata, or a table's with 'datacache.enable' = 'false'"
+        }
+        (_, 0) if remote.context.populate == Populate::Never => {
+            "the data cache did not have them, and was not to keep them (populate_datacache_mode = never, or enable_populate_datacache = false)"
+        }
+        _ if cache.disk_fails => {
+            "the data cache did not have them, and cannot write to its directory: the server's log says why"
         }
         (_, 0) => {
-            "the data cache did not have them, and did not keep them (populate_datacache_mode, a cache that is too small or \
-             has no room left to write, or a scan of more than a tenth of it, which is kept when it comes again)"
+            "the data cache did not have them, and did not keep them: they came faster than it writes, or they are of a scan \
+             of more than a tenth of it, which is kept when it comes again (populate_datacache_mode = always: the first time)"
+        }
+        _ if cache.has_disk && cache.evictions == 0 => {
+            "the data cache did not have them: they are new, or were not read here before"
         }
         _ => "the data cache did not have them: they are new, were not read here before, or were evicted",
     }
@@ -256,25 +282,50 @@ fn why_cold(remote: &RemoteCounts) -> &'static str {
 mod tests {
     use super::*;
 
+    const KEPT: CacheStats = CacheStats {
+        memory_bytes: 0,
+        memory_capacity: 0,
+        disk_bytes: 0,
+        disk_capacity: 1,
+        extents: 0,
+        pending_bytes: 0,
+        evictions: 0,
+        read_errors: 0,
+        write_errors: 0,
+        has_disk: true,
+        disk_fails: false,
+    };
+
+    fn told(sum: &Sum, counts: &RemoteCounts) -> String {
+        let context = IoContext::default();
+        super::told(sum, &Remote { counts: *counts, context: &context, cache: KEPT, cents: 40 })
+    }
+
     #[test]
     fn the_reason_is_told_by_what_the_cache_did() {
-        let counts = |miss_bytes, fill_bytes| RemoteCounts {
-            requests: 1,
-            request_bytes: 9,
-            miss_bytes,
-            fill_bytes,
-            ..RemoteCounts::default()
-        };
-        for (remote, reason) in [
-            (counts(0, 0), "because the data cache was not asked for them: they are metadata, or it is switched off"),
-            (counts(9, 0), "and did not keep them (populate_datacache_mode"),
-            (counts(9, 9), "they are new, were not read here before, or were evicted"),
+        let usual = IoContext::default();
+        let off = IoContext { bypass: true, populate: Populate::Never, ..IoContext::default() };
+        let never = IoContext { populate: Populate::Never, ..IoContext::default() };
+        let none = CacheStats { disk_capacity: 0, ..KEPT };
+        let failing = CacheStats { disk_fails: true, ..KEPT };
+        let evicting = CacheStats { evictions: 1, ..KEPT };
+        for (miss_bytes, fill_bytes, context, cache, reason) in [
+            (0, 0, &usual, none, "there is no data cache"),
+            (0, 0, &off, KEPT, "(enable_scan_datacache = false"),
+            (0, 0, &usual, KEPT, "was not asked for them: they are metadata, or a table's"),
+            (9, 0, &never, KEPT, "(populate_datacache_mode = never"),
+            (9, 9, &usual, failing, "cannot write to its directory"),
+            (9, 0, &usual, KEPT, "of a scan of more than a tenth of it"),
+            (9, 9, &usual, KEPT, "they are new, or were not read here before, its cache"),
+            (9, 9, &usual, evicting, "or were evicted"),
         ] {
-            let told = told(&Sum::default(), &remote, 40);
+            let counts =
+                RemoteCounts { requests: 1, request_bytes: 9, miss_bytes, fill_bytes, ..RemoteCounts::default() };
+            let told = super::told(&Sum::default(), &Remote { counts, context, cache, cents: 40 });
             assert!(told.starts_with("cold: ") && told.contains(reason), "{told}");
         }
         let warm = RemoteCounts { disk_hit_bytes: 9, disk_hits: 1, ..RemoteCounts::default() };
-        assert!(!told(&Sum::default(), &warm, 40).contains("because"));
+        assert!(!told(&Sum::default(), &warm).contains("because"));
     }
 
     #[test]
@@ -300,20 +351,20 @@ mod tests {
             (sum(6, MIB, 0), remote(0, 0, 0), "cold: 1.0 MiB were read from disk", "$0.0000100"),
             (Sum::default(), remote(0, 0, 0), "nothing was scanned; 2 LISTs", "$0.0000100"),
         ] {
-            let told = told(&sum, &remote, 40);
+            let told = told(&sum, &remote);
             assert!(told.starts_with(beginning) && told.contains(cost), "{told}");
         }
         // The first read of a text file: its beginning comes for its columns, and is in the cache for its rows.
         let first = RemoteCounts { fill_bytes: MIB, ..remote(1, MIB, MIB) };
-        assert!(told(&Sum::default(), &first, 40).starts_with("cold: 1.0 MiB came"));
+        assert!(told(&Sum::default(), &first).starts_with("cold: 1.0 MiB came"));
         let nowhere = RemoteCounts::default();
-        assert!(told(&sum(6, MIB, 0), &nowhere, 40).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
-        assert!(told(&sum(0, 0, MIB), &nowhere, 40).starts_with("hot: all 1.0 MiB"));
-        assert!(told(&Sum::default(), &nowhere, 40).starts_with("nothing was scanned"));
+        assert!(told(&sum(6, MIB, 0), &nowhere).starts_with("cold: 1.0 MiB were read from disk by 6 reads"));
+        assert!(told(&sum(0, 0, MIB), &nowhere).starts_with("hot: all 1.0 MiB"));
+        assert!(told(&Sum::default(), &nowhere).starts_with("nothing was scanned"));
         let text = Sum { text_bytes: Some(MIB), ..Sum::default() };
-        assert!(told(&text, &nowhere, 40).starts_with("1.0 MiB of text were read from files; nothing computed"));
-        assert!(told(&text, &remote(0, 0, 0), 40).starts_with("1.0 MiB of text were read from files; 2 LISTs"));
+        assert!(told(&text, &nowhere).starts_with("1.0 MiB of text were read from files; nothing computed"));
+        assert!(told(&text, &remote(0, 0, 0)).starts_with("1.0 MiB of text were read from files; 2 LISTs"));
         let both = Sum { text_bytes: Some(MIB), ..sum(0, 0, MIB) };
-        assert!(told(&both, &nowhere, 40).contains("pages were in memory; 1.0 MiB of text were read from files"));
+        assert!(told(&both, &nowhere).contains("pages were in memory; 1.0 MiB of text were read from files"));
     }
 }

@@ -189,7 +189,10 @@ async fn provider(
     let files = list_any((&context.engine.stores, &context.listings), &path, &store_properties, &access).await?;
     if options.flag(&["list_files_only"])?.unwrap_or(false) {
         options.take(&["format"]);
-        options.finish()?;
+        if let Some(key) = options.left.keys().next() {
+            let what = format!("{function}(...): option '{key}' has no use beside 'list_files_only'");
+            return Err(EngineError::unsupported(what));
+        }
         return listed(context, &files);
     }
     let format = match options.take(&["format"]) {

@@ -83,12 +83,15 @@ pub(super) async fn run(
             tokio::task::spawn_blocking(move || reader.warm()).await.map_err(|_| CompactError::Panicked)??;
         }
     }
-    let written = merged.object.as_ref().map(|object| table.data_path(object.id));
+    let written = merged.object.as_ref().map(|object| object.id);
     let done = commit(table, txn, merged).await;
-    if let Some(path) = written.filter(|_| done.as_ref().is_err_and(CompactError::is_conflict)) {
-        // Another node merged the same: the version that would name this object will never be. Else it waits for a vacuum, and
-        // `dipper check` must wonder what it is.
-        let _ = table.store().delete(&path).await;
+    if let Some(id) = written.filter(|_| done.as_ref().is_err_and(CompactError::is_conflict)) {
+        // Another has merged or removed the same segments: no version will name this object, and nobody need wait for a vacuum.
+        // If one does all the same, its commit's answer was lost.
+        let first = SegmentId { object: id, ordinal: 0 };
+        if table.snapshot().segment(first).is_none() {
+            let _ = table.store().delete(&table.data_path(id)).await;
+        }
     }
     done
 }

@@ -472,3 +472,36 @@ async fn cut_off_compactions_leave_orphans_only() {
     }
     assert!(orphans > 0, "no compaction was cut off");
 }
+
+/// Of compactions of the same segments in two processes one is committed; the other's object goes with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_loses_removes_its_object() {
+    let mut rng = StdRng::seed_from_u64(9);
+    let f = Fixture::new(Kind::Unique).await;
+    let mut expected = Expected::default();
+    for _ in 0..4 {
+        let new = random_rows(&mut rng, f.kind, 100);
+        expected.load(f.kind, &new);
+        f.load(new).await;
+    }
+    let other = Table::open(Arc::clone(&f.store), TableId(1)).await.unwrap();
+    let compact = async |table: &Table| {
+        let state = table.snapshot();
+        let windows = vec![state.segments().filter(|s| s.segment.tablet == tablet(0)).map(|s| s.id).collect()];
+        let picks = vec![Pick { tablet: tablet(0), windows, bytes: 0 }];
+        job::run(table, state, picks, &eager(), Arc::default()).await
+    };
+    let objects = async || {
+        let all: Vec<_> = f.store.list(None).try_collect().await.unwrap();
+        all.iter().filter(|o| o.location.as_ref().ends_with(".parquet")).count()
+    };
+    compact(&f.table).await.unwrap();
+    let there = objects().await;
+    // It has not heard of the other's commit yet.
+    let lost = compact(&other).await.unwrap_err();
+    assert!(lost.is_conflict(), "{lost}");
+    assert_eq!(objects().await, there);
+    for table in [&f.table, &other] {
+        assert_eq!(f.contents(table).await, expected.contents());
+    }
+}

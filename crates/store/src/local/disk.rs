@@ -183,8 +183,8 @@ fn beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<io::Result<Owned
             REFUSED.store(true, Ordering::Relaxed);
             None
         }
-        // Something was renamed meanwhile.
-        Err(Errno::AGAIN) => None,
+        // Something was renamed meanwhile; or a link is in the way, which the other way calls no directory.
+        Err(Errno::AGAIN | Errno::LOOP) => None,
         opened => Some(opened.map_err(Into::into)),
     }
 }
