@@ -290,13 +290,16 @@ def a_full_cache_disk_keeps_what_fits():
         make(a, "t")
         body = "".join(f"{i},{i * i % 7919},{hashlib.sha512(str(i).encode()).hexdigest()[:100]}\n" for i in range(100_000))
         expect(a.load("t", body.encode())["Status"] == "Success", "loaded")
-        truth = a.sql("SELECT count(*), sum(v), max(s), sum(length(s)) FROM d.t")
-        for turn in range(2):
+        truth = None
+        for turn in range(3):
             warnings = a.sql("CACHE SELECT * FROM d.t", "SHOW WARNINGS")
-            expect(warnings and "data cache" in warnings[0][2], f"{turn}: the user is told that not all is kept: {warnings}")
+            # Later all of it is in the cache's memory.
+            expect(turn > 0 or warnings and "data cache dropped" in warnings[0][2], f"the user is told that not all is kept: {warnings}")
             status, used = a.sql("SELECT status, disk_used_bytes FROM information_schema.be_datacache_metrics")[0]
-            expect(used > 1 << 20, f"{turn}: {used} bytes are kept, {status}")
-        expect(a.sql("SELECT count(*), sum(v), max(s), sum(length(s)) FROM d.t") == truth, "same rows")
+            expect(status == "Normal" and used > 1 << 20, f"{turn}: {used} bytes are kept, {status}")
+            rows = a.sql("SELECT count(*), sum(v), max(s), sum(length(s)) FROM d.t")
+            truth = truth or rows
+            expect(rows == truth and rows[0][0] == 100_000, "same rows")
 
 
 @test
