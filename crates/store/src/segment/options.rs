@@ -35,8 +35,8 @@ const SAMPLE_ROWS: usize = 16 * 1024;
 const SAMPLE_STRETCHES: usize = 16;
 /// Rows of a segment that decides for its whole load.
 const SAMPLE_ROWS_MIN: usize = 4096;
-/// One of fewer rows decides for those of so many times its rows at most: trying out the ways to write a column costs a load of
-/// 1,000 rows into ten buckets more than writing them.
+/// One of fewer rows decides for those of so many times its rows at most: a small load has a segment for each of its buckets,
+/// and all the ways to write each column would be tried out in each of them.
 const SAMPLE_TIMES_MAX: usize = 4;
 
 pub(super) const PAGE_ROWS: usize = 20_000;
