@@ -277,6 +277,22 @@ def the_switches_act():
 
 
 @test
+def merges_of_two_nodes_leave_nothing_behind():
+    """Both compact the same segments; who loses removes what he wrote, and a check of a healthy database is silent."""
+    with Stage() as stage:
+        nodes = stage.node("a"), stage.node("b")
+        nodes[0].sql("CREATE DATABASE d", "CREATE TABLE d.t (k INT, v INT) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS 1")
+        for i in range(48):
+            nodes[i % 2].sql(f"INSERT INTO d.t VALUES ({i}, {i})")
+        time.sleep(3)
+        expect(nodes[1].sql("SELECT count(*), sum(v) FROM d.t") == [(48, sum(range(48)))], "rows")
+        checked = subprocess.run([OPTIONS.server, "check", "-q", f"s3://{bucket.BUCKET}/db"], capture_output=True, text=True,
+                                 env=bucket.environment(stage.port))
+        silent = checked.returncode == 0 and "0 problems" in checked.stdout and "note:" not in checked.stdout
+        expect(silent, checked.stdout + checked.stderr)
+
+
+@test
 def a_full_cache_disk_keeps_what_fits():
     """The cache's disk is smaller than what the cache may take, and than the table."""
     with Stage() as stage:
