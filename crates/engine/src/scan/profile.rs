@@ -262,7 +262,8 @@ fn why_cold(remote: &Remote<'_>) -> &'static str {
             "the data cache was not asked for them: they are metadata, or a table's with 'datacache.enable' = 'false'"
         }
         (_, 0) if remote.context.populate == Populate::Never => {
-            "the data cache did not have them, and was not to keep them (populate_datacache_mode = never, or enable_populate_datacache = false)"
+            "the data cache did not have them, and was not to keep them (populate_datacache_mode = never, or \
+             enable_populate_datacache = false)"
         }
         _ if cache.disk_fails => {
             "the data cache did not have them, and cannot write to its directory: the server's log says why"

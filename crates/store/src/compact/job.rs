@@ -87,7 +87,7 @@ pub(super) async fn run(
     let done = commit(table, txn, merged).await;
     if let Some(id) = written.filter(|_| done.as_ref().is_err_and(CompactError::is_conflict)) {
         // Another has merged or removed the same segments: no version will name this object, and nobody need wait for a vacuum.
-        // If one does all the same, its commit's answer was lost.
+        // If one does all the same, its commit's answer was lost. A vacuum finds what cannot be deleted now.
         let first = SegmentId { object: id, ordinal: 0 };
         if table.snapshot().segment(first).is_none() {
             let _ = table.store().delete(&table.data_path(id)).await;

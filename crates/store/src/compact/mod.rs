@@ -2,9 +2,10 @@
 //!
 //! A [`Compactor`] looks after all tables of a process. `policy.rs` says which segments are merged; `job.rs` does it: it
 //! reads them as of one state, merges them ([`crate::merge`]), writes one object and commits that in the place of the
-//! inputs. A commit that finds an input gone gives up and removes its object; one that is cut off leaves an orphan for vacuum. Rows of inputs
-//! that were deleted meanwhile are looked up in the merge's row map and deleted in the output by the same commit, so no
-//! delete is lost, and no load waits for a compaction: one that needs its keys again finds them in the output.
+//! inputs. A commit that finds an input gone gives up and removes its object; one that is cut off leaves an orphan for
+//! vacuum. Rows of inputs that were deleted meanwhile are looked up in the merge's row map and deleted in the output by the
+//! same commit, so no delete is lost, and no load waits for a compaction: one that needs its keys again finds them in the
+//! output.
 //!
 //! Small merges, of all tablets of a table at once, have a thread of their own: large ones never hold them up. Loads wait
 //! for one while more segments come than it takes (`table/pace.rs`).

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use parking_lot::Mutex;
 use parquet::arrow::{ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
@@ -35,9 +34,6 @@ const SAMPLE_ROWS: usize = 16 * 1024;
 const SAMPLE_STRETCHES: usize = 16;
 /// Rows of a segment that decides for its whole load.
 const SAMPLE_ROWS_MIN: usize = 4096;
-/// One of fewer rows decides for those of so many times its rows at most: a small load has a segment for each of its buckets,
-/// and all the ways to write each column would be tried out in each of them.
-const SAMPLE_TIMES_MAX: usize = 4;
 
 pub(super) const PAGE_ROWS: usize = 20_000;
 pub(super) const PAGE_BYTES: usize = 1024 * 1024;
@@ -91,8 +87,6 @@ pub struct WriteOptions {
     /// Rows of a row group at most.
     pub row_group_rows: usize,
     pub(super) plan: OnceLock<Arc<Plan>>,
-    /// The plan of the smaller segment that decided last, and its rows.
-    small_plan: Mutex<Option<(usize, Arc<Plan>)>>,
     /// For the columns that `ArrowColumnWriter` writes.
     properties: OnceLock<WriterPropertiesPtr>,
     bloom: Vec<ColumnId>,
@@ -165,7 +159,6 @@ impl WriteOptions {
             codec,
             row_group_rows: 128 * 1024,
             plan: OnceLock::new(),
-            small_plan: Mutex::default(),
             properties: OnceLock::new(),
             bloom,
             bloom_fpp,
@@ -205,25 +198,18 @@ impl WriteOptions {
         &self.row_store
     }
 
-    /// The plan of the load; as long as no segment had enough rows to speak for all, one by these rows or about as many.
+    /// The plan of the load, or one for these rows alone as long as no segment had enough rows to speak for all.
     pub(super) fn plan(&self, batches: &[RecordBatch]) -> Result<Arc<Plan>> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());
         }
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let small = rows < SAMPLE_ROWS_MIN;
-        let known = self.small_plan.lock().clone().filter(|(of, _)| small && rows <= of * SAMPLE_TIMES_MAX);
-        if let Some((_, plan)) = known {
-            return Ok(plan);
-        }
         let sample = concat_batches(batches[0].schema_ref(), &sample(batches, rows))?;
-        if small {
-            let plan = Arc::new(self.make_plan(&sample, rows));
-            *self.small_plan.lock() = Some((rows, plan.clone()));
-            return Ok(plan);
-        }
-        // Threads that come meanwhile wait for it: it is theirs, too.
-        Ok(self.plan.get_or_init(|| Arc::new(self.make_plan(&sample, rows))).clone())
+        Ok(match rows >= SAMPLE_ROWS_MIN {
+            // Threads that come meanwhile wait for it: it is theirs, too.
+            true => self.plan.get_or_init(|| Arc::new(self.make_plan(&sample, rows))).clone(),
+            false => Arc::new(self.make_plan(&sample, rows)),
+        })
     }
 
     /// What a sample of `rows` rows advises.

@@ -23,7 +23,8 @@ use super::lengths;
 
 /// Bytes of a shard, about, and how many shards there are. Each is under a lock for the time of a look into it, or of a put.
 /// Who computes may lose the core while it puts, and look-ups that want the same shard wait for that: with 16 shards that
-/// was 20 times a second beside small loads, for up to a millisecond.
+/// was 20 times a second beside small loads, for up to a millisecond. A page takes half of a shard at most, so they are not
+/// smaller.
 const SHARD_BYTES: usize = 64 << 20;
 const SHARDS: Range<usize> = 16..1024;
 
