@@ -61,29 +61,34 @@ def queries():
 
 
 def load(rig, data):
-    """Creates and fills the tables, unless they are there."""
+    """Creates and fills the tables, unless they are there, and waits for merges."""
     server = Server(rig, data, rig.dir / "cache-load")
     try:
-        if server.rows("SHOW DATABASES LIKE 'ssb'"):
-            return
-        server.rows("CREATE DATABASE ssb")
-        server.rows("USE ssb")
-        ddl = (SSB / "create.sql").read_text().replace("BUCKETS 5", f"BUCKETS {rig.args.buckets}")
-        # The session switches the cache off where a column wants that.
-        ddl = ddl.replace('"datacache.enable" = "false"', '"datacache.enable" = "true"')
-        for statement in ddl.split(";"):
-            if statement.strip():
-                server.rows(statement)
-        for table in TABLES:
-            # dbgen's lines end with a separator: the last field is nobody's column.
-            names = [row[0] for row in server.rows(f"DESC {table}")]
-            columns = "columns:" + ",".join(names + ["nothing"])
-            answer = server.load(f"ssb.{table}", rig.dir / "raw" / f"{table}.tbl", "column_separator:|", columns)
-            print(f"{data}: {table}: {answer['NumberLoadedRows']} rows", file=sys.stderr)
-        # Merging goes on behind loads; measured is what it leaves.
-        time.sleep(rig.args.settle)
+        if not server.rows("SHOW DATABASES LIKE 'ssb'"):
+            fill(rig, server, data)
+        # Merging goes on behind loads, and where a server before was stopped; measured is what it leaves.
+        took = server.settle(rig.args.settle)
+        print(f"{data}: idle after {took:.0f} s", file=sys.stderr)
     finally:
         server.stop()
+
+
+def fill(rig, server, data):
+    """Creates the article's tables and loads dbgen's."""
+    server.rows("CREATE DATABASE ssb")
+    server.rows("USE ssb")
+    ddl = (SSB / "create.sql").read_text().replace("BUCKETS 5", f"BUCKETS {rig.args.buckets}")
+    # The session switches the cache off where a column wants that.
+    ddl = ddl.replace('"datacache.enable" = "false"', '"datacache.enable" = "true"')
+    for statement in ddl.split(";"):
+        if statement.strip():
+            server.rows(statement)
+    for table in TABLES:
+        # dbgen's lines end with a separator: the last field is nobody's column.
+        names = [row[0] for row in server.rows(f"DESC {table}")]
+        columns = "columns:" + ",".join(names + ["nothing"])
+        answer = server.load(f"ssb.{table}", rig.dir / "raw" / f"{table}.tbl", "column_separator:|", columns)
+        print(f"{data}: {table}: {answer['NumberLoadedRows']} rows", file=sys.stderr)
 
 
 def least(rig, data):
@@ -266,7 +271,7 @@ def main():
     parser.add_argument("--buckets", type=int, default=1)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--cold-runs", type=int, default=3)
-    parser.add_argument("--settle", type=float, default=60)
+    parser.add_argument("--settle", type=float, default=15, help="seconds without work after which merges are over")
     parser.add_argument("--only", nargs="*", default=[name for name, _ in queries()])
     parser.add_argument("--ready", type=float, default=2, help="seconds between a server's start and its first query")
     parser.add_argument("--more", nargs="*", default=MORE, help="of these, what is measured now")

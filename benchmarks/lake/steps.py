@@ -1,6 +1,5 @@
 """What the lake costs besides SSB: requests of small queries, Hive text, upserts, many loads."""
 
-import os
 import random
 import shutil
 import subprocess
@@ -79,7 +78,7 @@ def text(rig, local, columns, size):
         disk.mkdir()
         subprocess.run([rig.args.generator, "hive", "--bytes", str(size), "--out", str(disk / "dt=2024-01-01")], check=True)
     if not bucket.exists():
-        shutil.copytree(disk, bucket, copy_function=os.link)
+        rig.put(disk, f"{BUCKET}/text")
     ddl = (
         "CREATE DATABASE IF NOT EXISTS lake; DROP TABLE IF EXISTS lake.text; CREATE EXTERNAL TABLE lake.text ({}) "
         "PARTITIONED BY (dt STRING) ROW FORMAT DELIMITED STORED AS TEXTFILE LOCATION '{}'"
@@ -129,7 +128,7 @@ def upsert(rig, rows, keys=20_000):
             server.rows("CREATE TABLE u.t (k BIGINT NOT NULL, a INT, b VARCHAR(32)) UNIQUE KEY (k) "
                         "DISTRIBUTED BY HASH(k) BUCKETS 1")  # fmt: skip
             server.rows(f"INSERT INTO u.t SELECT value, value % 1000, md5(value) FROM generate_series(1, {rows}) s")
-            time.sleep(rig.args.settle)
+            server.settle(rig.args.settle)
         rig.ask("slow")
     chosen = random.Random(7).sample(range(1, rows + 1), keys)
     body = "".join(f"{k}\t{k % 7}\tnew\n" for k in chosen).encode()

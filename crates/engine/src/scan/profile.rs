@@ -259,7 +259,8 @@ fn why_cold(remote: &Remote<'_>) -> &'static str {
             "the data cache was switched off for it (enable_scan_datacache = false, or disable_file_cache = true)"
         }
         (0, _) => {
-            "the data cache was not asked for them: they are metadata, or a table's with 'datacache.enable' = 'false'"
+            "the data cache was not asked for them: they are metadata, a table's with 'datacache.enable' = 'false', or files of \
+             which the store gives no ETag, so that a change would not be seen"
         }
         (_, 0) if remote.context.populate == Populate::Never => {
             "the data cache did not have them, and was not to keep them (populate_datacache_mode = never, or \
@@ -313,7 +314,7 @@ mod tests {
         for (miss_bytes, fill_bytes, context, cache, reason) in [
             (0, 0, &usual, none, "there is no data cache"),
             (0, 0, &off, KEPT, "(enable_scan_datacache = false"),
-            (0, 0, &usual, KEPT, "was not asked for them: they are metadata, or a table's"),
+            (0, 0, &usual, KEPT, "was not asked for them: they are metadata, a table's"),
             (9, 0, &never, KEPT, "(populate_datacache_mode = never"),
             (9, 9, &usual, failing, "cannot write to its directory"),
             (9, 0, &usual, KEPT, "of a scan of more than a tenth of it"),

@@ -219,7 +219,7 @@ pub(super) async fn cache_select(session: &mut Session, text: &QueryText, proper
     let waited = began.elapsed();
     let (counts, stats) = (io.stats.counts(), cache.stats());
     if counts.memory_hit_bytes + counts.disk_hit_bytes + counts.miss_bytes == 0 {
-        let of = "those of tables with 'datacache.enable' = 'false'";
+        let of = "those of tables with 'datacache.enable' = 'false', or of stores that give no ETag";
         session
             .warn(1105, format!("nothing went through the data cache: no files in object storage were read, or {of}"));
     }

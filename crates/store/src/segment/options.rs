@@ -84,7 +84,7 @@ pub struct WriteOptions {
     /// Places of the columns that the row store holds; empty for none.
     pub(super) row_store: Vec<usize>,
     pub(super) codec: Codec,
-    /// Rows of a row group at most.
+    /// Rows of a row group; the last one of a segment may have an eighth more.
     pub row_group_rows: usize,
     pub(super) plan: OnceLock<Arc<Plan>>,
     /// For the columns that `ArrowColumnWriter` writes.

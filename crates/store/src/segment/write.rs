@@ -28,6 +28,9 @@ use crate::table::data::{Segment, Tablet};
 const ROW_BLOCK_BYTES: usize = 4096;
 /// Bits of the key filter for each key: about 1 % false positives.
 const FILTER_BITS: usize = 10;
+/// A last row group of less than one part in so many of a full one goes with the one before it: each costs requests, pages
+/// and statistics, however few its rows are, and what a load sorts at a time is a batch more than a row group.
+const LAST_SHARE: usize = 8;
 /// Bytes of a smallest key that the chain keeps.
 const KEY_MIN_BYTES: usize = 64;
 
@@ -88,7 +91,7 @@ pub fn encode_segment(options: &WriteOptions, tablet: Tablet, batches: &[RecordB
     Ok(encoded)
 }
 
-/// Encodes a segment batch by batch; holds at most the rows of one row group.
+/// Encodes a segment batch by batch; holds at most the rows of one row group and a last one that goes with it.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     tablet: Tablet,
@@ -141,16 +144,11 @@ impl SegmentWriter {
             });
         }
         let limit = options.row_group_rows.max(1);
+        self.pending.push(batch.clone());
+        self.pending_rows += batch.num_rows();
         let mut out = Vec::new();
-        let mut from = 0;
-        while from < batch.num_rows() {
-            let take = (batch.num_rows() - from).min(limit - self.pending_rows);
-            self.pending.push(batch.slice(from, take));
-            self.pending_rows += take;
-            from += take;
-            if self.pending_rows == limit {
-                self.cut(options, &mut out)?;
-            }
+        while self.pending_rows > limit + limit / LAST_SHARE {
+            self.cut(options, limit, &mut out)?;
         }
         Ok(out)
     }
@@ -159,7 +157,7 @@ impl SegmentWriter {
     pub fn finish(mut self, options: &WriteOptions) -> Result<EncodedSegment> {
         let mut data = Vec::new();
         if self.pending_rows > 0 {
-            self.cut(options, &mut data)?;
+            self.cut(options, self.pending_rows, &mut data)?;
         }
         if self.rows == 0 {
             return Err(SegmentError::Batch { expected: "rows".into(), found: "none".into() });
@@ -191,10 +189,21 @@ impl SegmentWriter {
         })
     }
 
-    /// Encodes the pending rows as a row group.
-    fn cut(&mut self, options: &WriteOptions, out: &mut Vec<Bytes>) -> Result<()> {
-        let batches = std::mem::take(&mut self.pending);
-        let rows = std::mem::take(&mut self.pending_rows) as u32;
+    /// Encodes the first of the pending rows, so many, as a row group.
+    fn cut(&mut self, options: &WriteOptions, rows: usize, out: &mut Vec<Bytes>) -> Result<()> {
+        let (mut batches, mut left) = (Vec::new(), rows);
+        for batch in std::mem::take(&mut self.pending) {
+            let n = batch.num_rows().min(left);
+            if n > 0 {
+                batches.push(batch.slice(0, n));
+            }
+            if n < batch.num_rows() {
+                self.pending.push(batch.slice(n, batch.num_rows() - n));
+            }
+            left -= n;
+        }
+        self.pending_rows -= rows;
+        let rows = rows as u32;
         let first_row = self.rows;
         self.rows = first_row
             .checked_add(rows)
