@@ -193,7 +193,8 @@ impl Engine {
             prepared: Arc::default(),
             template,
             threads,
-            next_connection: AtomicU32::new(1),
+            // Those of MySQL connections are the server's own, from 1 on.
+            next_connection: AtomicU32::new(1 << 31),
             cpu,
             short,
             merge,
@@ -206,7 +207,7 @@ impl Engine {
         Session::new(Arc::clone(self), client)
     }
 
-    /// A connection number that no session of this process has.
+    /// A connection number that no session of this process has: for those that are no MySQL connection.
     pub fn next_connection_id(&self) -> u32 {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }

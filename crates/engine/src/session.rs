@@ -19,6 +19,7 @@ use futures::StreamExt;
 use futures::future::{Either, select};
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::access::{self, Hourly, Object, QUERY_TIMEOUT};
 use crate::catalogs;
@@ -32,6 +33,7 @@ use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;
 use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
+use crate::scan::worker::Aborting;
 use crate::statements;
 use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
 
@@ -557,7 +559,8 @@ impl Session {
     /// The statement cannot be planned.
     pub async fn describe(&mut self, source: &str, parsed: &Parsed) -> Result<Option<Vec<Column>>> {
         self.rights(&self.engine.catalog.snapshot())?;
-        statements::describe(self, source, parsed).await
+        let hinted = Hinted(self);
+        statements::describe(hinted.0, source, parsed).await
     }
 
     /// What the user may do, by this state of the catalog.
@@ -811,7 +814,8 @@ fn killed(stop: Stop) -> EngineError {
 }
 
 /// Rows that end with an error when the statement is killed or runs out of time, and that tell the registry when they
-/// end or are dropped.
+/// end or are dropped. What computes them ends then also while nobody asks for rows, as with a cursor that a client keeps
+/// open: it holds threads, memory, and its place among the statements that run.
 fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
     struct Ended(Arc<Process>);
     impl Drop for Ended {
@@ -820,26 +824,83 @@ fn guarded(rows: Rows, process: Arc<Process>, limit: TimeLimit) -> Rows {
         }
     }
     let ended = Ended(Arc::clone(&process));
-    let stopped = Box::pin(async move {
-        tokio::select! {
+    let kept = Arc::new(Mutex::new(Some(rows.batches)));
+    let (tell, told) = oneshot::channel();
+    let watched = Arc::downgrade(&kept);
+    let watcher = Aborting(tokio::spawn(async move {
+        let error = tokio::select! {
             stop = process.stopped() => killed(stop),
             () = limit.wait() => limit.error(),
+        };
+        // First said, then taken: whoever has the rows just now sees it before they are put back.
+        if tell.send(error).is_ok()
+            && let Some(kept) = watched.upgrade()
+        {
+            let _ended = kept.lock().take();
         }
-    });
-    let inner: QueryStream = rows.batches;
-    let state = (inner, Some(stopped), ended);
+    }));
+    let state = (kept, Some(told), ended, watcher);
     let batches: BoxStream<'static, Result<RecordBatch>> =
-        futures::stream::unfold(state, |(mut inner, stopped, ended)| async move {
-            let mut waiting = stopped?;
-            tokio::select! {
-                biased;
-                error = &mut waiting => Some((Err(error), (inner, None, ended))),
-                next = inner.next() => match next? {
-                    Ok(batch) => Some((Ok(batch), (inner, Some(waiting), ended))),
-                    Err(error) => Some((Err(error), (inner, None, ended))),
+        futures::stream::unfold(state, |(kept, told, ended, watcher)| async move {
+            let mut told = told?;
+            let inner: Option<QueryStream> = kept.lock().take();
+            let next = match inner {
+                Some(mut inner) => tokio::select! {
+                    biased;
+                    error = &mut told => Err(error),
+                    next = inner.next() => Ok((next?, inner)),
                 },
-            }
+                None => Err((&mut told).await),
+            };
+            let (item, told) = match next {
+                Ok((Ok(batch), inner)) => {
+                    *kept.lock() = Some(inner);
+                    if !told.is_empty() {
+                        let _ended = kept.lock().take();
+                    }
+                    (Ok(batch), Some(told))
+                }
+                Ok((Err(error), _)) => (Err(error), None),
+                // Its sender goes only with what it says, or with the process.
+                Err(error) => (Err(error.unwrap_or_else(|_| killed(Stop::Connection))), None),
+            };
+            Some((item, (kept, told, ended, watcher)))
         })
         .boxed();
     Rows { columns: rows.columns, batches }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Processes;
+
+    /// As where a client keeps a cursor open and fetches nothing.
+    #[tokio::test]
+    async fn rows_that_nobody_asks_for_end_with_their_time() {
+        for asked in [0, 1] {
+            let guard = Arc::new(Processes::default()).register(1, "u", "h");
+            let held = Arc::new(());
+            let holding = Arc::clone(&held);
+            let endless = futures::stream::repeat_with(move || {
+                let _holding = &holding;
+                Ok(RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty())))
+            });
+            let limit = Duration::from_millis(50);
+            let limit = TimeLimit { limit: Some(limit), end: Some(Instant::now() + limit) };
+            let rows = Rows { columns: Vec::new(), batches: endless.boxed() };
+            let mut rows = guarded(rows, Arc::clone(guard.process()), limit).batches;
+            for _ in 0..asked {
+                assert!(rows.next().await.unwrap().is_ok());
+            }
+            let begun = Instant::now();
+            while Arc::strong_count(&held) > 1 {
+                assert!(begun.elapsed().as_secs() < 10, "what computes the rows is still there");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let error = rows.next().await.unwrap().unwrap_err();
+            assert!(error.to_string().contains("query_timeout"), "{error}");
+            assert!(rows.next().await.is_none());
+        }
+    }
 }

@@ -234,6 +234,36 @@ async fn explain_says_why_a_query_is_no_look_up() {
 }
 
 #[tokio::test]
+async fn what_one_session_shows_is_no_look_up_of_others() {
+    let mut b = Bench::new().await;
+    let made = "create table u (k int, v int) unique key(k) distributed by hash(k) buckets 1 \
+        properties ('store_row_column' = 'true'); insert into u values (1, 10)";
+    assert_eq!(b.run(made).await, "ok");
+    let mut shows = session(b.session.engine());
+    let sql = "select * from u where k = 1";
+    let prepared = "set show_hidden_columns = true; explain select * from u where k = 1";
+    assert!(run(&mut shows, prepared).await.contains("no SHORT-CIRCUIT: show_hidden_columns is on"));
+    assert!(shows.prepare_point("select * from u where k = ?").await.unwrap().is_none());
+    assert_eq!(b.run(sql).await, "k|v\n1|10");
+    assert!(b.run(&format!("explain {sql}")).await.contains("SHORT-CIRCUIT"));
+    assert!(run(&mut shows, sql).await.contains("__DORIS_DELETE_SIGN__"));
+    let named = "select *, k as __DORIS_x from u where k = 1";
+    assert!(b.run(named).await.starts_with("k|v|__DORIS_DELETE_SIGN__"), "{}", b.run(named).await);
+    assert!(b.run(&format!("explain {named}")).await.contains("no SHORT-CIRCUIT: the query names a hidden column"));
+}
+
+#[tokio::test]
+async fn a_described_statement_takes_its_hints_back() {
+    let mut b = Bench::new().await;
+    let sql = "show /*+ SET_VAR(query_timeout = 7) */ databases";
+    let parsed = b.session.parse(sql).unwrap();
+    assert!(b.session.describe(sql, &parsed[0]).await.unwrap().is_some());
+    let before = b.run("select @@query_timeout").await;
+    assert!(!before.ends_with("\n7"), "{before}");
+    assert_eq!(b.run("set query_timeout = 11; select @@query_timeout").await, "@@query_timeout\n11");
+}
+
+#[tokio::test]
 async fn set_is_all_or_nothing() {
     let mut b = Bench::new().await;
     let error = b.run("set query_timeout = 5, autocommit = 0, time_zone = 'Mars'").await;

@@ -491,21 +491,21 @@ async fn sleep(connection: &Connection, link: &mut Link) -> Result<bool, End> {
         Release,
         End,
     }
-    let event = {
+    let fill = async |link: &mut Link, releases: bool| {
         let mut fill = pin!(link.fill());
         poll_fn(|task| {
             if let Poll::Ready(filled) = fill.as_mut().poll(task) {
                 return Poll::Ready(filled.map(Event::Filled));
             }
             match connection.idle(task) {
-                Idle::Sleep => Poll::Pending,
-                Idle::Release => Poll::Ready(Ok(Event::Release)),
+                Idle::Release if releases => Poll::Ready(Ok(Event::Release)),
+                Idle::Sleep | Idle::Release => Poll::Pending,
                 Idle::End => Poll::Ready(Ok(Event::End)),
             }
         })
-        .await?
+        .await
     };
-    match event {
+    match fill(link, true).await? {
         Event::Filled(filled) => return Ok(filled),
         Event::End => return Ok(false),
         Event::Release => link.release(),
@@ -524,7 +524,11 @@ async fn sleep(connection: &Connection, link: &mut Link) -> Result<bool, End> {
         .await
         .map_err(ProtocolError::from)?
     };
-    if ended { Ok(false) } else { Ok(link.fill().await?) }
+    if ended {
+        return Ok(false);
+    }
+    // What can be read may be a part of a TLS record: it can still take for ever until there are bytes of a command.
+    Ok(matches!(fill(link, false).await?, Event::Filled(true)))
 }
 
 /// Runs a piece of the session's work as long as the client is there and nobody kills it. Dropping `work` ends it.

@@ -18,7 +18,9 @@ pub(crate) struct Statements<S: Session> {
     by_id: HashMap<u32, Entry<S>>,
     next: u32,
     count_max: usize,
+    /// Of values sent ahead, of all statements.
     long_bytes_max: usize,
+    long_bytes: usize,
     /// Memory for values; empty.
     params: Vec<Param<'static>>,
 }
@@ -38,10 +40,11 @@ struct Entry<S: Session> {
 }
 
 impl<S: Session> Entry<S> {
-    fn forget_values(&mut self) {
+    /// Gives the bytes of what was sent ahead.
+    fn forget_values(&mut self) -> usize {
         self.long = Vec::new();
-        self.long_bytes = 0;
         self.long_error = None;
+        std::mem::take(&mut self.long_bytes)
     }
 }
 
@@ -51,7 +54,7 @@ fn unknown(id: u32, command: &str) -> SqlError {
 
 impl<S: Session> Statements<S> {
     pub fn new(count_max: usize, long_bytes_max: usize) -> Self {
-        Self { by_id: HashMap::new(), next: 1, count_max, long_bytes_max, params: Vec::new() }
+        Self { by_id: HashMap::new(), next: 1, count_max, long_bytes_max, long_bytes: 0, params: Vec::new() }
     }
 
     /// Text of a statement, for the process list.
@@ -208,7 +211,7 @@ impl<S: Session> Statements<S> {
                 guard(work, connection, link).await?
             }
         };
-        entry.forget_values();
+        self.long_bytes -= entry.forget_values();
         match result {
             Err(error) => link.err(&error),
             Ok(Response::Done(done)) => return Ok(Some(done)),
@@ -256,14 +259,16 @@ impl<S: Session> Statements<S> {
             entry.long_error.get_or_insert(SqlError::new(code::WRONG_ARGUMENTS, message));
             return;
         }
-        if entry.long_bytes.saturating_add(data.len()) > self.long_bytes_max {
+        if self.long_bytes.saturating_add(data.len()) > self.long_bytes_max {
+            let max = self.long_bytes_max;
             let message =
-                format!("long data of a statement is larger than max_allowed_packet ({} bytes)", self.long_bytes_max);
-            entry.forget_values();
+                format!("long data of a connection's statements is larger than max_allowed_packet ({max} bytes)");
+            self.long_bytes -= entry.forget_values();
             entry.long_error = Some(SqlError::new(code::NET_PACKET_TOO_LARGE, message));
             return;
         }
         entry.long_bytes += data.len();
+        self.long_bytes += data.len();
         if entry.long.is_empty() {
             entry.long.resize(usize::from(entry.params), None);
         }
@@ -272,7 +277,7 @@ impl<S: Session> Statements<S> {
 
     pub fn reset(&mut self, id: u32) -> Result<(), SqlError> {
         let entry = self.by_id.get_mut(&id).ok_or_else(|| unknown(id, "COM_STMT_RESET"))?;
-        entry.forget_values();
+        self.long_bytes -= entry.forget_values();
         entry.cursor = None;
         Ok(())
     }
@@ -280,11 +285,13 @@ impl<S: Session> Statements<S> {
     /// Closing has no answer, not even for an unknown statement.
     pub async fn close(&mut self, session: &mut S, id: u32) {
         if let Some(entry) = self.by_id.remove(&id) {
+            self.long_bytes -= entry.long_bytes;
             session.close(entry.statement).await;
         }
     }
 
     pub async fn close_all(&mut self, session: &mut S) {
+        self.long_bytes = 0;
         for (_, entry) in self.by_id.drain() {
             session.close(entry.statement).await;
         }

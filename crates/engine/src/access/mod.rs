@@ -268,6 +268,12 @@ pub(crate) fn sees(rights: &Rights, state: &CatalogState, object: &Object) -> bo
     }
 }
 
+/// Whether loads into a table are in lists, with the names of the logs that have their rejected rows.
+pub(crate) fn sees_loads(rights: &Rights, state: &CatalogState, database: &str, table: &str) -> bool {
+    let table = Object::Table(database.to_string(), table.to_string());
+    on(rights, state, &table).intersects(Privileges::SELECT | Privileges::INSERT)
+}
+
 /// Refuses who may not reach files and addresses outside of the database.
 ///
 /// # Errors

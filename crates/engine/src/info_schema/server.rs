@@ -6,7 +6,7 @@ use dipper_store::catalog::access::{Privileges, Rights};
 
 use super::Wanted;
 use super::sheet::{Cell, Sheet, wall_clock_us};
-use crate::access::{self, Object};
+use crate::access;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::load::answer::{LoadAnswer, txn_number};
@@ -179,13 +179,12 @@ pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
 pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let zone = context.variables.time_zone();
     for load in context.engine.loads().list() {
-        let database = Object::Database(load.header.database.clone());
-        if !access::sees(&context.rights, &context.catalog, &database) {
+        let header = &load.header;
+        if !access::sees_loads(&context.rights, &context.catalog, &header.database, &header.table) {
             continue;
         }
         let answer = load.ended.as_ref().map(|end| &end.answer);
         let count = |n: fn(&LoadAnswer) -> u64| answer.map(|a| n(a) as i64).into();
-        let header = &load.header;
         sheet.push([
             Cell::Int(load.id as i64),
             (&header.label).into(),

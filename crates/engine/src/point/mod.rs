@@ -45,6 +45,7 @@ pub(crate) use scan::{Slot, scan};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::query::QueryContext;
 use crate::result::Rows;
 use crate::session::Session;
 
@@ -329,7 +330,12 @@ impl Session {
             return Ok(plan::Planned::No(None, None));
         };
         let Some(lookup) = recognise::lookup(&query) else { return Ok(plan::Planned::No(None, None)) };
-        plan::plan(&self.query_context().await?, &lookup, &query).await
+        let mut context = self.query_context().await?;
+        // A plan is for all sessions: also where this one sees hidden columns, and so does not look up.
+        if context.hidden_columns {
+            context = Arc::new(QueryContext { hidden_columns: false, ..context.as_ref().clone() });
+        }
+        plan::plan(&context, &lookup, &query).await
     }
 
     /// Runs a query as a look-up, if it is one.
@@ -392,8 +398,8 @@ impl Session {
         let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
-        // Look-ups are of dipper's own tables.
-        if self.catalog.is_some() {
+        // Look-ups are of dipper's own tables, and of columns that are no secret.
+        if self.catalog.is_some() || self.variables.quick().hidden_columns {
             return Ok(None);
         }
         let Some(slots) = scan(sql, &options, &mut text) else { return Ok(None) };

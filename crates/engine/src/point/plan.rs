@@ -185,6 +185,10 @@ pub(super) async fn plan(
         columns.iter().map(|c| place(c).expect("the shape has what is needed")).collect::<Vec<_>>()
     });
     let columns = super::residual::columns(context, query).await?;
+    // A name of a hidden column somewhere in a query makes `*` show all of them.
+    if places.as_ref().is_some_and(|places| places.len() != columns.len()) {
+        return no(Some("the query names a hidden column".into()));
+    }
     let output = match places {
         Some(places) => {
             let schema = Schema::new(columns.iter().map(|c| c.field.as_ref().clone()).collect::<Vec<_>>());

@@ -131,7 +131,7 @@ impl Actor {
         if user.name == ROOT && self.rights.user().name != ROOT {
             return Err(EngineError::new(ErrorKind::Denied, "Access denied; only root changes root"));
         }
-        if theirs.contains(Privileges::ADMIN) { self.need(Privileges::ADMIN) } else { Ok(()) }
+        self.need(theirs)
     }
 
     /// Whether something may be set for all users of this name.

@@ -6,11 +6,12 @@ use dipper_sql::statement::{Name, Scope};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Attempt, LabelStatus};
 
+use crate::access;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use crate::info_schema::{self, PRIVILEGES, millis};
 use crate::load::answer::txn_number;
-use crate::load::records::{LoadKind, LoadRecord};
+use crate::load::records::{LoadHeader, LoadKind, LoadRecord};
 use crate::load::two_phase::known_labels;
 use crate::session::{Level, Session};
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS};
@@ -514,6 +515,8 @@ pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) 
         "User",
         "Comment",
     ]);
+    let state = session.engine.catalog.snapshot();
+    let rights = session.rights(&state)?;
     let mut loads = session.engine.loads().list();
     loads.retain(|load| load.header.database == database);
     let labelled = labelled(session, database, &loads).await?;
@@ -548,7 +551,11 @@ pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) 
     }
     for load in loads {
         // What was refused because its label is another's is no load of its own.
-        if load.is_repeat() || stream && load.header.kind != LoadKind::Stream {
+        let header = &load.header;
+        if load.is_repeat() || stream && header.kind != LoadKind::Stream {
+            continue;
+        }
+        if !access::sees_loads(&rights, &state, &header.database, &header.table) {
             continue;
         }
         let started = wall_clock_text(millis(load.started), &zone);
@@ -599,7 +606,12 @@ pub(super) async fn load_warnings(session: &Session, url: &str) -> Result<Sheet>
 pub(super) async fn load_warnings_of(session: &Session, from: Option<&Name>) -> Result<Sheet> {
     let database = database_of(session, from, "SHOW LOAD WARNINGS")?;
     let mut sheet = Sheet::texts(&["JobId", "Label", "ErrorMsgDetail"]);
-    for load in session.engine.loads().list().into_iter().filter(|l| l.header.database == database) {
+    let state = session.engine.catalog.snapshot();
+    let rights = session.rights(&state)?;
+    let sees = |header: &LoadHeader| {
+        header.database == database && access::sees_loads(&rights, &state, database, &header.table)
+    };
+    for load in session.engine.loads().list().into_iter().filter(|l| sees(&l.header)) {
         let Some(name) = load.ended.as_ref().and_then(|end| end.answer.error_log.clone()) else { continue };
         // Logs are kept for 48 hours, what was loaded for longer.
         let Some(log) = session.engine.load_error_log(&name).await? else { continue };
