@@ -15,6 +15,7 @@ mod requests;
 mod source;
 pub mod stores;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -179,7 +180,7 @@ pub fn list(location: &str, access: &FileAccess) -> Result<Vec<FileEntry>> {
     let path = local_path(location)?;
     let mut found = Vec::new();
     if is_glob(&path) {
-        for pattern in braces(&path.to_string_lossy()) {
+        for pattern in braces(&path.to_string_lossy())? {
             expand_glob(&pattern, access, &mut found)?;
         }
     } else {
@@ -225,14 +226,49 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
         glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
     // At the end `**` would mean directories only, each with those below it; a directory means all files below it.
     let root = all_below(pattern);
+    let start = literal_directory(pattern);
+    // What is there is told to nobody who may not look, not even by what matches.
+    access.check(start)?;
     for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
         let path = entry.map_err(|e| cannot(e.path(), "list", e.error()))?;
         access.check(&path)?;
+        if pattern.contains("**") {
+            check_no_cycle(start, &path)?;
+        }
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         if meta.is_dir() {
             walk(&path, access, found)?;
         } else if root.is_none() && !is_hidden(&path) {
             found.push(FileEntry::of(path)?);
+        }
+    }
+    Ok(())
+}
+
+/// The directory in front of a pattern's first part that is none.
+fn literal_directory(pattern: &str) -> &Path {
+    let literal = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
+    match literal.rfind('/') {
+        Some(0) => Path::new("/"),
+        Some(end) => Path::new(&literal[..end]),
+        None => Path::new("."),
+    }
+}
+
+/// Refuses a path that by links comes back to a directory below `start` that it came through: `**` would go on for ever, or
+/// find each file again and again.
+fn check_no_cycle(start: &Path, path: &Path) -> Result<()> {
+    let real = |dir: &Path| dir.canonicalize().map_err(|e| cannot(dir, "read", &e));
+    let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
+    let top = real(start)?;
+    if dir.strip_prefix(start).is_ok_and(|rest| real(dir).is_ok_and(|dir| dir == top.join(rest))) {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    for dir in dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && *dir != start).chain([start]) {
+        if !seen.insert(real(dir)?) {
+            let message = format!("'{}' comes back to a directory above it by a symbolic link", path.display());
+            return Err(EngineError::new(ErrorKind::File, message));
         }
     }
     Ok(())
@@ -293,9 +329,37 @@ pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"_") || n.as_encoded_bytes().starts_with(b"."))
 }
 
+/// Groups in braces of one path, and patterns that it may stand for.
+const GROUPS_MAX: usize = 64;
+const PATTERNS_MAX: usize = 1000;
+
 /// `a{b,c}d` to `abd`, `acd`; the glob crate has no braces.
-fn braces(pattern: &str) -> Vec<String> {
-    let Some(open) = pattern.find('{') else { return vec![pattern.to_string()] };
+///
+/// # Errors
+/// The path stands for more than [`PATTERNS_MAX`] patterns.
+fn braces(pattern: &str) -> Result<Vec<String>> {
+    let many = |what, max| EngineError::invalid(format!("a path has more than {max} {what}"));
+    if pattern.matches('{').count() > GROUPS_MAX {
+        return Err(many("groups in braces", GROUPS_MAX));
+    }
+    let mut patterns = Vec::new();
+    // The first one is at the end.
+    let mut grouped = vec![pattern.to_string()];
+    while let Some(pattern) = grouped.pop() {
+        match alternatives(&pattern) {
+            Some(all) => grouped.extend(all.into_iter().rev()),
+            None => patterns.push(pattern),
+        }
+        if grouped.len() + patterns.len() > PATTERNS_MAX {
+            return Err(many("alternatives in braces", PATTERNS_MAX));
+        }
+    }
+    Ok(patterns)
+}
+
+/// What the first group of a pattern stands for; `None`: it has none.
+fn alternatives(pattern: &str) -> Option<Vec<String>> {
+    let open = pattern.find('{')?;
     let mut depth = 0;
     let mut parts = vec![open + 1];
     for (i, c) in pattern.char_indices().skip_while(|(i, _)| *i < open) {
@@ -306,17 +370,15 @@ fn braces(pattern: &str) -> Vec<String> {
                 depth -= 1;
                 if depth == 0 {
                     parts.push(i + 1);
-                    let tail = &pattern[i + 1..];
-                    return parts
-                        .windows(2)
-                        .flat_map(|w| braces(&format!("{}{}{tail}", &pattern[..open], &pattern[w[0]..w[1] - 1])))
-                        .collect();
+                    let (head, tail) = (&pattern[..open], &pattern[i + 1..]);
+                    let whole = |part: &[usize]| format!("{head}{}{tail}", &pattern[part[0]..part[1] - 1]);
+                    return Some(parts.windows(2).map(whole).collect());
                 }
             }
             _ => {}
         }
     }
-    vec![pattern.to_string()]
+    None
 }
 
 /// Refuses what is no regular file. A named pipe would keep its reader waiting for whoever writes to it.
@@ -391,6 +453,40 @@ mod tests {
         assert_eq!(names(dir.path(), "b.{csv,txt}"), ["b.csv", "b.txt"]);
         assert_eq!(names(dir.path(), "sub"), ["sub/c.csv"]);
         assert_eq!(names(dir.path(), "x[1].csv"), ["x[1].csv"]);
+    }
+
+    #[test]
+    fn braces_are_bounded() {
+        assert_eq!(braces("a{b,c{d,e}}f{g,h}").unwrap(), ["abfg", "abfh", "acdfg", "acdfh", "acefg", "acefh"]);
+        assert_eq!(braces("a{b").unwrap(), ["a{b"]);
+        assert!(braces(&"{a,b}".repeat(30)).unwrap_err().message.contains("more than 1000 alternatives"));
+        assert!(braces(&"{a}".repeat(60_000)).unwrap_err().message.contains("more than 64 groups"));
+    }
+
+    #[test]
+    fn links_that_lead_back_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), "sub/a.csv");
+        std::os::unix::fs::symlink("sub", dir.path().join("other")).unwrap();
+        assert_eq!(names(dir.path(), "**/*.csv"), ["other/a.csv", "sub/a.csv"]);
+        std::os::unix::fs::symlink(".", dir.path().join("latest")).unwrap();
+        let e = list(&dir.path().join("**/*.csv").display().to_string(), &FileAccess::Any).unwrap_err();
+        assert!(e.message.contains("comes back to a directory above it"), "{e}");
+        assert_eq!(names(dir.path(), "*/*.csv"), ["other/a.csv", "sub/a.csv"]);
+    }
+
+    #[test]
+    fn a_pattern_tells_nothing_of_what_is_not_allowed() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        touch(inside.path(), "a.csv");
+        let access = FileAccess::below([inside.path()]).unwrap();
+        let at = |p: PathBuf| list(&p.display().to_string(), &access);
+        assert_eq!(at(inside.path().join("*.csv")).unwrap().len(), 1);
+        // Nothing matches, which is not said.
+        assert_eq!(at(outside.path().join("x*")).unwrap_err().kind, ErrorKind::Denied);
+        for (pattern, start) in [("*.csv", "."), ("/*", "/"), ("/a/b*/c", "/a"), ("a/b/?", "a/b"), ("a/[b]", "a")] {
+            assert_eq!(literal_directory(pattern), Path::new(start));
+        }
     }
 
     #[test]

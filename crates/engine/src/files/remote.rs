@@ -75,7 +75,7 @@ pub async fn list(stores: &Stores, location: &str, properties: &StoreProperties)
     if is_glob(path) {
         let literal: Vec<&str> = path.split('/').take_while(|part| !is_glob(part)).collect();
         let prefix = ObjectPath::parse(literal.join("/")).unwrap_or_default();
-        let patterns = braces(path)
+        let patterns = braces(path)?
             .iter()
             .map(|p| glob::Pattern::new(p))
             .collect::<std::result::Result<Vec<_>, _>>()

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -234,8 +234,11 @@ impl ObjectSource {
             ..GetOptions::default()
         };
         let (store, path, name) = (Arc::clone(&self.file.store), self.file.meta.location.clone(), self.name.clone());
-        let (weak, reads) = (Arc::downgrade(&chunk), Arc::clone(&self.reads));
+        let answering = Answering { chunk: Arc::downgrade(&chunk), name: name.clone(), answer: None };
+        let reads = Arc::clone(&self.reads);
         let fetch = async move {
+            // All of it belongs to the task, not only what is assigned to.
+            let mut answering = answering;
             let mut attempt = 1;
             let got = loop {
                 let began = Instant::now();
@@ -250,17 +253,14 @@ impl ObjectSource {
                     got => break got,
                 }
             };
-            let Some(chunk) = weak.upgrade() else { return };
-            let state = match got {
+            answering.answer = Some(match got {
                 Ok(bytes) if bytes.len() as u64 == end - start => Ok(bytes),
                 Ok(bytes) => Err(Failure {
                     kind: io::ErrorKind::UnexpectedEof,
                     message: format!("{name}: expected {} bytes from byte {start}, got {}", end - start, bytes.len()),
                 }),
                 Err(e) => Err(failure(&name, &e)),
-            };
-            *chunk.state.lock() = Some(state);
-            chunk.ready.notify_all();
+            });
         };
         let task = match &self.context {
             Some(context) => self.file.io.spawn(context.scope(fetch)),
@@ -269,6 +269,23 @@ impl ObjectSource {
         *chunk.task.lock() = Some(task.abort_handle());
         window.chunks.insert(start, chunk);
         window.next = window.next.max(end);
+    }
+}
+
+/// Gives a chunk its answer when the task that asks for it ends, however it does: somebody may wait for it.
+struct Answering {
+    chunk: Weak<Chunk>,
+    name: String,
+    answer: Option<Result<Bytes, Failure>>,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let Some(chunk) = self.chunk.upgrade() else { return };
+        let given_up =
+            || Err(Failure { kind: io::ErrorKind::Other, message: format!("{}: reading it was given up", self.name) });
+        *chunk.state.lock() = Some(self.answer.take().unwrap_or_else(given_up));
+        chunk.ready.notify_all();
     }
 }
 

@@ -192,8 +192,8 @@ impl Client {
         for i in 0..self.addresses.len() {
             let at = (first + i) % self.addresses.len();
             let address = &self.addresses[at];
-            loop {
-                let before = address.connected.lock().clone();
+            for reuses in [true, false] {
+                let before = address.connected.lock().clone().filter(|_| reuses);
                 let reused = before.is_some();
                 let client = match before {
                     Some(client) => client,

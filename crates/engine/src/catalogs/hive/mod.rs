@@ -135,7 +135,14 @@ impl HiveCatalog {
                 some.iter().map(|p| (raw_values(&p.values), *p)).collect();
             for found in self.client.partitions(database, table, &names).await? {
                 let values: Vec<String> = found.values.iter().flatten().map(ToString::to_string).collect();
-                let Some(p) = by_values.get(&values) else { continue };
+                let Some(p) = by_values.get(&values) else {
+                    let values = values.join("', '");
+                    let message = format!(
+                        "the metastore answered for a partition of '{database}.{table}' with values '{values}', which are not \
+                         those of a name that it gave"
+                    );
+                    return Err(EngineError::new(ErrorKind::Storage, message));
+                };
                 let storage = found.sd.as_ref();
                 let place = match storage.and_then(|s| convert::differs(definition, s)) {
                     Some(reason) => Err(reason),
