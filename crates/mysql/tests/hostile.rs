@@ -47,6 +47,37 @@ fn malformed_packets_close_their_connection_only() {
 }
 
 #[test]
+fn long_data_of_all_statements_has_one_bound() {
+    let server = Running::new(Settings { max_allowed_packet: 1 << 20, ..Settings::default() });
+    let mut client = server.root();
+    let ids = [(); 2].map(|()| {
+        let ok = client.ask(command::STMT_PREPARE, b"echo ?, ?");
+        // Two parameters and two columns, each list with an end.
+        (0..6).for_each(|_| drop(client.receive()));
+        [ok[1], ok[2], ok[3], ok[4]]
+    });
+    let execute = |client: &mut Client, id: [u8; 4]| {
+        client.command(command::STMT_EXECUTE, &[&id[..], &[0, 1, 0, 0, 0, 1, 1, 6, 0, 0xfd, 0]].concat());
+        client.answers(true).remove(0)
+    };
+    let long = [&[1, 0][..], &[b'x'; 600 << 10]].concat();
+    for _ in 0..2 {
+        for id in ids {
+            client.command(command::STMT_SEND_LONG_DATA, &[&id[..], &long].concat());
+        }
+        assert_eq!(execute(&mut client, ids[1]).error(), code::NET_PACKET_TOO_LARGE);
+        assert_eq!(execute(&mut client, ids[0]).rows().len(), 1);
+    }
+    // What is closed or reset counts no more.
+    client.command(command::STMT_SEND_LONG_DATA, &[&ids[0][..], &long].concat());
+    client.command(command::STMT_CLOSE, &ids[0]);
+    client.command(command::STMT_SEND_LONG_DATA, &[&ids[1][..], &long].concat());
+    assert_eq!(client.ask(command::STMT_RESET, &ids[1])[0], 0);
+    client.command(command::STMT_SEND_LONG_DATA, &[&ids[1][..], &long].concat());
+    assert_eq!(execute(&mut client, ids[1]).rows().len(), 1);
+}
+
+#[test]
 fn text_that_is_not_utf8_is_an_error_of_its_statement() {
     let server = Running::new(Settings::default());
     let mut client = server.root();

@@ -4,10 +4,11 @@ mod common;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Client, Running};
 use dipper_mysql::constants::{capability, command};
-use dipper_mysql::{Settings, Tls, TlsIdentity, code};
+use dipper_mysql::{Kill, Settings, Tls, TlsIdentity, code};
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -123,6 +124,18 @@ fn work_under_tls_ends_with_its_client() {
     stream.flush().unwrap();
     drop(stream);
     common::eventually(|| server.counters.sleeping.load(Ordering::SeqCst) == 0);
+}
+
+#[test]
+fn a_part_of_a_record_keeps_no_idle_connection() {
+    let server = Running::new(settings(Tls::Offered));
+    let mut stream = tls_login(&server, false);
+    // By then it has given its buffers back.
+    std::thread::sleep(Duration::from_millis(2500));
+    stream.sock.write_all(&[0x17, 3, 3, 0, 100, 1, 2, 3]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    server.registry.list().iter().for_each(|c| c.kill(Kill::Connection));
+    common::eventually(|| server.registry.is_empty());
 }
 
 /// Compresses and expands frames as a client does, one frame for one packet or a piece of it.

@@ -45,6 +45,41 @@ async fn all_types_in_all_codecs() {
     }
 }
 
+/// However the rows come, also with a key index and a row store, whose blocks lie behind each row group.
+#[tokio::test]
+async fn a_last_row_group_of_few_rows_goes_with_the_one_before_it() {
+    let columns = [("k", SqlType::BigInt, false), ("s", SqlType::String, true)];
+    let schema = table(&columns, 1, Model::Unique, &[("store_row_column", "true")]);
+    let mut options = WriteOptions::try_new(schema.clone()).unwrap();
+    options.row_group_rows = 1000;
+    let options = Arc::new(options);
+    for (pieces, groups) in [
+        (vec![1], vec![1]),
+        (vec![1125], vec![1125]),
+        (vec![1126], vec![1000, 126]),
+        (vec![400, 0, 700], vec![1100]),
+        (vec![999, 2, 1000, 1], vec![1000, 1002]),
+        (vec![5000, 124], vec![1000, 1000, 1000, 1000, 1124]),
+    ] {
+        let wanted = pieces.iter().sum();
+        // Of rows with the same key one is left.
+        let batch = rows(&schema, 2 * wanted, true, 3).slice(0, wanted);
+        let mut from = 0;
+        let cut = pieces.iter().map(|n| {
+            from += n;
+            batch.slice(from - n, *n)
+        });
+        let (bytes, object) = object(&options, 0, &[cut.collect()]);
+        let stored = Stored::new(bytes).await;
+        let reader = stored.open(&object).await.unwrap();
+        reader.verify().await.unwrap();
+        let found: Vec<_> = (0..object.segments[0].groups as usize).map(|group| reader.group_rows(group)).collect();
+        assert_eq!(found, groups, "{pieces:?}");
+        let read = read_all(&reader, &Scan::new(&schema, &[0, 1])).await.unwrap();
+        assert_eq!(read.columns(), &batch.columns()[..2], "{pieces:?}");
+    }
+}
+
 #[tokio::test]
 async fn filters_delete_vectors_and_addresses() {
     let columns = [("k", SqlType::BigInt, false), ("s", SqlType::String, true), ("v", SqlType::Int, true)];
