@@ -229,11 +229,14 @@ fn expand_glob(pattern: &str, access: &FileAccess, found: &mut Vec<FileEntry>) -
     let start = literal_directory(pattern);
     // What is there is told to nobody who may not look, not even by what matches.
     access.check(start)?;
+    let (deep, mut checked) = (pattern.contains("**"), None);
     for entry in glob::glob_with(root.unwrap_or(pattern), options).map_err(bad)? {
         let path = entry.map_err(|e| cannot(e.path(), "list", e.error()))?;
         access.check(&path)?;
-        if pattern.contains("**") {
+        // Files of a directory come one after the other.
+        if deep && path.parent() != checked.as_deref() {
             check_no_cycle(start, &path)?;
+            checked = path.parent().map(Path::to_path_buf);
         }
         let meta = std::fs::metadata(&path).map_err(|e| cannot(&path, "read", &e))?;
         if meta.is_dir() {

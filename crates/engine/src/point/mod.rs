@@ -398,7 +398,7 @@ impl Session {
         let options = self.parse_options();
         let mut text = String::new();
         key(self.database(), &options, &mut text);
-        // Look-ups are of dipper's own tables, and of columns that are no secret.
+        // Look-ups are of dipper's own tables, and of columns that are not hidden.
         if self.catalog.is_some() || self.variables.quick().hidden_columns {
             return Ok(None);
         }
