@@ -1044,6 +1044,12 @@ def accounts(s):
     assert "SELECT command denied" in json.loads(s.request("GET", f"/api/d/{t}/_count", headers=mine)[2])["data"]
     s.sql(f"grant select on d.{t} to loader")
     assert ask(f"select count(*) from {t}")["code"] == 0
+    # Rows that a load into somebody else's table refused are not shown, nor that there was one.
+    status(s.load(other, b"1\ta\n7\tsecret\tmore\n", max_filter_ratio="1"), "Success")
+    shown = lambda statement: json.dumps(ask(statement)["data"])
+    for statement in ("show load from d", "show load warnings from d", "select * from information_schema.loads"):
+        assert other not in shown(statement) and "secret" not in shown(statement), shown(statement)
+    assert "secret" in json.dumps(s.sql("show load warnings from d")) and t in shown("select * from information_schema.loads")
     # The second phase of somebody else's load.
     prepared = s.load(other, b"9\tz\n", two_phase_commit="true")
     end = {"txn_id": str(prepared["TxnId"]), "txn_operation": "commit"}
@@ -1074,6 +1080,16 @@ def accounts(s):
     assert not any("12345" in row["Sql Statement"] for row in listed(mine))
     assert json.loads(s.request("GET", f"/api/profile/{foreign['Profile ID']}", headers=mine)[2])["code"] == 1
     assert "denied" in ask("clean all profile")["data"].lower(), ask("clean all profile")
+    # Who may make users takes over nobody with more privileges on everything.
+    for statement in ("create user clerk identified by 'pw'", "grant create user on *.* to clerk", "create user boss",
+                      "grant select on *.* to boss"):
+        s.sql(statement)
+    clerk = {"Authorization": basic("clerk", "pw"), "Content-Type": "application/json"}
+    alter = lambda user: json.loads(s.request("POST", "/api/query/internal/default", json.dumps(
+        {"stmt": f"alter user {user} identified by 'x'"}), clerk)[2])
+    assert "SELECT" in alter("boss")["data"], alter("boss")
+    assert alter("loader")["code"] == 0, alter("loader")
+    [s.sql(f"drop user {user}") for user in ("clerk", "boss")]
     s.sql("drop user loader")
     assert json.loads(s.request("GET", "/api/backends", headers=mine)[2])["code"] == 401
 
