@@ -131,6 +131,8 @@ impl Actor {
         if user.name == ROOT && self.rights.user().name != ROOT {
             return Err(EngineError::new(ErrorKind::Denied, "Access denied; only root changes root"));
         }
+        // ADMIN_PRIV first, so that the error does not name one by one what ADMIN_PRIV brings.
+        self.need(theirs & Privileges::ADMIN)?;
         self.need(theirs)
     }
 

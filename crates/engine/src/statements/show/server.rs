@@ -550,8 +550,8 @@ pub(super) async fn loads(session: &Session, stream: bool, from: Option<&Name>) 
         ]);
     }
     for load in loads {
-        // What was refused because its label is another's is no load of its own.
         let header = &load.header;
+        // What was refused because its label is another's is no load of its own.
         if load.is_repeat() || stream && header.kind != LoadKind::Stream {
             continue;
         }
