@@ -1,6 +1,7 @@
 //! Upserts beside look-ups. Each row has one writer, each of its versions shows in every column, and readers know which
 //! version was acknowledged before they asked: an older one is stale, columns of two versions are torn.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,9 +17,8 @@ use crate::wire::{self, Connection, failed};
 /// `p_size` of version 0 is at most 50; that of version v is this and v.
 const SIZE_BASE: u32 = 1000;
 
-/// Rows that a writer makes before it lets others have the core: those that ask on it stand for clients on other machines,
-/// and its own work is no part of what is measured.
-const ROWS_AT_ONCE: usize = 16;
+/// Batches are made for this much longer than is measured: connections are opened before, and last answers come behind.
+const SPARE: Duration = Duration::from_secs(2);
 
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -119,7 +119,7 @@ pub struct Written {
 /// One writer's way to the server.
 enum Target {
     Http { stream: TcpStream, path: String },
-    Sql { connection: Connection, statements: Vec<(usize, u32)>, table: String },
+    Sql { connection: Connection, statement: u32 },
 }
 
 impl Target {
@@ -130,50 +130,29 @@ impl Target {
                 stream.set_nodelay(true)?;
                 Target::Http { stream, path: format!("/api/{}/{}/_stream_load", plan.database, plan.table) }
             }
-            Writer::Insert => Target::Sql {
-                connection: Connection::open(plan.address, &plan.user, &plan.database)?,
-                statements: Vec::new(),
-                table: plan.table.clone(),
-            },
+            Writer::Insert => {
+                let mut connection = Connection::open(plan.address, &plan.user, &plan.database)?;
+                let values = vec!["(?,?,?,?,?,?,?,?,?)"; upserts.batch].join(",");
+                let statement = connection.prepare(&format!("INSERT INTO {} VALUES {values}", plan.table))?;
+                Target::Sql { connection, statement }
+            }
         })
     }
 
-    /// Writes rows and waits until they are acknowledged.
-    fn write(&mut self, rows: &[[Vec<u8>; COLUMNS]]) -> io::Result<()> {
+    /// What writes a batch of rows, `first` of all.
+    fn request(&self, rows: &[[Vec<u8>; COLUMNS]], first: bool) -> io::Result<Vec<u8>> {
         match self {
-            Target::Http { stream, path } => {
-                let mut body = Vec::new();
-                for rows in rows.chunks(ROWS_AT_ONCE) {
-                    for row in rows {
-                        body.extend_from_slice(&row.join(&b'|'));
-                        body.push(b'\n');
-                    }
-                    thread::yield_now();
-                }
+            Target::Http { path, .. } => {
+                let body: Vec<u8> = rows.iter().flat_map(|row| [row.join(&b'|'), vec![b'\n']].concat()).collect();
                 let mut request = format!(
                     "PUT {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic cm9vdDo=\r\ncolumn_separator: |\r\nformat: csv\r\nContent-Length: {}\r\n\r\n",
                     body.len()
                 )
                 .into_bytes();
                 request.extend_from_slice(&body);
-                stream.write_all(&request)?;
-                let answer = http_answer(stream)?;
-                match answer.contains("\"Status\": \"Success\"") || answer.contains("\"Status\":\"Success\"") {
-                    true => Ok(()),
-                    false => Err(failed(format!("Stream Load: {answer}"))),
-                }
+                Ok(request)
             }
-            Target::Sql { connection, statements, table } => {
-                let known = statements.iter().find(|(count, _)| *count == rows.len()).map(|(_, id)| *id);
-                let id = match known {
-                    Some(id) => id,
-                    None => {
-                        let values = vec!["(?,?,?,?,?,?,?,?,?)"; rows.len()].join(",");
-                        let id = connection.prepare(&format!("INSERT INTO {table} VALUES {values}"))?;
-                        statements.push((rows.len(), id));
-                        id
-                    }
-                };
+            Target::Sql { statement, .. } => {
                 let types: Vec<u16> = (0..rows.len() * COLUMNS)
                     .map(|at| if [0, SIZE].contains(&(at % COLUMNS)) { wire::TYPE_LONG } else { wire::TYPE_VAR_STRING })
                     .collect();
@@ -185,9 +164,24 @@ impl Target {
                     values.extend_from_slice(&one[1 + (COLUMNS + 9) / 8..]);
                 }
                 let mut command = Vec::new();
-                wire::execute(&mut command, id, types.len(), known.is_none().then_some(&types[..]), &values);
-                connection.ask(&command, |_| ())
+                wire::execute(&mut command, *statement, types.len(), first.then_some(&types[..]), &values);
+                Ok(command)
             }
+        }
+    }
+
+    /// Sends a request and waits until it is acknowledged.
+    fn write(&mut self, request: &[u8]) -> io::Result<()> {
+        match self {
+            Target::Http { stream, .. } => {
+                stream.write_all(request)?;
+                let answer = http_answer(stream)?;
+                match answer.contains("\"Status\": \"Success\"") || answer.contains("\"Status\":\"Success\"") {
+                    true => Ok(()),
+                    false => Err(failed(format!("Stream Load: {answer}"))),
+                }
+            }
+            Target::Sql { connection, .. } => connection.ask(request, |_| ()),
         }
     }
 }
@@ -216,67 +210,91 @@ fn http_answer(stream: &mut TcpStream) -> io::Result<String> {
     }
 }
 
-/// Writes batches when they are due, until told to stop.
-fn write(
-    plan: &Plan,
-    upserts: &Upserts,
-    versions: &Versions<'_>,
-    share: usize,
-    stop: &AtomicBool,
-) -> io::Result<Written> {
-    let mut target = Target::open(plan, upserts)?;
-    let mut random = Random::new(plan.seed ^ 0x5eed, share as u64);
-    let own = versions.rows.len().saturating_sub(share).div_ceil(upserts.writers);
-    if own < upserts.batch {
-        return Err(failed(format!("{own} rows are too few for a writer with batches of {}", upserts.batch)));
-    }
-    let step = Duration::from_secs_f64(upserts.batch as f64 * upserts.writers as f64 / upserts.rate);
-    let start = Instant::now();
-    let mut due = start + step.mul_f64(share as f64 / upserts.writers as f64);
-    let mut written = Written::default();
-    let mut batch = Vec::with_capacity(upserts.batch);
-    while !stop.load(Ordering::Relaxed) {
-        thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
-        if Instant::now() < due {
-            continue;
+/// Rows that are written at once.
+struct Batch {
+    rows: Vec<usize>,
+    request: Vec<u8>,
+}
+
+/// A connection, and all that it will write: made before anything is measured, since those who write stand for clients on
+/// other machines, and their work is no part of what is measured.
+struct Upserter {
+    target: Target,
+    batches: Vec<Batch>,
+    /// When the first is due, and the distance of those behind it.
+    offset: Duration,
+    step: Duration,
+}
+
+impl Upserter {
+    fn new(plan: &Plan, upserts: &Upserts, rows: &Rows, share: usize) -> io::Result<Self> {
+        let own = rows.len().saturating_sub(share).div_ceil(upserts.writers);
+        if own < upserts.batch {
+            return Err(failed(format!("{own} rows are too few for a writer with batches of {}", upserts.batch)));
         }
-        // A run of neighbours in a random place would be sorted already: every row is drawn by itself, each once.
-        batch.clear();
-        let mut drawn = std::collections::HashSet::new();
-        let mut rows = Vec::with_capacity(upserts.batch);
-        while batch.len() < upserts.batch {
-            let row = share + random.below(own as u64) as usize * upserts.writers;
-            if drawn.insert(row) {
-                let version = versions.sent[row].fetch_add(1, Ordering::SeqCst) + 1;
-                rows.push(fields(versions.rows.keys(row), version));
-                batch.push(row);
+        let target = Target::open(plan, upserts)?;
+        let step = Duration::from_secs_f64(upserts.batch as f64 * upserts.writers as f64 / upserts.rate);
+        let count = (plan.warm_up + plan.duration + SPARE).div_duration_f64(step) as usize;
+        let mut random = Random::new(plan.seed ^ 0x5eed, share as u64);
+        let mut versions = vec![0; own];
+        let mut batch = |first| {
+            // A run of neighbours in a random place would be sorted already: every row is drawn by itself, each once.
+            let mut drawn = HashSet::new();
+            while drawn.len() < upserts.batch {
+                drawn.insert(random.below(own as u64) as usize);
             }
-            if batch.len() % ROWS_AT_ONCE == 0 {
-                thread::yield_now();
-            }
-        }
-        target.write(&rows)?;
-        for &row in &batch {
-            let version = versions.sent[row].load(Ordering::SeqCst);
-            versions.acknowledged[row].store(version, Ordering::SeqCst);
-        }
-        written.rows += batch.len() as u64;
-        written.latencies.add(due.elapsed().as_nanos() as u64);
-        due += step;
+            let lines: Vec<_> = drawn
+                .iter()
+                .map(|&at| {
+                    versions[at] += 1;
+                    fields(rows.keys(share + at * upserts.writers), versions[at])
+                })
+                .collect();
+            let request = target.request(&lines, first)?;
+            Ok(Batch { rows: drawn.iter().map(|at| share + at * upserts.writers).collect(), request })
+        };
+        let batches = (0..count).map(|at| batch(at == 0)).collect::<io::Result<_>>()?;
+        Ok(Upserter { target, batches, offset: step.mul_f64(share as f64 / upserts.writers as f64), step })
     }
-    written.seconds = start.elapsed().as_secs_f64();
-    Ok(written)
+
+    /// Writes batches when they are due, until told to stop.
+    fn run(mut self, versions: &Versions<'_>, stop: &AtomicBool) -> io::Result<Written> {
+        let start = Instant::now();
+        let mut due = start + self.offset;
+        let mut written = Written::default();
+        for Batch { rows, request } in &self.batches {
+            while Instant::now() < due && !stop.load(Ordering::Relaxed) {
+                thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            for &row in rows {
+                versions.sent[row].fetch_add(1, Ordering::SeqCst);
+            }
+            self.target.write(request)?;
+            for &row in rows {
+                versions.acknowledged[row].fetch_add(1, Ordering::SeqCst);
+            }
+            written.rows += rows.len() as u64;
+            written.latencies.add(due.elapsed().as_nanos() as u64);
+            due += self.step;
+        }
+        written.seconds = start.elapsed().as_secs_f64();
+        Ok(written)
+    }
 }
 
 /// Runs reads and upserts side by side, then reads all rows that were written once more: by key, and by a scan.
 pub fn run(plan: &Plan, rows: &Rows, upserts: &Upserts) -> io::Result<(Outcome, Written)> {
     let versions = Versions::new(rows);
     let stop = AtomicBool::new(false);
+    let upserters: Vec<_> =
+        (0..upserts.writers).map(|share| Upserter::new(plan, upserts, rows, share)).collect::<io::Result<_>>()?;
     let (mut outcome, written) = thread::scope(|scope| {
         let (versions, stop) = (&versions, &stop);
-        let writing: Vec<_> = (0..upserts.writers)
-            .map(|share| scope.spawn(move || write(plan, upserts, versions, share, stop)))
-            .collect();
+        let writing: Vec<_> =
+            upserters.into_iter().map(|upserter| scope.spawn(move || upserter.run(versions, stop))).collect();
         let outcome = drive::run(plan, rows, versions);
         stop.store(true, Ordering::Relaxed);
         let mut written = Written::default();
@@ -297,7 +315,7 @@ fn verify(plan: &Plan, versions: &Versions<'_>, outcome: &mut Outcome) -> io::Re
     let rows = versions.rows;
     let mut connection = Connection::open(plan.address, &plan.user, &plan.database)?;
     let touched: Vec<usize> = (0..rows.len()).filter(|&row| versions.sent(row) > 0).collect();
-    let mut expected = std::collections::HashMap::new();
+    let mut expected = HashMap::new();
     let mut command = Vec::new();
     let statement = connection.prepare(&drive::lookup_sql(&plan.table))?;
     for (at, &row) in touched.iter().enumerate() {

@@ -13,7 +13,6 @@ use datafusion::prelude::SessionConfig;
 use dipper_cache::{CacheOptions, DataCache, IoContext, Populate};
 use dipper_store::backup::{BackupError, Copied};
 use dipper_store::catalog::Catalog;
-use dipper_store::preempt;
 use dipper_store::probed::ProbedStore;
 use dipper_store::volumes::VolumeStore;
 use futures::future::BoxFuture;
@@ -427,7 +426,6 @@ impl Pool {
             .thread_name(name)
             .thread_stack_size(STACK_BYTES)
             .on_thread_start(move || drop(set_nice(nice)))
-            .on_thread_unpark(preempt::woken)
             .enable_all()
             .build();
         Self::of(built, name)

@@ -8,10 +8,13 @@
 //!
 //! - Threads that compute yield: where the scan does, 99 of 100 look-ups take less than 1 ms. The scheduler counts that as a
 //!   whole slice of CPU (kernel 6.18), so beside a thread that never yields there is little left (5%, measured).
-//! - They take the policy `SCHED_IDLE`: whoever is not of it takes the core from them at once. They run only while nobody else
-//!   wants to, so one that was kept waiting long goes as others do for a while ([`Turn`]). It needs the right to come back
+//! - They take the policy `SCHED_IDLE`: whoever is not of it takes the core from them at once. It needs the right to come back
 //!   from it ([`may_idle`]). Alone it helps loads (1.3 instead of 2.1 ms beside them) and not scans (4 ms): that a core runs
 //!   an idle thread keeps it from pulling those that wait for the other core.
+//!
+//! By both they run only while nobody else wants to, and others may always want to, of this process or not: two loops on
+//! two cores made each load take 15 s. So a thread that had less than a tenth of the time in which it could have run goes as others do for a while
+//! ([`Turn`]).
 
 #![allow(unsafe_code)]
 
@@ -24,9 +27,11 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_micros(50);
 /// How long after a look-up was noted others are expected, in milliseconds. See [`look_ups`].
 const EXPECTED: u64 = 300;
-/// A thread that did not come from one point to the next for so long was kept from computing by others.
-const KEPT_WAITING: Duration = Duration::from_millis(20);
-/// For so long it goes as they do then.
+/// How often a thread that gives way looks how much of a core it had.
+const WINDOW: Duration = Duration::from_millis(20);
+/// It should have had this part of a core, 1 in so many.
+const SHARE: u32 = 10;
+/// What it computes without giving way where it had less.
 const BOOST: Duration = Duration::from_millis(2);
 
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -48,22 +53,61 @@ thread_local! {
 enum Turn {
     /// As its niceness says.
     Usual,
-    /// When nobody else wants to.
-    Idle,
-    /// As its niceness says, until then, since others kept it waiting.
-    Boosted(Instant),
+    /// When nobody else wants to. The window began then, when the thread had had that.
+    Idle(Instant, Option<Had>),
+    /// As its niceness says, and without giving way, until it has run for so long altogether.
+    Boosted(Duration),
+}
+
+/// What a thread has had since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Had {
+    ran: Duration,
+    /// It could have run, and others did. Sleep is no part of it.
+    waited: Duration,
+}
+
+impl Had {
+    /// Of this thread, which takes about a microsecond; `None` where the system does not say: nobody is boosted there.
+    fn now() -> Option<Had> {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::unix::fs::FileExt;
+            thread_local! {
+                static FILE: Option<std::fs::File> = std::fs::File::open("/proc/thread-self/schedstat").ok();
+            }
+            let mut text = [0; 64];
+            let length = FILE.with(|file| file.as_ref()?.read_at(&mut text, 0).ok())?;
+            let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_ascii_whitespace();
+            let mut nanoseconds = || numbers.next()?.parse().ok().map(Duration::from_nanos);
+            Some(Had { ran: nanoseconds()?, waited: nanoseconds()? })
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Whether it had less than its share of a core since `before`, of the time in which it wanted one.
+    fn too_little_since(self, before: Had) -> bool {
+        let (ran, waited) = (self.ran.saturating_sub(before.ran), self.waited.saturating_sub(before.waited));
+        ran * SHARE < ran + waited
+    }
 }
 
 impl Turn {
-    /// The next one at a point `now`, at which a thread that was last at one at `last` arrives.
-    fn next(self, last: Option<Instant>, now: Instant, expected: bool) -> Turn {
+    /// The next one at a point `now`, for a thread that `had` that.
+    fn next(self, now: Instant, expected: bool, had: impl Fn() -> Option<Had>) -> Turn {
         match self {
             _ if !expected => Turn::Usual,
-            Turn::Idle if last.is_some_and(|last| now.duration_since(last) > KEPT_WAITING) => {
-                Turn::Boosted(now + BOOST)
-            }
-            Turn::Boosted(until) if now < until => self,
-            _ => Turn::Idle,
+            Turn::Idle(since, _) if now.duration_since(since) < WINDOW => self,
+            Turn::Idle(_, before) => match (before, had()) {
+                (Some(before), Some(had)) if had.too_little_since(before) => Turn::Boosted(had.ran + BOOST),
+                (_, had) => Turn::Idle(now, had),
+            },
+            Turn::Usual => Turn::Idle(now, had()),
+            Turn::Boosted(until) => match had() {
+                Some(Had { ran, .. }) if ran < until => self,
+                had => Turn::Idle(now, had),
+            },
         }
     }
 }
@@ -84,25 +128,18 @@ pub fn may_idle() {
     MAY_IDLE.store(true, Ordering::Relaxed);
 }
 
-/// This thread slept until now: others did not keep it waiting.
-pub fn woken() {
-    LAST.set(None);
-}
-
 /// Gives way, if look-ups are asked for and this thread has not done so for a while; else it takes some 30 ns. To be called
 /// between pieces of work of about 10 to 100 microseconds, without locks.
 pub fn point() {
     let now = Instant::now();
-    let last = LAST.get();
-    if last.is_some_and(|last| now.duration_since(last) < INTERVAL) || ANSWERS.get() {
+    if LAST.get().is_some_and(|last| now.duration_since(last) < INTERVAL) || ANSWERS.get() {
         return;
     }
     let expected =
         now.saturating_duration_since(*BEGUN).as_millis() < u128::from(EXPECTED_UNTIL.load(Ordering::Relaxed));
-    if MAY_IDLE.load(Ordering::Relaxed) {
-        take(TURN.get().next(last, now, expected));
-    }
-    let now = if expected {
+    let turn = TURN.get().next(now, expected, Had::now);
+    take(turn);
+    let now = if let Turn::Idle(..) = turn {
         std::thread::yield_now();
         Instant::now()
     } else {
@@ -113,17 +150,16 @@ pub fn point() {
 
 /// Competes for cores in this way from now on.
 fn take(turn: Turn) {
-    let is_idle = |turn| turn == Turn::Idle;
+    let is_idle = |turn| matches!(turn, Turn::Idle(..));
     let before = TURN.replace(turn);
     #[cfg(target_os = "linux")]
-    if is_idle(before) != is_idle(turn) {
+    if is_idle(before) != is_idle(turn) && MAY_IDLE.load(Ordering::Relaxed) {
         let policy = if is_idle(turn) { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
         let priority = libc::sched_param { sched_priority: 0 };
         // SAFETY: 0 is the calling thread; the kernel reads one structure, which outlives the call. Niceness stays.
         if unsafe { libc::sched_setscheduler(0, policy, &priority) } != 0 {
             // Refused, as under a filter for system calls: no thread tries again.
             MAY_IDLE.store(false, Ordering::Relaxed);
-            TURN.set(before);
         }
     }
 }
@@ -133,28 +169,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_kept_waiting_goes_first_for_a_while() {
+    fn who_had_less_than_a_tenth_of_a_core_goes_first_for_a_while() {
         let start = Instant::now();
-        let at = |us: u64| start + Duration::from_micros(us);
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let had = |ran, waited| Had { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) };
+        let idle = |now, had| Turn::Idle(at(now), Some(had));
+        let boosted = |until| Turn::Boosted(Duration::from_millis(until));
         let mut turn = Turn::Usual;
-        let mut last = None;
-        // When, whether look-ups are expected, and what comes of it.
-        for (us, expected, next) in [
-            (0, false, Turn::Usual),
-            (100, true, Turn::Idle),
-            (200, true, Turn::Idle),
-            (20_200, true, Turn::Idle),
-            (40_201, true, Turn::Boosted(at(42_201))),
-            (42_200, true, Turn::Boosted(at(42_201))),
-            (42_201, true, Turn::Idle),
-            (160_000, true, Turn::Boosted(at(162_000))),
-            (160_100, false, Turn::Usual),
-            (900_000, true, Turn::Idle),
-            (900_100, false, Turn::Usual),
+        // When, what it had, whether look-ups are expected, and what comes of it.
+        for (now, had, expected, next) in [
+            (0, had(1, 0), false, Turn::Usual),
+            (30, had(1, 0), true, idle(30, had(1, 0))),
+            (49, had(1, 19), true, idle(30, had(1, 0))),
+            (50, had(3, 18), true, idle(50, had(3, 18))),
+            (70, had(4, 37), true, boosted(6)),
+            // Others had the core although it went as they do.
+            (500, had(5, 400), true, boosted(6)),
+            (501, had(6, 400), true, idle(501, had(6, 400))),
+            // It slept for most of the time, and then waited: what it wanted counts.
+            (1501, had(9, 420), true, idle(1501, had(9, 420))),
+            (2501, had(10, 440), true, boosted(12)),
+            (2502, had(11, 440), false, Turn::Usual),
+            (2600, had(99, 440), true, idle(2600, had(99, 440))),
+            // It only slept.
+            (2700, had(99, 440), true, idle(2700, had(99, 440))),
+            (2800, had(99, 440), false, Turn::Usual),
         ] {
-            turn = turn.next(last, at(us), expected);
-            assert_eq!(turn, next, "at {us} us");
-            last = Some(at(us));
+            turn = turn.next(at(now), expected, || Some(had));
+            assert_eq!(turn, next, "at {now} ms");
+        }
+        // Nothing is known, nobody is boosted.
+        for now in [3000, 3500, 4000] {
+            turn = turn.next(at(now), true, || None);
+            assert_eq!(turn, Turn::Idle(at(now), None));
         }
     }
 
@@ -165,15 +212,35 @@ mod tests {
         // SAFETY: 0 is the calling thread.
         let policy = || unsafe { libc::sched_getscheduler(0) };
         let usual = policy();
-        take(Turn::Idle);
+        take(Turn::Idle(Instant::now(), None));
+        assert_eq!(policy(), usual, "nobody said that it may come back");
+        take(Turn::Usual);
+        may_idle();
+        take(Turn::Idle(Instant::now(), None));
         assert_eq!(policy(), libc::SCHED_IDLE);
-        take(Turn::Boosted(Instant::now()));
+        take(Turn::Boosted(Duration::ZERO));
         // Without the right to it (not root) the kernel refuses, and no other thread tries.
-        if policy() == libc::SCHED_IDLE {
-            assert!(!MAY_IDLE.load(Ordering::Relaxed));
-            assert_eq!(TURN.get(), Turn::Idle);
-            return;
+        match policy() == usual {
+            true => assert!(MAY_IDLE.load(Ordering::Relaxed)),
+            false => assert!(!MAY_IDLE.load(Ordering::Relaxed)),
         }
-        assert_eq!(policy(), usual);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_thread_had_is_known() {
+        let had = || Had::now().expect("Linux says");
+        let before = had();
+        std::thread::sleep(Duration::from_millis(60));
+        let slept = had();
+        assert!(
+            slept.ran + slept.waited - before.ran - before.waited < Duration::from_millis(40),
+            "{before:?} {slept:?}"
+        );
+        let begun = Instant::now();
+        while had().ran - slept.ran < Duration::from_millis(20) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is counted");
+        }
+        assert!(begun.elapsed() >= Duration::from_millis(10));
     }
 }
