@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 CAPABILITIES = 0x00000001 | 0x00000200 | 0x00008000 | 0x00080000  # long password, 4.1, secure connection, plugin auth
@@ -363,6 +364,43 @@ def short_statements_beside_long_ones(server):
         join.socket.close()
 
 
+def busy_neighbours(server):
+    """Other processes that keep every core busy make nothing stand still while look-ups are asked for: what computes gives way to
+    look-ups, and still has its share."""
+    client = server.client()
+    client.in_new_database("n")
+    client.query("create table t (k int, v int) unique key (k) distributed by hash (k) buckets 4")
+    client.query("insert into t select number, 1 from numbers('number' = '100000')")
+    over = threading.Event()
+
+    def look_up():
+        other = server.client()
+        other.query("use n")
+        while not over.is_set():
+            assert other.query("select v from t where k = 7") == [[b"1"]]
+            time.sleep(0.01)
+        other.socket.close()
+
+    asking = threading.Thread(target=look_up)
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+    try:
+        asking.start()
+        time.sleep(1)
+        # Some 50 ms of work each on quiet cores. Each took 10 s and more when waiting was not counted.
+        for i in range(5):
+            begun = time.monotonic()
+            client.query(f"insert into t select number + 200000, {i} from numbers('number' = '20000')")
+            client.query("select sum(v), count(distinct k % 777) from t where k % 3 = 1")
+            took = time.monotonic() - begun
+            assert took < 6, f"{took:.1f} s"
+    finally:
+        over.set()
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+        asking.join()
+
+
 def held_by_a_session(server):
     """Prepared statements and user variables of a session are bounded in bytes, those of all sessions in number."""
     client = server.client()
@@ -467,6 +505,7 @@ CASES = {
     hints_of_a_statement_that_is_stopped: [],
     named_pipes: [],
     held_by_a_session: [],
+    busy_neighbours: [],
     short_statements_beside_long_ones: ["--threads", "2"],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }
