@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_micros(50);
 /// How long after a look-up was noted others are expected, in milliseconds. See [`look_ups`].
 const EXPECTED: u64 = 300;
-/// How often a thread that gives way looks how much of a core it had.
+/// Of so much time in which a thread that gives way could have run, it looks how much it had; and so often at most.
 const WINDOW: Duration = Duration::from_millis(20);
 /// It should have had this part of a core, 1 in so many.
 const SHARE: u32 = 10;
@@ -53,7 +53,7 @@ thread_local! {
 enum Turn {
     /// As its niceness says.
     Usual,
-    /// When nobody else wants to. The window began then, when the thread had had that.
+    /// When nobody else wants to. The thread was last looked at then, and its window began when it had had that.
     Idle(Instant, Option<Had>),
     /// As its niceness says, and without giving way, until it has run for so long altogether.
     Boosted(Duration),
@@ -86,10 +86,10 @@ impl Had {
         None
     }
 
-    /// Whether it had less than its share of a core since `before`, of the time in which it wanted one.
-    fn too_little_since(self, before: Had) -> bool {
+    /// Whether it had less than its share of a core since `before`; `None` as long as it wanted one for less than a window.
+    fn too_little_since(self, before: Had) -> Option<bool> {
         let (ran, waited) = (self.ran.saturating_sub(before.ran), self.waited.saturating_sub(before.waited));
-        ran * SHARE < ran + waited
+        (ran + waited >= WINDOW).then_some(ran * SHARE < ran + waited)
     }
 }
 
@@ -98,12 +98,16 @@ impl Turn {
     fn next(self, now: Instant, expected: bool, had: impl Fn() -> Option<Had>) -> Turn {
         match self {
             _ if !expected => Turn::Usual,
-            Turn::Idle(since, _) if now.duration_since(since) < WINDOW => self,
-            Turn::Idle(_, before) => match (before, had()) {
-                (Some(before), Some(had)) if had.too_little_since(before) => Turn::Boosted(had.ran + BOOST),
-                (_, had) => Turn::Idle(now, had),
+            Turn::Idle(looked, _) if now.duration_since(looked) < WINDOW => self,
+            Turn::Idle(_, Some(before)) => match had() {
+                Some(had) => match had.too_little_since(before) {
+                    None => Turn::Idle(now, Some(before)),
+                    Some(true) => Turn::Boosted(had.ran + BOOST),
+                    Some(false) => Turn::Idle(now, Some(had)),
+                },
+                None => Turn::Idle(now, None),
             },
-            Turn::Usual => Turn::Idle(now, had()),
+            Turn::Usual | Turn::Idle(_, None) => Turn::Idle(now, had()),
             Turn::Boosted(until) => match had() {
                 Some(Had { ran, .. }) if ran < until => self,
                 had => Turn::Idle(now, had),
@@ -186,10 +190,10 @@ mod tests {
             // Others had the core although it went as they do.
             (500, had(5, 400), true, boosted(6)),
             (501, had(6, 400), true, idle(501, had(6, 400))),
-            // It slept for most of the time, and then waited: what it wanted counts.
-            (1501, had(9, 420), true, idle(1501, had(9, 420))),
-            (2501, had(10, 440), true, boosted(12)),
-            (2502, had(11, 440), false, Turn::Usual),
+            // It slept for most of the time: when it wanted a core counts.
+            (1501, had(7, 409), true, idle(1501, had(6, 400))),
+            (2501, had(7, 419), true, boosted(9)),
+            (2502, had(8, 419), false, Turn::Usual),
             (2600, had(99, 440), true, idle(2600, had(99, 440))),
             // It only slept.
             (2700, had(99, 440), true, idle(2700, had(99, 440))),
