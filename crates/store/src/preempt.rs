@@ -13,7 +13,7 @@
 //!   an idle thread keeps it from pulling those that wait for the other core.
 //!
 //! By both they run only while nobody else wants to, and others may always want to, of this process or not: two loops on
-//! two cores made each load take 15 s. So a thread that had less than a tenth of the time in which it could have run goes as others do for a while
+//! two cores made each load take 15 s. So a thread that had less than a twentieth of the time in which it could have run goes as others do for a while
 //! ([`Turn`]).
 
 #![allow(unsafe_code)]
@@ -30,9 +30,9 @@ const EXPECTED: u64 = 300;
 /// Of so much time in which a thread that gives way could have run, it looks how much it had; and so often at most.
 const WINDOW: Duration = Duration::from_millis(20);
 /// It should have had this part of a core, 1 in so many.
-const SHARE: u32 = 10;
+const SHARE: u32 = 20;
 /// What it computes without giving way where it had less.
-const BOOST: Duration = Duration::from_millis(2);
+const BOOST: Duration = Duration::from_millis(1);
 
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Until when look-ups are expected, in milliseconds since `BEGUN`.
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_had_less_than_a_tenth_of_a_core_goes_first_for_a_while() {
+    fn who_had_less_than_its_share_goes_first_for_a_while() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let had = |ran, waited| Had { ran: Duration::from_millis(ran), waited: Duration::from_millis(waited) };
@@ -185,15 +185,15 @@ mod tests {
             (0, had(1, 0), false, Turn::Usual),
             (30, had(1, 0), true, idle(30, had(1, 0))),
             (49, had(1, 19), true, idle(30, had(1, 0))),
-            (50, had(3, 18), true, idle(50, had(3, 18))),
-            (70, had(4, 37), true, boosted(6)),
+            (50, had(2, 19), true, idle(50, had(2, 19))),
+            (90, had(3, 58), true, boosted(4)),
             // Others had the core although it went as they do.
-            (500, had(5, 400), true, boosted(6)),
-            (501, had(6, 400), true, idle(501, had(6, 400))),
+            (500, had(3, 400), true, boosted(4)),
+            (501, had(4, 400), true, idle(501, had(4, 400))),
             // It slept for most of the time: when it wanted a core counts.
-            (1501, had(7, 409), true, idle(1501, had(6, 400))),
-            (2501, had(7, 419), true, boosted(9)),
-            (2502, had(8, 419), false, Turn::Usual),
+            (1501, had(4, 410), true, idle(1501, had(4, 400))),
+            (2501, had(4, 420), true, boosted(5)),
+            (2502, had(4, 420), false, Turn::Usual),
             (2600, had(99, 440), true, idle(2600, had(99, 440))),
             // It only slept.
             (2700, had(99, 440), true, idle(2700, had(99, 440))),
