@@ -164,6 +164,66 @@ func lookups() {
 		}
 		return nil
 	})
+	// The driver keeps the definitions of a statement's columns: they are sent again when they have changed.
+	check("columns that change under a statement", func() error {
+		name := table + "_columns"
+		for _, text := range []string{
+			"drop table if exists " + name,
+			"create table " + name + " (k int, v int) unique key (k) distributed by hash (k) buckets 1",
+			"insert into " + name + " values (1, 2)",
+		} {
+			if _, err := db.Exec(text); err != nil {
+				return err
+			}
+		}
+		read, err := db.Prepare("select * from " + name + " where k = ?")
+		if err != nil {
+			return err
+		}
+		defer read.Close()
+		rowIs := func(expected string) error {
+			for round := 0; round < 3; round++ {
+				rows, err := read.Query(1)
+				if err != nil {
+					return err
+				}
+				defer rows.Close()
+				names, err := rows.Columns()
+				if err != nil {
+					return err
+				}
+				values := make([]any, len(names))
+				for i := range values {
+					values[i] = new(sql.NullString)
+				}
+				if !rows.Next() {
+					return errors.Join(rows.Err(), errors.New("no row"))
+				}
+				if err := rows.Scan(values...); err != nil {
+					return err
+				}
+				found := ""
+				for i, name := range names {
+					found += name + "=" + values[i].(*sql.NullString).String + " "
+				}
+				if err := errors.Join(rows.Close(), equal(found, expected)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		change := func(text string) error {
+			_, err := db.Exec("alter table " + name + " " + text)
+			return err
+		}
+		return errors.Join(
+			rowIs("k=1 v=2 "),
+			change("add column w varchar(9) default 'w'"),
+			rowIs("k=1 v=2 w=w "),
+			change("drop column v"),
+			rowIs("k=1 w=w "),
+		)
+	})
 }
 
 func common(name, options string) {
