@@ -247,8 +247,7 @@ impl<B: Backend> Client<B> {
     /// Answers a command from what the session has at hand; false if it has to be run.
     fn command_now(&mut self, link: &mut Link) -> Result<bool, End> {
         link.answer();
-        let (eof, heading) = (!link.has(capability::DEPRECATE_EOF), link.heading);
-        let Link { reader, writer, .. } = link;
+        let Link { reader, writer, capabilities, .. } = link;
         let payload = reader.payload();
         let binary = match payload.first() {
             Some(&command::STMT_EXECUTE) => true,
@@ -263,7 +262,7 @@ impl<B: Backend> Client<B> {
             _ => return Ok(false),
         };
         let (start, sequence) = (writer.len(), writer.sequence());
-        let mut answer = ReadyAnswer::new(writer, eof, heading, binary, self.session.status());
+        let mut answer = ReadyAnswer::new(writer, *capabilities, binary, self.session.status());
         let (session, statements) = (&mut self.session, &mut self.statements);
         let work = || match Command::decode(payload)? {
             Command::Execute { statement, cursor: false, values } => {

@@ -40,13 +40,6 @@ pub mod capability {
     pub const ZSTD_COMPRESSION_ALGORITHM: u32 = 1 << 26;
 }
 
-/// MariaDB's own capability flags, which client and server exchange in bytes that MySQL leaves empty, where neither sets
-/// MySQL's bit 0 ("Connecting" in MariaDB's protocol documentation).
-pub mod mariadb_capability {
-    /// An execution of a prepared statement may come without column definitions, where the client has them already.
-    pub const CACHE_METADATA: u32 = 1 << 4;
-}
-
 /// Status flags of OK and EOF packets.
 pub mod status {
     /// A transaction is open.

@@ -2,18 +2,19 @@
 
 use crate::auth::{NONCE_BYTES, Plugin};
 use crate::command::attributes;
-use crate::constants::{COLLATION_UTF8MB4, capability, mariadb_capability};
+use crate::constants::{COLLATION_UTF8MB4, capability};
 use crate::error::{ProtocolError, SqlError};
 use crate::wire::{Fields, put_bytes, put_length, utf8};
 
-/// MySQL's own bit for "not MariaDB": who sets it has none of MariaDB's capabilities.
+/// MySQL's own bit for "not MariaDB": without it, MariaDB's clients look for MariaDB's extensions.
 const CLIENT_MYSQL: u32 = 1;
 const FOUND_ROWS: u32 = 1 << 1;
 const IGNORE_SPACE: u32 = 1 << 8;
 const INTERACTIVE: u32 = 1 << 10;
 
 /// What this server can do; TLS and compression are added where they are switched on.
-pub(crate) const SERVER_CAPABILITIES: u32 = FOUND_ROWS
+pub(crate) const SERVER_CAPABILITIES: u32 = CLIENT_MYSQL
+    | FOUND_ROWS
     | capability::LONG_FLAG
     | capability::CONNECT_WITH_DB
     | capability::LOCAL_FILES
@@ -31,9 +32,6 @@ pub(crate) const SERVER_CAPABILITIES: u32 = FOUND_ROWS
     | capability::SESSION_TRACK
     | capability::DEPRECATE_EOF
     | capability::OPTIONAL_RESULTSET_METADATA;
-
-/// What this server can do beyond that for MariaDB's clients.
-pub(crate) const MARIADB_CAPABILITIES: u32 = mariadb_capability::CACHE_METADATA;
 
 /// Appends the greeting (Protocol::HandshakeV10).
 pub(crate) fn greeting(
@@ -58,8 +56,7 @@ pub(crate) fn greeting(
     out.extend_from_slice(&status.to_le_bytes());
     out.extend_from_slice(&high.to_le_bytes());
     out.push(NONCE_BYTES as u8 + 1);
-    out.extend_from_slice(&[0; 6]);
-    out.extend_from_slice(&MARIADB_CAPABILITIES.to_le_bytes());
+    out.extend_from_slice(&[0; 10]);
     out.extend_from_slice(&nonce[8..]);
     out.push(0);
     out.extend_from_slice(plugin.name().as_bytes());
@@ -82,7 +79,6 @@ pub(crate) enum Response<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer<'a> {
     pub capabilities: u32,
-    pub mariadb_capabilities: u32,
     pub collation: u16,
     pub user: &'a str,
     pub proof: &'a [u8],
@@ -102,8 +98,7 @@ impl<'a> Response<'a> {
         let capabilities = u32::from(low) | u32::from(fields.u16("capabilities")?) << 16;
         fields.u32("largest packet")?;
         let collation = u16::from(fields.u8("collation")?);
-        fields.bytes(19, "filler")?;
-        let extended = fields.u32("filler")?;
+        fields.bytes(23, "filler")?;
         if capabilities & capability::SSL != 0 && fields.is_empty() {
             return Ok(Self::Tls { capabilities });
         }
@@ -119,7 +114,6 @@ impl<'a> Response<'a> {
         };
         let mut answer = Answer {
             capabilities,
-            mariadb_capabilities: if capabilities & CLIENT_MYSQL == 0 { extended } else { 0 },
             collation,
             user,
             proof,

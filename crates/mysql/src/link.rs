@@ -12,7 +12,6 @@ use crate::constants::capability;
 use crate::error::{ProtocolError, SqlError};
 use crate::handshake;
 use crate::packet::{PacketReader, PacketWriter};
-use crate::results::Heading;
 use crate::tls::TlsIdentity;
 use crate::transport::{Prefixed, Transport};
 
@@ -32,7 +31,6 @@ pub(crate) struct Link {
     pub reader: PacketReader,
     pub writer: PacketWriter,
     pub capabilities: u32,
-    pub heading: Heading,
     codec: Option<Box<Codec>>,
     write_timeout: Duration,
 }
@@ -44,7 +42,6 @@ impl Link {
             reader: PacketReader::new(LOGIN_PAYLOAD_MAX),
             writer: PacketWriter::new(),
             capabilities: capability::PROTOCOL_41,
-            heading: Heading::Plain,
             codec: None,
             write_timeout,
         }

@@ -9,10 +9,9 @@ use crate::command::ChangeUser;
 use crate::compress::Algorithm;
 use crate::constants::{capability, status};
 use crate::error::{ProtocolError, SqlError, code};
-use crate::handshake::{self, Answer, MARIADB_CAPABILITIES, Response, SERVER_CAPABILITIES};
+use crate::handshake::{self, Answer, Response, SERVER_CAPABILITIES};
 use crate::link::Link;
 use crate::registry::Connection;
-use crate::results::Heading;
 use crate::server::{Shared, Tls};
 
 /// Why a client is not let in. Both are told to it.
@@ -87,7 +86,6 @@ pub(crate) async fn login<B: Backend>(
         }
     };
     link.capabilities = answer.capabilities & capabilities;
-    link.heading = Heading::of(link.capabilities, answer.mariadb_capabilities & MARIADB_CAPABILITIES);
     if matches!(settings.tls, Tls::Required(_)) && !tls {
         let message = "connections without TLS are not allowed here; connect with TLS (--ssl-mode=REQUIRED)";
         return Err(SqlError::new(code::SECURE_TRANSPORT_REQUIRED, message).into());

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use crate::backend::{ResultSet, Session};
 use crate::column::{ColumnDef, ColumnType};
 use crate::connection::{End, guard};
-use crate::constants::{capability, mariadb_capability, status};
+use crate::constants::{capability, status};
 use crate::encode::{EncodeError, RowEncoder};
 use crate::error::{SqlError, code};
 use crate::link::{FLUSH_BYTES, Link};
@@ -32,85 +32,14 @@ pub(crate) fn column(out: &mut Vec<u8>, column: &ColumnDef) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// How a result says whether the definitions of its columns follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heading {
-    /// It does not: they do.
-    Plain,
-    /// By a byte before the number of columns (CLIENT_OPTIONAL_RESULTSET_METADATA of MySQL).
-    Optional,
-    /// By a byte behind it (MARIADB_CLIENT_CACHE_METADATA). Those that a client has of a prepared statement are left out.
-    Cached,
-}
-
-impl Heading {
-    /// That of a client with these capabilities in common.
-    pub fn of(capabilities: u32, mariadb: u32) -> Self {
-        if mariadb & mariadb_capability::CACHE_METADATA != 0 {
-            Self::Cached
-        } else if capabilities & capability::OPTIONAL_RESULTSET_METADATA != 0 {
-            Self::Optional
-        } else {
-            Self::Plain
-        }
-    }
-
-    /// Appends the number of columns.
-    pub fn put(self, out: &mut Vec<u8>, columns: usize, definitions: bool) {
-        if self == Self::Optional {
-            out.push(u8::from(definitions));
-        }
-        put_length(out, columns as u64);
-        if self == Self::Cached {
-            out.push(u8::from(definitions));
-        }
-    }
-}
-
-/// The definitions that a client has of a prepared statement: as prepared, or of its last execution.
-pub(crate) type Told = Option<Arc<[ColumnDef]>>;
-
-/// Whether a client has to be told these, which it has from now on.
-pub(crate) fn tell(told: &mut Told, columns: &Arc<[ColumnDef]>) -> bool {
-    // Comparing is quick for the same Arc.
-    if told.as_ref() == Some(columns) {
-        return false;
-    }
-    *told = Some(Arc::clone(columns));
-    true
-}
-
 /// The packets before the rows, as they are for a result that comes first after its command.
 pub(crate) struct Head {
     columns: Arc<[ColumnDef]>,
     bytes: Vec<u8>,
 }
 
-/// What is kept of a prepared statement for its next answers.
-pub(crate) struct Known {
-    pub told: Told,
-    head: Option<Head>,
-}
-
-impl Known {
-    /// Of one whose definitions were sent when it was prepared, if any were.
-    pub fn new(told: Told) -> Self {
-        Self { told, head: None }
-    }
-}
-
-/// Appends number and definitions of the columns. `known` is of a prepared statement.
-fn head(link: &mut Link, columns: &Arc<[ColumnDef]>, known: Option<&mut Known>) {
-    let heading = link.heading;
-    let cache = match known {
-        Some(Known { told, head }) => {
-            if heading == Heading::Cached && !tell(told, columns) {
-                return link.packet(|out| heading.put(out, columns.len(), false));
-            }
-            Some(head)
-        }
-        None => None,
-    };
+/// Appends number and definitions of the columns. `head` keeps the packets for the next time.
+fn head(link: &mut Link, columns: &Arc<[ColumnDef]>, cache: Option<&mut Option<Head>>) {
     let packets = columns.len().wrapping_add(1) as u8;
     // Sequence numbers are part of the packets, so only what stands at the same place can be taken again. Comparing is
     // quick for the same Arc.
@@ -122,7 +51,14 @@ fn head(link: &mut Link, columns: &Arc<[ColumnDef]>, known: Option<&mut Known>) 
         link.writer.append_packets(&head.bytes, packets);
         return;
     }
-    link.packet(|out| heading.put(out, columns.len(), true));
+    let metadata = link.has(capability::OPTIONAL_RESULTSET_METADATA);
+    link.packet(|out| {
+        if metadata {
+            // Definitions follow.
+            out.push(1);
+        }
+        put_length(out, columns.len() as u64);
+    });
     for definition in columns.iter() {
         link.packet(|out| column(out, definition));
     }
@@ -151,9 +87,9 @@ pub(crate) async fn binary_rows(
     link: &mut Link,
     connection: &Connection,
     mut result: ResultSet,
-    known: &mut Known,
+    cache: &mut Option<Head>,
 ) -> Result<(), End> {
-    head(link, &result.columns, Some(known));
+    head(link, &result.columns, Some(cache));
     rows::<true>(session, link, connection, &mut result, 0).await?;
     Ok(())
 }
@@ -244,8 +180,8 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Sends the definitions and keeps the rows.
-    pub fn open(session: &mut impl Session, link: &mut Link, result: ResultSet, known: &mut Known) -> Self {
-        head(link, &result.columns, Some(known));
+    pub fn open(session: &mut impl Session, link: &mut Link, result: ResultSet, cache: &mut Option<Head>) -> Self {
+        head(link, &result.columns, Some(cache));
         // Sent to clients with DEPRECATE_EOF too: its flag is how they learn of the cursor.
         link.eof(session.status() | status::CURSOR_EXISTS, session.warnings());
         Self { result, batch: None, row: 0 }

@@ -12,7 +12,7 @@ use crate::error::{ProtocolError, SqlError, code};
 use crate::link::Link;
 use crate::ready::ReadyAnswer;
 use crate::registry::Connection;
-use crate::results::{Cursor, Known, binary_rows, column};
+use crate::results::{Cursor, Head, binary_rows, column};
 
 pub(crate) struct Statements<S: Session> {
     by_id: HashMap<u32, Entry<S>>,
@@ -35,7 +35,7 @@ struct Entry<S: Session> {
     long_bytes: usize,
     /// COM_STMT_SEND_LONG_DATA has no answer: its error waits for the execution.
     long_error: Option<SqlError>,
-    known: Known,
+    head: Option<Head>,
     cursor: Option<Cursor>,
 }
 
@@ -145,8 +145,7 @@ impl<S: Session> Statements<S> {
             long: Vec::new(),
             long_bytes: 0,
             long_error: None,
-            // Without any nothing was said of them: they are not known before the execution.
-            known: Known::new((!columns.is_empty()).then_some(columns)),
+            head: None,
             cursor: None,
         };
         self.by_id.insert(id, entry);
@@ -178,14 +177,9 @@ impl<S: Session> Statements<S> {
         }
         let mut params: Vec<Param<'_>> = std::mem::take(&mut self.params);
         decode_params(values, usize::from(entry.params), &mut entry.types, &[], &mut params)?;
-        answer.knows(&entry.known.told);
         let answered = session.execute_now(&entry.statement, &params, answer);
         if answered.is_some() {
             entry.cursor = None;
-        }
-        // What is given up is not seen by the client.
-        if let (Some(Ok(())), Some(told)) = (&answered, answer.told()) {
-            entry.known.told = Some(told);
         }
         // The same memory without what it borrowed.
         params.clear();
@@ -226,9 +220,9 @@ impl<S: Session> Statements<S> {
                 link.err(&SqlError::new(code::NOT_SUPPORTED_YET, message));
             }
             Ok(Response::Rows(result)) if cursor => {
-                entry.cursor = Some(Cursor::open(session, link, result, &mut entry.known));
+                entry.cursor = Some(Cursor::open(session, link, result, &mut entry.head));
             }
-            Ok(Response::Rows(result)) => binary_rows(session, link, connection, result, &mut entry.known).await?,
+            Ok(Response::Rows(result)) => binary_rows(session, link, connection, result, &mut entry.head).await?,
         }
         Ok(None)
     }

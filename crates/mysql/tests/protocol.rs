@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use common::{Answer, CAPABILITIES, Client, Running, error, eventually, ok_status};
-use dipper_mysql::constants::{capability, command, mariadb_capability, status};
+use dipper_mysql::constants::{capability, command, status};
 use dipper_mysql::{Settings, code};
 use mysql_common::packets::AuthPlugin;
 use tokio::sync::Semaphore;
@@ -263,52 +263,6 @@ fn prepared_statements() {
     execute(&mut client, id, 0, &[]);
     assert!(matches!(&client.answers(true)[..], [Answer::Ok(packet)] if packet[1] == 3));
     assert_eq!(server.counters.statements_closed.load(Ordering::SeqCst), 1);
-}
-
-#[test]
-fn definitions_that_mariadbs_clients_have_are_left_out() {
-    let server = running();
-    let mut client = server.connect();
-    let greeting = client.receive();
-    // Behind the version's NUL: id, 8 bytes of nonce, filler, capabilities, collation, status, capabilities, length, 6 bytes.
-    let at = greeting.iter().position(|&byte| byte == 0).unwrap() + 1 + 4 + 8 + 1;
-    assert_eq!(greeting[at] & 1, 0, "MySQL's bit: none of MariaDB's capabilities are looked for");
-    let extended = at + 2 + 1 + 2 + 2 + 1 + 6;
-    assert_eq!(greeting[extended..extended + 4], mariadb_capability::CACHE_METADATA.to_le_bytes());
-    let mut response = client.response("root", &[], None);
-    response[28..32].copy_from_slice(&mariadb_capability::CACHE_METADATA.to_le_bytes());
-    client.send(&response);
-    client.finish_login("").unwrap();
-    // One packet of the number of columns, with the byte that says whether definitions follow; EOF; rows; EOF.
-    let packets = |client: &mut Client, columns: u8, definitions: bool, rows: usize| {
-        assert_eq!(client.receive(), [columns, u8::from(definitions)]);
-        (0..if definitions { columns } else { 0 }).for_each(|_| assert_eq!(client.receive()[..4], *b"\x03def"));
-        assert_eq!(client.receive()[0], 0xfe);
-        (0..rows).for_each(|_| assert_eq!(client.receive()[0], 0));
-        assert_eq!(client.receive()[0], 0xfe);
-    };
-    // Nothing was said of it when it was prepared, and something else of the others.
-    for (sql, rows) in [("one", 1), ("rows 2", 2), ("rows 0", 0)] {
-        let (id, ..) = prepare(&mut client, sql);
-        for round in 0..3 {
-            execute(&mut client, id, 0, &[]);
-            packets(&mut client, 1, round == 0, rows);
-        }
-    }
-    // What a failed execution sent counts, what another statement was told does not.
-    let (id, ..) = prepare(&mut client, "late");
-    for round in 0..2 {
-        execute(&mut client, id, 0, &[]);
-        assert_eq!(client.receive(), [1, u8::from(round == 0)]);
-        while client.receive()[0] != 0xff {}
-    }
-    // A text has them each time.
-    for _ in 0..2 {
-        client.command(command::QUERY, b"whoami");
-        assert_eq!(client.receive(), [2, 1]);
-        while client.receive()[0] != 0xfe {}
-        while client.receive()[0] != 0xfe {}
-    }
 }
 
 #[test]
