@@ -18,7 +18,7 @@ use crate::wire::{self, Connection, failed};
 const SIZE_BASE: u32 = 1000;
 
 /// Batches are made for this much longer than is measured: connections are opened before, and last answers come behind.
-const SPARE: Duration = Duration::from_secs(2);
+const SPARE: Duration = Duration::from_secs(10);
 
 /// How rows are written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -234,15 +234,16 @@ impl Upserter {
         }
         let target = Target::open(plan, upserts)?;
         let step = Duration::from_secs_f64(upserts.batch as f64 * upserts.writers as f64 / upserts.rate);
-        let count = (plan.warm_up + plan.duration + SPARE).div_duration_f64(step) as usize;
+        let count = (plan.warm_up + plan.duration + SPARE).div_duration_f64(step).ceil() as usize + 1;
         let mut random = Random::new(plan.seed ^ 0x5eed, share as u64);
         let mut versions = vec![0; own];
         let mut batch = |first| {
             // A run of neighbours in a random place would be sorted already: every row is drawn by itself, each once.
-            let mut drawn = HashSet::new();
-            while drawn.len() < upserts.batch {
-                drawn.insert(random.below(own as u64) as usize);
-            }
+            let mut seen = HashSet::new();
+            let drawn: Vec<usize> = std::iter::repeat_with(|| random.below(own as u64) as usize)
+                .filter(|&at| seen.insert(at))
+                .take(upserts.batch)
+                .collect();
             let lines: Vec<_> = drawn
                 .iter()
                 .map(|&at| {
@@ -267,7 +268,8 @@ impl Upserter {
                 thread::sleep(due.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
             }
             if stop.load(Ordering::Relaxed) {
-                break;
+                written.seconds = start.elapsed().as_secs_f64();
+                return Ok(written);
             }
             for &row in rows {
                 versions.sent[row].fetch_add(1, Ordering::SeqCst);
@@ -280,8 +282,7 @@ impl Upserter {
             written.latencies.add(due.elapsed().as_nanos() as u64);
             due += self.step;
         }
-        written.seconds = start.elapsed().as_secs_f64();
-        Ok(written)
+        Err(failed(format!("{} batches were too few: look-ups went on behind them", self.batches.len())))
     }
 }
 
