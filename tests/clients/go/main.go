@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -164,7 +165,22 @@ func lookups() {
 		}
 		return nil
 	})
-	// The driver keeps the definitions of a statement's columns: they are sent again when they have changed.
+	check("a prepared SELECT by Exec", func() error {
+		statement, err := db.Prepare("select * from " + table + " where id = ?")
+		if err != nil {
+			return err
+		}
+		defer statement.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		for round := 0; round < 3; round++ {
+			if _, err := statement.ExecContext(ctx, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	// Definitions of a statement's columns that have changed are seen.
 	check("columns that change under a statement", func() error {
 		name := table + "_columns"
 		for _, text := range []string{
