@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test test-hive gateway lint bench
+.PHONY: run build test test-fuzz test-hive gateway lint bench
 
 ## Builds dipper, answers questions about the example files, says how to go on.
 run: build
@@ -32,6 +32,12 @@ test: gateway
 	@if test -x $(HOME)/.cache/dipper/bin/versitygw; then \
 	  $(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper; \
 	else echo "versitygw is not installed: tests/faults/s3.py did not run"; fi
+
+## Random statements against each other and DuckDB, for longer than `make test` does (tests/differential/README.md).
+FUZZ_SECONDS ?= 600
+test-fuzz: build
+	python3 tests/clients/run.py --server $(BIN)/dipper pymysql
+	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper --seconds $(FUZZ_SECONDS) $(ARGS)
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
 test-hive: build gateway

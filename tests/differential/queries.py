@@ -1,331 +1,275 @@
-"""Random tables, rows and queries, each query in dipper's words and in DuckDB's.
+"""Random queries: selections, groups, grouping sets, windows, set operations, joins by USING, with ORDER BY and LIMIT."""
 
-Everything comes from one `random.Random`: a seed is a test case.
-"""
-
-import datetime
-import decimal
-import random
-from collections import namedtuple
-from decimal import Decimal
-
-decimal.getcontext().prec = 80
-
-Text = namedtuple("Text", "dipper duck kind")  # an expression in both dialects, and the kind of its values
-Column = namedtuple("Column", "name kind type")
-
-# SQL type: kind of values, DuckDB's type.
-TYPES = {
-    "TINYINT": ("int", "BIGINT"), "SMALLINT": ("int", "BIGINT"), "INT": ("int", "BIGINT"), "BIGINT": ("int", "BIGINT"),
-    "LARGEINT": ("int", "HUGEINT"), "DECIMAL(5,2)": ("decimal", "DECIMAL(5,2)"), "DECIMAL(9,3)": ("decimal", "DECIMAL(9,3)"),
-    "DECIMAL(27,6)": ("decimal", "DECIMAL(27,6)"), "DOUBLE": ("double", "DOUBLE"), "FLOAT": ("double", "DOUBLE"),
-    "BOOLEAN": ("bool", "BOOLEAN"), "DATE": ("date", "DATE"), "DATETIME": ("datetime", "TIMESTAMP"),
-    "DATETIME(3)": ("datetime", "TIMESTAMP"), "DATETIME(6)": ("datetime", "TIMESTAMP"), "CHAR(6)": ("text", "VARCHAR"),
-    "VARCHAR(20)": ("text", "VARCHAR"), "STRING": ("text", "VARCHAR"),
-}
-NO_KEYS = ("DOUBLE", "FLOAT", "STRING")
-WORDS = ["", "a", "b", "ab", "abc", "A", "aB", "é", "中文", "a b", " a", "%", "_", "a%b", "0", "10", "-1", "foo", "foob", "\\", "'", "NULL"]
-BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63, "LARGEINT": 127}
+from expressions import COMPARED, SCALARS
+from schema import NESTED
+from sources import Sources
+from tree import EMPTY, List, Literal, Node, text
 
 
-def value(r, sql_type, null=0.12, extreme=0.05):
-    """A value of a type; many are equal, some are the largest."""
-    if r.random() < null:
-        return None
-    kind, far = TYPES[sql_type][0], r.random() < extreme
-    if kind == "int":
-        most = 2 ** BITS[sql_type] - 1
-        return r.choice([-most, most]) if far else r.randint(-4, 20)
-    if kind == "decimal":
-        digits, scale = map(int, sql_type[8:-1].split(","))
-        return r.choice([-1, 1]) * Decimal(10**digits - 1).scaleb(-scale) if far else Decimal(r.randint(-300, 300)).scaleb(-2)
-    if kind == "double":
-        return r.choice([123456.125, 0.0, -16777216.0]) if far else r.randint(-40, 40) / 4
-    if kind == "bool":
-        return r.random() < 0.5
-    if kind == "date":
-        far_days = [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1969, 12, 31)]
-        return r.choice(far_days) if far else datetime.date(2024, 1, 1) + datetime.timedelta(r.randint(0, 60))
-    if kind == "datetime":
-        far_times = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59)]
-        time = r.choice(far_times) if far else datetime.datetime(2024, 1, 1) + datetime.timedelta(r.randint(0, 60), r.choice([0, 43200, 86399]))
-        return time.replace(microsecond={"DATETIME": 0, "DATETIME(3)": 999000, "DATETIME(6)": 999999}[sql_type] if r.random() < 0.3 else 0)
-    word = r.choice(WORDS)
-    return word + "p" * r.choice([13, 300]) if far and sql_type == "STRING" else word
-
-
-def quoted(text):
-    return "'" + text.replace("'", "''") + "'"
-
-
-def literal(v, kind):
-    """A value in both dialects."""
-    if v is None:
-        return Text("NULL", "NULL", kind)
-    if kind == "text":
-        return Text(quoted(v.replace("\\", "\\\\")), quoted(v), kind)
-    if kind in ("date", "datetime"):
-        both = f"{'DATE' if kind == 'date' else 'TIMESTAMP'} '{v}'"
-    elif kind == "bool":
-        both = "true" if v else "false"
-    elif kind == "double":
-        both = f"CAST({v!r} AS DOUBLE)"
-    else:
-        both = f"({v})" if v < 0 else str(v)
-    return Text(both, both, kind)
-
-
-class Table:
-    """Columns and rows, and ways to store the same rows in dipper."""
-
-    def __init__(self, r, name):
-        self.name = name
-        count = r.randint(3, 7)
-        self.keys = r.randint(1, min(2, count - 1))
-        usable = [t for t in TYPES if t not in NO_KEYS]
-        types = [r.choice(usable if i < self.keys else list(TYPES)) for i in range(count)]
-        self.columns = [(f"{'k' if i < self.keys else 'v'}{i}", t) for i, t in enumerate(types)]
-        self.unique = r.random() < 0.6
-        self.rows = []
-
-    def scope(self, alias):
-        return [Column(f"{alias}.{n}" if alias else n, TYPES[t][0], t) for n, t in self.columns]
-
-    def ddl(self, r, name):
-        """DDL of one of the ways."""
-        model = "UNIQUE" if self.unique else "DUPLICATE"
-        keys = [n for n, _ in self.columns[: self.keys]]
-        text = f"CREATE TABLE {name} ({', '.join(f'{n} {t}' for n, t in self.columns)}) {model} KEY({', '.join(keys)})"
-        column, sql_type = r.choice(self.columns[: self.keys])
-        kind = TYPES[sql_type][0]
-        if kind in ("int", "date", "datetime") and r.random() < 0.5:
-            bounds = ["-1", "6", "15"] if kind == "int" else ["2024-01-05", "2024-01-20", "2024-02-10"]
-            parts = "".join(f"PARTITION p{b} VALUES LESS THAN ('{v}'), " for b, v in enumerate(bounds))
-            text += f" PARTITION BY RANGE({column}) ({parts}PARTITION last VALUES LESS THAN MAXVALUE)"
-        elif kind in ("int", "text") and sql_type != "LARGEINT" and r.random() < 0.5:
-            text += f" AUTO PARTITION BY LIST({column}) ()"
-        text += f" DISTRIBUTED BY HASH({r.choice(keys)}) BUCKETS {r.randint(1, 4)}"
-        properties = [f'"compression" = "{r.choice(["lz4", "zstd", "no_compression"])}"']
-        if r.random() < 0.4:
-            properties.append('"store_row_column" = "true"')
-        return f"{text} PROPERTIES({', '.join(properties)})"
-
-    def more_rows(self, r, count):
-        """Rows for one load; `rows` becomes what the table then holds."""
-        new = [tuple(value(r, t) for _, t in self.columns) for _ in range(count)]
-        self.rows += new
-        if self.unique:
-            self.rows = list({row[: self.keys]: row for row in self.rows}.values())
-        return new
-
-
-class Queries:
-    """Random queries over tables."""
-
-    def __init__(self, r, tables):
-        self.r, self.tables, self.aliases = r, tables, 0
-
-    def alias(self):
-        self.aliases += 1
-        return f"q{self.aliases}"
-
-    def make(self, template, kind, *parts, duck=None):
-        return Text(template.format(*[p.dipper for p in parts]), (duck or template).format(*[p.duck for p in parts]), kind)
-
-    def constant(self, kind):
-        r = self.r
-        sql_type = {"decimal": "DECIMAL(5,2)", "double": "DOUBLE", "bool": "BOOLEAN", "date": "DATE", "datetime": "DATETIME(6)"}.get(kind)
-        if sql_type:
-            return literal(value(r, sql_type, 0, 0.02), kind)
-        return literal(r.choice(WORDS) if kind == "text" else r.choice([0, 1, 2, 3, 5, 7, -1, 10, 127]), kind)
-
-    def leaf(self, scope, kind):
-        columns = [c for c in scope if c.kind == kind]
-        if columns and self.r.random() < 0.85:
-            name = self.r.choice(columns).name
-            return Text(name, name, kind)
-        return self.constant(kind)
-
-    def small(self, scope):
-        """An integer with which arithmetic does not overflow."""
-        columns = [c for c in scope if c.kind == "int"]
-        if not columns or self.r.random() < 0.2:
-            return self.constant("int")
-        name = f"({self.r.choice(columns).name} % 1000)"
-        return Text(name, name, "int")
-
-    def expression(self, scope, kind, depth=1):
-        r = self.r
-        if depth <= 0 or r.random() < 0.5:
-            return self.leaf(scope, kind)
-        inner = lambda k: self.expression(scope, k, depth - 1)
-        choice = r.randint(0, 9)
-        if choice == 0:
-            return self.make("CASE WHEN {0} THEN {1} ELSE {2} END", kind, self.condition(scope, 0), inner(kind), inner(kind))
-        if choice == 1:
-            return self.make("coalesce({0}, {1})", kind, inner(kind), inner(kind))
-        if choice == 2:
-            return self.make("nullif({0}, {1})", kind, inner(kind), inner(kind))
-        if choice == 3:
-            then = "CASE WHEN {0} THEN {1} ELSE {2} END"
-            return self.make("if({0}, {1}, {2})", kind, self.condition(scope, 0), inner(kind), inner(kind), duck=then)
-        if kind == "int":
-            return r.choice([
-                lambda: self.make(f"({{0}} {r.choice('+-*')} {{1}})", kind, self.small(scope), self.small(scope)),
-                lambda: self.make("({0} % {1})", kind, self.small(scope), self.small(scope), duck="({0} % nullif({1}, 0))"),
-                lambda: self.make("({0} DIV {1})", kind, self.small(scope), self.small(scope), duck="({0} // nullif({1}, 0))"),
-                lambda: self.make("char_length({0})", kind, inner("text"), duck="length({0})"),
-                lambda: self.make(r.choice(["year", "month", "day"]) + "({0})", kind, inner(r.choice(["date", "datetime"]))),
-                lambda: self.make("datediff({0}, {1})", kind, inner("date"), inner("date"), duck="date_diff('day', {1}, {0})"),
-                lambda: self.make("CAST({0} AS BIGINT)", kind, inner("bool")),
-            ])()
-        if kind == "double":
-            return self.make("({0} / {1})", kind, self.small(scope), self.small(scope), duck="(CAST({0} AS DOUBLE) / nullif({1}, 0))")
-        if kind == "bool":
-            return self.condition(scope, 0)
-        if kind == "date":
-            return self.make("CAST({0} AS DATE)", kind, inner("datetime"))
-        if kind == "text":
-            return r.choice([
-                lambda: self.make("concat({0}, {1})", kind, inner(kind), inner(kind), duck="({0} || {1})"),
-                lambda: self.make(r.choice(["upper", "lower", "reverse", "trim", "md5"]) + "({0})", kind, inner(kind)),
-                lambda: self.make(f"substr({{0}}, {r.randint(1, 3)}, {r.randint(0, 3)})", kind, inner(kind)),
-                lambda: self.make("CAST({0} AS STRING)", kind, inner("int"), duck="CAST({0} AS VARCHAR)"),
-                lambda: self.make("replace({0}, 'a', {1})", kind, inner(kind), inner(kind)),
-            ])()
-        return self.leaf(scope, kind)
-
-    def condition(self, scope, depth=1, subqueries=False):
-        r = self.r
-        choice = r.random()
-        if depth > 0 and choice < 0.4:
-            parts = self.condition(scope, depth - 1, subqueries), self.condition(scope, depth - 1, subqueries)
-            return self.make(r.choice(["({0} AND {1})", "({0} OR {1})", "(NOT ({0} AND {1}))"]), "bool", *parts)
-        if subqueries and choice < 0.6:
-            return self.membership(scope)
-        kind = r.choice(sorted({c.kind for c in scope}))
-        left = self.expression(scope, kind, depth)
-        choice = r.random()
-        if choice < 0.45 or kind == "bool":
-            right = self.leaf(scope, kind) if r.random() < 0.4 else self.constant(kind)
-            if r.random() < 0.15:
-                return self.make("({0} <=> {1})", "bool", left, right, duck="({0} IS NOT DISTINCT FROM {1})")
-            return self.make(f"({{0}} {r.choice(['=', '<', '<=', '>', '>=', '<>'])} {{1}})", "bool", left, right)
-        if choice < 0.55:
-            return self.make(f"({{0}} IS {r.choice(['', 'NOT '])}NULL)", "bool", left)
-        if choice < 0.72:
-            items = [self.constant(kind) if r.random() < 0.9 else literal(None, kind) for _ in range(r.choice([1, 2, 3, 25]))]
-            places = ", ".join(f"{{{i + 1}}}" for i in range(len(items)))
-            return self.make(f"({{0}} {r.choice(['', 'NOT '])}IN ({places}))", "bool", left, *items)
-        if choice < 0.86 or kind != "text":
-            return self.make("({0} BETWEEN {1} AND {2})", "bool", left, self.constant(kind), self.constant(kind))
-        pattern = quoted(r.choice(["a%", "%a", "%b%", "a_", "_", "%", "", "%中%", "f__%"]))
-        return self.make(f"({{0}} {r.choice(['', 'NOT '])}LIKE {pattern})", "bool", left)
-
-    def membership(self, scope):
-        """IN or EXISTS, often with a column from outside."""
-        r = self.r
-        table, alias = r.choice(self.tables), self.alias()
-        inner = table.scope(alias)
-        pairs = [(o, i) for o in scope for i in inner if o.kind == i.kind and o.kind not in ("double", "decimal")]
-        parts = []
-        if pairs and r.random() < 0.5:
-            outside, inside = r.choice(pairs)
-            parts.append(Text(*[f"{inside.name} = {outside.name}"] * 2, "bool"))
-        if r.random() < 0.6:
-            parts.append(self.condition(inner, 0))
-        where = self.make(" AND ".join(f"{{{i}}}" for i in range(len(parts))) or "true", "bool", *parts)
-        negated = r.choice(["", "NOT "])
-        if pairs and r.random() < 0.7:
-            outside, inside = r.choice(pairs)
-            start = f"({outside.name} {negated}IN (SELECT {inside.name} FROM {table.name} {alias} WHERE "
-        else:
-            start = f"({negated}EXISTS (SELECT 1 FROM {table.name} {alias} WHERE "
-        return Text(f"{start}{where.dipper}))", f"{start}{where.duck}))", "bool")
-
-    def source(self):
-        """FROM with its columns: a table, or a join of two or three."""
-        r = self.r
-        table, alias = r.choice(self.tables), self.alias()
-        text, scope = Text(*[f"{table.name} {alias}"] * 2, ""), table.scope(alias)
-        for _ in range(r.choice([0, 0, 1, 1, 2])):
-            table, alias = r.choice(self.tables), self.alias()
-            other = table.scope(alias)
-            pairs = [(a, b) for a in scope for b in other if a.kind == b.kind and a.kind not in ("double", "bool", "decimal")]
-            if not pairs:
-                continue
-            one, two = r.choice(pairs)
-            equal = "{0} <=> {1}" if r.random() < 0.15 else "{0} = {1}"
-            names = [Text(c.name, c.name, c.kind) for c in (one, two)]
-            on = self.make(equal, "bool", *names, duck=equal.replace("<=>", "IS NOT DISTINCT FROM"))
-            join = r.choice(["JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
-            if join != "FULL JOIN" and r.random() < 0.3:
-                on = self.make("{0} AND {1}", "bool", on, self.condition(scope + other, 0))
-            text = self.make(f"{{0}} {join} {table.name} {alias} ON {{1}}", "", text, on)
-            scope = scope + other
-        return text, scope
+class Queries(Sources):
+    """Queries over tables. The columns of each are x0, x1, ..."""
 
     def aggregate(self, scope):
+        """An aggregate and its kind."""
         r = self.r
-        kind = r.choice(sorted({c.kind for c in scope}))
+        kinds = sorted({c.kind for c in scope if c.kind in SCALARS})
+        if not kinds:
+            return text("int", "count(*)"), "int"
+        kind, choice = r.choice(kinds), r.randint(0, 9)
         part = self.expression(scope, kind, 1)
-        choice = r.randint(0, 4)
         if choice == 0:
-            return self.make("count({0})", "int", part)
+            return Node("int", "count({0})", part), "int"
         if choice == 1:
-            return self.make("count(DISTINCT {0})", "int", part)
+            return Node("int", "count(DISTINCT {0})", part), "int"
         if choice == 2:
-            return self.make("sum({0})", "int", self.small(scope))
+            return Node("int", f"sum({r.choice(['', 'DISTINCT '])}{{0}})", self.small(scope)), "int"
         if choice == 3 or kind == "bool":
-            return self.make("count(CASE WHEN {0} THEN 1 END)", "int", self.condition(scope, 0))
-        return self.make(f"{r.choice(['min', 'max'])}({{0}})", kind, part)
+            return Node("int", "count(CASE WHEN {0} THEN 1 END)", self.condition(scope, 0)), "int"
+        if choice == 4:
+            return text("int", "count(*)"), "int"
+        if choice == 5:
+            return Node("double", "avg({0})", self.small(scope)), "double"
+        if choice == 6 and self.columns(scope, "double"):
+            return Node("double", "sum({0})", text("double", r.choice(self.columns(scope, "double")).name)), "double"
+        if choice == 6 and self.columns(scope, "decimal"):
+            return Node("decimal", "sum({0})", text("decimal", r.choice(self.columns(scope, "decimal")).name)), "decimal"
+        return Node(kind, f"{r.choice(['min', 'max'])}({{0}})", part), kind
+
+    def having(self, scope, groups):
+        """A condition on groups: their columns, aggregates, or neither."""
+        r, choice = self.r, self.r.random()
+        if groups and choice < 0.4:
+            return self.condition(groups, r.randint(0, 1))
+        if choice < 0.5:
+            return text("bool", r.choice(["false", "true", "(count(*) = 0)", "(count(*) > 1)"]))
+        if choice < 0.58:
+            inside, inner = self.inside([])
+            value, kind = self.aggregate(inner)
+            return self.compared(Node(kind, "(SELECT {0} {1})", value, inside), self.constant(kind))
+        value, kind = self.aggregate(scope)
+        return self.compared(value, self.constant(kind))
+
+    # The forms of a query: each gives the parts behind SELECT.
+
+    def query(self, deep=1, kinds=None, star=False):
+        """A query, and the kinds of its columns: `kinds` where they are given."""
+        r, choice = self.r, self.r.random()
+        if deep > 0 and choice < 0.16:
+            tree, found = self.set_operation(deep, kinds)
+        elif kinds is None and choice < 0.4:
+            tree, found = self.grouped(deep)
+        elif kinds is None and choice < 0.5:
+            tree, found = self.windowed(deep)
+        elif kinds is None and choice < 0.58:
+            tree, found = self.using(star)
+        else:
+            tree, found = self.selected(deep, kinds)
+        if all(k in SCALARS for k in found) and r.random() < (0.35 if deep else 0.2):
+            tree = self.ordered(tree, found)
+        return tree, found
+
+    def statement(self):
+        """A query, sometimes behind WITH."""
+        self.common = []
+        if self.r.random() > 0.12:
+            return self.query(star=True)
+        name = self.alias()
+        inner, kinds = self.query(0)
+        self.common = [(name, kinds)]
+        tree, found = self.query()
+        self.common = []
+        return Node("query", f"WITH {name} AS ({{0}}) {{1}}", inner, tree), found
+
+    def items(self, parts):
+        return List(", ", [Node("item", f"{{0}} AS x{i}", part) for i, part in enumerate(parts)])
+
+    def where(self, scope, chance=0.75, deep=2):
+        if self.r.random() > chance:
+            return EMPTY
+        return Node("where", " WHERE {0}", self.condition(scope, self.r.randint(0, deep), True), optional=True)
+
+    def selected(self, deep, kinds):
+        r = self.r
+        source, scope = self.source(deep)
+        have = sorted({c.kind for c in scope}) or ["int"]
+        given, kinds = kinds, kinds or r.choices(have, k=r.randint(1, 3))
+        if given is None and r.random() < 0.12:
+            kinds = [*kinds, "bool"]
+        parts = [self.item(scope, k) for k in kinds]
+        distinct = "DISTINCT " if r.random() < 0.25 and all(k in COMPARED for k in kinds) else ""
+        return Node("query", f"SELECT {distinct}{{0}} FROM {{1}}{{2}}", self.items(parts), source, self.where(scope)), kinds
+
+    def item(self, scope, kind):
+        """A value of a select list: also a constant, or what a subquery says of the row."""
+        choice = self.r.random()
+        if choice < 0.12 and kind not in NESTED:
+            return self.typed(self.constant(kind))
+        if kind == "bool" and choice < 0.5:
+            return self.subquery_condition(scope)
+        if kind == "int" and choice < 0.2:
+            inside, _ = self.inside(scope)
+            return Node("int", "(SELECT count(*) {0})", inside)
+        return self.expression(scope, kind, self.r.randint(0, 2))
+
+    def grouped(self, deep):
+        r = self.r
+        source, scope = self.source(deep)
+        usable = [c for c in scope if c.kind in COMPARED]
+        groups = r.sample(usable, min(len(usable), r.choice([0, 0, 1, 1, 2, 3])))
+        columns = [text(c.kind, c.name) for c in groups]
+        tail, constant = EMPTY, None
+        if groups and r.random() < 0.4:
+            tail = Node("groups", " GROUP BY {0}", self.grouping_sets(columns))
+        elif groups:
+            tail = Node("groups", " GROUP BY {0}", List(", ", columns))
+        if r.random() < 0.15:
+            constant = self.typed(self.constant(r.choice(["int", "text"])))
+        parts = [constant] * (constant is not None) + [text(c.kind, c.name) for c in r.sample(groups, len(groups))]
+        kinds = [p.kind for p in parts]
+        for _ in range(r.randint(0 if parts else 1, 2)):
+            value, kind = self.aggregate(scope)
+            parts.append(value)
+            kinds.append(kind)
+        having = EMPTY
+        if r.random() < 0.25:
+            having = Node("having", " HAVING {0}", self.having(scope, groups), optional=True)
+        return Node("query", "SELECT {0} FROM {1}{2}{3}{4}", self.items(parts), source, self.where(scope, 0.5), tail, having), kinds
+
+    def grouping_sets(self, columns):
+        r = self.r
+        form = r.choice(["ROLLUP({0})", "CUBE({0})", "GROUPING SETS({0})"])
+        if not form.startswith("GROUPING"):
+            return Node("sets", form, List(", ", columns, least=len(columns)))
+        sets = [List(", ", r.sample(columns, r.randint(0, len(columns))), least=0) for _ in range(r.randint(1, 3))]
+        # A column that is in no set could not be selected.
+        sets.append(List(", ", columns, least=len(columns)))
+        return Node("sets", form, List(", ", [Node("set", "({0})", s) for s in sets]))
+
+    def windowed(self, deep):
+        r = self.r
+        source, scope = self.source(deep, 2)
+        scope_scalars = [c for c in scope if c.kind in SCALARS]
+        if not scope_scalars:
+            return self.selected(deep, None)
+        windows = [self.window(scope_scalars) for _ in range(r.randint(1, 2))]
+        column = r.choice(scope_scalars)
+        parts = [text(column.kind, column.name)] + [w for w, _ in windows]
+        return Node("query", "SELECT {0} FROM {1}{2}", self.items(parts), source, self.where(scope, 0.4)), [column.kind] + [k for _, k in windows]
 
     def window(self, scope):
-        """A window function in a total order: all columns."""
+        """A window function whose result is one: in a total order (all columns), or without regard to the order of peers."""
         r = self.r
-        order = ", ".join(f"{c.name}{r.choice(['', ' DESC'])}" for c in r.sample(scope, len(scope)))
-        partition = r.choice(scope).name
+        partition = Node("partition", "PARTITION BY {0} ", text("key", r.choice(scope).name), optional=True) if r.random() < 0.6 else EMPTY
+        numbers = [c for c in scope if c.kind in ("int", "double", "decimal")]
+        if numbers and r.random() < 0.35:
+            return self.range_window(scope, partition, r.choice(numbers))
+        order = Node("total", "ORDER BY {0}", List(", ", [text("key", c.name + r.choice(["", " DESC"])) for c in r.sample(scope, len(scope))], least=99))
         column = r.choice(scope)
-        function, kind = r.choice([
-            ("row_number()", "int"), (f"lag({column.name})", column.kind), (f"last_value({column.name})", column.kind),
-            (f"count({column.name})", "int"), ("ntile(3)", "int"),
-        ])
-        return Text(*[f"{function} OVER (PARTITION BY {partition} ORDER BY {order})"] * 2, kind)
-
-    def select(self, kinds=None):
-        """SELECT, and the kinds of its columns."""
-        r = self.r
-        source, scope = self.source()
-        where = self.condition(scope, r.randint(0, 2), True) if r.random() < 0.8 else literal(True, "bool")
-        have = sorted({c.kind for c in scope})
-        choice, tail, distinct = r.random(), literal(None, ""), ""
-        tail = Text("", "", "")
-        if kinds is None and choice < 0.4:
-            groups = [Text(c.name, c.name, c.kind) for c in r.sample(scope, r.randint(0, min(2, len(scope))))]
-            items = groups + [self.aggregate(scope) for _ in range(r.randint(1, 3))]
-            if groups:
-                tail = self.make(" GROUP BY " + ", ".join(g.dipper for g in groups), "")
-        elif kinds is None and choice < 0.55:
-            items = [self.expression(scope, r.choice(have)), self.window(scope)]
+        value = text(column.kind, column.name)
+        choice = r.random()
+        if choice < 0.4:
+            function, kind = r.choice([
+                (text("int", "row_number()"), "int"), (text("int", "rank()"), "int"), (text("int", "dense_rank()"), "int"), (text("int", "ntile(3)"), "int"),
+                (Node(column.kind, f"{r.choice(['lag', 'lead'])}({{0}}, {r.randint(0, 2)})", value), column.kind),
+                (text("double", "percent_rank()"), "double"), (text("double", "cume_dist()"), "double"),
+            ])  # fmt: skip
+            return Node(kind, "{0} OVER ({1}{2})", function, partition, order), kind
+        if choice < 0.6:
+            function = Node(column.kind, r.choice(["first_value({0})", "last_value({0})", "nth_value({0}, 2)"]), value)
+            kind = column.kind
         else:
-            items = [self.expression(scope, k, r.randint(0, 2)) for k in kinds or r.choices(have, k=r.randint(1, 3))]
-            distinct = r.choice(["", "", "DISTINCT "])
-        places = ", ".join(f"{{{i + 3}}} AS x{i}" for i in range(len(items)))
-        text = self.make(f"SELECT {distinct}{places} FROM {{0}} WHERE {{1}}{{2}}", "", source, where, tail, *items)
-        return text, [i.kind for i in items]
+            function, kind = self.frame_aggregate(scope)
+        return Node(kind, "{0} OVER ({1}{2}{3})", function, partition, order, self.frame("ROWS")), kind
 
-    def query(self):
-        """A query, and whether the order of its rows is fixed."""
+    def frame_aggregate(self, scope):
         r = self.r
-        text, kinds = self.select()
-        if r.random() < 0.15:
-            other, _ = self.select(kinds)
-            text = self.make(f"{{0}} {r.choice(['UNION', 'UNION ALL', 'INTERSECT', 'EXCEPT'])} {{1}}", "", text, other)
-        ordered = r.random() < 0.35
-        if ordered:
-            order = r.sample(range(1, len(kinds) + 1), len(kinds))
-            tail = " ORDER BY " + ", ".join(f"{i}{r.choice(['', ' DESC'])}" for i in order)
-            if r.random() < 0.7:
-                tail += f" LIMIT {r.choice([0, 1, 3, 10, 100])} OFFSET {r.choice([0, 0, 1, 5])}"
-            text = Text(text.dipper + tail, text.duck + tail, "")
-        return text, ordered
+        column = r.choice(scope)
+        numbers = [c for c in scope if c.kind in ("double", "decimal")]
+        if numbers and r.random() < 0.5:
+            column = r.choice(numbers)
+            name = r.choice(["sum", "min", "max"] + ["avg", "var_samp", "stddev_pop"] * (column.kind == "double"))
+            return Node(column.kind, f"{name}({{0}})", text(column.kind, column.name)), column.kind
+        if column.kind == "int":
+            name = r.choice(["sum", "avg", "min", "max"])
+            kind = "double" if name == "avg" else "int"
+            return Node(kind, f"{name}({{0}} % 1000)", text("int", column.name)), kind
+        name = r.choice(["count", "min", "max"]) if column.kind != "bool" else "count"
+        kind = "int" if name == "count" else column.kind
+        return Node(kind, f"{name}({{0}})", text(column.kind, column.name)), kind
+
+    def range_window(self, scope, partition, by):
+        function, kind = self.frame_aggregate(scope)
+        order = Node("by", f"ORDER BY {{0}}{self.r.choice(['', '', ' DESC'])}", text(by.kind, by.name))
+        return Node(kind, "{0} OVER ({1}{2}{3})", function, partition, order, self.frame("RANGE")), kind
+
+    def frame(self, unit):
+        r = self.r
+        if r.random() < 0.2:
+            return EMPTY
+        ends = ["UNBOUNDED PRECEDING", "2 PRECEDING", "1 PRECEDING", "CURRENT ROW", "1 FOLLOWING", "2 FOLLOWING", "UNBOUNDED FOLLOWING"]
+        first, last = sorted(r.choices(range(len(ends)), k=2))
+        if first == 6 or last == 0:
+            first, last = 0, 6
+        return Node("frame", f" {unit} BETWEEN {ends[first]} AND {ends[last]}", optional=True)
+
+    def set_operation(self, deep, kinds):
+        r = self.r
+        first, kinds = self.query(deep - 1, kinds)
+        word = r.choice(["UNION", "UNION ALL", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT"]) if all(k in COMPARED for k in kinds) else "UNION ALL"
+        parts = [first] + [self.query(deep - 1, kinds)[0] for _ in range(r.choice([1, 1, 2]))]
+        return List(f" {word} ", [Node("branch", "({0})", p) for p in parts], kind="query"), kinds
+
+    def using(self, star):
+        """A join by the columns of one name: `*` (its columns have names of their own), or some of what comes out."""
+        r = self.r
+        tables = [r.choice(self.tables) for _ in range(r.choice([2, 2, 3]))]
+        aliases = [self.alias() for _ in tables]
+        have = [c._replace(name=f"{aliases[0]}.{c.name}") for c in tables[0].scope()]
+        words = f"{tables[0].name} {aliases[0]}"
+        for table, alias in zip(tables[1:], aliases[1:]):
+            plain = lambda c: c.name.split(".")[-1]
+            names = {plain(h): h.kind for h in have}
+            common = [c for c in table.scope() if names.get(c.name) == c.kind and c.kind not in ("map", "json")]
+            # A name that is there twice cannot be joined by.
+            once = [c for c in common if sum(plain(h) == c.name for h in have) == 1]
+            kind = r.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+            if not once:
+                return self.selected(0, None)
+            if len(once) == len([c for c in table.scope() if c.name in names]) and r.random() < 0.3:
+                words += f" NATURAL {kind} {table.name} {alias}"
+            else:
+                once = r.sample(once, r.randint(1, len(once)))
+                words += f" {kind} {table.name} {alias} USING ({', '.join(plain(h) for h in have if plain(h) in {c.name for c in once})})"
+            merged = {c.name for c in once}
+            have = (
+                [h._replace(name=plain(h)) for h in have if plain(h) in merged]
+                + [h for h in have if plain(h) not in merged]
+                + [c._replace(name=f"{alias}.{c.name}") for c in table.scope() if c.name not in merged]
+            )
+        source, where = text("source", words), self.where(have, 0.5, 1)
+        if star and r.random() < 0.4:
+            columns = [text(c.kind, c.name) for c in have]
+            every = Node("star", "*", List(", ", columns, least=99), duck="{0}")
+            return Node("query", "SELECT {0} FROM {1}{2}", every, source, where), [c.kind for c in have]
+        kinds = r.choices([c.kind for c in have], k=r.randint(1, 3))
+        parts = [self.leaf(have, k) for k in kinds]
+        return Node("query", "SELECT {0} FROM {1}{2}", self.items(parts), source, where), kinds
+
+    def ordered(self, tree, kinds):
+        """In an order in which only equal rows are peers, and mostly the first rows of that."""
+        r = self.r
+        keys = ", ".join(f"{i + 1}{r.choice(['', '', ' DESC'])}" for i in r.sample(range(len(kinds)), len(kinds)))
+        tail = [Node("keys", f" ORDER BY {keys}"), EMPTY]
+        if r.random() < 0.7:
+            count, skip = r.choice([0, 1, 3, 10, 100]), r.choice([0, 0, 0, 1, 5])
+            number = lambda n: Literal("count", str(n), str(n), n)
+            tail[1] = Node("limit", " LIMIT {0}" + " OFFSET {1}" * (skip > 0), number(count), number(skip))
+        return Node("query", "{0}{1}", tree, Node("order", "{0}{1}", *tail, optional=True))
+
+
+def order_of(tree):
+    """The ORDER BY at the end of a statement, or None."""
+    while tree.kids and getattr(tree, "dipper", "").startswith("WITH"):
+        tree = tree.kids[-1]
+    last = tree.kids[-1] if tree.kids else None
+    return last if last is not None and last.kind == "order" else None

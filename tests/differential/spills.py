@@ -1,0 +1,66 @@
+"""Statements with so little memory that they spill, against those with enough."""
+
+import collections
+import random
+
+from answers import difference
+from server import LITTLE_MEMORY
+from wire import Connection, Refused
+
+# Each so many seeds are this check: its tables are large, therefore slow.
+EVERY = 40
+ROWS = 30_000
+SHAPES = [
+    "SELECT k, v, s FROM big ORDER BY {key}, k",
+    "SELECT k, s FROM big ORDER BY s DESC, k LIMIT {n} OFFSET 5000",
+    "SELECT DISTINCT {key}, s FROM big",
+    "SELECT {key}, s, count(*), sum(v), min(s), max(d) FROM big GROUP BY {key}, s",
+    "SELECT k % {n} g, {key}, count(*), sum(v), avg(v) FROM big GROUP BY ROLLUP(k % {n}, {key})",
+    "SELECT k, row_number() OVER (PARTITION BY {key} ORDER BY s, k), sum(v) OVER (PARTITION BY {key} ORDER BY k ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING) FROM big",
+    "SELECT a.k, b.s FROM big a {join} JOIN big b ON a.k = b.k + {n} AND a.v <> b.v",
+    "SELECT a.k, a.s FROM big a LEFT {semi} JOIN big b ON a.s = b.s AND a.k <> b.k",
+    "SELECT k, s FROM big WHERE k {word} (SELECT v FROM big WHERE s > '{n}')",
+    "SELECT s FROM big WHERE k < 20000 {set} SELECT s FROM big WHERE k > {n}",
+    "SELECT a.{key}, count(*) FROM big a JOIN big b ON a.k = b.v GROUP BY a.{key} ORDER BY 2 DESC, 1 LIMIT 50",
+]
+
+
+def check(client, seed):
+    """Pairs by check, and findings as (signature, seed, script)."""
+    r = random.Random(seed)
+    database = f"spill_{seed}"
+    client.run(f"DROP DATABASE IF EXISTS {database} FORCE", f"CREATE DATABASE {database}")
+    steps = [
+        f"CREATE TABLE {database}.big (k INT, v BIGINT, s VARCHAR(200), d DATE) DUPLICATE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS {r.choice([1, 2, 4])}",
+        f"INSERT INTO {database}.big SELECT number, if(number % 11 = 0, NULL, number * {r.randint(3, 99)} % {r.choice([50, 5_000, 60_000])}), "
+        f"concat(number * {r.randint(3, 99)} % {r.choice([20_000, 29_000])}, repeat('s', number % 90)), "
+        f"date_add('2024-01-01', INTERVAL number % 900 DAY) FROM numbers('number' = '{ROWS}')",
+    ]
+    client.run(*steps)
+    little, enough = Connection(client.mysql, "spill"), client.session("2 workers")
+    pairs, findings = collections.Counter(), []
+    for session in (little, enough):
+        session.use(database)
+    for _ in range(12):
+        words = {
+            "key": r.choice(["v", "d", "s", "k"]), "n": r.randint(1, 9_000), "join": r.choice(["", "LEFT", "RIGHT", "FULL"]),
+            "semi": r.choice(["SEMI", "ANTI"]), "word": r.choice(["IN", "NOT IN"]), "set": r.choice(["UNION", "INTERSECT", "EXCEPT"]),
+        }  # fmt: skip
+        query = r.choice(SHAPES).format(**words)
+        setting = f"SET parallel_pipeline_task_num = {r.choice([1, 2, 8])}"
+        little.query(setting)
+        try:
+            found = little.query(query)
+        except Refused as error:
+            # An operator that cannot spill says so.
+            if "bytes for each statement" not in error.message:
+                findings.append((f"spill/error/{error.code}", seed, "\n".join([*steps, query, f"-- {LITTLE_MEMORY} bytes: {error}"])))
+            pairs["unfit"] += 1
+            continue
+        expected, ordered = enough.query(query), "ORDER BY" in query and "OVER" not in query
+        pairs["little memory"] += 1
+        if (found.rows != expected.rows if ordered else sorted(found.rows) != sorted(expected.rows)) and (what := difference(found.values(), expected.values(), ordered)):
+            findings.append(("spill/rows", seed, "\n".join([*steps, f"-- as a user with exec_mem_limit = {LITTLE_MEMORY}", setting, query, f"-- {what}"])))
+    little.close()
+    client.run(f"DROP DATABASE {database} FORCE")
+    return pairs, findings
