@@ -151,19 +151,21 @@ class Queries(Sources):
         scope_scalars = [c for c in scope if c.kind in SCALARS]
         if not scope_scalars:
             return self.selected(deep, None)
-        windows = [self.window(scope_scalars) for _ in range(r.randint(1, 2))]
+        # One order for all that depends on it: equal rows may come in another order for another window.
+        order = Node("total", "ORDER BY {0}", List(", ", [text("key", c.name + r.choice(["", " DESC"])) for c in r.sample(scope_scalars, len(scope_scalars))], least=99))
+        by = r.choice(scope_scalars)
+        partition = Node("partition", "PARTITION BY {0} ", text("key", by.name)) if r.random() < 0.6 else EMPTY
+        windows = [self.window(scope_scalars, partition, order) for _ in range(r.randint(1, 2))]
         column = r.choice(scope_scalars)
         parts = [text(column.kind, column.name)] + [w for w, _ in windows]
         return Node("query", "SELECT {0} FROM {1}{2}", self.items(parts), source, self.where(scope, 0.4)), [column.kind] + [k for _, k in windows]
 
-    def window(self, scope):
+    def window(self, scope, partition, order):
         """A window function whose result is one: in a total order (all columns), or without regard to the order of peers."""
         r = self.r
-        partition = Node("partition", "PARTITION BY {0} ", text("key", r.choice(scope).name), optional=True) if r.random() < 0.6 else EMPTY
         numbers = [c for c in scope if c.kind in ("int", "double", "decimal")]
         if numbers and r.random() < 0.35:
-            return self.range_window(scope, partition, r.choice(numbers))
-        order = Node("total", "ORDER BY {0}", List(", ", [text("key", c.name + r.choice(["", " DESC"])) for c in r.sample(scope, len(scope))], least=99))
+            return self.range_window(scope, r.choice(numbers))
         column = r.choice(scope)
         value = text(column.kind, column.name)
         choice = r.random()
@@ -197,9 +199,11 @@ class Queries(Sources):
         kind = "int" if name == "count" else column.kind
         return Node(kind, f"{name}({{0}})", text(column.kind, column.name)), kind
 
-    def range_window(self, scope, partition, by):
+    def range_window(self, scope, by):
+        r = self.r
+        partition = Node("partition", "PARTITION BY {0} ", text("key", r.choice(scope).name), optional=True) if r.random() < 0.6 else EMPTY
         function, kind = self.frame_aggregate(scope)
-        order = Node("by", f"ORDER BY {{0}}{self.r.choice(['', '', ' DESC'])}", text(by.kind, by.name))
+        order = Node("by", f"ORDER BY {{0}}{r.choice(['', '', ' DESC'])}", text(by.kind, by.name))
         return Node(kind, "{0} OVER ({1}{2}{3})", function, partition, order, self.frame("RANGE")), kind
 
     def frame(self, unit):

@@ -101,7 +101,8 @@ def main():
             pairs += result[0]
             for signature, seed, script in result[1]:
                 findings.append(signature)
-                print(f"seed {seed}: {signature}\n{script}\n", flush=True)
+                if script:
+                    print(f"seed {seed}: {signature}\n{script}\n", flush=True)
             if options.pairs and total(pairs) >= options.pairs:
                 end.value = 0
         seconds = time.monotonic() - begin

@@ -86,7 +86,7 @@ class Client:
 
     def load(self, database, table, columns, rows):
         """Stream Load of JSON lines."""
-        lines = (json.dumps({c: in_json(v, t) for (c, t), v in zip(columns, row)}) for row in rows)
+        lines = (json.dumps({c: in_json(v, t) for (c, t), v in zip(columns, row)}, separators=(",", ":")) for row in rows)
         headers = {"Authorization": "Basic " + base64.b64encode(b"root:").decode(), "format": "json", "read_json_by_line": "true"}
         self.http.request("PUT", f"/api/{database}/{table}/_stream_load", "\n".join(lines).encode(), headers)
         answer = json.loads(self.http.getresponse().read())
