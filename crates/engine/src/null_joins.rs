@@ -15,8 +15,9 @@ use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::correlated::{Forgiving, join_subqueries};
+use crate::in_lists::Settled;
 
-/// DataFusion's rules, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys, and
+/// DataFusion's rules, [`Settled`] around the one that simplifies expressions, with [`keep_apart`] ahead of the one against cross joins and [`take_back`] of the one for keys, and
 /// [`join_subqueries`] for what the one for scalar subqueries leaves.
 pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
@@ -28,6 +29,9 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rules.insert(at, Arc::new(rule));
     }
     for rule in &mut rules {
+        if rule.name() == "simplify_expressions" {
+            *rule = Arc::new(Settled(Arc::clone(rule)));
+        }
         if ["decorrelate_predicate_subquery", "scalar_subquery_to_join"].contains(&rule.name()) {
             *rule = Arc::new(Forgiving(Arc::clone(rule)));
         }

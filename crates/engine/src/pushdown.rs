@@ -3,6 +3,9 @@
 //! DataFusion's operators hand filters down by column names. Where a schema has two columns of one name, as above a join
 //! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. This
 //! rule stands in for DataFusion's and keeps a filter back where names do not say which column is meant.
+//!
+//! What a join learns of its build side is a list of keys that is compared bit by bit and a range: -0.0 would not meet 0.0,
+//! nor one array with NULL in it the same array. Joins by such keys hand nothing down.
 
 use std::sync::Arc;
 
@@ -93,7 +96,10 @@ impl PushFilters {
         let mut own_results = Vec::with_capacity(children.len());
         let mut below = Vec::with_capacity(children.len());
         for (place, child) in children.into_iter().enumerate() {
-            let own: Vec<usize> = (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect();
+            let own: Vec<usize> = match compares_bits(node) {
+                true => Vec::new(),
+                false => (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect(),
+            };
             let passed: Vec<usize> = (0..offered.len())
                 .filter(|f| matches!(of_parent[place].get(*f).map(|p| p.discriminant), Some(PushedDown::Yes)))
                 .collect();
@@ -106,7 +112,8 @@ impl PushFilters {
                 results[f] = *result;
             }
             let wrapped = results.into_iter().zip(&of_node[place]).map(|(r, f)| r.wrap_expression(Arc::clone(f)));
-            own_results.push(wrapped.collect());
+            // A join that sees no filter of its own makes none.
+            own_results.push(if compares_bits(node) { Vec::new() } else { wrapped.collect() });
             for (f, result) in passed.into_iter().zip(results_of_passed) {
                 taken[offered[f]][place] = *result;
             }
@@ -126,6 +133,14 @@ impl PushFilters {
         }
         Ok(result)
     }
+}
+
+/// Whether it is a join that is by keys whose bits do not say whether they are equal.
+fn compares_bits(node: &Plan) -> bool {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return false };
+    join.on()
+        .iter()
+        .any(|(left, _)| left.data_type(&join.left().schema()).map_or(true, |t| t.is_floating() || t.is_nested()))
 }
 
 /// Whether the names of the filter's columns say which columns of `node` and of its children are meant.

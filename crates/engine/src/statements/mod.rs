@@ -313,10 +313,13 @@ async fn describe_planned(session: &mut Session, source: &str, parsed: &Parsed) 
     }
 }
 
-/// The query under `sql_select_limit`, where it has no LIMIT of its own.
+/// The query under `sql_select_limit` and `default_order_by_limit`, where it has no LIMIT of its own.
 fn limited<'q>(session: &Session, query: &'q QueryText) -> Cow<'q, QueryText> {
     let open = query.ast.limit_clause.is_none() && query.ast.fetch.is_none();
-    let Some(limit) = session.variables.quick().select_limit.filter(|_| open) else { return Cow::Borrowed(query) };
+    let quick = session.variables.quick();
+    let ordered = quick.order_by_limit.filter(|_| query.ast.order_by.is_some());
+    let limit = quick.select_limit.into_iter().chain(ordered).min();
+    let Some(limit) = limit.filter(|_| open) else { return Cow::Borrowed(query) };
     let mut query = query.clone();
     let limit = ast::Expr::value(ast::Value::Number(limit.to_string(), false));
     query.ast.limit_clause =

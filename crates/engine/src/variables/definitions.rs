@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     OnOff,
     /// Doris's boolean, shown as true and false.
     TrueFalse,
+    /// Doris's boolean, of something that does not exist here: true is refused, with this advice.
+    False(&'static str),
     /// An integer, both ends included.
     Int(i64, i64),
     /// One of these words, in any case.
@@ -99,11 +101,13 @@ const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static
     define(name, value, kind, Settable::Never, Effect::Echo, doc)
 }
 
-use Kind::{Charset, Collation, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueFalse};
+use Kind::{Charset, Collation, False, Int, OnOff, OneOf, SqlMode, Text, TimeZone, TrueFalse};
 
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
 const COUNT: Kind = Int(0, i64::MAX);
+/// A number of rows; -1 for all of them.
+const LIMIT: Kind = Int(-1, i64::MAX);
 /// The longest `query_timeout`, in seconds.
 pub(crate) const QUERY_TIMEOUT_MAX: u64 = 2_147_483;
 const ISOLATION: Kind = OneOf(&["READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"]);
@@ -324,7 +328,12 @@ const CONNECTION: &[Definition] = &[
     echo("sql_notes", "ON", OnOff, "whether notes are kept"),
     echo("sql_quote_show_create", "ON", OnOff, "names in SHOW CREATE are quoted where they need it"),
     inert("sql_safe_updates", "OFF", OnOff),
-    acts("sql_select_limit", "9223372036854775807", COUNT, "most rows of a SELECT that has no LIMIT of its own"),
+    acts(
+        "sql_select_limit",
+        "9223372036854775807",
+        LIMIT,
+        "most rows of a SELECT that has no LIMIT of its own; -1 = no limit",
+    ),
     echo("sql_warnings", "OFF", OnOff, "whether single-row inserts count warnings"),
     fact("ssl_ca", "", Text, "see the server's TLS flags"),
     fact("system_time_zone", "", Text, "zone of this process"),
@@ -360,7 +369,12 @@ const FOREIGN: &[Definition] = &[
     inert("codegen_level", "0", COUNT),
     inert("cpu_resource_limit", "-1", ANY),
     inert("debug_skip_fold_constant", "false", TrueFalse),
-    inert("default_order_by_limit", "-1", ANY),
+    acts(
+        "default_order_by_limit",
+        "-1",
+        LIMIT,
+        "most rows of a SELECT with ORDER BY that has no LIMIT of its own; -1 = no limit",
+    ),
     inert("default_rowset_type", "beta", Text),
     inert("default_table_compression", "zstd", Text),
     inert("delete_without_partition", "true", TrueFalse),
@@ -465,7 +479,12 @@ const FOREIGN: &[Definition] = &[
     inert("enable_spill", "true", TrueFalse),
     inert("enable_sql_cache", "false", TrueFalse),
     inert("enable_stats", "true", TrueFalse),
-    inert("enable_strict_cast", "false", TrueFalse),
+    echo(
+        "enable_strict_cast",
+        "false",
+        False("a CAST that fails gives NULL here; find such values by WHERE x IS NOT NULL AND CAST(x AS type) IS NULL"),
+        "a CAST that fails gives NULL",
+    ),
     inert("enable_strict_consistency_dml", "true", TrueFalse),
     inert("enable_strong_consistency_read", "true", TrueFalse),
     inert("enable_sync_runtime_filter_size", "true", TrueFalse),

@@ -127,6 +127,8 @@ pub(crate) struct Quick {
     pub(crate) read_staleness_ms: u64,
     /// Rows of a SELECT without LIMIT, where that is limited.
     pub(crate) select_limit: Option<u64>,
+    /// The same of one with ORDER BY.
+    pub(crate) order_by_limit: Option<u64>,
 }
 
 impl Variables {
@@ -226,7 +228,7 @@ impl Variables {
     pub fn scalar(&self, name: &str, global: bool) -> Option<ScalarValue> {
         let (definition, value) = self.look_up(name, global)?;
         Some(match definition.map(|d| d.kind) {
-            Some(Kind::OnOff | Kind::TrueFalse | Kind::Int(..)) => {
+            Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_) | Kind::Int(..)) => {
                 let text = selected(definition, value);
                 text.parse().map_or_else(|_| ScalarValue::Utf8(Some(text)), |n| ScalarValue::Int64(Some(n)))
             }
@@ -438,6 +440,11 @@ fn number(values: &Values, name: &'static str) -> u64 {
     text(values, name).parse().expect("a variable that acts is checked before it is stored")
 }
 
+/// A number of rows, where it limits anything.
+fn limit(values: &Values, name: &'static str) -> Option<u64> {
+    text(values, name).parse().ok().filter(|n| *n < SELECT_LIMIT_NONE)
+}
+
 impl Quick {
     fn of(values: &Values) -> Self {
         Quick {
@@ -448,7 +455,8 @@ impl Quick {
             access_column_store: flag(values, "enable_short_circuit_query_access_column_store"),
             hidden_columns: flag(values, "show_hidden_columns"),
             read_staleness_ms: number(values, "read_staleness_ms"),
-            select_limit: Some(number(values, "sql_select_limit")).filter(|n| *n < SELECT_LIMIT_NONE),
+            select_limit: limit(values, "sql_select_limit"),
+            order_by_limit: limit(values, "default_order_by_limit"),
         }
     }
 }
@@ -466,8 +474,8 @@ fn default(definition: &Definition) -> String {
 /// A value of SHOW VARIABLES as SELECT gives it.
 fn selected(definition: Option<&Definition>, value: String) -> String {
     match (definition.map(|d| d.kind), value.as_str()) {
-        (Some(Kind::OnOff | Kind::TrueFalse), "ON" | "true") => "1".into(),
-        (Some(Kind::OnOff | Kind::TrueFalse), "OFF" | "false") => "0".into(),
+        (Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_)), "ON" | "true") => "1".into(),
+        (Some(Kind::OnOff | Kind::TrueFalse | Kind::False(_)), "OFF" | "false") => "0".into(),
         _ => value,
     }
 }
@@ -495,6 +503,10 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
     let checked = match definition.kind {
         Kind::OnOff => boolean("ON", "OFF").ok_or_else(|| "ON or OFF".to_string()),
         Kind::TrueFalse => boolean("true", "false").ok_or_else(|| "true or false".to_string()),
+        Kind::False(advice) => match boolean("true", "false").as_deref() {
+            Some("true") => return Err(EngineError::unsupported(format!("SET {name} = {given}: {advice}"))),
+            other => other.map(str::to_string).ok_or_else(|| "false".to_string()),
+        },
         Kind::Int(least, most) => match given.parse::<i64>() {
             Ok(n) if (least..=most).contains(&n) => Ok(n.to_string()),
             // MySQL's own "no limit" is an unsigned number.

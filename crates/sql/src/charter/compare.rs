@@ -151,8 +151,8 @@ fn text_date(text: Expr, point: Expr, class: Class, schema: &DFSchema) -> (Expr,
     (cast_to(text, DATETIME, schema), point)
 }
 
-/// Text as a boolean: `true`, `false`, or a number.
-fn text_boolean(text: Expr, schema: &DFSchema) -> Expr {
+/// Text as a boolean, as a cast reads it.
+pub(super) fn text_boolean(text: Expr, schema: &DFSchema) -> Expr {
     match text_literal(&text) {
         Some(s) => match text::parse_boolean(s) {
             Some(b) => lit(b),

@@ -14,6 +14,7 @@
 //! Printing: booleans are `1` and `0` and doubles print by [`text::format_double`], both on the wire and in casts.
 
 pub mod aggregates;
+mod alias_columns;
 pub mod casts;
 pub mod checked;
 mod checked_sum;
@@ -21,18 +22,23 @@ mod common_args;
 mod compare;
 pub mod datetime;
 mod derived;
+mod grouping_keys;
 mod having;
 pub mod interval;
+mod joins;
 pub(crate) mod lateral;
+mod loose_groups;
 pub(crate) mod mixed;
 mod names;
 pub(crate) mod nested;
 mod nesting;
 mod once;
 pub mod operators;
+mod order_aliases;
 mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
+mod scope;
 pub mod session;
 mod shadowing;
 mod subqueries;
@@ -194,12 +200,15 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
+    order_aliases::rename(&mut ast);
+    alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
+    joins::explicit(&mut ast, query.ansi_quotes, context)?;
     names::refuse_duplicates(&ast)?;
     rewrite::calls(&mut ast);
     names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
     if matches!(context.variables.system(None, "sql_mode"), Some(VarValue::String(mode)) if !full_group_by(&mode)) {
-        rewrite::loose_group_by(&mut ast);
+        loose_groups::any_values(&mut ast);
     }
     mixed::values(&mut ast);
     rewrite::rewrite(&mut ast, context.variables, context.parameters)?;

@@ -271,58 +271,34 @@ pub(super) fn name_items(
     struct Namer<'a> {
         items: &'a HashMap<sqlparser::tokenizer::Location, Vec<String>>,
         names: &'a Names,
+        /// Select lists whose names others read: what stands beside `*` keeps its name, or is refused.
+        derived: HashSet<*const Select>,
     }
     impl Change for Namer<'_> {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            let with = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+            self.derived.extend(with.filter_map(|cte| first_select(cte.query.body.as_mut())).map(|s| &raw const *s));
+            Ok(())
+        }
+
+        fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
+            if let TableFactor::Derived { subquery, .. } = factor {
+                self.derived.extend(first_select(subquery.body.as_mut()).map(|select| &raw const *select));
+            }
+            Ok(())
+        }
+
         fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
-            name_select(select, self.items, self.names);
+            let is_derived = self.derived.contains(&(&raw const *select));
+            name_select(select, self.items, self.names, is_derived);
             Ok(())
         }
     }
     // The outermost list first: a visitor meets those of the WITH clause before it. Its second visit finds every item
     // named.
-    let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names));
-    order_by_columns(query);
-    let _ = walk::change(query, &mut Namer { items, names });
+    let outer = first_select(query.body.as_mut()).map(|select| name_select(select, items, names, false));
+    let _ = walk::change(query, &mut Namer { items, names, derived: HashSet::new() });
     outer.unwrap_or_default()
-}
-
-/// `SELECT 1 AS a FROM t ORDER BY t.a`: DataFusion adds `t.a` to the select list to sort by it, where it would stand beside
-/// `a`. So the alias of the outermost list gets another name; its header has been taken.
-fn order_by_columns(query: &mut Query) {
-    let (SetExpr::Select(select), Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(order), .. })) =
-        (query.body.as_mut(), &mut query.order_by)
-    else {
-        return;
-    };
-    let grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
-    if grouped || select.having.is_some() || select.qualify.is_some() || select.distinct.is_some() {
-        return;
-    }
-    // Inside of an expression the bare name would not be found.
-    if !order.iter().all(|o| own_name(&o.expr).is_some() || matches!(o.expr, Expr::Value(_))) {
-        return;
-    }
-    // Only names are left in parentheses.
-    for o in order.iter_mut() {
-        while let Expr::Nested(inner) = &mut o.expr {
-            o.expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
-        }
-    }
-    for (i, item) in select.projection.iter_mut().enumerate() {
-        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
-        let name = visible(&alias.value).to_string();
-        let is_it = |ident: &Ident| ident.value.eq_ignore_ascii_case(&name);
-        let column = |e: &Expr| matches!(e, Expr::CompoundIdentifier(parts) if parts.last().is_some_and(is_it));
-        let meant = order.iter().any(|o| column(&o.expr) && o.expr != *expr);
-        let bare = |e: &Expr| matches!(e, Expr::Identifier(ident) if is_it(ident));
-        if !meant {
-            continue;
-        }
-        *alias = Ident::with_quote('"', format!("{name}{MARK}o{i}"));
-        for o in order.iter_mut().filter(|o| bare(&o.expr)) {
-            o.expr = Expr::Identifier(alias.clone());
-        }
-    }
 }
 
 /// Two columns of one name in a derived table or a common table expression, of which DataFusion takes the first. Of `*`
@@ -392,7 +368,7 @@ fn is_variable(ident: &Ident) -> bool {
 }
 
 /// The column name that an expression has by itself.
-fn own_name(expr: &Expr) -> Option<&Ident> {
+pub(super) fn own_name(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Identifier(ident) if !is_variable(ident) => Some(ident),
         Expr::CompoundIdentifier(idents) if !idents.first().is_some_and(is_variable) => idents.last(),
@@ -405,10 +381,11 @@ fn name_select(
     select: &mut Select,
     items: &HashMap<sqlparser::tokenizer::Location, Vec<String>>,
     names: &Names,
+    is_derived: bool,
 ) -> Vec<Header> {
     let texts = items.get(&select.select_token.0.span.start).filter(|t| t.len() == select.projection.len());
-    let has_wildcard =
-        select.projection.iter().any(|i| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let has_wildcard = !is_derived
+        && select.projection.iter().any(|i| matches!(i, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut seen: HashMap<String, Vec<Option<String>>> = HashMap::new();
     let mut headers = Vec::with_capacity(select.projection.len());
     for (i, item) in select.projection.iter_mut().enumerate() {

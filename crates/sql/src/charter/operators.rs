@@ -179,7 +179,7 @@ fn divisor(expr: Expr, t: &DataType) -> Expr {
     datafusion::functions::core::expr_fn::nullif(expr, Expr::Literal(zero, None))
 }
 
-/// A condition as a boolean: numbers are true when they are not zero, text by the number in it.
+/// A condition as a boolean: numbers are true when they are not zero, text as a cast to BOOLEAN.
 pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
     match class {
         Class::Boolean | Class::Other => expr,
@@ -192,7 +192,7 @@ pub(super) fn to_boolean(expr: Expr, class: Class, schema: &DFSchema) -> Expr {
                 binary(expr, Operator::NotEq, Expr::Literal(zero, None))
             }
         },
-        Class::Text => binary(cast_to(expr, DataType::Float64, schema), Operator::NotEq, lit(0.0f64)),
+        Class::Text => compare::text_boolean(expr, schema),
         Class::Date | Class::DateTime | Class::Interval => expr.is_not_null(),
     }
 }

@@ -28,7 +28,7 @@ use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
 use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
-use super::{having, row_subqueries};
+use super::{grouping_keys, having, row_subqueries};
 use crate::error::SqlError;
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::statement::Scope;
@@ -310,6 +310,10 @@ impl Rewriter<'_> {
             Expr::IsUnknown(e) => Expr::IsNull(e),
             Expr::IsNotUnknown(e) => Expr::IsNotNull(e),
             Expr::IsNotDistinctFrom(a, b) => comparison(nested(*a), BinaryOperator::Spaceship, nested(*b))?,
+            Expr::IsDistinctFrom(a, b) => {
+                let same = nested(comparison(nested(*a), BinaryOperator::Spaceship, nested(*b))?);
+                Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(same) }))
+            }
             Expr::BinaryOp { left, op, right } => comparison(*left, op, *right)?,
             Expr::InList { expr, list, negated } => in_list(expr, list, negated)?,
             Expr::Collate { expr, .. } => *expr,
@@ -703,39 +707,10 @@ fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
             }
         });
     }
+    grouping_keys::once(select);
     // MySQL's hints to its executor mean nothing here.
     select.select_modifiers = None;
     Ok(())
-}
-
-/// Without ONLY_FULL_GROUP_BY a column of the select list that is no key of GROUP BY is that of any row of its group.
-pub(super) fn loose_group_by(query: &mut Query) {
-    struct Loose;
-    impl Change for Loose {
-        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
-            let GroupByExpr::Expressions(keys, modifiers) = &select.group_by else { return Ok(()) };
-            if keys.is_empty() || !modifiers.is_empty() {
-                return Ok(());
-            }
-            let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
-            for item in &mut select.projection {
-                let (expr, alias) = match item {
-                    SelectItem::UnnamedExpr(expr) => (expr, None),
-                    SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
-                    _ => continue,
-                };
-                let Some(name) = column(expr).cloned() else { continue };
-                let is_key = |name: &Ident| keys.iter().any(|key| name.value.eq_ignore_ascii_case(key));
-                if !is_key(&name) && !alias.as_ref().is_some_and(is_key) {
-                    let expr = call("any_value", vec![expr.clone()]);
-                    *item = SelectItem::ExprWithAlias { expr, alias: alias.unwrap_or(name) };
-                }
-            }
-            Ok(())
-        }
-    }
-    // Rewriting cannot fail.
-    let _ = walk::change(query, &mut Loose);
 }
 
 /// The name of a column.
@@ -747,16 +722,20 @@ fn column(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
-pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
-    let place = match key {
+/// The item whose place is a key of GROUP BY.
+pub(super) fn key_place<'a>(key: &Expr, items: &'a [SelectItem]) -> Option<&'a SelectItem> {
+    match key {
         Expr::Value(value) => match &value.value {
             Value::Number(n, _) => n.parse::<usize>().ok().and_then(|n| items.get(n.checked_sub(1)?)),
             _ => None,
         },
         _ => None,
-    };
-    match place {
+    }
+}
+
+/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
+pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
+    match key_place(key, items) {
         Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
         Some(SelectItem::UnnamedExpr(expr)) => column(expr).map_or_else(|| expr.to_string(), |c| c.value.clone()),
         _ => column(key).map_or_else(|| key.to_string(), |c| c.value.clone()),

@@ -231,11 +231,10 @@ fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
 /// One of the conditions that a filter joins by AND.
 fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     match expr {
-        // With columns from outside DataFusion would name the cast and the column that it casts alike. Of constants that are
-        // not in S it forgets the NULLs of S.
+        // With columns from outside DataFusion would name the cast and the column that it casts alike.
         Expr::InSubquery(is_in)
             if is_in.subquery.outer_ref_columns.is_empty()
-                && (!is_in.negated || has(&is_in.expr, |e| matches!(e, Expr::Column(_)))) =>
+                && (!is_in.negated || columns_say_nulls(&is_in.expr, schema)?) =>
         {
             Ok(Expr::InSubquery(alike(is_in, schema)?))
         }
@@ -247,6 +246,14 @@ fn condition(expr: Expr, schema: &DFSchema) -> Result<Expr> {
         },
         other => value(other, Wanted::True, schema),
     }
+}
+
+/// Whether DataFusion sees by the columns of `x NOT IN (S)` that NULL counts: of constants that are not in S it forgets the
+/// NULLs of S, and takes what it computes of columns without NULL for something without NULL.
+fn columns_say_nulls(x: &Expr, schema: &DFSchema) -> Result<bool> {
+    let columns = x.column_refs();
+    let may_be_null = |column: &&Column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable());
+    Ok(!columns.is_empty() && (!x.nullable(schema)? || columns.iter().any(may_be_null)))
 }
 
 /// An expression without IN (SELECT ...), right for what is wanted of it.

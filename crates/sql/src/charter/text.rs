@@ -45,13 +45,13 @@ pub(super) fn has_zone(text: &str) -> bool {
     parse::read(text.as_bytes()).is_some_and(|written| written.zone.is_some())
 }
 
-/// Reads a boolean: `true`, `false`, their first letters, `yes`, `no`, `on`, `off`, or a number (true if not zero).
+/// Reads a boolean: `true`, `false`, `yes`, `no`, their first letters, `on`, `off`, or a number (true if not zero).
 pub fn parse_boolean(text: &str) -> Option<bool> {
     let s = text.trim();
     let is = |words: &[&str]| words.iter().any(|w| s.eq_ignore_ascii_case(w));
-    if is(&["true", "t", "yes", "on"]) {
+    if is(&["true", "t", "yes", "y", "on"]) {
         Some(true)
-    } else if is(&["false", "f", "no", "off"]) {
+    } else if is(&["false", "f", "no", "n", "off"]) {
         Some(false)
     } else {
         s.parse::<f64>().ok().filter(|n| !n.is_nan()).map(|n| n != 0.0)

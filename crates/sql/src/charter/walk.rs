@@ -73,6 +73,16 @@ pub(super) fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
     finish(expr.visit(&mut Changing(pass)))
 }
 
+/// [`look`] at one expression and what is in it.
+pub(super) fn look_expr(expr: &Expr, pass: &mut dyn Look) -> Step {
+    finish(expr.visit(&mut Looking(pass)))
+}
+
+/// [`change`] of any part of a query.
+pub(super) fn change_node(node: &mut impl VisitMut, pass: &mut dyn Change) -> Step {
+    finish(node.visit(&mut Changing(pass)))
+}
+
 /// Whether an expression, or one in it, is `wanted`.
 pub(super) fn any(expr: &Expr, wanted: fn(&Expr) -> bool) -> bool {
     struct Any {

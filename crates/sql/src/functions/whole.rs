@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal256Array, Int64Array};
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, UInt64Type, i256};
+use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, UInt64Type, i256};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
@@ -122,16 +122,12 @@ impl Wholes {
 /// 2^127.
 const LARGEINT_END: f64 = (1_u128 << 127) as f64;
 
-fn rounded(v: f64) -> Option<i128> {
-    truncated(v.round())
-}
-
 /// The whole part, `None` for what LARGEINT does not hold.
 pub fn truncated(v: f64) -> Option<i128> {
     (-LARGEINT_END..LARGEINT_END).contains(&v).then_some(v as i128)
 }
 
-/// Argument `k` as whole numbers, fractions rounded; text that is no number is NULL.
+/// Argument `k` as whole numbers, fractions cut off; text that is no number is NULL.
 ///
 /// # Errors
 /// A number that LARGEINT does not hold (1690).
@@ -141,20 +137,22 @@ pub fn wholes(a: &Args, k: usize) -> Result<Wholes> {
     let values: Vec<Option<i128>> = match raw.array.data_type() {
         DataType::UInt64 => raw.array.as_primitive::<UInt64Type>().iter().map(|v| v.map(i128::from)).collect(),
         t if t.is_decimal() => {
-            let numbers = lenient_cast(&raw.array, &LARGEINT)?;
+            let scale = scale(t);
+            let numbers = lenient_cast(&raw.array, &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
             let numbers = numbers.as_primitive::<Decimal256Type>();
+            let one = i256::from_i128(10).wrapping_pow(scale.unsigned_abs().into());
             let value = |i: usize| {
-                let value = numbers.is_valid(i).then(|| numbers.value(i).to_i128()).flatten();
+                let value = numbers.is_valid(i).then(|| (numbers.value(i) / one).to_i128()).flatten();
                 if value.is_none() && raw.array.is_valid(i) { Err(too_large()) } else { Ok(value) }
             };
             (0..numbers.len()).map(value).collect::<Result<_>>()?
         }
         t if t.is_floating() => {
-            let value = |v: Option<f64>| v.map(|v| rounded(v).ok_or_else(too_large)).transpose();
+            let value = |v: Option<f64>| v.map(|v| truncated(v).ok_or_else(too_large)).transpose();
             to_double(a.name, &raw.array)?.iter().map(value).collect::<Result<_>>()?
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-            let value = |text: &str| text.parse().ok().or_else(|| text.parse().ok().and_then(rounded));
+            let value = |text: &str| text.parse().ok().or_else(|| text.parse().ok().and_then(truncated));
             to_text(a.name, &raw.array)?.iter().map(|v| value(v?.trim())).collect()
         }
         _ => to_int(a.name, &raw.array)?.iter().map(|v| v.map(i128::from)).collect(),
@@ -199,24 +197,12 @@ fn shift(a: &Args, f: impl Fn(u64, u32) -> u64) -> Result<ArrayRef> {
     })
 }
 
-/// The whole part of a quotient; of a zero divisor NULL.
+/// The whole part of a quotient of whole numbers, fractions of both cut off; of a zero divisor NULL.
 fn int_div(a: &Args) -> Result<ArrayRef> {
     let type_name = if a.ret == LARGEINT { "LARGEINT" } else { "BIGINT" };
-    if (0..2).any(|k| a.data_type(k).is_floating()) {
-        let (x, y) = (a.double(0)?, a.double(1)?);
-        return made(a, |i| match (x.at(i), y.at(i)) {
-            (Some(x), Some(y)) if y != 0.0 => rounded((x / y).trunc()).map(Some).ok_or_else(|| beyond(a, type_name)),
-            _ => Ok(None),
-        });
-    }
-    // Of one scale, so that the quotient of the digits is that of the numbers.
-    let scale = (0..2).map(|k| scale(a.data_type(k))).max().unwrap_or(0);
-    let (x, y) = (digits(a, 0, scale)?, digits(a, 1, scale)?);
+    let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
     made(a, |i| match (x.at(i), y.at(i)) {
-        (Some(x), Some(y)) if y != i256::ZERO => {
-            let quotient = x.checked_div(y).and_then(i256::to_i128);
-            quotient.map(Some).ok_or_else(|| beyond(a, type_name))
-        }
+        (Some(x), Some(y)) if y != 0 => x.checked_div(y).map(Some).ok_or_else(|| beyond(a, type_name)),
         _ => Ok(None),
     })
 }

@@ -6,7 +6,8 @@ use std::any::TypeId;
 use std::cell::Cell;
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, Value,
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, UnaryOperator,
+    Value,
 };
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -43,6 +44,12 @@ impl DipperDialect {
         self.versions.set(true);
     }
 }
+
+/// `||` where it joins text: above `^`.
+const CONCATENATION: u8 = 42;
+
+/// The signs before an operand, above all operators between two.
+const SIGN: u8 = 43;
 
 fn is_word(token: &Token, text: &str) -> bool {
     matches!(token, Token::Word(Word { value, quote_style: None, .. }) if value.eq_ignore_ascii_case(text))
@@ -147,6 +154,8 @@ impl Dialect for DipperDialect {
             Token::Caret => Some(Ok(self.prec_value(Precedence::AtTz))),
             // MySQL: part of what is left of it, a column.
             Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
+            // MySQL: above `^` where it joins text.
+            Token::StringConcat => Some(Ok(CONCATENATION)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
             Token::Ampersand => Some(Ok(24)),
             Token::Pipe => Some(Ok(23)),
@@ -158,6 +167,13 @@ impl Dialect for DipperDialect {
         if let Some(negated) = null_pattern(parser) {
             let (expr, pattern) = (Box::new(expr.clone()), Box::new(Expr::value(Value::Null)));
             return Some(Ok(Expr::RLike { negated, expr, pattern, regexp: true }));
+        }
+        if let Some(negated) = distinct_from(parser) {
+            // `sqlparser` would read on to the end, through AND and OR.
+            return Some(parser.parse_subexpr(precedence).map(|right| match negated {
+                true => Expr::IsNotDistinctFrom(Box::new(expr.clone()), Box::new(right)),
+                false => Expr::IsDistinctFrom(Box::new(expr.clone()), Box::new(right)),
+            }));
         }
         let op = match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
@@ -191,6 +207,16 @@ impl Dialect for DipperDialect {
                     && SIDES.iter().any(|side| is_word(&parser.peek_nth_token_ref(2).token, side)) =>
             {
                 Some(parse_trim_blanks(parser))
+            }
+            // `sqlparser` lets them reach over `^`, `*` and, `~`, also over `+`.
+            sign @ (Token::Minus | Token::Plus | Token::Tilde) => {
+                let op = match sign {
+                    Token::Minus => UnaryOperator::Minus,
+                    Token::Plus => UnaryOperator::Plus,
+                    _ => UnaryOperator::BitwiseNot,
+                };
+                parser.advance_token();
+                Some(parser.parse_subexpr(SIGN).map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
             }
             // A character set introducer: text is UTF-8 here, whatever it says.
             Token::Word(Word { value, quote_style: None, .. })
@@ -290,6 +316,18 @@ const UNITS: &[&str] = &[
     "minute_microsecond",
     "second_microsecond",
 ];
+
+/// Takes `IS DISTINCT FROM` or `IS NOT DISTINCT FROM`; says which of them it was.
+fn distinct_from(parser: &mut Parser) -> Option<bool> {
+    let is = |parser: &Parser, at: usize, text: &str| is_word(&parser.peek_nth_token_ref(at).token, text);
+    let negated = is(parser, 1, "NOT");
+    let distinct = 1 + usize::from(negated);
+    if !is(parser, 0, "IS") || !is(parser, distinct, "DISTINCT") || !is(parser, distinct + 1, "FROM") {
+        return None;
+    }
+    (0..distinct + 2).for_each(|_| parser.advance_token());
+    Some(negated)
+}
 
 /// Takes `REGEXP NULL` or `NOT REGEXP NULL`, of which `sqlparser` drops the NULL; says which of them it was.
 fn null_pattern(parser: &mut Parser) -> Option<bool> {

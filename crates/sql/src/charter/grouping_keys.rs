@@ -1,0 +1,59 @@
+//! `GROUP BY ROLLUP (k, k)`: a key that is there twice in a grouping set, which DataFusion takes for two columns of one name.
+//!
+//! A repeated key says nothing new of its set, and the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
+
+use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem};
+
+use super::rewrite::key_place;
+
+/// Parts of a CUBE with repeated keys whose sets are written out.
+const CUBE_MAX: usize = 12;
+
+/// Writes out the grouping sets in which a key is there twice.
+pub(super) fn once(select: &mut Select) {
+    let items = &select.projection;
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    let is_set = |key: &Expr| matches!(key, Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_));
+    if !keys.iter().any(is_set) {
+        return;
+    }
+    // What is in every set anyway.
+    let always: Vec<String> = keys.iter().filter(|key| !is_set(key)).map(|key| text(key, items)).collect();
+    for key in keys.iter_mut() {
+        let sets: Vec<Vec<Expr>> = match key {
+            Expr::Rollup(parts) => (0..=parts.len()).rev().map(|n| parts[..n].concat()).collect(),
+            Expr::Cube(parts) if parts.len() <= CUBE_MAX => {
+                let subset = |chosen: u32| {
+                    let is_chosen = |at: &usize| chosen & (1 << (parts.len() - 1 - at)) != 0;
+                    (0..parts.len()).filter(is_chosen).flat_map(|at| parts[at].clone()).collect()
+                };
+                (0..1u32 << parts.len()).rev().map(subset).collect()
+            }
+            Expr::GroupingSets(sets) => sets.clone(),
+            _ => continue,
+        };
+        let distinct = sets.iter().map(|set| {
+            let mut seen = always.clone();
+            let is_new = |key: &&Expr| {
+                let text = text(key, items);
+                let new = !seen.contains(&text);
+                seen.push(text);
+                new
+            };
+            set.iter().filter(is_new).cloned().collect::<Vec<_>>()
+        });
+        let distinct: Vec<Vec<Expr>> = distinct.collect();
+        if distinct.iter().zip(&sets).any(|(distinct, set)| distinct.len() != set.len()) {
+            *key = Expr::GroupingSets(distinct);
+        }
+    }
+}
+
+/// The text by which two keys are the same one.
+fn text(key: &Expr, items: &[SelectItem]) -> String {
+    match (key, key_place(key, items)) {
+        (Expr::Nested(inner), _) => text(inner, items),
+        (_, Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. })) => text(expr, &[]),
+        _ => key.to_string().replace(['"', '`'], ""),
+    }
+}

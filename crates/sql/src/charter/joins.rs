@@ -1,0 +1,402 @@
+//! `JOIN ... USING (a)` and `NATURAL JOIN`, said by ON and by columns that name their table.
+//!
+//! The columns in common are one column: that of the left side, of the right side for RIGHT JOIN, `coalesce` of both for
+//! FULL JOIN. `SELECT *` shows it once and before all others, and its bare name means it wherever the query has
+//! expressions, subqueries that have no such column themselves among them. `t.a` and `u.a` stay what they are in their
+//! tables. DataFusion would show one of the two, whichever table's name comes first in the alphabet, and finds bare names
+//! ambiguous.
+
+use std::collections::HashMap;
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, OneOrManyWithParens, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+};
+
+use super::names::{MARK, own_name, visible};
+use super::rewrite::binary;
+use super::scope::{self, Column, Columns, Environment};
+use super::session::{Context, TableRef};
+use super::tables;
+use super::walk::{self, Change, Look};
+use crate::error::SqlError;
+
+/// Rewrites all such joins of a query.
+///
+/// # Errors
+/// A column of USING is unknown (1054) or ambiguous (1052); the columns of a table cannot be told.
+pub(super) fn explicit(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
+    if !has_common_columns(query) {
+        return Ok(());
+    }
+    let environment = Environment::of(query, ansi_quotes, context);
+    walk::change(query, &mut Joins { environment, named: 0 })
+}
+
+fn has_common_columns(query: &Query) -> bool {
+    struct Find(bool);
+    impl Look for Find {
+        fn select(&mut self, select: &Select) -> Result<(), SqlError> {
+            self.0 |= select.from.iter().any(merges);
+            Ok(())
+        }
+    }
+    let mut find = Find(false);
+    // Looking cannot fail.
+    let _ = walk::look(query, &mut find);
+    find.0
+}
+
+/// Whether a join makes one column of two.
+fn merges(tables: &TableWithJoins) -> bool {
+    let is_common = |operator: &JoinOperator| {
+        let constraint = scope::constraint(&mut operator.clone()).map(|c| std::mem::replace(c, JoinConstraint::None));
+        matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+    };
+    let nested = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => merges(table_with_joins),
+        _ => false,
+    };
+    nested(&tables.relation) || tables.joins.iter().any(|join| is_common(&join.join_operator) || nested(&join.relation))
+}
+
+struct Joins<'a> {
+    environment: Environment<'a>,
+    /// How many tables without a name have been given one.
+    named: usize,
+}
+
+impl Change for Joins<'_> {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        self.environment.enter(query)
+    }
+
+    /// Queries inside have none of these joins any more.
+    fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        let order = match (&mut query.order_by, query.body.as_ref()) {
+            (Some(order), SetExpr::Select(_)) => match &mut order.kind {
+                OrderByKind::Expressions(order) => order.iter_mut().map(|o| &mut o.expr).collect(),
+                OrderByKind::All(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        };
+        self.body(&mut query.body, order)?;
+        self.environment.leave();
+        Ok(())
+    }
+}
+
+impl Joins<'_> {
+    fn body(&mut self, body: &mut SetExpr, order: Vec<&mut Expr>) -> Result<(), SqlError> {
+        match body {
+            SetExpr::Select(select) if select.from.iter().any(merges) => self.select(select, order),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left, Vec::new())?;
+                self.body(right, Vec::new())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn select(&mut self, select: &mut Select, order: Vec<&mut Expr>) -> Result<(), SqlError> {
+        let mut columns = Some(Vec::new());
+        for tables in &mut select.from {
+            self.name_tables(tables);
+            columns = columns.zip(self.joined(tables)?).map(|(before, these)| [before, these].concat());
+        }
+        let Some(columns) = columns else {
+            return Err(SqlError::unsupported(
+                "USING or NATURAL beside a table whose columns are not known; write ON",
+                None,
+            ));
+        };
+        let merged = Merged::of(&columns);
+        show(select, &columns)?;
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && let Some(name) = own_name(expr).cloned()
+                && let Some(value) = merged.value(expr)
+            {
+                *item = shown(&name, value);
+            }
+        }
+        let from = std::mem::take(&mut select.from);
+        // HAVING and ORDER BY see the names of the select list first.
+        let (having, qualify) = (select.having.take(), select.qualify.take());
+        let done = self.replace(select, &merged);
+        select.from = from;
+        done?;
+        let behind = merged.without(select);
+        (select.having, select.qualify) = (having, qualify);
+        for expr in select.having.iter_mut().chain(select.qualify.iter_mut()).chain(order) {
+            self.replace(expr, &behind)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces bare names of common columns.
+    fn replace(&mut self, node: &mut impl sqlparser::ast::VisitMut, merged: &Merged) -> Result<(), SqlError> {
+        if merged.values.is_empty() {
+            return Ok(());
+        }
+        let mut replacing = Replacing { joins: self, merged, hidden: Vec::new() };
+        walk::change_node(node, &mut replacing)
+    }
+
+    /// Gives a name to tables that have none, by which their columns can be told apart.
+    fn name_tables(&mut self, tables: &mut TableWithJoins) {
+        let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
+        for factor in std::iter::once(&mut tables.relation).chain(joined) {
+            let unnamed = match &*factor {
+                TableFactor::NestedJoin { .. } => false,
+                TableFactor::Derived { alias, .. } => alias.is_none(),
+                TableFactor::Table { alias: None, .. } => {
+                    let table = self.environment.table_ref(factor);
+                    !matches!(table, Some(TableRef::Named { .. }))
+                }
+                _ => false,
+            };
+            match factor {
+                TableFactor::NestedJoin { table_with_joins, .. } => self.name_tables(table_with_joins),
+                TableFactor::Derived { alias, .. } | TableFactor::Table { alias, .. } if unnamed => {
+                    self.named += 1;
+                    let name = Ident::with_quote('"', format!("table{MARK}{}", self.named));
+                    *alias = Some(tables::alias(name));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes conditions of what the joins have in common; the columns as `*` shows them.
+    fn joined(&mut self, tables: &mut TableWithJoins) -> Result<Columns, SqlError> {
+        let mut columns = self.nested(&mut tables.relation)?;
+        for join in &mut tables.joins {
+            // What stands before it is seen by a lateral table.
+            if let (TableFactor::Derived { lateral: true, subquery, .. }, Some(before)) = (&mut join.relation, &columns)
+            {
+                self.replace(subquery.as_mut(), &Merged::of(before))?;
+            }
+            let right = self.nested(&mut join.relation)?;
+            let names = scope::merged_names(join, columns.as_deref(), right.as_deref())?;
+            columns = match (names, columns, right) {
+                (Some(names), Some(left), Some(right)) => {
+                    let (pairs, columns) = scope::merge(left, right, &names, &join.join_operator)?;
+                    if let Some(constraint) = scope::constraint(&mut join.join_operator) {
+                        *constraint = JoinConstraint::On(condition(pairs));
+                    }
+                    Some(columns)
+                }
+                (_, left, right) => {
+                    let all = left.clone().zip(right.clone()).map(|(left, right)| [left, right].concat());
+                    if let (Some(all), Some(JoinConstraint::On(on))) =
+                        (&all, scope::constraint(&mut join.join_operator))
+                    {
+                        self.replace(on, &Merged::of(all))?;
+                    }
+                    scope::beside(left, right, &join.join_operator)
+                }
+            };
+        }
+        Ok(columns)
+    }
+
+    fn nested(&mut self, factor: &mut TableFactor) -> Result<Columns, SqlError> {
+        if let TableFactor::NestedJoin { table_with_joins, alias } = factor {
+            let columns = self.joined(table_with_joins)?;
+            let Some(alias) = alias.take() else { return Ok(columns) };
+            // A join that has a name is a table whose columns are those that `*` shows.
+            let Some(columns) = columns else { return Ok(None) };
+            let items = columns.iter().map(|c| shown(&Ident::with_quote('"', &c.name), c.value.clone())).collect();
+            let from = std::mem::replace(
+                table_with_joins.as_mut(),
+                TableWithJoins {
+                    relation: tables::derived(tables::select(Vec::new(), Vec::new()), None),
+                    joins: Vec::new(),
+                },
+            );
+            *factor = tables::derived(tables::select(items, vec![from]), alias);
+        }
+        self.environment.factor(factor)
+    }
+}
+
+/// `a = b AND ...`; TRUE of tables that have nothing in common.
+fn condition(pairs: Vec<(Expr, Expr)>) -> Expr {
+    let equal = pairs.into_iter().map(|(left, right)| binary(left, BinaryOperator::Eq, right));
+    let all = equal.reduce(|all, next| binary(all, BinaryOperator::And, next));
+    all.unwrap_or_else(|| Expr::value(Value::Boolean(true)))
+}
+
+/// An item of the select list that has the name of a column.
+fn shown(name: &Ident, value: Expr) -> SelectItem {
+    match &value {
+        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|last| scope::same(&last.value, &name.value)) => {
+            SelectItem::UnnamedExpr(value)
+        }
+        _ => SelectItem::ExprWithAlias { expr: value, alias: Ident::with_quote('"', &name.value) },
+    }
+}
+
+/// Writes out `*`.
+fn show(select: &mut Select, columns: &[Column]) -> Result<(), SqlError> {
+    let mut items = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
+        let SelectItem::Wildcard(options) = &item else {
+            items.push(item);
+            continue;
+        };
+        let except = scope::excepted(options);
+        if let Some(name) = except.iter().find(|name| !columns.iter().any(|c| scope::same(&c.name, name))) {
+            return Err(SqlError {
+                code: 1054,
+                sqlstate: "42S22",
+                message: format!("Unknown column '{name}' in '* EXCEPT'"),
+                position: None,
+            });
+        }
+        let shown_columns = columns.iter().filter(|c| !except.iter().any(|name| scope::same(name, &c.name)));
+        items.extend(shown_columns.map(|c| shown(&Ident::with_quote('"', &c.name), c.value.clone())));
+    }
+    select.projection = items;
+    distinct_names(select);
+    Ok(())
+}
+
+/// Gives other names to what would stand beside a column of the same name and table.
+fn distinct_names(select: &mut Select) {
+    let mut seen: HashMap<String, Vec<Option<String>>> = HashMap::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let (name, qualifier) = match &*item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.as_slice() {
+                [.., table, column] => (column.value.clone(), Some(table.value.clone())),
+                _ => continue,
+            },
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => (name.value.clone(), None),
+            SelectItem::ExprWithAlias { alias, .. } => (alias.value.clone(), None),
+            _ => continue,
+        };
+        let before = seen.entry(name.to_lowercase()).or_default();
+        let clash = before.iter().any(|other| other.is_none() || qualifier.is_none() || *other == qualifier);
+        before.push(qualifier);
+        if clash {
+            let other = Ident::with_quote('"', format!("{}{MARK}{at}", visible(&name)));
+            *item = match std::mem::replace(item, SelectItem::UnnamedExpr(Expr::value(Value::Null))) {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                    SelectItem::ExprWithAlias { expr, alias: other }
+                }
+                item => item,
+            };
+        }
+    }
+}
+
+/// Bare names and what they stand for.
+struct Merged {
+    values: HashMap<String, Expr>,
+}
+
+impl Merged {
+    /// Those that stand for one column only.
+    fn of(columns: &[Column]) -> Merged {
+        let mut count: HashMap<String, usize> = HashMap::new();
+        for column in columns {
+            *count.entry(column.name.to_lowercase()).or_default() += 1;
+        }
+        let merged = columns.iter().filter(|column| column.merged);
+        let named = merged.map(|column| (column.name.to_lowercase(), column.value.clone()));
+        Merged { values: named.filter(|(name, _)| count.get(name) == Some(&1)).collect() }
+    }
+
+    /// Those that no item of the select list has for its name.
+    fn without(&self, select: &Select) -> Merged {
+        let mut values = self.values.clone();
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                values.remove(&visible(&alias.value).to_lowercase());
+            }
+        }
+        Merged { values }
+    }
+
+    /// What a bare name stands for, perhaps in parentheses.
+    fn value(&self, expr: &Expr) -> Option<Expr> {
+        match expr {
+            Expr::Nested(inner) => self.value(inner),
+            Expr::Identifier(name) if name.quote_style.is_some() || !name.value.starts_with('@') => {
+                self.values.get(&name.value.to_lowercase()).cloned()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Puts values in the place of bare names.
+struct Replacing<'a, 'b> {
+    joins: &'a mut Joins<'b>,
+    merged: &'a Merged,
+    /// Names that mean something else in the queries and functions that are open.
+    hidden: Vec<Vec<String>>,
+}
+
+impl Change for Replacing<'_, '_> {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        let environment = &mut self.joins.environment;
+        environment.enter(query)?;
+        let mut names = Vec::new();
+        own_names(&query.body, environment, &mut names)?;
+        self.hidden.push(names);
+        Ok(())
+    }
+
+    fn after_query(&mut self, _: &mut Query) -> Result<(), SqlError> {
+        self.hidden.pop();
+        self.joins.environment.leave();
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if let Expr::Lambda(lambda) = expr {
+            let params = match &lambda.params {
+                OneOrManyWithParens::One(param) => std::slice::from_ref(param),
+                OneOrManyWithParens::Many(params) => params.as_slice(),
+            };
+            self.hidden.push(params.iter().map(|param| param.name.value.to_lowercase()).collect());
+        }
+        let is_hidden = |name: &Ident| self.hidden.iter().flatten().any(|hidden| scope::same(hidden, &name.value));
+        if let Expr::Identifier(name) = expr
+            && !is_hidden(name)
+            && let Some(value) = self.merged.value(expr)
+        {
+            *expr = value;
+        }
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if matches!(expr, Expr::Lambda(_)) {
+            self.hidden.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Names that mean something in a query itself.
+fn own_names(body: &SetExpr, environment: &mut Environment<'_>, names: &mut Vec<String>) -> Result<(), SqlError> {
+    match body {
+        SetExpr::Select(select) => {
+            let columns = environment.from(&select.from)?.unwrap_or_default();
+            names.extend(columns.into_iter().map(|column| column.name.to_lowercase()));
+            names.extend(select.projection.iter().filter_map(|item| match item {
+                SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
+                _ => None,
+            }));
+            Ok(())
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            own_names(left, environment, names)?;
+            own_names(right, environment, names)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,214 @@
+//! GROUP BY without ONLY_FULL_GROUP_BY: a column that is no key is that of any row of its group.
+//!
+//! Such columns become `any_value(column)` in the select list, HAVING, QUALIFY and ORDER BY, also inside of expressions.
+//! Keys stay what they are: below ROLLUP, CUBE and GROUPING SETS they are NULL in the rows that leave them out.
+
+use std::collections::HashSet;
+
+use sqlparser::ast::{
+    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+};
+
+use super::names::own_name;
+use super::nesting::is_subquery;
+use super::rewrite::{call, function_name, key_place};
+use super::tables;
+use super::walk::{self, Change};
+use crate::error::SqlError;
+use crate::functions;
+
+/// Rewrites all queries with GROUP BY.
+pub(super) fn any_values(query: &mut Query) {
+    struct Loose;
+    impl Change for Loose {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            let order = match (&mut query.order_by, query.body.as_ref()) {
+                (Some(order), SetExpr::Select(_)) => match &mut order.kind {
+                    OrderByKind::Expressions(order) => order.iter_mut().map(|o| &mut o.expr).collect(),
+                    OrderByKind::All(_) => Vec::new(),
+                },
+                _ => Vec::new(),
+            };
+            body(&mut query.body, order);
+            Ok(())
+        }
+    }
+    // Rewriting cannot fail.
+    let _ = walk::change(query, &mut Loose);
+}
+
+fn body(body: &mut SetExpr, order: Vec<&mut Expr>) {
+    match body {
+        SetExpr::Select(select) => grouped(select, order),
+        SetExpr::SetOperation { left, right, .. } => {
+            self::body(left, Vec::new());
+            self::body(right, Vec::new());
+        }
+        _ => {}
+    }
+}
+
+fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
+    let GroupByExpr::Expressions(written, _) = &select.group_by else { return };
+    if written.is_empty() {
+        return;
+    }
+    let mut keys = Vec::new();
+    written.iter().for_each(|key| keys_of(key, &select.projection, &mut keys));
+    let mut relations = HashSet::new();
+    select.from.iter().for_each(|tables| relations_of(tables, &mut relations));
+    let mut loose = Loosening { keys, relations, aliases: HashSet::new(), closed: 0 };
+    for item in &mut select.projection {
+        match item {
+            SelectItem::ExprWithAlias { expr, .. } => loose.walk(expr),
+            SelectItem::UnnamedExpr(expr) => {
+                let name = own_name(expr).cloned();
+                loose.walk(expr);
+                // What was a column keeps its name.
+                if let (Some(name), None) = (name, own_name(expr)) {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: name };
+                }
+            }
+            _ => {}
+        }
+    }
+    let aliases = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
+        _ => None,
+    });
+    loose.aliases = aliases.collect();
+    for expr in select.having.iter_mut().chain(select.qualify.iter_mut()).chain(order) {
+        loose.walk(expr);
+    }
+}
+
+/// The keys of GROUP BY, those inside of ROLLUP, CUBE and GROUPING SETS among them.
+fn keys_of(key: &Expr, items: &[SelectItem], keys: &mut Vec<Expr>) {
+    match key {
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+            sets.iter().flatten().for_each(|key| keys_of(key, items, keys));
+        }
+        Expr::Tuple(parts) => parts.iter().for_each(|key| keys_of(key, items, keys)),
+        Expr::Nested(inner) => keys_of(inner, items, keys),
+        _ => {
+            keys.push(match key_place(key, items) {
+                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr.clone(),
+                _ => key.clone(),
+            });
+            // The name of an item stands for it where no column has the name; what it is counts as a key, too.
+            if let Expr::Identifier(name) = key {
+                keys.extend(items.iter().filter_map(|item| match item {
+                    SelectItem::ExprWithAlias { expr, alias } if alias.value.eq_ignore_ascii_case(&name.value) => {
+                        Some(expr.clone())
+                    }
+                    _ => None,
+                }));
+            }
+        }
+    }
+}
+
+/// The names that qualify columns of FROM.
+fn relations_of(tables: &TableWithJoins, names: &mut HashSet<String>) {
+    let joined = tables.joins.iter().map(|join| &join.relation);
+    for factor in std::iter::once(&tables.relation).chain(joined) {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => relations_of(table_with_joins, names),
+            TableFactor::NestedJoin { alias: Some(alias), .. } => {
+                names.insert(alias.name.value.clone());
+            }
+            _ => names.extend(tables::visible_name(factor).map(|name| name.value)),
+        }
+    }
+}
+
+/// Puts `any_value` around columns outside of aggregates, subqueries and keys.
+struct Loosening {
+    keys: Vec<Expr>,
+    relations: HashSet<String>,
+    /// Names of the select list, lower case, where they are seen.
+    aliases: HashSet<String>,
+    /// How many of those that are left alone are open.
+    closed: usize,
+}
+
+impl Loosening {
+    fn walk(&mut self, expr: &mut Expr) {
+        // Rewriting cannot fail.
+        let _ = walk::change_expr(expr, self);
+    }
+
+    fn is_closed(&self, expr: &Expr) -> bool {
+        let aggregate = match expr {
+            Expr::Function(function) => {
+                let name = function_name(function).unwrap_or_default();
+                let grouping = ["grouping", "grouping_id"].contains(&name.as_str());
+                grouping || function.over.is_none() && functions::is_aggregate(&name)
+            }
+            _ => false,
+        };
+        aggregate || is_subquery(expr) || matches!(expr, Expr::Lambda(_)) || self.is_key(expr)
+    }
+
+    fn is_key(&self, expr: &Expr) -> bool {
+        let is_it = |key: &Expr| match (columns(key), columns(expr)) {
+            (Some((table, name)), Some((other, same))) => {
+                name.value.eq_ignore_ascii_case(&same.value)
+                    && (table.is_none() || other.is_none() || table.map(|t| &t.value) == other.map(|t| &t.value))
+            }
+            (None, None) => bare(key) == bare(expr),
+            _ => false,
+        };
+        self.keys.iter().any(is_it)
+    }
+
+    /// Whether it is a column of this query that has a value for each row.
+    fn is_loose(&self, expr: &Expr) -> bool {
+        match columns(expr) {
+            Some((None, name)) => {
+                let is_variable = name.quote_style.is_none() && name.value.starts_with('@');
+                !is_variable && !self.aliases.contains(&name.value.to_lowercase())
+            }
+            Some((Some(table), _)) => self.relations.contains(&table.value),
+            None => false,
+        }
+    }
+}
+
+impl Change for Loosening {
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        self.closed += usize::from(self.is_closed(expr));
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if self.is_closed(expr) {
+            self.closed -= 1;
+        } else if self.closed == 0 && self.is_loose(expr) {
+            let column = std::mem::replace(expr, Expr::value(sqlparser::ast::Value::Null));
+            *expr = call("any_value", vec![column]);
+        }
+        Ok(())
+    }
+}
+
+/// The table and the name of a column.
+fn columns(expr: &Expr) -> Option<(Option<&Ident>, &Ident)> {
+    match expr {
+        Expr::Identifier(name) => Some((None, name)),
+        Expr::CompoundIdentifier(names) => {
+            let (name, before) = names.split_last()?;
+            Some((before.last(), name))
+        }
+        Expr::Nested(inner) => columns(inner),
+        _ => None,
+    }
+}
+
+/// The text by which two expressions are the same, whatever the case of their names.
+fn bare(expr: &Expr) -> String {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other.to_string().to_lowercase().replace(['"', '`'], ""),
+    }
+}

@@ -1,0 +1,185 @@
+//! Names of the select list that ORDER BY does not mean.
+//!
+//! In `SELECT 1 AS a FROM t ORDER BY t.a` and `SELECT max(a) AS a FROM t GROUP BY b ORDER BY sum(a)` the column is meant.
+//! DataFusion adds it to the select list to sort by it, where it would stand beside `a`, or takes the item for it. So the
+//! item gets another name. A subquery whose item it is becomes one level deeper and gives the name back.
+
+use sqlparser::ast::{Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, Value};
+
+use super::names::{MARK, own_name, visible};
+use super::nesting::is_subquery;
+use super::rewrite::{function_name, key_name};
+use super::tables;
+use super::walk::{self, Change, Look};
+use crate::error::SqlError;
+use crate::functions;
+
+/// Renames such items of the outermost query, whose headers are known, and of all others.
+pub(super) fn rename(query: &mut Query) {
+    struct Inner(*const Query);
+    impl Change for Inner {
+        fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            if !std::ptr::eq(self.0, query) && renamed(query) {
+                restore(query);
+            }
+            Ok(())
+        }
+    }
+    renamed(query);
+    let outermost = std::ptr::from_ref(query);
+    // Renaming cannot fail.
+    let _ = walk::change(query, &mut Inner(outermost));
+}
+
+/// Whether items got other names.
+fn renamed(query: &mut Query) -> bool {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &mut query.order_by) else { return false };
+    let OrderByKind::Expressions(order) = &mut order.kind else { return false };
+    if select.distinct.is_some() || select.qualify.is_some() {
+        return false;
+    }
+    let mut any = false;
+    for at in 0..select.projection.len() {
+        let SelectItem::ExprWithAlias { expr, alias } = &select.projection[at] else { continue };
+        let name = visible(&alias.value).to_string();
+        let mut meant = Meant { name: &name, item: expr, open: Vec::new(), found: false };
+        order.iter().for_each(|o| meant.look(&o.expr));
+        if !meant.found {
+            continue;
+        }
+        let new = Ident::with_quote('"', format!("{name}{MARK}o{at}"));
+        let mut naming = Naming { name: name.clone(), new: new.clone(), open: 0 };
+        order.iter_mut().for_each(|o| naming.walk(&mut o.expr));
+        if !is_key(select, &name) {
+            select.having.iter_mut().for_each(|having| naming.walk(having));
+        }
+        if let SelectItem::ExprWithAlias { alias, .. } = &mut select.projection[at] {
+            *alias = new;
+        }
+        any = true;
+    }
+    any
+}
+
+fn is_key(select: &Select, name: &str) -> bool {
+    match &select.group_by {
+        sqlparser::ast::GroupByExpr::Expressions(keys, _) => {
+            keys.iter().any(|key| key_name(key, &select.projection).eq_ignore_ascii_case(name))
+        }
+        sqlparser::ast::GroupByExpr::All(_) => false,
+    }
+}
+
+/// Puts the query one level deeper, below a select list with the names that clients and outer queries know.
+fn restore(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let items: Option<Vec<SelectItem>> = (select.projection.iter())
+        .map(|item| {
+            let name = match item {
+                SelectItem::ExprWithAlias { alias, .. } => alias,
+                SelectItem::UnnamedExpr(expr) => own_name(expr)?,
+                _ => return None,
+            };
+            let is_renamed = name.value.rsplit_once(MARK).is_some_and(|(_, mark)| mark.starts_with('o'));
+            let alias = if is_renamed { visible(&name.value) } else { &name.value };
+            let alias = Ident::with_quote('"', alias);
+            let expr = Expr::Identifier(Ident::with_quote('"', &name.value));
+            Some(SelectItem::ExprWithAlias { expr, alias })
+        })
+        .collect();
+    // Beside `*` nothing is given back: what reads the item by its name is refused.
+    let Some(items) = items else { return };
+    let inner = std::mem::replace(query, tables::select(items, Vec::new()));
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from.push(TableWithJoins { relation: tables::derived(inner, None), joins: Vec::new() });
+    }
+}
+
+fn is_aggregate(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            function.over.is_none() && function_name(function).is_some_and(|name| functions::is_aggregate(&name))
+        }
+        _ => false,
+    }
+}
+
+/// Looks for a column of that name that is not the item: one with its table, or one inside of an aggregate.
+struct Meant<'a> {
+    name: &'a str,
+    item: &'a Expr,
+    /// Whether each open subquery or aggregate is an aggregate.
+    open: Vec<bool>,
+    found: bool,
+}
+
+impl Meant<'_> {
+    fn look(&mut self, expr: &Expr) {
+        // Looking cannot fail.
+        let _ = walk::look_expr(expr, self);
+    }
+}
+
+impl Look for Meant<'_> {
+    fn expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
+        if is_aggregate(expr) || is_subquery(expr) {
+            self.open.push(is_aggregate(expr));
+        }
+        match expr {
+            Expr::CompoundIdentifier(parts) if self.open.is_empty() => {
+                let is_it = parts.last().is_some_and(|last| last.value.eq_ignore_ascii_case(self.name));
+                self.found |= is_it && expr != self.item;
+            }
+            Expr::Identifier(name) => {
+                let in_aggregate = !self.open.is_empty() && self.open.iter().all(|aggregate| *aggregate);
+                self.found |= in_aggregate && name.value.eq_ignore_ascii_case(self.name) && expr != self.item;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
+        if is_aggregate(expr) || is_subquery(expr) {
+            self.open.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Puts the new name in the place of the item's, outside of aggregates and subqueries.
+struct Naming {
+    name: String,
+    new: Ident,
+    open: usize,
+}
+
+impl Naming {
+    fn walk(&mut self, expr: &mut Expr) {
+        // Renaming cannot fail.
+        let _ = walk::change_expr(expr, self);
+        // Only names are left in parentheses.
+        while let Expr::Nested(inner) = expr {
+            *expr = std::mem::replace(&mut **inner, Expr::value(Value::Null));
+        }
+    }
+}
+
+impl Change for Naming {
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        self.open += usize::from(is_aggregate(expr) || is_subquery(expr));
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        if is_aggregate(expr) || is_subquery(expr) {
+            self.open -= 1;
+        } else if let Expr::Identifier(name) = expr
+            && self.open == 0
+            && name.value.eq_ignore_ascii_case(&self.name)
+        {
+            *name = self.new.clone();
+        }
+        Ok(())
+    }
+}
