@@ -30,6 +30,7 @@ use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
 use super::{grouping_keys, having, row_subqueries};
 use crate::error::SqlError;
+use crate::functions;
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::statement::Scope;
 use crate::types::SqlType;
@@ -441,12 +442,15 @@ pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
     }
 }
 
-/// `CASE TRUE` if there is a CASE in a condition. `CASE WHEN c` of booleans is to DataFusion what AND and OR say of copies of
+/// `CASE TRUE` if there is a CASE or a function such as `rand()` in a condition. `CASE WHEN c` of booleans is to DataFusion what AND and OR say of copies of
 /// its conditions, and of any type it looks into them, and into theirs, for what can be NULL: in time by a power of their
-/// depth. This one it leaves alone.
+/// depth. This one it leaves alone. The same for one with `rand()`: whether it can be NULL would depend on one throw of it.
 fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
-    let is_case = |e: &Expr| matches!(e, Expr::Case { .. });
-    let inside = conditions.iter().any(|when| walk::any(&when.condition, is_case));
+    let is_left_alone = |e: &Expr| match e {
+        Expr::Function(function) => function_name(function).is_some_and(|name| functions::is_volatile(&name)),
+        e => matches!(e, Expr::Case { .. }),
+    };
+    let inside = conditions.iter().any(|when| walk::any(&when.condition, is_left_alone));
     inside.then(|| Box::new(Expr::value(Value::Boolean(true))))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
@@ -20,7 +20,7 @@ pub(super) const CAST_NAME: &str = "dipper_cast";
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Typed {
     /// The one around casts is only a name: DataFusion's names leave casts out, and takes `max(a)` and
-    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it. The other one stays, and its field
+    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it, unless the cast loses values. The other one stays, and its field
     /// says the type that its second argument says.
     cast: bool,
     signature: Signature,
@@ -37,6 +37,45 @@ impl Typed {
         let udf = Arc::new(ScalarUDF::new_from_impl(udf));
         Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![expr, lit(text)]))
     }
+}
+
+/// Whether it is a cast of a column after which different values can be one, or NULL. DataFusion would compare the column
+/// itself in its place: `CAST(k AS SMALLINT) > 1` would be true of 1000000, which is NULL as a SMALLINT.
+fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
+    let (Expr::Cast(Cast { expr, field, .. }) | Expr::TryCast(TryCast { expr, field, .. })) = expr else {
+        return Ok(false);
+    };
+    if matches!(expr.as_ref(), Expr::Literal(..)) {
+        return Ok(false);
+    }
+    // Digits before the point, and behind it.
+    let digits = |t: &DataType| match t {
+        DataType::UInt8 => Some((3, 0)),
+        DataType::UInt16 => Some((5, 0)),
+        DataType::UInt32 => Some((10, 0)),
+        DataType::UInt64 => Some((20, 0)),
+        DataType::Int8 => Some((3, 0)),
+        DataType::Int16 => Some((5, 0)),
+        DataType::Int32 => Some((10, 0)),
+        DataType::Int64 => Some((19, 0)),
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => Some((i16::from(*p) - i16::from(*s), i16::from(*s))),
+        _ => None,
+    };
+    let (from, to) = (info.get_data_type(expr)?, field.data_type());
+    let decimals = from.is_decimal() || to.is_decimal();
+    Ok(match (digits(&from), digits(to)) {
+        _ if from == *to => false,
+        (Some((whole, fraction)), Some((most, finest))) if decimals => {
+            // An integer type holds not all numbers of as many digits as its own largest one.
+            most < whole || finest < fraction || to.is_integer() && most == whole
+        }
+        (Some((whole, _)), Some((most, _))) => most < whole || from.is_signed_integer() != to.is_signed_integer(),
+        // Text of numbers, and numbers and dates of text, are compared as such by DataFusion only where that is one thing.
+        _ => false,
+    })
 }
 
 impl ScalarUDFImpl for Typed {
@@ -64,8 +103,8 @@ impl ScalarUDFImpl for Typed {
         }))
     }
 
-    fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        Ok(match self.cast {
+    fn simplify(&self, mut args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(match self.cast && !loses_values(&args[0], info)? {
             true => ExprSimplifyResult::Simplified(args.swap_remove(0)),
             false => ExprSimplifyResult::Original(args),
         })
