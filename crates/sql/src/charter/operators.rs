@@ -309,7 +309,8 @@ impl CharterPlanner {
         let (function, native) = match op {
             BinaryOperator::BitwiseAnd => (&self.operators.and, Some(Operator::BitwiseAnd)),
             BinaryOperator::BitwiseOr => (&self.operators.or, Some(Operator::BitwiseOr)),
-            BinaryOperator::BitwiseXor => (&self.operators.xor, Some(Operator::BitwiseXor)),
+            // DataFusion takes `x ^ x` for 0, also of NULL.
+            BinaryOperator::BitwiseXor => (&self.operators.xor, None),
             // Arrow shifts by the places modulo 64, and keeps the sign.
             BinaryOperator::PGBitwiseShiftLeft => (&self.operators.shift_left, None),
             _ => (&self.operators.shift_right, None),
