@@ -29,7 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
-use super::{compare, lateral, mixed, nested, once, subqueries, text};
+use super::{compare, lateral, mixed, nested, once, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -411,6 +411,8 @@ pub(super) fn rewrite_expr(
             Ok(Transformed::yes(once::closed(function, schema, config)?))
         }
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
+        (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::distinct(function, schema)),
+        (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }
 }

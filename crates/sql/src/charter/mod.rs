@@ -49,6 +49,7 @@ pub mod types;
 mod unions;
 mod walk;
 mod windows;
+mod zeros;
 
 use std::collections::HashSet;
 use std::sync::Arc;
