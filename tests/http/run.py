@@ -926,6 +926,47 @@ def some_columns_delete(s):
     assert s.sql("select * from d.u") == [[4, "d", 5]]
 
 
+def op_deletes(s):
+    """StarRocks' column __op says which rows delete, in every format; a column of the table of that name does not."""
+    u = fresh(s, "u", UNIQUE)
+    rows = b"1\ta\n2\tb\n3\tc\n4\td\n5\te\n6\tf\n7\tg\n"
+    status(s.load(u, rows), "Success")
+    status(s.load(u, b"1\tx\t1\n8\th\t0\n9\ti\tupsert\n2\tx\tDELETE\n", columns="id,v,__op"), "Success")
+    status(s.load(u, b'{"id":3,"v":"x","__op":1}\n{"id":10,"v":"j","__op":0}\n{"id":11,"v":"k"}\n', format="json"), "Success")
+    status(s.load(u, b'{"a":4,"o":"delete"}', format="json", jsonpaths='["$.a","$.o"]', columns="id,__op"), "Success")
+    status(s.load(u, b"5\n", columns="id,__op='delete'"), "Success")
+    status(s.load(u, b"12\tl\n", columns="id,v,__op='upsert'"), "Success")
+    status(s.load(u, b"6\t5\n13\t0\n", columns="id,n,__op=if(n > 1, 1, 0)"), "Success")
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "rows.parquet"
+        query = "select 7 id, 'x' v, 1 __op union all select 14, 'n', 0"
+        command = [s.binary, "sql", "--data", f"{directory}/data", f"COPY ({query}) TO '{path}'"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done
+        status(s.load(u, path.read_bytes(), format="parquet"), "Success")
+    left = [[8, "h"], [9, "i"], [10, "j"], [11, "k"], [12, "l"], [13, None], [14, "n"]]
+    assert s.sql("select * from d.u order by id") == left
+    status(s.load(u, b"8\tz\t7\n", columns="id,v,__op"), "Fail", "not nullable")
+    status(s.load(u, b"8\tz\t1\n", columns="id,v,__op", merge_type="DELETE"), "Fail", "'merge_type' says what rows do, too")
+    assert s.sql("select * from d.u order by id") == left
+    w = fresh(s, "w", "create table d.{} (id int not null, __op int) unique key(id) distributed by hash(id) buckets 1")
+    status(s.load(w, b"1\t1\n2\t0\n", columns="id,__op"), "Success")
+    assert s.sql("select * from d.w order by id") == [[1, 1], [2, 0]]
+
+
+def on_update(s):
+    """ON UPDATE CURRENT_TIMESTAMP is set by what changes some columns and leaves that one out."""
+    t = fresh(s, "u", "create table d.{} (id int not null, a int, b int, at datetime(3) default '2000-01-01' on update "
+                      "current_timestamp(3)) unique key(id) distributed by hash(id) buckets 1")
+    status(s.load(t, b"1\t1\t1\t2001-01-01\n2\t2\t2\t2001-01-01\n3\t3\t3\t2001-01-01\n"), "Success")
+    status(s.load(t, b"1\t10\n", partial_columns="true", columns="id,a"), "Success")
+    status(s.load(t, b'{"id":2,"a":20}', format="json", partial_columns="true", columns="id,a"), "Success")
+    status(s.load(t, b"3\t30\t2002-02-02\n", partial_columns="true", columns="id,a,at"), "Success")
+    rows = s.sql("select id, a, b, at > '2020-01-01', year(at) from d.u order by id")
+    assert [row[:4] for row in rows] == [[1, 10, 1, 1], [2, 20, 2, 1], [3, 30, 3, 0]], rows
+    assert rows[2][4] == 2002
+
+
 def records(s):
     t = fresh(s, "t")
     label = f"r{time.time_ns()}"
@@ -1096,7 +1137,7 @@ def accounts(s):
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, records, command_line, many_clients,
+         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
 

@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 use clap::ValueEnum;
-use dipper_engine::Column;
-use dipper_sql::charter::casts::cast_values;
+use dipper_engine::{Column, as_names};
+use dipper_sql::charter::casts::texts_of;
+use dipper_sql::charter::{TYPE_KEY, digits_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How rows are printed.
@@ -53,6 +54,8 @@ fn options() -> FormatOptions<'static> {
 pub(crate) struct Printer<W: Write> {
     names: Vec<String>,
     schema: SchemaRef,
+    /// The result's columns, with what their types say beyond Arrow's.
+    fields: Vec<FieldRef>,
     kind: Kind<W>,
 }
 
@@ -94,16 +97,17 @@ impl<W: Write> Printer<W> {
             Format::Jsonl => Kind::Jsonl(WriterBuilder::new().with_explicit_nulls(true).build(out)),
             _ => Kind::Lines { format, out, row: 0 },
         };
-        Printer { names, schema: Arc::new(Schema::new(fields)), kind }
+        let declared = columns.iter().map(|c| Arc::clone(&c.field)).collect();
+        Printer { names, schema: Arc::new(Schema::new(fields)), fields: declared, kind }
     }
 
     /// Prints or keeps some rows.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
         match &mut self.kind {
-            Kind::Json(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
-            Kind::Jsonl(writer) => writer.write(&renamed(batch, &self.schema)?).map_err(other),
+            Kind::Json(writer) => writer.write(&members(batch, &self.schema)?).map_err(other),
+            Kind::Jsonl(writer) => writer.write(&members(batch, &self.schema)?).map_err(other),
             Kind::Kept { max_rows, rows, more, .. } => {
-                let (options, columns) = (options(), printable(batch));
+                let (options, columns) = (options(), printable(batch, &self.fields));
                 let columns = shown_columns(&columns, &options)?;
                 for row in 0..batch.num_rows() {
                     if *max_rows > 0 && rows.len() >= *max_rows {
@@ -115,7 +119,7 @@ impl<W: Write> Printer<W> {
                 Ok(())
             }
             Kind::Lines { format, out, row: printed } => {
-                let (options, columns) = (options(), printable(batch));
+                let (options, columns) = (options(), printable(batch, &self.fields));
                 let columns = shown_columns(&columns, &options)?;
                 for row in 0..batch.num_rows() {
                     if *printed == 0 && *format != Format::Vertical {
@@ -167,6 +171,11 @@ fn other(e: arrow::error::ArrowError) -> io::Error {
     }
 }
 
+/// The batch as JSON's writer takes it: under the result's headers, keys of maps as texts.
+fn members(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
+    as_names(&renamed(batch, schema)?).map_err(other)
+}
+
 /// The batch under the result's headers.
 fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
@@ -179,13 +188,26 @@ fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), batch.columns().to_vec(), &options).map_err(other)
 }
 
-/// The columns of a batch, arrays, maps and structs as the texts that the MySQL port sends.
-fn printable(batch: &RecordBatch) -> Vec<ArrayRef> {
-    let text = |column: &ArrayRef| match column.data_type().is_nested() {
-        true => cast_values(column, &DataType::Utf8).unwrap_or_else(|_| Arc::clone(column)),
-        false => Arc::clone(column),
+/// The columns of a batch, arrays, maps and structs as the texts that the MySQL port sends, and DATETIME of known digits.
+fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
+    let text = |(at, column): (usize, &ArrayRef)| {
+        let digits = fields.get(at).and_then(|field| digits_of(field));
+        match column.data_type() {
+            t if t.is_nested() => texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column)),
+            DataType::Timestamp(_, None) if digits.is_some() => {
+                texts_of(column, digits).unwrap_or_else(|_| Arc::clone(column))
+            }
+            // What is told as text is shown as text.
+            DataType::BinaryView
+                if fields.get(at).and_then(|f| f.metadata().get(TYPE_KEY)).is_some_and(|t| t == "string") =>
+            {
+                let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                Arc::new(column.as_binary_view().iter().map(|bytes| bytes.map(lossy)).collect::<StringArray>())
+            }
+            _ => Arc::clone(column),
+        }
     };
-    batch.columns().iter().map(text).collect()
+    batch.columns().iter().enumerate().map(text).collect()
 }
 
 /// A column whose cells are printed.

@@ -67,4 +67,5 @@ pub use held::Held;
 pub use location::{DataLocation, RemoteOptions};
 pub use result::{Column, Done, Outcome, Rows};
 pub use session::{ClientInfo, Selected, Session};
+pub use sink::as_names;
 pub use statements::like;

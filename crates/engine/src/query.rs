@@ -16,6 +16,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::charter::{prepare_query, visible_name};
+use dipper_sql::functions::datetime;
 use dipper_sql::functions::{LostValues, SessionInfo};
 use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
@@ -595,6 +596,22 @@ pub(crate) fn var_value(value: &ScalarValue) -> VarValue {
         }
         ScalarValue::Binary(Some(v)) | ScalarValue::BinaryView(Some(v)) | ScalarValue::LargeBinary(Some(v)) => {
             VarValue::Bytes(v.clone())
+        }
+        ScalarValue::Date32(Some(days)) => {
+            let (year, month, day) = datetime::civil((*days).into());
+            VarValue::Date { year: year as u16, month: month as u8, day: day as u8 }
+        }
+        ScalarValue::TimestampMicrosecond(Some(v), None) => {
+            let at = datetime::split_micros(*v);
+            VarValue::DateTime {
+                year: at.year as u16,
+                month: at.month as u8,
+                day: at.day as u8,
+                hour: at.hour as u8,
+                minute: at.minute as u8,
+                second: at.second as u8,
+                micros: at.micro as u32,
+            }
         }
         v => VarValue::String(v.to_string()),
     }

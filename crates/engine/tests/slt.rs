@@ -88,6 +88,14 @@ fn cell(column: &dyn Array, row: usize) -> String {
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             text::format_datetime(column.as_primitive::<TimestampMicrosecondType>().value(row))
         }
+        // Bytes are text to clients where they are.
+        DataType::BinaryView => {
+            let bytes = column.as_binary_view().value(row);
+            match std::str::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control)) {
+                Some(text) => text.to_string(),
+                None => bytes.iter().map(|b| format!("{b:02x}")).collect(),
+            }
+        }
         DataType::List(_) => {
             let items = column.as_list::<i32>().value(row);
             let items: Vec<_> = (0..items.len()).map(|i| cell(items.as_ref(), i)).collect();

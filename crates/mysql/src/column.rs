@@ -138,6 +138,8 @@ pub struct ColumnDef {
     pub length: u32,
     /// Decimals: scale of DECIMAL, digits of fractional seconds (0 to 6, written exactly so), 31 = not fixed.
     pub decimals: u8,
+    /// Digits of fractional seconds of DATETIME values inside of arrays, maps and structs; not sent.
+    pub nested_decimals: u8,
 }
 
 impl ColumnDef {
@@ -163,6 +165,7 @@ impl ColumnDef {
             collation: if text { COLLATION_UTF8MB4 } else { COLLATION_BINARY },
             length: kind.length,
             decimals: kind.decimals,
+            nested_decimals: 6,
         }
     }
 
@@ -190,6 +193,15 @@ impl ColumnDef {
             self.ty = ColumnType::VarString;
             self.flags &= !column_flag::BLOB;
             self.length = chars.saturating_mul(4);
+        }
+        self
+    }
+
+    /// Makes a column of bytes TEXT. Other columns stay as they are.
+    pub fn text(mut self) -> Self {
+        if self.ty == ColumnType::Blob {
+            self.collation = COLLATION_UTF8MB4;
+            self.flags &= !column_flag::BINARY;
         }
         self
     }

@@ -26,9 +26,9 @@ pub(crate) fn column(out: &mut Vec<u8>, column: &ColumnDef) {
     out.extend_from_slice(&column.length.to_le_bytes());
     out.push(column.ty as u8);
     out.extend_from_slice(&column.flags.to_le_bytes());
-    // Connector/J refuses to print a time of more than six digits; others take "not fixed" for none.
+    // Connector/J refuses to print a time of more than six digits, and mysqlnd cuts a fraction to as many as are said here.
     let is_time = matches!(column.ty, ColumnType::DateTime | ColumnType::Timestamp | ColumnType::Time);
-    out.push(if is_time && column.decimals > 6 { 0 } else { column.decimals });
+    out.push(if is_time { column.decimals.min(6) } else { column.decimals });
     out.extend_from_slice(&[0, 0]);
 }
 

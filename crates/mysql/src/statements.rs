@@ -121,6 +121,7 @@ impl<S: Session> Statements<S> {
                 collation: COLLATION_BINARY,
                 length: 0,
                 decimals: 0,
+                nested_decimals: 0,
             };
             for _ in 0..params {
                 link.packet(|out| column(out, &parameter));

@@ -19,6 +19,7 @@ use dipper_mysql::{
     ReadyColumns, Registry, Response, ResultSet, Session, SqlError, Verifier, code,
 };
 use dipper_point::Value;
+use dipper_sql::charter::digits_of;
 use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -68,16 +69,18 @@ fn definition(column: &Column) -> ColumnDef {
     if let Some(chars) = length_of(declared, "varchar").or_else(|| length_of(declared, "char")) {
         return definition.varchar(chars);
     }
-    if declared == "json" {
-        return definition.json();
+    match declared {
+        "json" => return definition.json(),
+        "string" => return definition.text(),
+        _ => {}
     }
-    if declared == "datetime" {
-        return definition.fraction(0);
-    }
-    match length_of(declared, "datetime").or_else(|| length_of(declared, "time")) {
+    let digits = digits_of(&column.field);
+    // Where nothing says how many digits values inside of others have, they show a fraction where they have one.
+    definition.nested_decimals = digits.unwrap_or(DECIMALS_NOT_FIXED);
+    match digits.map(u32::from).or_else(|| length_of(declared, "time")) {
         Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
         None => {
-            // The precision of a computed DATETIME or TIME is not part of its Arrow type: show a fraction where there is one.
+            // Where nothing says the precision of a computed DATETIME or TIME, a fraction is shown where there is one.
             if matches!(column.field.data_type(), DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) {
                 definition.decimals = DECIMALS_NOT_FIXED;
             }

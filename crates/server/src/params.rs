@@ -4,8 +4,7 @@ use dipper_mysql::Param;
 use dipper_point::Value;
 use dipper_sql::charter::session::VarValue;
 
-/// The value as the charter puts it into the statement. Dates and times go as text in MySQL's form: what they are
-/// compared with or stored in gives them their type.
+/// The value as the charter puts it into the statement. A TIME goes as text, which TIME values are.
 pub fn value(param: &Param<'_>) -> VarValue {
     match *param {
         Param::Null => VarValue::Null,
@@ -19,10 +18,9 @@ pub fn value(param: &Param<'_>) -> VarValue {
             Ok(text) => VarValue::String(text.to_string()),
             Err(_) => VarValue::Bytes(bytes.to_vec()),
         },
-        Param::Date { year, month, day } => VarValue::String(format!("{year:04}-{month:02}-{day:02}")),
+        Param::Date { year, month, day } => VarValue::Date { year, month, day },
         Param::DateTime { year, month, day, hour, minute, second, micros } => {
-            let fraction = fraction(micros);
-            VarValue::String(format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}"))
+            VarValue::DateTime { year, month, day, hour, minute, second, micros }
         }
         Param::Time { negative, days, hours, minutes, seconds, micros } => {
             let sign = if negative { "-" } else { "" };
@@ -68,7 +66,8 @@ mod tests {
     fn values_keep_their_digits() {
         assert_eq!(value(&Param::Float(0.1)), VarValue::Double(0.1));
         assert_eq!(value(&Param::Decimal("-1.250")), VarValue::Decimal("-1.250".into()));
-        assert_eq!(value(&Param::Date { year: 2024, month: 2, day: 3 }), VarValue::String("2024-02-03".into()));
+        let date = value(&Param::Date { year: 2024, month: 2, day: 3 });
+        assert_eq!(date, VarValue::Date { year: 2024, month: 2, day: 3 });
         let time = Param::Time { negative: true, days: 1, hours: 2, minutes: 3, seconds: 4, micros: 5 };
         assert_eq!(value(&time), VarValue::String("-26:03:04.000005".into()));
     }

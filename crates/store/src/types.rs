@@ -31,7 +31,7 @@ pub enum SqlType {
     Float,
     /// DOUBLE, DOUBLE PRECISION, REAL.
     Double,
-    /// DECIMAL(p, s), NUMERIC, DECIMALV3; (10, 0) when bare (Hive and MySQL).
+    /// DECIMAL(p, s), NUMERIC, DECIMALV3; (38, 9) when bare, as in Doris.
     Decimal(u8, i8),
     /// CHAR(n); `None` when bare.
     Char(Option<u32>),

@@ -15,6 +15,7 @@
 //! | [`job`], `work` | what happens to them? |
 //! | `source`, `json`, `parquet` | which rows do they hold? |
 //! | `shape` | how do these become rows of the table? |
+//! | `op` | which rows delete by StarRocks' column `__op`? |
 //! | `times` | which moment is a time with an offset, where the load has a time zone? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`answer`] | what is the client told? |
@@ -31,6 +32,7 @@ pub(crate) mod http_stream;
 pub mod infile;
 pub mod job;
 mod json;
+mod op;
 mod parquet;
 pub mod records;
 pub mod request;

@@ -29,12 +29,13 @@ use dipper_store::table::schema::{Aggregate, DELETE_SIGN, DefaultValue, Model, S
 use dipper_store::types::SqlType;
 use sqlparser::ast::{Expr, visit_expressions};
 
+use super::op;
 use super::request::{ColumnItem, Format, MergeType, StreamLoadRequest, UpdateMode};
 use super::times::Times;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::query::{CATALOG, QueryContext, session_state};
 use crate::session::Session;
-use crate::statements::{Now, default_value, stored};
+use crate::statements::{Now, changed_at, default_value, stored};
 use crate::tables::{FILES_SCHEMA, TableSet};
 
 /// Characters of a value that are shown where it refuses its row.
@@ -142,6 +143,7 @@ impl Shape {
         request: &StreamLoadRequest,
         inferred: Option<&SchemaRef>,
     ) -> Result<Self> {
+        let request = &*op::resolved(table, request)?;
         check_model(table, request)?;
         let visible = table.columns.iter().filter(|c| !c.hidden).map(|c| c.name.clone());
         let mut names: Vec<String> = Vec::new();
@@ -161,6 +163,18 @@ impl Shape {
                 return Err(invalid(format!(
                     "'hidden_columns' names '{hidden}', which is no hidden column of the table"
                 )));
+            }
+            // A body with names may say what its rows do.
+            let has_op = match inferred {
+                Some(schema) => schema.fields().iter().any(|f| op::is_op(f.name())),
+                None => request.format == Format::Json && request.json.jsonpaths.is_none(),
+            };
+            let sign = table.columns.iter().position(|c| c.name == DELETE_SIGN);
+            if let Some(sign) = sign.filter(|_| has_op && op::applies(table) && request.merge_type == MergeType::Append)
+                && !request.hidden_columns.iter().any(|h| h.eq_ignore_ascii_case(DELETE_SIGN))
+            {
+                names.push(op::OP.into());
+                derived.push((sign, op::sign(&format!("`{}`", op::OP))));
             }
         }
         let place = |name: &str| table.columns.iter().position(|c| c.name.eq_ignore_ascii_case(name));
@@ -444,6 +458,12 @@ fn unnamed(column: &TableColumn, table: &TableSchema, request: &StreamLoadReques
     }
     if column.auto_increment.is_some() {
         return Ok(Source::Missing);
+    }
+    // Also of rows that are there: they are changed now.
+    if request.update_mode == UpdateMode::FixedColumns
+        && let Some(changed) = changed_at(column, now)?
+    {
+        return Ok(Source::Given(changed));
     }
     // A row that deletes needs only its key.
     let is_key = table.key_columns().iter().any(|k| k.id == column.id);

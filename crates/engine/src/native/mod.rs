@@ -181,6 +181,13 @@ pub(crate) fn field(column: &TableColumn) -> Field {
             let text = column.data_type.to_string();
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())
         }
+        SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
+            // The digits of DATETIME. Fields of structs have their names and comments from Arrow's type.
+            text if text.contains("datetime") && !text.contains("struct<") => {
+                field.with_metadata([(TYPE_KEY.to_string(), text)].into())
+            }
+            _ => field,
+        },
         _ => field,
     }
 }

@@ -475,5 +475,15 @@ fn value(v: &VarValue) -> Value<'_> {
         VarValue::Decimal(v) => Value::Decimal(v),
         VarValue::String(v) => Value::Text(v),
         VarValue::Bytes(_) => Value::Other,
+        VarValue::Date { year, month, day } => Value::Date { year: *year, month: *month, day: *day },
+        VarValue::DateTime { year, month, day, hour, minute, second, micros } => Value::DateTime {
+            year: *year,
+            month: *month,
+            day: *day,
+            hour: *hour,
+            minute: *minute,
+            second: *second,
+            micros: *micros,
+        },
     }
 }

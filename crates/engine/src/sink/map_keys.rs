@@ -8,8 +8,12 @@ use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-/// The rows with the keys of all maps as text. It is the text that a value of that type has in this format.
-pub(super) fn as_names(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+/// The rows with the keys of all maps as text, as writers of JSON need them: each key is the text that a value of its type has
+/// in JSON.
+///
+/// # Errors
+/// Keys of a type that has no text.
+pub fn as_names(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let schema: SchemaRef = batch.schema();
     let fields: Fields = schema.fields().iter().map(named_by_text).collect();
     if &fields == schema.fields() {

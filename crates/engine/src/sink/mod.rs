@@ -28,6 +28,7 @@ use parquet::basic::{Compression as ParquetCodec, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 pub(crate) use directories::MadeDirectories;
+pub use map_keys::as_names;
 pub(crate) use mysql_text::MySqlDialect;
 pub(crate) use place::Place;
 
@@ -240,7 +241,7 @@ impl NewFile {
             Writer::Csv(w) => w.write(batch).map_err(boxed),
             Writer::HiveText(w) => w.write(batch).map_err(boxed),
             Writer::MySqlText(w) => w.write(batch),
-            Writer::Json(w) => map_keys::as_names(batch).and_then(|batch| w.write(&batch)).map_err(boxed),
+            Writer::Json(w) => as_names(batch).and_then(|batch| w.write(&batch)).map_err(boxed),
             Writer::Parquet(w) => w.write(batch).map_err(boxed),
         };
         written.map_err(|e| self.failed(&e.to_string(), io_kind(e.as_ref())))?;

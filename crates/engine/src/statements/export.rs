@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use dipper_sql::charter::as_shown;
 use dipper_sql::charter::casts::cast_values;
 use dipper_sql::statement::{OutfileFields, Properties, QueryText, SelectIntoOutfile};
 use dipper_text::dialect::{CsvDialect, HiveDialect, LineEnd};
@@ -239,6 +240,13 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     }
     let schema: SchemaRef = Arc::new(all.project(&kept).map_err(|e| EngineError::invalid(e.to_string()))?);
     let (format, start) = start(export, &schema)?;
+    // Writers of text know no digits of DATETIME.
+    let is_text = matches!(export.format, OutputFormat::Csv(..) | OutputFormat::MySqlText(_));
+    let fields = || schema.fields().iter().map(AsRef::as_ref);
+    let written: SchemaRef = match is_text {
+        true => as_shown(&RecordBatch::new_empty(Arc::clone(&schema)), fields())?.schema(),
+        false => Arc::clone(&schema),
+    };
     let physical = planned.physical().await?;
     let old = match &export.emptied {
         Some(directory) => directory.files(&context.engine.options.access).await?,
@@ -249,13 +257,14 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     // The last file of each directory is open. Without partitions there is one also if there are no rows.
     let mut directories: HashMap<String, Vec<NewFile>> = HashMap::new();
     if keys.is_empty() {
-        let first = NewFile::begin(&(export.place)("", 0)?, &format, &schema, &start, &made)?;
+        let first = NewFile::begin(&(export.place)("", 0)?, &format, &written, &start, &made)?;
         directories.insert(String::new(), vec![first]);
     }
     while let Some(batch) = batches.next().await {
         for (directory, part) in parts(&batch?, &keys, &kept, &export.partition_by)? {
             let named = RecordBatch::try_new(Arc::clone(&schema), part.columns().to_vec());
             let named = named.map_err(|e| EngineError::invalid(e.to_string()))?;
+            let named = if is_text { as_shown(&named, fields())? } else { named };
             if directories.len() >= PARTITIONS_MAX && !directories.contains_key(&directory) {
                 return Err(EngineError::new(
                     ErrorKind::Resources,
@@ -270,7 +279,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
                 }
                 let place = (export.place)(&directory, files.len() as u64)?;
                 place.check(&context.engine.options.access)?;
-                files.push(NewFile::begin(&place, &format, &schema, &start, &made)?);
+                files.push(NewFile::begin(&place, &format, &written, &start, &made)?);
             }
             files.last_mut().expect("one is open").write(&named).await?;
         }

@@ -18,7 +18,7 @@ mod volumes;
 
 pub(crate) use export::unescape;
 pub(crate) use insert::stored;
-pub(crate) use native::{Now, default_value, range_text};
+pub(crate) use native::{Now, changed_at, default_value, range_text};
 pub use show::like;
 
 use std::borrow::Cow;

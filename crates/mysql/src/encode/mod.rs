@@ -306,8 +306,14 @@ fn put_date_time(instant: Instant, binary: Binary, out: &mut Vec<u8>) -> Result<
 
 impl<'a> Cell<'a> {
     fn try_new(definition: &ColumnDef, array: &'a ArrayRef) -> Result<Self, EncodeError> {
-        let nested =
-            |array: &'a ArrayRef| Column::try_new(&ColumnDef::new(&*definition.name, array.data_type()), array);
+        let nested = |array: &'a ArrayRef| {
+            let mut inside = ColumnDef::new(&*definition.name, array.data_type());
+            if matches!(array.data_type(), DataType::Timestamp(..)) {
+                inside.decimals = definition.nested_decimals;
+            }
+            inside.nested_decimals = definition.nested_decimals;
+            Column::try_new(&inside, array)
+        };
         let unsupported =
             || EncodeError::Type { column: definition.name.clone(), found: array.data_type().to_string() };
         let digits = definition.decimals;

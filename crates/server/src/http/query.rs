@@ -10,6 +10,7 @@ use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use dipper_engine::{Column, EngineError, Outcome, Session};
+use dipper_sql::charter::as_shown;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -88,7 +89,8 @@ async fn run(session: &mut Session, database: &str, statement: &str) -> Result<A
             let meta = rows.columns.iter().map(|c| json!({ "name": c.name, "type": type_name(c) })).collect();
             let mut data = String::from("[");
             while let Some(batch) = rows.batches.next().await {
-                append(&batch?, &mut data)?;
+                let batch = as_shown(&batch?, rows.columns.iter().map(|c| c.field.as_ref()))?;
+                append(&batch, &mut data)?;
                 if data.len() > ANSWER_BYTES_MAX {
                     return Err(EngineError::unsupported(format!(
                         "the answer is larger than {ANSWER_BYTES_MAX} bytes; add a LIMIT, or use the MySQL port, which sends rows as they come"

@@ -12,8 +12,8 @@ use arrow::array::{
 };
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, i256,
+    DECIMAL256_MAX_PRECISION, DataType, Date32Type, Decimal128Type, Decimal256Type, Field, FieldRef, Float32Type,
+    Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType, i256,
 };
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
@@ -23,12 +23,14 @@ use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
+use super::typed::TYPE_KEY;
 use super::{compare, lateral, mixed, nested, once, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
@@ -47,6 +49,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
+        _ if matches!((from, to), (DataType::Map(..), DataType::Map(..))) => from != to,
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -62,6 +65,8 @@ fn is_time(to: &DataType) -> bool {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct MySqlCast {
     to: DataType,
+    /// The SQL type, where it says more than Arrow's.
+    declared: Option<String>,
     name: String,
     signature: Signature,
 }
@@ -69,11 +74,13 @@ pub struct MySqlCast {
 impl MySqlCast {
     /// The cast to `to`.
     pub fn new(to: DataType) -> MySqlCast {
-        MySqlCast { name: format!("cast_{to}"), to, signature: Signature::any(1, Volatility::Immutable) }
+        let signature = Signature::any(1, Volatility::Immutable);
+        MySqlCast { name: format!("cast_{to}"), to, declared: None, signature }
     }
 
-    fn call(to: &DataType, expr: Expr) -> Expr {
-        let udf = ScalarUDF::new_from_impl(MySqlCast::new(to.clone()));
+    fn call(to: &Field, expr: Expr) -> Expr {
+        let declared = to.metadata().get(TYPE_KEY).cloned();
+        let udf = ScalarUDF::new_from_impl(MySqlCast { declared, ..MySqlCast::new(to.data_type().clone()) });
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(udf), vec![expr]))
     }
 }
@@ -91,10 +98,19 @@ impl ScalarUDFImpl for MySqlCast {
         Ok(self.to.clone())
     }
 
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name(), self.to.clone(), true);
+        Ok(Arc::new(match &self.declared {
+            Some(text) => field.with_metadata([(TYPE_KEY.to_string(), text.clone())].into()),
+            None => field,
+        }))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let session = Zone::of_session(&args.config_options)?;
+        let digits = args.arg_fields.first().and_then(|field| digits_of(field));
         let cast = |array: &ArrayRef| {
-            let cast = cast_array(array, &self.to, Some(session))?;
+            let cast = cast_array(array, &self.to, Some(session), digits)?;
             if matches!(Class::of(&self.to), Class::Date | Class::DateTime) {
                 LostValues::add_dates(&args.config_options, array, &cast);
             }
@@ -132,10 +148,10 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
 pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match array.data_type() {
         from if from == to => Ok(array.clone()),
-        from if differs(from, to) => cast_array(array, to, None),
+        from if differs(from, to) => cast_array(array, to, None, None),
         // The shortest text of a double has the digits that were written.
         from if Class::of(from) == Class::Float && matches!(Class::of(to), Class::Decimal(..)) => {
-            let texts = to_text(array, &DataType::Utf8View)?;
+            let texts = to_text(array, &DataType::Utf8View, None)?;
             let plain = texts.as_string_view().iter().map(|v| v.and_then(text::plain_decimal));
             safe(&plain.collect::<StringArray>(), to)
         }
@@ -147,8 +163,20 @@ pub fn cast_values(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// The cast itself; without a session's zone a time with a zone behind it does not convert.
-fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<ArrayRef> {
+/// Values as text, DATETIME with so many digits; with none said, a fraction is shown where there is one.
+///
+/// # Errors
+/// Values of a type that has no text.
+pub fn texts_of(array: &ArrayRef, digits: Option<u8>) -> Result<ArrayRef> {
+    match Class::of(array.data_type()) {
+        Class::DateTime => to_text(array, &DataType::Utf8View, digits),
+        _ if array.data_type().is_nested() => to_text(array, &DataType::Utf8View, digits),
+        _ => cast_values(array, &DataType::Utf8View),
+    }
+}
+
+/// The cast itself; without a session's zone a time with a zone behind it does not convert. `digits` are those of DATETIME.
+fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Option<u8>) -> Result<ArrayRef> {
     let array = plain(array)?;
     match (Class::of(array.data_type()), Class::of(to)) {
         (Class::Text, _) if is_time(to) => {
@@ -159,10 +187,15 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>) -> Result<
             Ok(Arc::new(times.collect::<Time64MicrosecondArray>()))
         }
         // 101530 is 10:15:30, as its text is.
-        (from, _) if is_time(to) && from.is_number() => cast_array(&safe(&array, &DataType::Utf8View)?, to, session),
+        (from, _) if is_time(to) && from.is_number() => {
+            cast_array(&safe(&array, &DataType::Utf8View)?, to, session, digits)
+        }
+        _ if matches!((array.data_type(), to), (DataType::Map(..), DataType::Map(..))) => {
+            nested::maps(array.as_map(), to)
+        }
         (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
-        (_, Class::Text) => to_text(&array, to),
+        (_, Class::Text) => to_text(&array, to, digits),
         // What is no zero as a decimal is none as a double.
         (Class::Decimal(..), Class::Boolean) => safe(&safe(&array, &DataType::Float64)?, to),
         (Class::Decimal(..), Class::Float) => to_floats(&array, to),
@@ -274,7 +307,7 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Opti
             Arc::new(booleans)
         }
         Class::Date => {
-            let days: Date32Array = values.map(|v| v.and_then(point).map(|p| p.days())).collect();
+            let days: Date32Array = values.map(|v| v.and_then(point).map(|p| p.written_days())).collect();
             Arc::new(days)
         }
         _ => {
@@ -285,7 +318,7 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Opti
     if parsed.data_type() == to { Ok(parsed) } else { safe(&parsed, to) }
 }
 
-fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+fn to_text(array: &ArrayRef, to: &DataType, digits: Option<u8>) -> Result<ArrayRef> {
     fn print<T: arrow::datatypes::ArrowPrimitiveType>(
         array: &PrimitiveArray<T>,
         show: impl Fn(T::Native) -> String,
@@ -296,8 +329,8 @@ fn to_text(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         DataType::Boolean => array.as_boolean().iter().map(|v| v.map(|b| if b { "1" } else { "0" })).collect(),
         DataType::Float32 => print(array.as_primitive::<Float32Type>(), text::format_float),
         DataType::Float64 => print(array.as_primitive::<Float64Type>(), text::format_double),
-        DataType::Timestamp(..) => print(&as_micros(array)?, text::format_datetime),
-        t if t.is_nested() => nested::texts(array)?,
+        DataType::Timestamp(..) => print(&as_micros(array)?, |t| text::format_datetime_to(t, digits)),
+        t if t.is_nested() => nested::texts(array, digits)?,
         _ => return safe(array, to),
     };
     if to == &DataType::Utf8View { Ok(Arc::new(printed)) } else { safe(&printed, to) }
@@ -349,9 +382,10 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
         (Stage::AfterCoercion, plan) => Transformed::no(plan),
     };
     let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage, config))?;
-    plan.transform_data(|plan| match plan {
-        LogicalPlan::Join(join) if stage == Stage::BeforeCoercion => lateral::join(join),
-        plan => Ok(Transformed::no(plan)),
+    plan.transform_data(|plan| match (stage, plan) {
+        (Stage::BeforeCoercion, LogicalPlan::Join(join)) => lateral::join(join),
+        (Stage::AfterCoercion, plan) => Ok(Transformed::no(declared::schema(plan)?)),
+        (_, plan) => Ok(Transformed::no(plan)),
     })
 }
 
@@ -410,6 +444,7 @@ pub(super) fn rewrite_expr(
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) if once::is_open(&function) => {
             Ok(Transformed::yes(once::closed(function, schema, config)?))
         }
+        (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::distinct(function, schema)),
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
@@ -417,11 +452,12 @@ pub(super) fn rewrite_expr(
     }
 }
 
-fn replace_cast(expr: Expr, field: arrow::datatypes::FieldRef, try_cast: bool, schema: &DFSchema) -> Transformed<Expr> {
+fn replace_cast(expr: Expr, field: FieldRef, try_cast: bool, schema: &DFSchema) -> Transformed<Expr> {
     if let Ok(from) = expr.get_type(schema)
         && differs(&from, field.data_type())
     {
-        return Transformed::yes(MySqlCast::call(field.data_type(), expr));
+        let cast = MySqlCast::call(&field, expr);
+        return declared::argument_of(cast, schema);
     }
     Transformed::no(if try_cast {
         Expr::TryCast(TryCast { expr: Box::new(expr), field })

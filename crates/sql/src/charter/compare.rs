@@ -6,6 +6,7 @@
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Cast, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
 use super::operators::{Class, DATETIME, binary, cast_to, int_literal};
@@ -17,6 +18,37 @@ pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) 
     let (left, right) = (beside(left, &rt), beside(right, &lt));
     let (left, right) = sides(left, &lt, Class::of(&lt), right, &rt, Class::of(&rt), schema);
     Ok(binary(left, op, right))
+}
+
+/// The type in which values of two columns are compared, where it is neither's own or Arrow would choose another; `None` where
+/// the common type of both serves.
+pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    let number = |t: &DataType, c: Class| match c {
+        Class::Decimal(_, s, _) => DataType::Decimal256(DECIMAL256_MAX_PRECISION, s.max(EXACT_PLACES)),
+        Class::Int(_) | Class::UInt64 => DataType::Decimal256(DECIMAL256_MAX_PRECISION, EXACT_PLACES),
+        _ => t.clone(),
+    };
+    match (Class::of(a), Class::of(b)) {
+        (Class::Text, c) if c.is_number() => Some(number(&DataType::Float64, c)),
+        (c, Class::Text) if c.is_number() => Some(number(&DataType::Float64, c)),
+        (Class::Text, Class::Date | Class::DateTime) | (Class::Date | Class::DateTime, Class::Text) => Some(DATETIME),
+        (Class::Date, Class::DateTime) | (Class::DateTime, Class::Date) => Some(DATETIME),
+        (Class::Date | Class::DateTime, c) if c.is_number() => Some(DATETIME),
+        (c, Class::Date | Class::DateTime) if c.is_number() => Some(DATETIME),
+        (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
+        (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
+        _ if is_binary(a) && Class::of(b) == Class::Text => Some(DataType::BinaryView),
+        _ if is_binary(b) && Class::of(a) == Class::Text => Some(DataType::BinaryView),
+        _ => None,
+    }
+}
+
+/// Places behind the point that texts are read with where they are compared with whole numbers.
+const EXACT_PLACES: i8 = 30;
+
+/// Whether values of a type are bytes.
+fn is_binary(t: &DataType) -> bool {
+    matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
 fn text_literal(expr: &Expr) -> Option<&str> {
@@ -52,8 +84,11 @@ pub(super) fn sides(
         }
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
-        (Class::Date, Class::DateTime) => (cast_to(left, DATETIME, schema), right),
-        (Class::DateTime, Class::Date) => (left, cast_to(right, DATETIME, schema)),
+        // Text is bytes, and not all bytes are text.
+        (Class::Text, _) if is_binary(rt) => (cast_to(left, DataType::BinaryView, schema), right),
+        (_, Class::Text) if is_binary(lt) => (left, cast_to(right, DataType::BinaryView, schema)),
+        (Class::Date, Class::DateTime) => date_datetime(left, right, schema),
+        (Class::DateTime, Class::Date) => swap(date_datetime(right, left, schema)),
         _ => (left, right),
     }
 }
@@ -130,6 +165,23 @@ fn decimal(value: i256, precision: u8, scale: i8, t: &DataType) -> Option<Expr> 
         return None;
     };
     Some(Expr::Literal(value, None))
+}
+
+/// A date and a datetime. A constant at midnight is a date, so that the column beside it stays bare.
+fn date_datetime(date: Expr, point: Expr, schema: &DFSchema) -> (Expr, Expr) {
+    let constant = match &point {
+        Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) => {
+            Some(text::Parsed { micros: *micros, is_date_only: false, is_rounded_up: false })
+        }
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => {
+            text_literal(expr).and_then(text::parse_datetime)
+        }
+        _ => None,
+    };
+    match constant.filter(text::Parsed::is_midnight) {
+        Some(day) => (date, Expr::Literal(ScalarValue::Date32(Some(day.days())), None)),
+        None => (cast_to(date, DATETIME, schema), point),
+    }
 }
 
 /// Text and a date or datetime.

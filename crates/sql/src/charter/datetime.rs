@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, FieldRef, TimestampMicrosecondType};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
 use super::operators::DATETIME;
+use super::typed::TYPE_KEY;
+use crate::types::SqlType;
 
 /// The function's name.
 pub const ROUND_NAME: &str = "dipper_datetime";
@@ -60,6 +62,16 @@ impl ScalarUDFImpl for RoundDatetime {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DATETIME)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name(), DATETIME, true);
+        Ok(Arc::new(match args.scalar_arguments.get(1).copied().flatten() {
+            Some(ScalarValue::Int64(Some(digits @ 0..=6))) => {
+                field.with_metadata([(TYPE_KEY.to_string(), SqlType::DateTime(*digits as u8).to_string())].into())
+            }
+            _ => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -19,8 +19,10 @@ pub mod casts;
 pub mod checked;
 mod checked_sum;
 mod common_args;
-mod compare;
+pub(crate) mod compare;
+mod constants;
 pub mod datetime;
+pub(crate) mod declared;
 mod derived;
 mod grouping_keys;
 mod having;
@@ -44,7 +46,7 @@ mod shadowing;
 mod subqueries;
 mod tables;
 pub mod text;
-mod typed;
+pub(crate) mod typed;
 pub mod types;
 mod unions;
 mod walk;
@@ -63,8 +65,10 @@ use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 use crate::error::SqlError;
 use crate::statement::QueryText;
 use casts::{CharterRule, Stage};
+pub use declared::{as_shown, digits_of};
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};
+pub use typed::TYPE_KEY;
 
 /// Sets the options of the charter.
 pub fn configure(mut config: SessionConfig) -> SessionConfig {
@@ -205,6 +209,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
     names::refuse_duplicates(&ast)?;
+    constants::fill_in(&mut ast, context.variables, context.parameters)?;
     rewrite::calls(&mut ast);
     names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
@@ -212,7 +217,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
         loose_groups::any_values(&mut ast);
     }
     mixed::values(&mut ast);
-    rewrite::rewrite(&mut ast, context.variables, context.parameters)?;
+    rewrite::rewrite(&mut ast)?;
     rewrite::own_names(&mut ast);
     mixed::mark(&mut ast);
     unions::relations(&mut ast);

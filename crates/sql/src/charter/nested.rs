@@ -4,12 +4,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MapArray, StringViewArray, StringViewBuilder, StructArray, UInt64Array,
+    new_null_array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::casts::cast_values;
+use super::casts::{cast_values, texts_of};
 use super::operators::Class;
 use crate::functions::{Kind, as_list, document, kind, members, unquote, write_quoted};
 
@@ -41,24 +45,24 @@ struct Column {
     style: Style,
 }
 
-/// The texts of nested values.
+/// The texts of nested values, DATETIME with so many digits.
 ///
 /// # Errors
 /// A plain value within them that has no text.
-pub(super) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
-    written(array, Style::Shown)
+pub(super) fn texts(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
+    written(array, Style::Shown, digits)
 }
 
 /// The values, nested or not, as JSON; NULL stays NULL.
 ///
 /// # Errors
 /// A plain value that has no text.
-pub(crate) fn json(array: &ArrayRef) -> Result<StringViewArray> {
-    written(array, Style::Json)
+pub(crate) fn json(array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
+    written(array, Style::Json, digits)
 }
 
-fn written(array: &ArrayRef, style: Style) -> Result<StringViewArray> {
-    let column = Column::new(array, style)?;
+fn written(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<StringViewArray> {
+    let column = Column::new(array, style, digits)?;
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = String::new();
     let nulls = array.logical_nulls();
@@ -85,6 +89,30 @@ pub(super) fn is_list(to: &DataType) -> bool {
 /// Elements of a type that text is not cast to.
 pub(super) fn lists(texts: &StringViewArray, to: &DataType) -> Result<ArrayRef> {
     of_json(texts.iter().map(|text| document(text?)).collect(), to)
+}
+
+/// Maps with keys and values of other types; NULL where a key does not convert, since keys are not NULL.
+///
+/// # Errors
+/// Types between which there is no cast.
+pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
+    let DataType::Map(entries, sorted) = to else { return Ok(new_null_array(to, maps.len())) };
+    let DataType::Struct(parts) = entries.data_type() else { return Ok(new_null_array(to, maps.len())) };
+    let keys = cast_values(maps.keys(), parts[0].data_type())?;
+    let values = cast_values(maps.values(), parts[1].data_type())?;
+    let offsets = maps.value_offsets();
+    let span = |row: usize| offsets[row] as usize..offsets[row + 1] as usize;
+    let valid: Vec<bool> = (0..maps.len())
+        .map(|row| maps.is_valid(row) && (keys.null_count() == 0 || span(row).all(|at| keys.is_valid(at))))
+        .collect();
+    let rows = || (0..maps.len()).filter(|row| valid[*row]);
+    let picked: UInt64Array = rows().flat_map(span).map(|at| Some(at as u64)).collect();
+    let lengths = (0..maps.len()).map(|row| if valid[row] { span(row).len() } else { 0 });
+    let lengths = OffsetBuffer::from_lengths(lengths);
+    let columns = vec![take(&keys, &picked, None)?, take(&values, &picked, None)?];
+    let pairs = StructArray::try_new(parts.clone(), columns, None)?;
+    let maps = MapArray::try_new(Arc::clone(entries), lengths, pairs, Some(NullBuffer::from(valid)), *sorted)?;
+    Ok(Arc::new(maps))
 }
 
 fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
@@ -119,8 +147,8 @@ fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
 }
 
 impl Column {
-    fn new(array: &ArrayRef, style: Style) -> Result<Column> {
-        let nested = |array: &ArrayRef| Column::new(array, style).map(Box::new);
+    fn new(array: &ArrayRef, style: Style, digits: Option<u8>) -> Result<Column> {
+        let nested = |array: &ArrayRef| Column::new(array, style, digits).map(Box::new);
         let parts = match array.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                 let lists = as_list("cast", array)?;
@@ -132,7 +160,8 @@ impl Column {
             }
             DataType::Struct(fields) => {
                 let columns = fields.iter().zip(array.as_struct().columns());
-                let columns = columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column, style)?)));
+                let columns =
+                    columns.map(|(field, column)| Ok((field.name().clone(), Column::new(column, style, digits)?)));
                 Parts::Struct(columns.collect::<Result<_>>()?)
             }
             DataType::Boolean if style == Style::Json => {
@@ -141,7 +170,7 @@ impl Column {
             }
             plain => {
                 let quoted = matches!(Class::of(plain), Class::Text | Class::Date | Class::DateTime | Class::Other);
-                let texts = cast_values(array, &DataType::Utf8View)?;
+                let texts = texts_of(array, digits)?;
                 Parts::Plain(texts.as_string_view().clone(), quoted)
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! | operands | `+ - *` | `/` | `DIV` | `%` |
 //! |---|---|---|---|---|
-//! | integers | next wider integer; BIGINT and LARGEINT stay and are checked | DOUBLE | BIGINT, LARGEINT | integer |
+//! | integers, LARGEINT too | next wider integer; BIGINT and LARGEINT stay and are checked | DOUBLE | BIGINT, LARGEINT | integer |
 //! | a decimal, no float | decimal | decimal, scale of the dividend + 4 | BIGINT | decimal |
 //! | a float, a string | DOUBLE | DOUBLE | BIGINT | DOUBLE |
 //!
@@ -12,8 +12,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalUnit, TimeUnit};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit, TimeUnit,
+};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunction, TryCast};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
@@ -23,7 +25,9 @@ use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
 use super::{common_args, compare, mixed, text};
-use crate::functions::{Operators, element_at_udf};
+use crate::functions::decimals::{is_wide_product, is_wide_quotient};
+use crate::functions::whole::LARGEINT;
+use crate::functions::{Operators, element_at_udf, json_value_udf};
 
 /// Plans operators and aggregates as the charter says.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ pub struct CharterPlanner {
     multiply: Arc<ScalarUDF>,
     operators: Operators,
     element: Arc<ScalarUDF>,
+    json: Arc<ScalarUDF>,
     array: Arc<ScalarUDF>,
 }
 
@@ -45,6 +50,7 @@ impl Default for CharterPlanner {
             multiply: checked(CheckedOp::Multiply),
             operators: Operators::default(),
             element: Arc::new(element_at_udf()),
+            json: Arc::new(json_value_udf()),
             array: common_args::make_array(),
         }
     }
@@ -228,7 +234,7 @@ impl CharterPlanner {
             BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply => {
                 self.add_like(op, left, l, right, r, schema)
             }
-            BinaryOperator::Divide => divide(left, l, right, r, schema),
+            BinaryOperator::Divide => self.divide(left, l, right, r, schema),
             BinaryOperator::Modulo => modulo(left, l, right, r, schema),
             _ => match (l, r) {
                 // The smallest integer of a type has no opposite in it.
@@ -281,6 +287,11 @@ impl CharterPlanner {
                 // The result of a chain is checked once.
                 let (left, right) = (self.unchecked(left), self.unchecked(right));
                 let (left, right) = decimals(left, l, right, r, schema);
+                if let (Operator::Multiply, Ok(l), Ok(r)) = (native, left.get_type(schema), right.get_type(schema))
+                    && is_wide_product(&l, &r)
+                {
+                    return called(&self.operators.decimal_multiply, vec![left, right]);
+                }
                 let result = binary(left, native, right);
                 match result.get_type(schema) {
                     // The type has all digits that it can have, which may be fewer than the number has.
@@ -294,6 +305,19 @@ impl CharterPlanner {
         }
     }
 
+    fn divide(&self, left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
+        if l == Class::Float || r == Class::Float || (l.is_integer() && r.is_integer()) {
+            let (left, right) = both(left, right, &DataType::Float64, schema);
+            return binary(left, Operator::Divide, divisor(right, &DataType::Float64));
+        }
+        let (left, right) = decimals(left, l, right, r, schema);
+        let t = right.get_type(schema).unwrap_or(DataType::Decimal128(38, 0));
+        if left.get_type(schema).is_ok_and(|dividend| is_wide_quotient(&dividend, &t)) {
+            return called(&self.operators.decimal_divide, vec![left, right]);
+        }
+        binary(left, Operator::Divide, divisor(right, &t))
+    }
+
     /// The decimal whose digits are counted.
     fn unchecked(&self, expr: Expr) -> Expr {
         match expr {
@@ -301,6 +325,26 @@ impl CharterPlanner {
                 call.args.swap_remove(0)
             }
             other => other,
+        }
+    }
+
+    /// The field of a STRUCT, in any case; the value of a key of a MAP; the member of a JSON object. The expression again where
+    /// there is none.
+    fn field(&self, of: Expr, t: &DataType, name: &str) -> std::result::Result<Expr, Box<Expr>> {
+        match t {
+            DataType::Struct(fields) => {
+                let same = fields.iter().find(|f| f.name() == name);
+                match same.or_else(|| fields.iter().find(|f| f.name().eq_ignore_ascii_case(name))) {
+                    Some(field) => Ok(datafusion::functions::core::expr_fn::get_field(of, field.name().as_str())),
+                    None => Err(Box::new(of)),
+                }
+            }
+            DataType::Map(..) => Ok(called(&self.element, vec![of, lit(name)])),
+            t if Class::of(t) == Class::Text => {
+                let quoted = name.replace('\\', "\\\\").replace('"', "\\\"");
+                Ok(called(&self.json, vec![of, lit(format!("$.\"{quoted}\""))]))
+            }
+            _ => Err(Box::new(of)),
         }
     }
 
@@ -377,17 +421,6 @@ fn decimals(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> (
     (to(left, l), to(right, r))
 }
 
-fn divide(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
-    let is_decimal = |c: Class| matches!(c, Class::Decimal(..) | Class::UInt64);
-    if l == Class::Float || r == Class::Float || !(is_decimal(l) || is_decimal(r)) {
-        let (left, right) = both(left, right, &DataType::Float64, schema);
-        return binary(left, Operator::Divide, divisor(right, &DataType::Float64));
-    }
-    let (left, right) = decimals(left, l, right, r, schema);
-    let t = right.get_type(schema).unwrap_or(DataType::Decimal128(38, 0));
-    binary(left, Operator::Divide, divisor(right, &t))
-}
-
 fn modulo(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Expr {
     match (l, r) {
         (Class::Int(a), Class::Int(b)) => {
@@ -398,6 +431,10 @@ fn modulo(left: Expr, l: Class, right: Expr, r: Class, schema: &DFSchema) -> Exp
         (Class::Float, _) | (_, Class::Float) => {
             let (left, right) = both(left, right, &DataType::Float64, schema);
             binary(left, Operator::Modulo, divisor(right, &DataType::Float64))
+        }
+        _ if l.is_integer() && r.is_integer() && (l == LARGEINT_CLASS || r == LARGEINT_CLASS) => {
+            let (left, right) = both(left, right, &LARGEINT, schema);
+            binary(left, Operator::Modulo, divisor(right, &LARGEINT))
         }
         _ => {
             let (left, right) = decimals(left, l, right, r, schema);
@@ -540,7 +577,27 @@ impl ExprPlanner for CharterPlanner {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let RawFieldAccessExpr { field_access, expr } = expr;
-        if !matches!(expr.get_type(schema), Ok(DataType::Map(..))) {
+        let Ok(of) = expr.get_type(schema) else {
+            return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }));
+        };
+        match &field_access {
+            GetFieldAccess::NamedStructField { name } if !matches!(of, DataType::Map(..)) => {
+                let name = name.try_as_str().flatten().unwrap_or_default().to_string();
+                return Ok(match self.field(expr, &of, &name) {
+                    Ok(field) => PlannerResult::Planned(field),
+                    Err(expr) => PlannerResult::Original(RawFieldAccessExpr { field_access, expr: *expr }),
+                });
+            }
+            // A place in a JSON array, which begins with 0.
+            GetFieldAccess::ListIndex { key } if Class::of(&of) == Class::Text => {
+                if let Some(place) = int_literal(key) {
+                    let path = lit(format!("$[{place}]"));
+                    return Ok(PlannerResult::Planned(called(&self.json, vec![expr, path])));
+                }
+            }
+            _ => {}
+        }
+        if !matches!(of, DataType::Map(..)) {
             return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }));
         }
         let key = match field_access {
@@ -549,6 +606,27 @@ impl ExprPlanner for CharterPlanner {
             range => return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access: range, expr })),
         };
         Ok(PlannerResult::Planned(called(&self.element, vec![expr, key])))
+    }
+
+    /// `t.s.a`, `s.a.b`: a column and fields of it.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        nested_names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        let schema = DFSchema::new_with_metadata(
+            vec![(qualifier.cloned(), Arc::new(field.clone()) as FieldRef)],
+            Default::default(),
+        )?;
+        let value = nested_names.iter().try_fold(column, |of, name| {
+            let t = of.get_type(&schema)?;
+            self.field(of, &t, name).map_err(|_| {
+                plan_datafusion_err!("Unknown column '{name}' in {}: its type {t} has no such field", field.name())
+            })
+        })?;
+        Ok(PlannerResult::Planned(value))
     }
 
     /// `[a, b]`, with the common type of `array(a, b)`.

@@ -16,23 +16,20 @@
 //! | `GROUP BY a WITH ROLLUP` or `CUBE` | `GROUP BY ROLLUP (a)`, `CUBE (a)` |
 //! | `HAVING` | names of the select list are what they stand for, see [`super::having`] |
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
-//! | `@x`, `@@x`, `?` | literals |
 
 use sqlparser::ast::{
-    self, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select,
-    SelectItem, SetExpr, SetOperator, TableFactor, UnaryOperator, Value,
+    self, AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query,
+    Select, SelectItem, SetExpr, SetOperator, Subscript, TableFactor, UnaryOperator, Value,
 };
 
 use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
-use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
 use super::{grouping_keys, having, row_subqueries};
 use crate::error::SqlError;
-use crate::functions;
+use crate::functions::{self, CAST_JSON};
 use crate::parser::{TYPE_NAME, parse_type};
-use crate::statement::Scope;
 use crate::types::SqlType;
 
 /// Functions whose first argument is a unit without quotes.
@@ -42,19 +39,11 @@ const UNIT_FIRST: &[&str] = &["timestampdiff", "timestampadd"];
 const NATIVE_UNITS: &[&str] = &["year", "month", "week", "day", "hour", "minute", "second"];
 
 /// Rewrites a whole query in place.
-pub(super) fn rewrite(
-    query: &mut Query,
-    variables: &dyn Variables,
-    parameters: Option<&[VarValue]>,
-) -> Result<(), SqlError> {
-    let mut rewriter = Rewriter { variables, parameters };
-    walk::change(query, &mut rewriter)
+pub(super) fn rewrite(query: &mut Query) -> Result<(), SqlError> {
+    walk::change(query, &mut Rewriter)
 }
 
-struct Rewriter<'a> {
-    variables: &'a dyn Variables,
-    parameters: Option<&'a [VarValue]>,
-}
+struct Rewriter;
 
 pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
@@ -206,51 +195,11 @@ fn literal_text(expr: &Expr) -> Option<String> {
     }
 }
 
-impl Rewriter<'_> {
-    fn variable(&self, idents: &[Ident]) -> Result<Option<Expr>, SqlError> {
-        let Some(first) = idents.first() else { return Ok(None) };
-        if first.quote_style.is_some() || !first.value.starts_with('@') {
-            return Ok(None);
-        }
-        let mut parts: Vec<&str> = idents.iter().map(|i| i.value.as_str()).collect();
-        let Some(rest) = parts[0].strip_prefix("@@") else {
-            let name = idents.iter().map(|i| i.value.clone()).collect::<Vec<_>>().join(".");
-            let value = self.variables.user(name.trim_start_matches('@')).unwrap_or(VarValue::Null);
-            return Ok(Some(value.to_ast()));
-        };
-        parts[0] = rest;
-        let scope = match parts[0].to_ascii_lowercase().as_str() {
-            "global" => Some(Scope::Global),
-            "session" | "local" => Some(Scope::Session),
-            _ => None,
-        };
-        if scope.is_some() && parts.len() > 1 {
-            parts.remove(0);
-        }
-        let name = parts.join(".");
-        match self.variables.system(scope, &name) {
-            Some(value) => Ok(Some(value.to_ast())),
-            None => Err(SqlError {
-                code: 1193,
-                sqlstate: "HY000",
-                message: format!("unknown system variable '{name}'"),
-                position: None,
-            }),
-        }
-    }
-
+impl Rewriter {
     fn rewritten(&self, expr: &mut Expr) -> Result<(), SqlError> {
         let taken = std::mem::replace(expr, Expr::value(Value::Null));
         *expr = match taken {
-            Expr::Identifier(ident) => {
-                let value = self.variable(std::slice::from_ref(&ident))?;
-                value.unwrap_or(Expr::Identifier(ident))
-            }
-            Expr::CompoundIdentifier(idents) => {
-                let value = self.variable(&idents)?;
-                value.unwrap_or(Expr::CompoundIdentifier(idents))
-            }
-            Expr::Value(value) => self.value(value)?,
+            Expr::Value(value) => literal(value),
             Expr::Between { expr, negated, low, high } => {
                 let (x, low, high) = (nested(*expr), nested(*low), nested(*high));
                 let inside = match is_simple(&x) {
@@ -321,59 +270,10 @@ impl Rewriter<'_> {
             Expr::Prefixed { value, .. } => *value,
             Expr::Interval(interval) => self.interval(interval),
             Expr::Function(function) => self.function(function),
+            Expr::CompoundFieldAccess { root, access_chain } => fields(*root, access_chain),
             other => row_subqueries::value(other),
         };
         Ok(())
-    }
-
-    fn value(&self, value: ast::ValueWithSpan) -> Result<Expr, SqlError> {
-        Ok(match value.value {
-            Value::Placeholder(name) => {
-                let index = placeholder(&name);
-                match (self.parameters, index) {
-                    (None, _) | (_, None) => Expr::Value(Value::Placeholder(name).into()),
-                    (Some(values), Some(n)) => match values.get(n.wrapping_sub(1)) {
-                        Some(value) => value.to_ast(),
-                        None => {
-                            return Err(SqlError {
-                                code: 1210,
-                                sqlstate: "HY000",
-                                message: format!(
-                                    "the statement has a placeholder number {n}, but only {} values were given",
-                                    values.len()
-                                ),
-                                position: None,
-                            });
-                        }
-                    },
-                }
-            }
-            Value::DoubleQuotedString(s) | Value::NationalStringLiteral(s) => string(s),
-            // A number with an exponent is a double; the others are integers or decimals.
-            Value::Number(n, long) if n.contains(['e', 'E']) => Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(string(if long { n.trim_end_matches('L').to_string() } else { n })),
-                data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
-                array: false,
-                format: None,
-            },
-            other => Expr::Value(other.into()),
-        })
-    }
-
-    /// There are clients that send all numbers as DOUBLE, or all values as text: in LIMIT and OFFSET they are what they mean.
-    fn limit_parameters(&self, clause: &mut LimitClause) {
-        let (limit, offset) = match clause {
-            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_mut(), offset.as_mut().map(|o| &mut o.value)),
-            LimitClause::OffsetCommaLimit { offset, limit } => (Some(limit), Some(offset)),
-        };
-        for expr in limit.into_iter().chain(offset) {
-            let Expr::Value(ast::ValueWithSpan { value: Value::Placeholder(name), .. }) = &*expr else { continue };
-            let given = placeholder(name).and_then(|n| self.parameters?.get(n.wrapping_sub(1)));
-            if let Some(number) = given.and_then(VarValue::whole_number) {
-                *expr = Expr::value(Value::Number(number.to_string(), false));
-            }
-        }
     }
 
     fn interval(&self, interval: ast::Interval) -> Expr {
@@ -415,9 +315,47 @@ impl Rewriter<'_> {
     }
 }
 
-/// The number of a placeholder, from 1.
-fn placeholder(name: &str) -> Option<usize> {
-    name.strip_prefix('$')?.parse().ok()
+/// `l[1].a`, `f().a`: names behind what is no name are fields. The planner takes them as texts; those in front are columns.
+/// `l[2:3]` is `array_slice(l, 2, 3)`, three elements from the second on.
+fn fields(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
+    let is_name = |access: &AccessExpr| matches!(access, AccessExpr::Dot(Expr::Identifier(_)));
+    let names = match &root {
+        Expr::Identifier(_) => access_chain.iter().take_while(|access| is_name(access)).count(),
+        _ => 0,
+    };
+    let (mut of, mut chain) = (root, Vec::new());
+    let accessed = |of: Expr, chain: Vec<AccessExpr>| match chain.is_empty() {
+        true => of,
+        false => Expr::CompoundFieldAccess { root: Box::new(of), access_chain: chain },
+    };
+    for (at, access) in access_chain.into_iter().enumerate() {
+        match access {
+            AccessExpr::Dot(Expr::Identifier(name)) if at >= names => chain.push(AccessExpr::Dot(string(name.value))),
+            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) => {
+                let from = lower_bound.unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
+                let mut args = vec![accessed(of, std::mem::take(&mut chain)), from];
+                args.extend(upper_bound);
+                of = call("array_slice", args);
+            }
+            access => chain.push(access),
+        }
+    }
+    accessed(of, chain)
+}
+
+fn literal(value: ast::ValueWithSpan) -> Expr {
+    match value.value {
+        Value::DoubleQuotedString(s) | Value::NationalStringLiteral(s) => string(s),
+        // A number with an exponent is a double; the others are integers or decimals.
+        Value::Number(n, long) if n.contains(['e', 'E']) => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(string(if long { n.trim_end_matches('L').to_string() } else { n })),
+            data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
+            array: false,
+            format: None,
+        },
+        other => Expr::Value(other.into()),
+    }
 }
 
 fn minus_one() -> Expr {
@@ -512,6 +450,11 @@ fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Opti
     (string(out), None)
 }
 
+/// A type of ours, as the parser writes it.
+fn type_named(text: &str) -> ast::DataType {
+    ast::DataType::Custom(ast::ObjectName::from(vec![Ident::new(TYPE_NAME)]), vec![text.to_string()])
+}
+
 /// Casts give NULL where they fail; `CHAR(n)` cuts, `DATETIME(p)` rounds.
 fn cast(
     kind: CastKind,
@@ -530,6 +473,15 @@ fn cast(
     if let Some(SqlType::Time(p)) = ours {
         return Ok(call("time", vec![expr, Expr::value(Value::Number(p.to_string(), false))]));
     }
+    // What is no JSON is NULL.
+    if ours == Some(SqlType::Json) {
+        return Ok(call(CAST_JSON, vec![expr]));
+    }
+    // LARGEINT cuts fractions off, and has the Arrow type of this decimal.
+    if ours == Some(SqlType::Decimal(39, 0)) {
+        let digits = cast(kind, expr, type_named("decimal(76,36)"), false, None)?;
+        return cast(CastKind::TryCast, call("round", vec![digits]), type_named("largeint"), array, format);
+    }
     let kind = if kind == CastKind::Cast && ours.is_none() { kind } else { CastKind::TryCast };
     let named = (!matches!(expr, Expr::Value(_))).then(|| string(data_type.to_string()));
     let cast = Expr::Cast { kind, expr: Box::new(expr), data_type, array, format };
@@ -547,14 +499,11 @@ fn cast(
     })
 }
 
-impl Change for Rewriter<'_> {
+impl Change for Rewriter {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         // Locks are for tables that are changed in place.
         query.locks.clear();
         except(&mut query.body);
-        if let Some(clause) = &mut query.limit_clause {
-            self.limit_parameters(clause);
-        }
         whole_limit(query);
         Ok(())
     }
@@ -563,65 +512,13 @@ impl Change for Rewriter<'_> {
         select_clauses(select)
     }
 
-    // Before parameters are literals: those are bytes where they are bytes.
-    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-        hexadecimal(expr);
-        Ok(())
-    }
-
     fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         self.rewritten(expr)
     }
 }
 
-/// `0x41` is text, and a number where numbers are wanted.
-fn hexadecimal(expr: &mut Expr) {
-    use BinaryOperator as Op;
-    match expr {
-        Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
-            number_of_digits(left);
-            number_of_digits(right);
-        }
-        Expr::BinaryOp {
-            left,
-            op: Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship,
-            right,
-        } => {
-            if is_number(left) {
-                number_of_digits(right);
-            } else if is_number(right) {
-                number_of_digits(left);
-            }
-        }
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::BitwiseNot, expr } => number_of_digits(expr),
-        Expr::Function(function) if function_name(function).as_deref() == Some("char") => {
-            if let FunctionArguments::List(list) = &mut function.args {
-                for arg in &mut list.args {
-                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
-                        number_of_digits(arg);
-                    }
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn number_of_digits(expr: &mut Expr) {
-    match expr {
-        Expr::Nested(inner) => number_of_digits(inner),
-        Expr::Value(literal) => {
-            if let Value::HexStringLiteral(digits) = &literal.value
-                && let Ok(number) = u64::from_str_radix(digits, 16)
-            {
-                literal.value = Value::Number(number.to_string(), false);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn is_arithmetic(op: &BinaryOperator) -> bool {
+/// Whether the operator computes a number of numbers.
+pub(super) fn is_arithmetic(op: &BinaryOperator) -> bool {
     use BinaryOperator as Op;
     matches!(
         op,
@@ -637,17 +534,6 @@ fn is_arithmetic(op: &BinaryOperator) -> bool {
             | Op::PGBitwiseShiftLeft
             | Op::PGBitwiseShiftRight
     )
-}
-
-/// Whether an expression is a number by its form alone.
-fn is_number(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_number(inner),
-        Expr::Value(literal) => matches!(literal.value, Value::Number(..)),
-        Expr::BinaryOp { op, .. } => is_arithmetic(op),
-        Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Minus | UnaryOperator::BitwiseNot),
-        _ => false,
-    }
 }
 
 /// MINUS is EXCEPT.
@@ -761,7 +647,7 @@ pub(super) fn calls(query: &mut Query) {
             {
                 *first = string(unit.value.to_ascii_lowercase());
             }
-            crate::functions::rewrite_call(expr);
+            functions::rewrite_call(expr);
             Ok(())
         }
     }
@@ -775,7 +661,7 @@ pub(super) fn own_names(query: &mut Query) {
     impl Change for OwnNames {
         fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
             if let Expr::Function(function) = expr
-                && let Some(name) = function_name(function).and_then(|called| crate::functions::own_name(&called))
+                && let Some(name) = function_name(function).and_then(|called| functions::own_name(&called))
             {
                 function.name = ast::ObjectName::from(vec![Ident::new(name)]);
             }

@@ -22,6 +22,32 @@ pub enum VarValue {
     String(String),
     /// Bytes; not necessarily UTF-8.
     Bytes(Vec<u8>),
+    /// A date, as its numbers; perhaps one that there is not.
+    Date {
+        /// Year.
+        year: u16,
+        /// Month, not checked.
+        month: u8,
+        /// Day of the month, not checked.
+        day: u8,
+    },
+    /// A date with a time of day, as its numbers.
+    DateTime {
+        /// Year.
+        year: u16,
+        /// Month, not checked.
+        month: u8,
+        /// Day of the month, not checked.
+        day: u8,
+        /// Hour, not checked.
+        hour: u8,
+        /// Minute, not checked.
+        minute: u8,
+        /// Second, not checked.
+        second: u8,
+        /// Microseconds, not checked.
+        micros: u32,
+    },
 }
 
 impl VarValue {
@@ -34,26 +60,48 @@ impl VarValue {
             },
             None => ast::Expr::value(ast::Value::Number(text, false)),
         };
+        let cast = |text: String, data_type| ast::Expr::Cast {
+            kind: ast::CastKind::TryCast,
+            expr: Box::new(ast::Expr::value(ast::Value::SingleQuotedString(text))),
+            data_type,
+            array: false,
+            format: None,
+        };
         match self {
             VarValue::Null => ast::Expr::value(ast::Value::Null),
             VarValue::Int(n) => number(n.to_string()),
             VarValue::UInt(n) => number(n.to_string()),
-            // The planner makes a decimal of it, which is what clients mean that send DOUBLE for all numbers. Those that no
-            // decimal of 38 digits holds stay doubles.
-            VarValue::Double(n) if *n == 0.0 || (1e-20..1e38).contains(&n.abs()) => number(format!("{n:e}")),
-            VarValue::Double(n) => ast::Expr::Cast {
-                kind: ast::CastKind::TryCast,
-                expr: Box::new(ast::Expr::value(ast::Value::SingleQuotedString(n.to_string()))),
-                data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
-                array: false,
-                format: None,
-            },
+            // Without an exponent the planner makes a decimal of it, which is what clients mean that send DOUBLE for all
+            // numbers. Those that no decimal of 38 digits holds stay doubles.
+            VarValue::Double(n) if n.fract() == 0.0 && n.abs() < 1e38 => number(format!("{n}.")),
+            VarValue::Double(n) if (1e-20..1e38).contains(&n.abs()) => number(n.to_string()),
+            VarValue::Double(n) => cast(n.to_string(), ast::DataType::Double(ast::ExactNumberInfo::None)),
             VarValue::Decimal(text) => number(text.clone()),
             VarValue::String(text) => ast::Expr::value(ast::Value::SingleQuotedString(text.clone())),
             VarValue::Bytes(bytes) => {
                 let hex = bytes.iter().map(|b| format!("{b:02X}")).collect();
                 ast::Expr::value(ast::Value::HexStringLiteral(hex))
             }
+            VarValue::Date { .. } => cast(self.point_text().unwrap_or_default(), ast::DataType::Date),
+            VarValue::DateTime { micros, .. } => {
+                let digits = if *micros == 0 { 0 } else { 6 };
+                cast(self.point_text().unwrap_or_default(), ast::DataType::Datetime(Some(digits)))
+            }
+        }
+    }
+
+    /// A date or datetime as MySQL writes it; `None` for all else.
+    pub fn point_text(&self) -> Option<String> {
+        match self {
+            VarValue::Date { year, month, day } => Some(format!("{year:04}-{month:02}-{day:02}")),
+            VarValue::DateTime { year, month, day, hour, minute, second, micros } => {
+                let mut text = format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
+                if *micros != 0 {
+                    text.push_str(&format!(".{micros:06}"));
+                }
+                Some(text)
+            }
+            _ => None,
         }
     }
 
@@ -65,7 +113,7 @@ impl VarValue {
             VarValue::Double(n) => (*n >= 0.0 && n.fract() == 0.0).then_some(*n as u64),
             VarValue::Decimal(text) | VarValue::String(text) => text.parse().ok(),
             VarValue::Bytes(bytes) => str::from_utf8(bytes).ok()?.parse().ok(),
-            VarValue::Null => None,
+            VarValue::Null | VarValue::Date { .. } | VarValue::DateTime { .. } => None,
         }
     }
 }

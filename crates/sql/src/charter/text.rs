@@ -13,12 +13,24 @@ pub struct Parsed {
     pub micros: i64,
     /// No time of day was written.
     pub is_date_only: bool,
+    /// More than six digits of a fraction have made it one microsecond more.
+    pub is_rounded_up: bool,
 }
 
 impl Parsed {
+    /// What was written, at `micros`.
+    fn of(written: &parse::Written, micros: i64) -> Parsed {
+        Parsed { micros, is_date_only: written.is_date_only, is_rounded_up: written.is_rounded_up }
+    }
+
     /// Days since 1970-01-01.
     pub fn days(&self) -> i32 {
         self.micros.div_euclid(DAY_MICROS) as i32
+    }
+
+    /// Days since 1970-01-01 of the date that was written: a time of day that is rounded up does not end its day.
+    pub fn written_days(&self) -> i32 {
+        (self.micros - i64::from(self.is_rounded_up)).div_euclid(DAY_MICROS) as i32
     }
 
     /// The time of day is 00:00:00.
@@ -30,14 +42,14 @@ impl Parsed {
 /// Reads a date or datetime as [`parse::read`] does; a time with a zone behind it is `None`.
 pub fn parse_datetime(text: &str) -> Option<Parsed> {
     let written = parse::read(text.as_bytes())?;
-    written.zone.is_none().then_some(Parsed { micros: written.micros, is_date_only: written.is_date_only })
+    written.zone.is_none().then_some(Parsed::of(&written, written.micros))
 }
 
 /// As [`parse_datetime`]; a time with a zone behind it, `2024-01-05T01:02:03Z`, `2024-01-05 01:02:03+08:00`, is moved to
 /// `session`.
 pub fn parse_datetime_in(text: &str, session: Zone) -> Option<Parsed> {
     let written = parse::read(text.as_bytes())?;
-    Some(Parsed { micros: written.in_zone(session)?, is_date_only: written.is_date_only })
+    Some(Parsed::of(&written, written.in_zone(session)?))
 }
 
 /// Whether the text is a time with a zone behind it.
@@ -154,6 +166,19 @@ pub fn format_datetime(micros: i64) -> String {
     let mut out = format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}");
     if fraction != 0 {
         out.push_str(&format!(".{fraction:06}"));
+    }
+    out
+}
+
+/// Prints a datetime with so many digits of a second; with none said, as [`format_datetime`] does.
+pub fn format_datetime_to(micros: i64, digits: Option<u8>) -> String {
+    let Some(digits) = digits else { return format_datetime(micros) };
+    let fraction = micros.rem_euclid(1_000_000);
+    let mut out = format_datetime(micros - fraction);
+    if digits > 0 {
+        let fraction = format!("{fraction:06}");
+        out.push('.');
+        out.push_str(&fraction[..usize::from(digits.min(6))]);
     }
     out
 }

@@ -11,10 +11,13 @@ use datafusion::logical_expr::{
 };
 
 /// The key under which a field says what its SQL type says beyond Arrow's.
-pub(super) const TYPE_KEY: &str = "dipper.type";
+pub const TYPE_KEY: &str = "dipper.type";
 
 /// Name of the function around what a query casts.
 pub(super) const CAST_NAME: &str = "dipper_cast";
+
+/// Name of the function that says the SQL type of its argument.
+pub(super) const TYPED_NAME: &str = "dipper_typed";
 
 /// Two functions that give their first argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -80,7 +83,7 @@ fn loses_values(expr: &Expr, info: &SimplifyContext) -> Result<bool> {
 
 impl ScalarUDFImpl for Typed {
     fn name(&self) -> &str {
-        if self.cast { CAST_NAME } else { "dipper_typed" }
+        if self.cast { CAST_NAME } else { TYPED_NAME }
     }
 
     fn signature(&self) -> &Signature {
@@ -99,6 +102,7 @@ impl ScalarUDFImpl for Typed {
             Some(text) if !self.cast && !text.is_empty() => {
                 field.with_metadata([(TYPE_KEY.to_string(), text.to_string())].into())
             }
+            _ if self.cast => field.with_metadata(value.metadata().clone()),
             _ => field,
         }))
     }

@@ -1,13 +1,17 @@
 //! Type names in casts and typed literals.
 
-use arrow::datatypes::{DataType, FieldRef};
+use std::sync::Arc;
+
+use arrow::datatypes::FieldRef;
 use datafusion::common::datatype::DataTypeExt;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::planner::TypePlanner;
 use sqlparser::ast;
 
 use super::operators::DATETIME;
+use super::typed::TYPE_KEY;
 use crate::parser::{TYPE_NAME, parse_type};
+use crate::types::SqlType;
 
 /// Our own types, and DATETIME and TIMESTAMP as microseconds.
 #[derive(Debug, Default)]
@@ -15,16 +19,22 @@ pub struct CharterTypes;
 
 impl TypePlanner for CharterTypes {
     fn plan_type_field(&self, sql_type: &ast::DataType) -> Result<Option<FieldRef>> {
-        let planned: Option<DataType> = match sql_type {
+        let parsed = match sql_type {
             ast::DataType::Custom(name, modifiers) if name.to_string() == TYPE_NAME => {
                 let text = modifiers.first().map_or("", String::as_str);
-                let parsed = parse_type(text).map_err(|e| DataFusionError::Plan(e.to_string()))?;
-                Some(parsed.to_arrow())
+                parse_type(text).map_err(|e| DataFusionError::Plan(e.to_string()))?
             }
+            ast::DataType::Datetime(Some(digits)) => SqlType::DateTime((*digits).min(6) as u8),
             ast::DataType::Timestamp(_, ast::TimezoneInfo::None | ast::TimezoneInfo::WithoutTimeZone)
-            | ast::DataType::Datetime(_) => Some(DATETIME),
-            _ => None,
+            | ast::DataType::Datetime(None) => return Ok(Some(DATETIME.into_nullable_field_ref())),
+            _ => return Ok(None),
         };
-        Ok(planned.map(DataType::into_nullable_field_ref))
+        let field = parsed.to_arrow().into_nullable_field();
+        let text = parsed.to_string();
+        // The digits of DATETIME are no part of Arrow's type.
+        Ok(Some(Arc::new(match text.contains("datetime") {
+            true => field.with_metadata([(TYPE_KEY.to_string(), text)].into()),
+            false => field,
+        })))
     }
 }

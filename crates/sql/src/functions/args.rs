@@ -7,11 +7,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, BooleanBuilder, Date32Array, Float64Array, Int64Array,
-    StringViewArray, StringViewBuilder, TimestampMicrosecondArray, new_null_array,
+    Array, ArrayAccessor, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanArray, BooleanBuilder,
+    Date32Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
+    new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Date32Type, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Date32Type, FieldRef, Float64Type, Int64Type, TimestampMicrosecondType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
@@ -21,6 +22,8 @@ use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
 use super::func::DATETIME;
 use super::lost::LostValues;
+use crate::charter::digits_of;
+use crate::charter::text::format_datetime_to;
 
 /// A column of `rows` values, or one value that stands for all rows.
 pub struct Col<A> {
@@ -53,6 +56,7 @@ pub struct Args<'a> {
     /// The result type that was announced.
     pub ret: DataType,
     cols: Vec<(ArrayRef, bool)>,
+    fields: &'a [FieldRef],
 }
 
 /// Casts with NULL for values that do not fit.
@@ -78,7 +82,14 @@ impl<'a> Args<'a> {
             };
             cols.push((array, one));
         }
-        Ok(Args { name, rows, config: &call.config_options, ret: call.return_field.data_type().clone(), cols })
+        Ok(Args {
+            name,
+            rows,
+            config: &call.config_options,
+            ret: call.return_field.data_type().clone(),
+            cols,
+            fields: &call.arg_fields,
+        })
     }
 
     /// Number of arguments.
@@ -101,6 +112,11 @@ impl<'a> Args<'a> {
         self.cols[k].0.data_type()
     }
 
+    /// Digits behind the second of DATETIME values of argument `k`; `None`: shown where there are any.
+    pub fn digits(&self, k: usize) -> Option<u8> {
+        self.fields.get(k).and_then(|field| digits_of(field))
+    }
+
     /// Argument `k` as it came; `one` says that it is a constant.
     pub fn raw(&self, k: usize) -> Col<ArrayRef> {
         Col { array: Arc::clone(&self.cols[k].0), one: self.cols[k].1 }
@@ -118,7 +134,28 @@ impl<'a> Args<'a> {
     /// Argument `k` as text.
     pub fn text(&self, k: usize) -> Result<Col<StringViewArray>> {
         let (array, one) = &self.cols[k];
-        Ok(Col { array: to_text(self.name, array)?, one: *one })
+        Ok(Col { array: to_text_of(self.name, array, self.digits(k))?, one: *one })
+    }
+
+    /// Argument `k` as bytes: those of its text, where it is not BINARY.
+    pub fn bytes(&self, k: usize) -> Result<Col<BinaryViewArray>> {
+        let (array, one) = &self.cols[k];
+        let array = match array.data_type() {
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                lenient_cast(array, &DataType::BinaryView)?.as_binary_view().clone()
+            }
+            _ => to_text(self.name, array)?.to_binary_view(),
+        };
+        Ok(Col { array, one: *one })
+    }
+
+    /// A BINARY result; `f` gives the row's bytes.
+    pub fn binaries(&self, mut f: impl FnMut(usize) -> Option<Vec<u8>>) -> Result<ArrayRef> {
+        let mut builder = BinaryViewBuilder::with_capacity(self.rows);
+        for i in 0..self.rows {
+            builder.append_option(f(i));
+        }
+        Ok(Arc::new(builder.finish()))
     }
 
     /// Argument `k` as a 64-bit integer.
@@ -255,6 +292,11 @@ pub fn write_double(out: &mut String, v: f64) {
 
 /// Text of every value of a column.
 pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
+    to_text_of(name, array, None)
+}
+
+/// Text of every value of a column, DATETIME with so many digits.
+pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<StringViewArray> {
     use DataType as T;
     Ok(match array.data_type() {
         T::Utf8View => array.as_string_view().clone(),
@@ -284,6 +326,10 @@ pub fn to_text(name: &str, array: &ArrayRef) -> Result<StringViewArray> {
                 }
             }
             builder.finish()
+        }
+        T::Timestamp(..) if digits.is_some() => {
+            let values = to_datetime(name, array, Zone::Fixed(0))?;
+            values.iter().map(|v| v.map(|v| format_datetime_to(v, digits))).collect()
         }
         T::Timestamp(..) => {
             let values = to_datetime(name, array, Zone::Fixed(0))?;

@@ -5,29 +5,17 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, make_comparator, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
-use super::args::{Args, Col, lenient_cast, to_double};
+use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, common_type, def};
-use crate::charter::checked::out_of_range;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("array_size", &["size", "cardinality", "map_size"], (1, 1), Ret::Int, size),
     ELEMENT_AT,
-    def("array_sum", &[], (1, 1), Ret::By(sum_type), |a| folded(a, Fold::Sum)),
-    def("array_avg", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Average)),
-    def("array_product", &[], (1, 1), Ret::Double, |a| folded(a, Fold::Product)),
-    def("array_position", &[], (2, 2), Ret::Int, |a| search(a, false)),
-    def("countequal", &[], (2, 2), Ret::Int, |a| search(a, true)),
-    def("array_contains", &[], (2, 2), Ret::Bool, |a| {
-        let at = search(a, false)?;
-        let at = at.as_primitive::<Int64Type>();
-        a.bools(|i| at.is_valid(i).then(|| at.value(i) > 0))
-    }),
-    def("array_difference", &[], (1, 1), Ret::By(difference_type), difference),
     def("array_reverse_sort", &[], (1, 1), Ret::Arg(0), reverse_sort),
     def("array_compact", &[], (1, 1), Ret::Arg(0), compact),
     def("array_slice", &[], (2, 3), Ret::Arg(0), slice),
@@ -53,7 +41,8 @@ pub fn element_at_udf() -> ScalarUDF {
 /// Longest list a function makes, as in Doris.
 const LIST_VALUES_MAX: i64 = 1_000_000;
 
-fn list_of(t: &DataType) -> DataType {
+/// The type of arrays of these.
+pub fn list_of(t: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(t.clone(), true)))
 }
 
@@ -87,7 +76,7 @@ pub fn lists(a: &Args, k: usize) -> Result<Col<ListArray>> {
 }
 
 /// Lists of values picked from `values` by index; None makes a NULL list.
-fn pick(
+pub fn pick(
     a: &Args,
     values: &ArrayRef,
     mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
@@ -123,7 +112,8 @@ fn size(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| span(&lists, i).map(|s| s.len() as i64))
 }
 
-fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
+/// The type of an array's elements, of a map's values.
+pub fn element_type(args: &ReturnFieldArgs) -> Result<DataType> {
     match args.arg_fields[0].data_type() {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             Ok(item.data_type().clone())
@@ -186,100 +176,6 @@ fn map_contains(a: &Args, key: bool) -> Result<ArrayRef> {
     a.bools(|i| maps.is_valid(if raw.one { 0 } else { i }).then(|| at[i].is_some()))
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Fold {
-    Sum,
-    Average,
-    Product,
-}
-
-fn sum_type(args: &ReturnFieldArgs) -> Result<DataType> {
-    Ok(match args.arg_fields[0].data_type() {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
-            if item.data_type().is_integer() =>
-        {
-            DataType::Int64
-        }
-        _ => DataType::Float64,
-    })
-}
-
-/// Sums and the like over the elements that are not NULL; NULL if there is none.
-fn folded(a: &Args, fold: Fold) -> Result<ArrayRef> {
-    let lists = lists(a, 0)?;
-    if a.ret == DataType::Int64 {
-        let values = super::args::to_int(a.name, lists.array.values())?;
-        let mut overflow = false;
-        let out = a.ints(|i| {
-            let mut sum: Option<i64> = None;
-            for k in span(&lists, i)?.filter(|k| values.is_valid(*k)) {
-                let (next, wrapped) = sum.unwrap_or(0).overflowing_add(values.value(k));
-                overflow |= wrapped;
-                sum = Some(next);
-            }
-            sum
-        })?;
-        if overflow {
-            return Err(out_of_range(format!("{}: BIGINT value is out of range", a.name)));
-        }
-        return Ok(out);
-    }
-    let values = to_double(a.name, lists.array.values())?;
-    a.doubles(|i| {
-        let (mut count, mut sum, mut product) = (0, 0.0, 1.0);
-        for k in span(&lists, i)?.filter(|k| values.is_valid(*k)) {
-            count += 1;
-            sum += values.value(k);
-            product *= values.value(k);
-        }
-        (count > 0).then_some(match fold {
-            Fold::Sum => sum,
-            Fold::Average => sum / f64::from(count),
-            Fold::Product => product,
-        })
-    })
-}
-
-/// Position of the first element equal to argument 1, or the number of such elements. NULL equals NULL.
-fn search(a: &Args, count: bool) -> Result<ArrayRef> {
-    let (lists, wanted) = (lists(a, 0)?, a.raw(1));
-    let inside = lists.array.values();
-    let common = common_type(a.name, &[inside.data_type().clone(), wanted.array.data_type().clone()])?;
-    let (inside, other) = (lenient_cast(inside, &common)?, lenient_cast(&wanted.array, &common)?);
-    let compare = make_comparator(&inside, &other, SortOptions::default())?;
-    a.ints(|i| {
-        let span = span(&lists, i)?;
-        let k = if wanted.one { 0 } else { i };
-        let start = span.start;
-        let mut hits = span.filter(|at| inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq());
-        Some(if count { hits.count() as i64 } else { hits.next().map_or(0, |at| (at - start) as i64 + 1) })
-    })
-}
-
-fn difference_type(args: &ReturnFieldArgs) -> Result<DataType> {
-    sum_type(args).map(|t| list_of(&t))
-}
-
-/// Each element less the one before, 0 for the first; NULL where either is NULL.
-fn difference(a: &Args) -> Result<ArrayRef> {
-    let lists = lists(a, 0)?;
-    let values = to_double(a.name, lists.array.values())?;
-    let mut out = arrow::array::ListBuilder::new(arrow::array::Float64Builder::new());
-    for i in 0..a.rows {
-        let Some(span) = span(&lists, i) else {
-            out.append(false);
-            continue;
-        };
-        for k in span.clone() {
-            let before = if k == span.start { k } else { k - 1 };
-            let both = values.is_valid(k) && values.is_valid(before);
-            out.values().append_option(both.then(|| values.value(k) - values.value(before)));
-        }
-        out.append(true);
-    }
-    lenient_cast(&(Arc::new(out.finish()) as ArrayRef), &a.ret)
-}
-
 /// From the greatest element to the least, NULL last.
 fn reverse_sort(a: &Args) -> Result<ArrayRef> {
     let lists = lists(a, 0)?;
@@ -305,7 +201,7 @@ fn compact(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// ARRAY_SLICE(list, offset [, length]); a negative offset counts from the end, a negative length leaves out the end.
+/// ARRAY_SLICE(list, offset [, length]); a negative offset counts from the end, a negative length gives nothing.
 fn slice(a: &Args) -> Result<ArrayRef> {
     let (lists, offset) = (lists(a, 0)?, a.int(1)?);
     let length = if a.has(2) { Some(a.int(2)?) } else { None };
@@ -321,7 +217,7 @@ fn slice(a: &Args) -> Result<ArrayRef> {
             return Some(());
         }
         let from = if offset > 0 { offset - 1 } else { n + offset };
-        let to = if length < 0 { n + length } else { from.saturating_add(length) }.min(n);
+        let to = from.saturating_add(length.max(0)).min(n);
         out.extend((from.min(n)..to.max(from.min(n))).map(|k| Some(span.start as u64 + k as u64)));
         Some(())
     })

@@ -8,20 +8,32 @@ use datafusion::common::Result;
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
-use super::whole::{pattern, wholes};
+use super::whole::{LARGEINT, pattern, wholes};
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("bit_count", &[], (1, 1), Ret::Int, |a| {
         let x = wholes(a, 0)?;
-        a.ints(|i| x.at(i).map(|x| pattern(x).count_ones().into()))
+        // A negative number has as many ones in front as its type has bits.
+        let unused = match a.data_type(0) {
+            DataType::Boolean | DataType::Int8 => 120,
+            DataType::Int16 => 112,
+            DataType::Int32 => 96,
+            t if *t == LARGEINT => 0,
+            _ => 64,
+        };
+        let ones = |x: i128| match x < 0 {
+            true => x.count_ones().saturating_sub(unused),
+            false => x.count_ones(),
+        };
+        a.ints(|i| x.at(i).map(|x| ones(x).into()))
     }),
     def("bit_test", &["bit_test_all"], (2, usize::MAX), Ret::Int, bit_test),
     def("bin", &[], (1, 1), Ret::Text, |a| in_base(a, 2)),
     def("oct", &[], (1, 1), Ret::Text, |a| in_base(a, 8)),
     def("hex", &[], (1, 1), Ret::Text, hex),
-    def("unhex", &[], (1, 1), Ret::Text, |a| unhex(a, true)),
-    def("unhex_null", &[], (1, 1), Ret::Text, |a| unhex(a, false)),
+    def("unhex", &[], (1, 1), Ret::Bytes, |a| unhex(a, true)),
+    def("unhex_null", &[], (1, 1), Ret::Bytes, |a| unhex(a, false)),
     def("conv", &[], (3, 3), Ret::Text, conv),
 ];
 
@@ -67,21 +79,9 @@ fn hex(a: &Args) -> Result<ArrayRef> {
     if t.is_numeric() || *t == DataType::Boolean {
         return in_base(a, 16);
     }
-    if matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)) {
-        let raw = a.raw(0);
-        let bytes = super::args::lenient_cast(&raw.array, &DataType::BinaryView)?;
-        let bytes = arrow::array::AsArray::as_binary_view(&bytes);
-        let column = super::args::Col { array: bytes.clone(), one: raw.one };
-        return a.texts(|i, out| {
-            column.at(i)?.iter().for_each(|b| {
-                let _ = write!(out, "{b:02X}");
-            });
-            Some(())
-        });
-    }
-    let s = a.text(0)?;
+    let s = a.bytes(0)?;
     a.texts(|i, out| {
-        for b in s.at(i)?.bytes() {
+        for b in s.at(i)? {
             let _ = write!(out, "{b:02X}");
         }
         Some(())
@@ -100,13 +100,9 @@ fn unhex_bytes(s: &[u8]) -> Option<Vec<u8>> {
 /// UNHEX: for what is no hexadecimal Doris gives the empty text, `unhex_null` NULL.
 fn unhex(a: &Args, empty: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
-    a.texts(|i, out| {
-        match unhex_bytes(s.at(i)?.as_bytes()) {
-            Some(bytes) => out.push_str(std::str::from_utf8(&bytes).ok()?),
-            None if empty => {}
-            None => return None,
-        }
-        Some(())
+    a.binaries(|i| match unhex_bytes(s.at(i)?.as_bytes()) {
+        None if empty => Some(Vec::new()),
+        bytes => bytes,
     })
 }
 

@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::simplify::ExprSimplifyResult;
 use datafusion::logical_expr::{Expr, ReturnFieldArgs, when};
 
-use super::args::{Args, lenient_cast, to_text};
+use super::args::{Args, lenient_cast, to_text_of};
 use super::func::{Def, MANY, Ret, common_type, def};
 
 /// Functions of this file.
@@ -97,7 +97,7 @@ fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     let wins = if wanted == Ordering::Greater { cmp::gt } else { cmp::lt };
     let column = |k: usize| -> Result<ArrayRef> {
         match &a.ret {
-            DataType::Utf8View => Ok(Arc::new(to_text(a.name, &a.full(k)?)?)),
+            DataType::Utf8View => Ok(Arc::new(to_text_of(a.name, &a.full(k)?, a.digits(k))?)),
             other => lenient_cast(&a.full(k)?, other),
         }
     };

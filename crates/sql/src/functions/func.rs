@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 
 use super::args::Args;
 use crate::charter::mixed::charter_type;
+use crate::charter::typed::TYPE_KEY;
 
 /// `DATETIME`: microseconds since 1970-01-01 without a zone.
 pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -27,6 +28,8 @@ pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub enum Ret {
     /// Text, always as views.
     Text,
+    /// Text whose bytes may be no UTF-8: BINARY, which clients are told is text.
+    Bytes,
     /// BIGINT.
     Int,
     /// DOUBLE.
@@ -171,6 +174,7 @@ impl ScalarUDFImpl for Fun {
         super::still_wanted()?;
         let data_type = match self.def.ret {
             Ret::Text => DataType::Utf8View,
+            Ret::Bytes => DataType::BinaryView,
             Ret::Int => DataType::Int64,
             Ret::Double => DataType::Float64,
             Ret::Bool => DataType::Boolean,
@@ -183,7 +187,11 @@ impl ScalarUDFImpl for Fun {
             }
             Ret::By(f) => f(&args)?,
         };
-        Ok(Arc::new(Field::new(self.def.name, data_type, true)))
+        let field = Field::new(self.def.name, data_type, true);
+        Ok(Arc::new(match self.def.ret {
+            Ret::Bytes => field.with_metadata([(TYPE_KEY.to_string(), "string".to_string())].into()),
+            _ => field,
+        }))
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {

@@ -23,8 +23,8 @@ pub const DEFS: &[Def] = &[
     def("sha1", &["sha"], (1, 1), Ret::Text, |a| digest(a, |b| sha1::Sha1::digest(b).to_vec())),
     def("sha2", &[], (2, 2), Ret::Text, sha2),
     def("crc32", &[], (1, 1), Ret::Int, |a| {
-        let s = a.text(0)?;
-        a.ints(|i| s.at(i).map(|s| crc32(s.as_bytes()).into()))
+        let s = a.bytes(0)?;
+        a.ints(|i| s.at(i).map(|s| crc32(s).into()))
     }),
     def("murmur_hash3_32", &[], (1, MANY), Ret::Int, |a| {
         hashed(a, MURMUR_SEED, |b, seed| murmur3_32(b, seed as u32) as i32 as i64)
@@ -33,19 +33,15 @@ pub const DEFS: &[Def] = &[
     def("xxhash_32", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh32(b, seed as u32) as i32 as i64)),
     def("xxhash_64", &[], (1, MANY), Ret::Int, |a| hashed(a, 0, |b, seed| xxh3_64(b, seed as u64) as i64)),
     def("to_base64", &[], (1, 1), Ret::Text, |a| {
-        let s = a.text(0)?;
+        let s = a.bytes(0)?;
         a.texts(|i, out| {
-            STANDARD.encode_string(s.at(i)?.as_bytes(), out);
+            STANDARD.encode_string(s.at(i)?, out);
             Some(())
         })
     }),
-    def("from_base64", &[], (1, 1), Ret::Text, |a| {
+    def("from_base64", &[], (1, 1), Ret::Bytes, |a| {
         let s = a.text(0)?;
-        a.texts(|i, out| {
-            let bytes = STANDARD.decode(s.at(i)?.trim()).ok()?;
-            out.push_str(std::str::from_utf8(&bytes).ok()?);
-            Some(())
-        })
+        a.binaries(|i| STANDARD.decode(s.at(i)?.trim()).ok())
     }),
 ];
 
@@ -56,30 +52,30 @@ fn write_hex(out: &mut String, bytes: &[u8]) {
 }
 
 fn digest(a: &Args, f: impl Fn(&[u8]) -> Vec<u8>) -> Result<ArrayRef> {
-    let s = a.text(0)?;
+    let s = a.bytes(0)?;
     a.texts(|i, out| {
-        write_hex(out, &f(s.at(i)?.as_bytes()));
+        write_hex(out, &f(s.at(i)?));
         Some(())
     })
 }
 
 /// The digest of all arguments behind one another.
 fn md5sum(a: &Args) -> Result<ArrayRef> {
-    let parts = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
-        let mut all = String::new();
+        let mut all = Vec::new();
         for part in &parts {
-            all.push_str(part.at(i)?);
+            all.extend_from_slice(part.at(i)?);
         }
-        write_hex(out, &md5(all.as_bytes()));
+        write_hex(out, &md5(&all));
         Some(())
     })
 }
 
 fn sha2(a: &Args) -> Result<ArrayRef> {
-    let (s, bits) = (a.text(0)?, a.int(1)?);
+    let (s, bits) = (a.bytes(0)?, a.int(1)?);
     a.texts(|i, out| {
-        let s = s.at(i)?.as_bytes();
+        let s = s.at(i)?;
         match bits.at(i)? {
             224 => write_hex(out, &sha2::Sha224::digest(s)),
             0 | 256 => write_hex(out, &sha2::Sha256::digest(s)),
@@ -93,8 +89,8 @@ fn sha2(a: &Args) -> Result<ArrayRef> {
 
 /// Hash of the first argument is the seed for the next; NULL if one is NULL.
 fn hashed(a: &Args, seed: i64, f: impl Fn(&[u8], i64) -> i64) -> Result<ArrayRef> {
-    let parts = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
-    a.ints(|i| parts.iter().try_fold(seed, |seed, part| Some(f(part.at(i)?.as_bytes(), seed))))
+    let parts = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
+    a.ints(|i| parts.iter().try_fold(seed, |seed, part| Some(f(part.at(i)?, seed))))
 }
 
 /// CRC-32 as in zlib, a nibble at a time.

@@ -3,6 +3,7 @@
 use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::ScalarUDF;
 use serde_json::Value;
 
 use super::args::{Args, Col};
@@ -31,7 +32,7 @@ pub const DEFS: &[Def] = &[
     def("json_array", &[], (0, MANY), Ret::Text, json_array),
     def("json_object", &[], (0, MANY), Ret::Text, json_object),
     def("get_json_string", &[], (2, 2), Ret::Text, get_json_string),
-    def("json_extract_string", &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string),
+    JSON_VALUE,
     def("get_json_int", &["json_extract_int", "jsonb_extract_int"], (2, 2), Ret::Int, |a| {
         at_path(a).ints(|v| i32::try_from(integer(v?)?).ok().map(i64::from))
     }),
@@ -203,6 +204,13 @@ fn value_text(v: &str) -> Option<String> {
     }
 }
 
+const JSON_VALUE: Def = def("json_extract_string", &["jsonb_extract_string"], (2, 2), Ret::Text, json_extract_string);
+
+/// The function behind `j['name']` of JSON.
+pub fn json_value_udf() -> ScalarUDF {
+    JSON_VALUE.into_udf()
+}
+
 fn json_extract_string(a: &Args) -> Result<ArrayRef> {
     let values = at_path(a).collect(|v| value_text(v?))?;
     a.texts(|i, out| {
@@ -270,7 +278,8 @@ fn json_valid(a: &Args) -> Result<ArrayRef> {
     a.ints(|i| Some(document(s.at(i)?).is_some().into()))
 }
 
-fn json_parse(a: &Args, strict: bool) -> Result<ArrayRef> {
+/// Text that is JSON; else an error, or NULL.
+pub fn json_parse(a: &Args, strict: bool) -> Result<ArrayRef> {
     let s = a.text(0)?;
     if strict {
         for i in 0..s.array.len() {

@@ -1,9 +1,9 @@
-//! Numbers: rounding by digits, roots, logarithms, angles. What has no finite result is NULL.
+//! Numbers: rounding by digits, roots, logarithms, angles. What a finite number has no finite result for is NULL.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
-use arrow::datatypes::{DataType, Decimal128Type};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float32Array, Float64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 
@@ -22,9 +22,9 @@ pub const DEFS: &[Def] = &[
     def("truncate_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Cut)),
     def("floor_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Floor)),
     def("ceil_by", &[], (2, 2), Ret::By(kept_type), |a| round(a, Mode::Ceil)),
-    def("abs", &[], (1, 1), Ret::By(kept_type), abs),
-    def("negative", &[], (1, 1), Ret::By(kept_type), negative),
-    def("positive", &[], (1, 1), Ret::By(kept_type), |a| match a.ret {
+    def("abs", &[], (1, 1), Ret::By(signed_type), abs),
+    def("negative", &[], (1, 1), Ret::By(signed_type), negative),
+    def("positive", &[], (1, 1), Ret::By(signed_type), |a| match a.ret {
         DataType::Int64 => {
             let x = a.int(0)?;
             a.ints(|i| x.at(i))
@@ -49,10 +49,10 @@ pub const DEFS: &[Def] = &[
     def("cbrt", &[], (1, 1), Ret::Double, |a| real(a, f64::cbrt)),
     def("radians", &[], (1, 1), Ret::Double, |a| real(a, f64::to_radians)),
     def("degrees", &[], (1, 1), Ret::Double, |a| real(a, f64::to_degrees)),
-    def("sin", &[], (1, 1), Ret::Double, |a| real(a, f64::sin)),
-    def("cos", &[], (1, 1), Ret::Double, |a| real(a, f64::cos)),
-    def("tan", &[], (1, 1), Ret::Double, |a| real(a, f64::tan)),
-    def("cot", &[], (1, 1), Ret::Double, |a| real(a, |x| 1.0 / x.tan())),
+    def("sin", &[], (1, 1), Ret::Double, |a| periodic(a, f64::sin)),
+    def("cos", &[], (1, 1), Ret::Double, |a| periodic(a, f64::cos)),
+    def("tan", &[], (1, 1), Ret::Double, |a| periodic(a, f64::tan)),
+    def("cot", &[], (1, 1), Ret::Double, |a| periodic(a, |x| 1.0 / x.tan())),
     def("asin", &[], (1, 1), Ret::Double, |a| real(a, f64::asin)),
     def("acos", &[], (1, 1), Ret::Double, |a| real(a, f64::acos)),
     def("atan", &[], (1, 2), Ret::Double, |a| if a.has(1) { real2(a, f64::atan2) } else { real(a, f64::atan) }),
@@ -61,6 +61,13 @@ pub const DEFS: &[Def] = &[
     def("sinh", &[], (1, 1), Ret::Double, |a| real(a, f64::sinh)),
     def("cosh", &[], (1, 1), Ret::Double, |a| real(a, f64::cosh)),
     def("tanh", &[], (1, 1), Ret::Double, |a| real(a, f64::tanh)),
+    def("asinh", &[], (1, 1), Ret::Double, |a| real(a, f64::asinh)),
+    def("acosh", &[], (1, 1), Ret::Double, |a| real(a, f64::acosh)),
+    def("atanh", &[], (1, 1), Ret::Double, |a| real(a, f64::atanh)),
+    def("factorial", &[], (1, 1), Ret::Int, |a| {
+        let x = a.int(0)?;
+        a.ints(|i| x.at(i).filter(|n| (0..=20).contains(n)).map(|n| (1..=n).product()))
+    }),
     def("pi", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::PI))),
     def("e", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::E))),
 ];
@@ -84,9 +91,34 @@ fn base_logarithm(base: f64, x: f64) -> f64 {
     }
 }
 
+/// NaN and infinities go through. What is outside of the domain is NULL, and so is what a finite number has no finite result
+/// for.
 fn real(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
+    computed(
+        a,
+        |x| {
+            let y = f(x);
+            x.is_nan() || if x.is_infinite() { !y.is_nan() } else { y.is_finite() }
+        },
+        &f,
+    )
+}
+
+/// A function of angles, which of an infinite one is NaN.
+fn periodic(a: &Args, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
+    computed(a, |x| !x.is_finite() || f(x).is_finite(), &f)
+}
+
+fn computed(a: &Args, has_value: impl Fn(f64) -> bool, f: impl Fn(f64) -> f64) -> Result<ArrayRef> {
     let x = a.double(0)?;
-    a.doubles(|i| x.at(i).map(&f))
+    let values = (0..a.rows).map(|i| x.at(i).filter(|x| has_value(*x)).map(|x| if x.is_nan() { x } else { f(x) }));
+    Ok(Arc::new(values.collect::<Float64Array>()))
+}
+
+fn floats(a: &Args, f: impl Fn(f32) -> f32) -> Result<ArrayRef> {
+    let x = a.full(0)?;
+    let values: Float32Array = x.as_primitive::<Float32Type>().unary(f);
+    Ok(Arc::new(values))
 }
 
 fn real2(a: &Args, f: impl Fn(f64, f64) -> f64) -> Result<ArrayRef> {
@@ -105,6 +137,14 @@ fn kept(t: &DataType) -> DataType {
         DataType::Decimal128(..) | DataType::Decimal256(..) => t.clone(),
         _ => DataType::Float64,
     }
+}
+
+/// As [`kept`], and FLOAT stays: its digits are those of the argument.
+fn signed_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(match args.arg_fields[0].data_type() {
+        DataType::Float32 => DataType::Float32,
+        t => kept(t),
+    })
 }
 
 fn kept_type(args: &ReturnFieldArgs) -> Result<DataType> {
@@ -354,6 +394,7 @@ fn abs(a: &Args) -> Result<ArrayRef> {
             let out: arrow::array::Decimal256Array = out.unary(arrow::datatypes::i256::wrapping_abs);
             Ok(Arc::new(out.with_precision_and_scale(*p, *s)?))
         }
+        DataType::Float32 => floats(a, f32::abs),
         _ => real(a, f64::abs),
     }
 }

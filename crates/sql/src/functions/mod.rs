@@ -7,16 +7,20 @@
 //! Where Doris and MySQL differ, Doris decides. Known departures from both:
 //! - a result without a finite value is NULL (Doris would show `inf` or `nan`);
 //! - TIME values are text `[-]HH:MM:SS[.ffffff]`;
-//! - text is UTF-8: functions that would give other bytes (UNHEX, CHAR, FROM_BASE64) give NULL instead;
+//! - text is UTF-8: CHAR gives NULL where it would give other bytes. UNHEX and FROM_BASE64 give BINARY, which is text where its
+//!   bytes are;
 //! - UNIX_TIMESTAMP has no fraction;
 //! - HLL and BITMAP values are shown as their bytes (`dipper_store::sketch`), not as NULL.
 
 mod aggregate;
 pub mod args;
 mod array;
+mod array_numbers;
+mod array_sets;
 mod bits;
 mod conditional;
 pub mod datetime;
+pub(crate) mod decimals;
 mod func;
 mod hash;
 mod information;
@@ -47,10 +51,11 @@ use datafusion::execution::FunctionRegistry;
 
 pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
-pub(crate) use json::write_quoted;
+pub(crate) use json::{json_value_udf, write_quoted};
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
+pub(crate) use nested::CAST_JSON;
 pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
@@ -74,6 +79,8 @@ fn defs() -> Vec<func::Def> {
         url::DEFS,
         regex::DEFS,
         array::DEFS,
+        array_numbers::DEFS,
+        array_sets::DEFS,
         information::DEFS,
         sketch::DEFS,
     ] {
@@ -100,12 +107,10 @@ fn still_wanted() -> Result<()> {
 }
 
 /// DataFusion's own under the names of Doris.
-const RENAMED: [(&str, &[&str]); 7] = [
+const RENAMED: [(&str, &[&str]); 5] = [
     ("random", &["rand"]),
     ("array_pop_back", &["array_popback"]),
     ("array_pop_front", &["array_popfront"]),
-    ("array_append", &["array_pushback"]),
-    ("flatten", &["array_flatten"]),
     ("make_array", &["array"]),
     ("array_to_string", &["array_join"]),
 ];

@@ -9,26 +9,37 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::{Args, to_text};
 use super::array::{lists, span};
 use super::func::{Def, Ret, def};
-use super::json::write_quoted;
+use super::json::{json_parse, write_quoted};
 use crate::charter::nested;
 
 /// Name of the function that makes one JSON object of an array of names and one of values. (Not a name of SQL.)
 pub const JSON_MEMBERS: &str = "dipper_json_members";
 
+/// Name of the function behind CAST(x AS JSON). (Not a name of SQL.)
+pub const CAST_JSON: &str = "dipper_cast_json";
+
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
     def("struct_element", &[], (2, 2), Ret::By(element_type), struct_element),
-    def("to_json", &[], (1, 1), Ret::Text, |a| {
-        let values = a.raw(0);
-        let texts = nested::json(&values.array)?;
-        a.texts(|i, out| {
-            let row = if values.one { 0 } else { i };
-            out.push_str(texts.is_valid(row).then(|| texts.value(row))?);
-            Some(())
-        })
+    def("to_json", &[], (1, 1), Ret::Text, to_json),
+    // Text is read as JSON, other values are written as JSON.
+    def(CAST_JSON, &[], (1, 1), Ret::Text, |a| match a.data_type(0) {
+        t if t.is_string() || t.is_binary() => json_parse(a, false),
+        DataType::Null => Ok(a.nulls()),
+        _ => to_json(a),
     }),
     def(JSON_MEMBERS, &[], (2, 2), Ret::Text, json_members),
 ];
+
+fn to_json(a: &Args) -> Result<ArrayRef> {
+    let values = a.raw(0);
+    let texts = nested::json(&values.array, a.digits(0))?;
+    a.texts(|i, out| {
+        let row = if values.one { 0 } else { i };
+        out.push_str(texts.is_valid(row).then(|| texts.value(row))?);
+        Some(())
+    })
+}
 
 /// The field that a constant names, or counts from 1.
 fn field_at(fields: &Fields, wanted: Option<&ScalarValue>) -> Result<usize> {
@@ -75,7 +86,7 @@ fn struct_element(a: &Args) -> Result<ArrayRef> {
 fn json_members(a: &Args) -> Result<ArrayRef> {
     let (names, values) = (lists(a, 0)?, lists(a, 1)?);
     let texts = to_text(a.name, names.array.values())?;
-    let json = nested::json(values.array.values())?;
+    let json = nested::json(values.array.values(), a.digits(1))?;
     let (mut missing, mut uneven) = (false, false);
     let out = a.texts(|i, out| {
         let (of_names, of_values) = (span(&names, i)?, span(&values, i)?);

@@ -29,7 +29,8 @@ pub const DEFS: &[Def] = &[
         each(a, 1, |patterns| {
             a.ints(|i| {
                 let pattern = patterns.at(i)?;
-                Some(pattern.find_iter(s.at(i)?).count() as i64)
+                // Empty matches do not count.
+                Some(pattern.find_iter(s.at(i)?).filter(|found| !found.as_str().is_empty()).count() as i64)
             })
         })
     }),
@@ -116,6 +117,7 @@ fn regexp_extract_all(a: &Args) -> Result<ArrayRef> {
         a.texts(|i, out| {
             let (s, pattern) = (s.at(i)?, patterns.at(i)?);
             let groups: Vec<&str> = pattern.captures_iter(s).filter_map(|c| c.get(1)).map(|m| m.as_str()).collect();
+            let groups: Vec<&str> = groups.into_iter().filter(|group| !group.is_empty()).collect();
             if groups.is_empty() {
                 return Some(());
             }

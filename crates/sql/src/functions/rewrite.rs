@@ -7,9 +7,9 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName,
-    TrimWhereField, TypedString, Value, VisitMut, visit_expressions_mut,
+    BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, DateTimeField, DuplicateTreatment, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval,
+    ObjectName, TrimWhereField, TypedString, UnaryOperator, Value, VisitMut, visit_expressions_mut,
 };
 
 use super::datetime::TIME_MICROS;
@@ -366,6 +366,26 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
             if let Some(Expr::Identifier(boundary)) = arg_mut(list, 3) {
                 *arg_mut(list, 3)? = text(&boundary.value.clone());
+            }
+        }
+        // A literal has the narrowest type that holds it.
+        "bit_count" if list.args.len() == 1 => {
+            let literal = arg_mut(list, 0)?;
+            let digits = match &*literal {
+                Expr::Value(value) => Some(value.value.to_string()),
+                Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{expr}")),
+                _ => None,
+            };
+            let number = digits.and_then(|digits| digits.parse::<i64>().ok());
+            let narrow = number.and_then(|n| match n {
+                _ if i8::try_from(n).is_ok() => Some(DataType::TinyInt(None)),
+                _ if i16::try_from(n).is_ok() => Some(DataType::SmallInt(None)),
+                _ if i32::try_from(n).is_ok() => Some(DataType::Int(None)),
+                _ => None,
+            });
+            if let Some(data_type) = narrow {
+                let expr = Box::new(take(literal));
+                *literal = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
             }
         }
         "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-use super::args::{Args, to_text};
+use super::args::{Args, to_text_of};
 use super::func::{Def, MANY, Ret, def};
 
 /// Longest text a function makes, in bytes, as MySQL's max_allowed_packet: longer results are NULL.
@@ -17,8 +17,8 @@ pub const TEXT_BYTES_MAX: usize = 16 << 20;
 pub const DEFS: &[Def] = &[
     def("concat", &[], (1, MANY), Ret::Text, concat),
     def("concat_ws", &[], (2, MANY), Ret::Text, concat_ws),
-    def("length", &["octet_length"], (1, 1), Ret::Int, |a| of_text(a, |s| s.len() as i64)),
-    def("bit_length", &[], (1, 1), Ret::Int, |a| of_text(a, |s| s.len() as i64 * 8)),
+    def("length", &["octet_length"], (1, 1), Ret::Int, |a| bytes(a, 1)),
+    def("bit_length", &[], (1, 1), Ret::Int, |a| bytes(a, 8)),
     def("char_length", &["character_length"], (1, 1), Ret::Int, |a| of_text(a, |s| char_count(s) as i64)),
     def("ascii", &[], (1, 1), Ret::Int, |a| of_text(a, |s| s.bytes().next().unwrap_or(0).into())),
     def("ord", &[], (1, 1), Ret::Int, |a| {
@@ -58,6 +58,17 @@ pub const DEFS: &[Def] = &[
     def("soundex", &[], (1, 1), Ret::Text, soundex),
     def("strcmp", &[], (2, 2), Ret::Int, strcmp),
 ];
+
+/// The bytes of the argument, `times` each.
+fn bytes(a: &Args, times: i64) -> Result<ArrayRef> {
+    match a.data_type(0) {
+        t if t.is_binary() => {
+            let s = a.bytes(0)?;
+            a.ints(|i| s.at(i).map(|s| s.len() as i64 * times))
+        }
+        _ => of_text(a, |s| s.len() as i64 * times),
+    }
+}
 
 fn of_text(a: &Args, f: impl Fn(&str) -> i64) -> Result<ArrayRef> {
     let s = a.text(0)?;
@@ -111,7 +122,7 @@ fn concat_ws(a: &Args) -> Result<ArrayRef> {
     if a.data_type(1).is_list() && a.len() == 2 {
         let lists = a.raw(1);
         let lists_array = super::array::as_list(a.name, &lists.array)?;
-        let values = to_text(a.name, lists_array.values())?;
+        let values = to_text_of(a.name, lists_array.values(), a.digits(1))?;
         return a.texts(|i, out| {
             let separator = separator.at(i)?;
             let row = if lists.one { 0 } else { i };
@@ -218,7 +229,7 @@ fn split_part(a: &Args) -> Result<ArrayRef> {
             _ => s.rsplit(delimiter).nth(nth - 1),
         }?;
         // A text without the delimiter has no fields.
-        if field.len() == s.len() && !s.is_empty() {
+        if field.len() == s.len() {
             return None;
         }
         let start = field.as_ptr() as usize - s.as_ptr() as usize;
@@ -428,7 +439,7 @@ fn sub_replace(a: &Args) -> Result<ArrayRef> {
             Some(len) => len.at(i)?,
             None => char_count(new) as i64,
         };
-        if start < 0 || len < 0 || start > char_count(s) as i64 {
+        if start < 0 || len < 0 || start >= char_count(s) as i64 {
             return None;
         }
         let from = char_at(s, start as usize);
@@ -528,7 +539,8 @@ fn money_format(a: &Args) -> Result<ArrayRef> {
     })
 }
 
-/// MySQL's SOUNDEX: the first letter, then the codes of all consonants, at least four characters.
+/// SOUNDEX: the first letter, then the codes of the consonants behind it, four characters in all. Neighbours of one code count
+/// once, also with h or w between them; a vowel between them parts them.
 fn soundex(a: &Args) -> Result<ArrayRef> {
     let code = |c: char| match c.to_ascii_uppercase() {
         'B' | 'F' | 'P' | 'V' => '1',
@@ -548,13 +560,16 @@ fn soundex(a: &Args) -> Result<ArrayRef> {
         out.extend(first.to_uppercase());
         let mut last = code(first);
         for c in letters {
+            if matches!(c.to_ascii_uppercase(), 'H' | 'W') {
+                continue;
+            }
             let now = code(c);
-            // H and W do not part two letters of one code, vowels do not either in MySQL's form.
             if now != '0' && now != last {
                 out.push(now);
             }
-            if now != '0' {
-                last = now;
+            last = now;
+            if out.chars().count() == 4 {
+                break;
             }
         }
         while out.chars().count() < 4 {

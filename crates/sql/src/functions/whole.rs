@@ -25,6 +25,7 @@ pub const DEFS: &[Def] = &[
     }),
     SHIFT_LEFT,
     SHIFT_RIGHT,
+    def("lcm", &[], (2, 2), Ret::By(lcm_type), lcm),
 ];
 
 const BIT_AND: Def = def("bitand", &[], (2, 2), Ret::By(wide_type), |a| bits(a, |x, y| x & y));
@@ -63,6 +64,10 @@ pub struct Operators {
     pub multiply: Arc<ScalarUDF>,
     /// A decimal, which Arrow computes with more digits than its type has.
     pub within_precision: Arc<ScalarUDF>,
+    /// `*` of decimals of many digits.
+    pub decimal_multiply: Arc<ScalarUDF>,
+    /// `/` of decimals of many digits.
+    pub decimal_divide: Arc<ScalarUDF>,
 }
 
 impl Default for Operators {
@@ -79,6 +84,8 @@ impl Default for Operators {
             subtract: udf(LARGEINT_SUBTRACT),
             multiply: udf(LARGEINT_MULTIPLY),
             within_precision: udf(WITHIN_PRECISION),
+            decimal_multiply: udf(super::decimals::MULTIPLY),
+            decimal_divide: udf(super::decimals::DIVIDE),
         }
     }
 }
@@ -87,6 +94,29 @@ impl Default for Operators {
 fn wide_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let is_wide = |t: &DataType| *t == DataType::UInt64 || *t == LARGEINT;
     Ok(if args.arg_fields.iter().any(|f| is_wide(f.data_type())) { LARGEINT } else { DataType::Int64 })
+}
+
+/// BIGINT of what INT holds, else LARGEINT.
+fn lcm_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let is_narrow = |k: usize| match args.scalar_arguments.get(k).copied().flatten() {
+        Some(constant) => constant.cast_to(&DataType::Int32).is_ok_and(|v| !v.is_null()),
+        None => matches!(args.arg_fields[k].data_type(), DataType::Int8 | DataType::Int16 | DataType::Int32),
+    };
+    Ok(if is_narrow(0) && is_narrow(1) { DataType::Int64 } else { LARGEINT })
+}
+
+/// The least common multiple; NULL where LARGEINT does not hold one.
+fn lcm(a: &Args) -> Result<ArrayRef> {
+    let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
+    made(a, |i| {
+        let Some((x, y)) = x.at(i).zip(y.at(i)) else { return Ok(None) };
+        let (mut divisor, mut rest) = (x.unsigned_abs(), y.unsigned_abs());
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        let multiple = x.unsigned_abs().checked_div(divisor).unwrap_or(0).checked_mul(y.unsigned_abs());
+        Ok(multiple.and_then(|v| i128::try_from(v).ok()))
+    })
 }
 
 /// MySQL's 1690.

@@ -12,7 +12,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
 
 use super::dialect::DipperDialect;
-use super::types::parse_type;
+use super::types::{BARE_DECIMAL, parse_type_with};
 use super::{items, unescape};
 use crate::charter::lateral;
 use crate::error::{Position, SqlError};
@@ -76,6 +76,8 @@ pub(super) struct Cursor<'a> {
     tokens: Vec<TokenWithSpan>,
     ranges: Vec<Range<usize>>,
     items: Arc<HashMap<Location, Vec<String>>>,
+    /// Precision and scale of DECIMAL without them.
+    pub(super) bare_decimal: (u64, u64),
 }
 
 impl<'a> Cursor<'a> {
@@ -93,7 +95,15 @@ impl<'a> Cursor<'a> {
         let parser = Parser::new(dialect)
             .with_recursion_limit(PARSER_DEPTH_MAX)
             .with_tokens_with_locations(tokens.tokens.clone());
-        Cursor { parser, dialect, source, tokens: tokens.tokens, ranges: tokens.ranges, items }
+        Cursor {
+            parser,
+            dialect,
+            source,
+            tokens: tokens.tokens,
+            ranges: tokens.ranges,
+            items,
+            bare_decimal: BARE_DECIMAL,
+        }
     }
 
     /// A cursor over the tokens from here on without those of `cut`, which lie ahead.
@@ -378,7 +388,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn sql_type(&mut self) -> Result<SqlType, SqlError> {
-        let t = parse_type(&mut self.parser);
+        let t = parse_type_with(&mut self.parser, self.bare_decimal);
         self.lift(t)
     }
 

@@ -4,6 +4,7 @@ use sqlparser::tokenizer::Token;
 
 use super::columns::{Body, body};
 use super::cursor::Cursor;
+use super::types::{BARE_DECIMAL, BARE_DECIMAL_OF_HIVE};
 use super::{hive, partitions};
 use crate::error::SqlError;
 use crate::statement::{CreateExternalTable, CreateTable, KeyClause, Model, Name, Statement};
@@ -57,7 +58,11 @@ pub(super) fn create_table(c: &mut Cursor<'_>, external: bool, temporary: bool) 
         return Ok(Statement::CreateTableLike { name, like, if_not_exists, temporary });
     }
     let has_body = *c.peek() == Token::LParen && !opens_query(c);
+    if external {
+        c.bare_decimal = BARE_DECIMAL_OF_HIVE;
+    }
     let body = if has_body { body(c)? } else { Body::default() };
+    c.bare_decimal = BARE_DECIMAL;
     let mut clauses = Clauses::new(name, if_not_exists);
     clauses.read(c)?;
     if external || clauses.of_hive.is_some() {

@@ -8,9 +8,20 @@ use crate::types::SqlType;
 /// Deepest nesting of ARRAY, MAP and STRUCT; Doris allows 9.
 const TYPE_DEPTH_MAX: usize = 32;
 
+/// Precision and scale of DECIMAL without them, as in Doris.
+pub(super) const BARE_DECIMAL: (u64, u64) = (38, 9);
+
+/// The same in Hive.
+pub(super) const BARE_DECIMAL_OF_HIVE: (u64, u64) = (10, 0);
+
 /// Reads one type at the parser's place.
 pub(super) fn parse_type(parser: &mut Parser) -> Result<SqlType, ParserError> {
-    let mut reader = TypeReader { parser, pending_close: false };
+    parse_type_with(parser, BARE_DECIMAL)
+}
+
+/// Reads one type; `bare_decimal` are precision and scale of DECIMAL without them.
+pub(super) fn parse_type_with(parser: &mut Parser, bare_decimal: (u64, u64)) -> Result<SqlType, ParserError> {
+    let mut reader = TypeReader { parser, bare_decimal, pending_close: false };
     let t = reader.read(0)?;
     if reader.pending_close {
         return reader.fail("the end of the type", "one '>' too many");
@@ -20,6 +31,7 @@ pub(super) fn parse_type(parser: &mut Parser) -> Result<SqlType, ParserError> {
 
 struct TypeReader<'p, 'a> {
     parser: &'p mut Parser<'a>,
+    bare_decimal: (u64, u64),
     /// `>>` is one token: its second half still closes something.
     pending_close: bool,
 }
@@ -123,7 +135,7 @@ impl TypeReader<'_, '_> {
     fn decimal(&mut self) -> Result<SqlType, ParserError> {
         let location = self.parser.peek_token_ref().span.start;
         let (p, s) = match self.numbers()?.as_slice() {
-            [] => (10, 0),
+            [] => self.bare_decimal,
             [p] => (*p, 0),
             [p, s] => (*p, *s),
             _ => (0, 0),

@@ -29,7 +29,7 @@ pub(super) use definition::statement;
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
 pub(super) use insert::insert;
-pub(crate) use shape::{Now, default_value};
+pub(crate) use shape::{Now, changed_at, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;
 

@@ -25,8 +25,10 @@ use crate::statements::insert::{cast, no_column, twice};
 enum Source {
     /// Column of the query.
     Query(usize),
-    /// The same for all rows.
+    /// What a row gets that is new; where the statement brings only some columns, rows that are there keep what they have.
     Constant(ScalarValue),
+    /// The same for all rows, whether they are there or not.
+    Given(ScalarValue),
     /// Generated numbers.
     AutoIncrement,
 }
@@ -83,6 +85,9 @@ impl Shape {
         let sources = (sources.into_iter().zip(&definition.columns))
             .map(|(source, column)| match source {
                 Some(source) => Ok(source),
+                None if partial && column.on_update.is_some() => {
+                    Ok(Source::Given(changed_at(column, now)?.unwrap_or(ScalarValue::Null)))
+                }
                 // A new row without it is rejected by the load.
                 None if partial && !column.nullable && column.default.is_none() && !column.hidden => {
                     Ok(Source::Constant(ScalarValue::try_from(&column.data_type.to_arrow())?))
@@ -95,9 +100,10 @@ impl Shape {
         Ok(Shape { definition: Arc::clone(definition), schema, sources, wanted, strict, lost: Arc::default() })
     }
 
-    /// Places of the columns that the query fills.
+    /// Places of the columns that rows get, whether they are there or not.
     pub(super) fn given(&self) -> Vec<usize> {
-        (0..self.sources.len()).filter(|i| matches!(self.sources[*i], Source::Query(_))).collect()
+        let is_given = |source: &Source| matches!(source, Source::Query(_) | Source::Given(_));
+        (0..self.sources.len()).filter(|i| is_given(&self.sources[*i])).collect()
     }
 
     /// The columns that the query fills, in its order.
@@ -125,7 +131,7 @@ impl Shape {
                         _ => Ok(array),
                     }
                 }
-                Source::Constant(value) => Ok(value.to_array_of_size(rows)?),
+                Source::Constant(value) | Source::Given(value) => Ok(value.to_array_of_size(rows)?),
                 Source::AutoIncrement => Ok(new_null_array(field.data_type(), rows)),
             })
             .collect::<Result<Vec<_>>>()?;
@@ -230,14 +236,23 @@ fn literal(value: &ScalarValue) -> Result<ast::Expr> {
 /// The word DEFAULT for a column.
 pub(super) fn default_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
     match omitted(column, now)? {
-        Source::Constant(value) => literal(&value),
+        Source::Constant(value) | Source::Given(value) => literal(&value),
         Source::AutoIncrement | Source::Query(_) => Ok(ast::Expr::Value(ast::Value::Null.into())),
     }
 }
 
-/// The value of ON UPDATE CURRENT_TIMESTAMP.
+/// The column whose default is the time, if it has ON UPDATE CURRENT_TIMESTAMP.
+fn stamped(column: &TableColumn) -> Option<TableColumn> {
+    let digits = column.on_update?;
+    Some(TableColumn { default: Some(DefaultValue::CurrentTimestamp(digits)), ..column.clone() })
+}
+
+/// The value of ON UPDATE CURRENT_TIMESTAMP; `None` of a column without it.
+pub(crate) fn changed_at(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
+    stamped(column).map_or(Ok(None), |column| default_value(&column, now))
+}
+
+/// The value of ON UPDATE CURRENT_TIMESTAMP, as an expression.
 pub(super) fn now_expr(column: &TableColumn, now: &Now) -> Result<ast::Expr> {
-    let stamped =
-        TableColumn { default: Some(DefaultValue::CurrentTimestamp(column.on_update.unwrap_or(0))), ..column.clone() };
-    default_expr(&stamped, now)
+    default_expr(&stamped(column).unwrap_or_else(|| column.clone()), now)
 }

@@ -4,6 +4,7 @@
 //! What is stored is what [`prepare`] and the planner make of them, and what they might see in another way is left to
 //! them: a column of whole numbers is Int64; where there is text, or a placeholder, among its cells all of them are text.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
@@ -21,7 +22,7 @@ use crate::error::Result;
 enum Cell<'a> {
     Null,
     Int(i64),
-    Text(&'a str),
+    Text(Cow<'a, str>),
     /// A number from a driver.
     Given(i64),
 }
@@ -54,13 +55,15 @@ fn cell<'a>(expr: &'a ast::Expr, params: &'a [VarValue]) -> Option<Cell<'a>> {
         ast::Expr::Value(value) => match &value.value {
             ast::Value::Null => Some(Cell::Null),
             ast::Value::Number(text, false) => whole(text).map(Cell::Int),
-            ast::Value::SingleQuotedString(text) | ast::Value::DoubleQuotedString(text) => Some(Cell::Text(text)),
+            ast::Value::SingleQuotedString(text) | ast::Value::DoubleQuotedString(text) => {
+                Some(Cell::Text(Cow::Borrowed(text)))
+            }
             ast::Value::Placeholder(name) => {
                 let number: usize = name.strip_prefix('$')?.parse().ok()?;
                 match params.get(number.checked_sub(1)?)? {
                     VarValue::Int(value) => Some(Cell::Given(*value)),
-                    VarValue::String(text) => Some(Cell::Text(text)),
-                    _ => None,
+                    VarValue::String(text) => Some(Cell::Text(Cow::Borrowed(text))),
+                    point => point.point_text().map(|text| Cell::Text(Cow::Owned(text))),
                 }
             }
             _ => None,

@@ -9,7 +9,9 @@ mod parts;
 mod round;
 pub mod zone;
 
+use std::collections::HashSet;
 use std::fmt::Write;
+use std::sync::OnceLock;
 
 use super::func::Def;
 
@@ -181,6 +183,13 @@ pub fn format_time_to(out: &mut String, micros: i64, digits: u32) {
     if digits > 0 {
         let _ = write!(out, ".{:0width$}", micros % 1_000_000 / 10_u64.pow(6 - digits), width = digits as usize);
     }
+}
+
+/// Whether a function takes dates and times as they are, and makes no text of them by itself.
+pub fn is_of_points(name: &str) -> bool {
+    static NAMES: OnceLock<HashSet<&'static str>> = OnceLock::new();
+    let names = || defs().into_iter().flat_map(|def| std::iter::once(def.name).chain(def.aliases.iter().copied()));
+    NAMES.get_or_init(|| names().collect()).contains(name)
 }
 
 /// The functions of this family.

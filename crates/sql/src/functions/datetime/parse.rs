@@ -21,7 +21,12 @@ fn fraction(s: &[u8]) -> Option<i64> {
     }
     let (value, n) = digits(s, 6);
     let micros = i64::from(value) * 10_i64.pow(6 - n as u32);
-    Some(micros + i64::from(s.get(6).is_some_and(|b| *b >= b'5')))
+    Some(micros + i64::from(rounds_up(s)))
+}
+
+/// Whether the digits of a fraction behind the sixth make it one microsecond more.
+fn rounds_up(s: &[u8]) -> bool {
+    s.get(6).is_some_and(|b| *b >= b'5')
 }
 
 /// The zone behind a time of day: `Z`, `UTC`, `+HH:MM`, `-HHMM` or a name such as `Asia/Shanghai`, perhaps behind
@@ -55,6 +60,8 @@ pub struct Written {
     pub micros: i64,
     /// No time of day was written.
     pub is_date_only: bool,
+    /// The seventh digit of the fraction has made it one microsecond more.
+    pub is_rounded_up: bool,
     /// The zone behind it.
     pub zone: Option<Zone>,
 }
@@ -62,7 +69,7 @@ pub struct Written {
 impl Written {
     /// Without a zone; None if a field is out of range or the day does not exist.
     fn plain(p: Parts, is_date_only: bool) -> Option<Written> {
-        Some(Written { micros: p.to_micros()?, is_date_only, zone: None })
+        Some(Written { micros: p.to_micros()?, is_date_only, is_rounded_up: false, zone: None })
     }
 
     /// Microseconds in the zone `session`.
@@ -164,16 +171,16 @@ fn time_of_day(rest: &[u8], mut p: Parts) -> Option<Written> {
 
 /// The end of a DATETIME: `[.ffffff][zone]`.
 fn fraction_and_zone(p: Parts, rest: &[u8]) -> Option<Written> {
-    let (micros, rest) = match rest {
+    let (micros, is_rounded_up, rest) = match rest {
         [b'.', after @ ..] => {
             let n = after.iter().take_while(|b| b.is_ascii_digit()).count();
-            (fraction(&after[..n])?, &after[n..])
+            (fraction(&after[..n])?, rounds_up(&after[..n]), &after[n..])
         }
-        _ => (0, rest),
+        _ => (0, false, rest),
     };
     // A fraction that rounds up may end the year 9999.
     let micros = in_range(p.to_micros()? + micros)?;
-    Some(Written { micros, is_date_only: false, zone: zone_suffix(rest)? })
+    Some(Written { micros, is_date_only: false, is_rounded_up, zone: zone_suffix(rest)? })
 }
 
 /// Digits only: 6, 8, 12 or 14 of them, perhaps a `T` inside and a fraction behind.

@@ -1,0 +1,207 @@
+//! Variables and parameters become literals, before anything else asks what is a literal: a bound value then means what the
+//! same literal means.
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LimitClause,
+    Query, UnaryOperator, Value,
+};
+
+use super::rewrite::{function_name, is_arithmetic};
+use super::session::{VarValue, Variables};
+use super::walk::{self, Change};
+use crate::error::SqlError;
+use crate::statement::Scope;
+
+/// Puts literals in the place of `@x`, `@@x` and `?`; without `parameters` those stay. `0x41` becomes a number where numbers
+/// are wanted, which parameters of bytes do not.
+pub(super) fn fill_in(
+    query: &mut Query,
+    variables: &dyn Variables,
+    parameters: Option<&[VarValue]>,
+) -> Result<(), SqlError> {
+    walk::change(query, &mut Constants { variables, parameters })
+}
+
+struct Constants<'a> {
+    variables: &'a dyn Variables,
+    parameters: Option<&'a [VarValue]>,
+}
+
+impl Change for Constants<'_> {
+    fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        if let Some(clause) = &mut query.limit_clause {
+            self.limits(clause);
+        }
+        Ok(())
+    }
+
+    // Parents come first: what is written in digits is seen before parameters have come in.
+    fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        hexadecimal(expr);
+        Ok(())
+    }
+
+    fn after_expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
+        let filled = match expr {
+            Expr::Identifier(ident) => self.variable(std::slice::from_ref(ident))?,
+            Expr::CompoundIdentifier(idents) => self.variable(idents)?,
+            Expr::Value(value) => match &value.value {
+                Value::Placeholder(name) => self.parameter(name)?.map(VarValue::to_ast),
+                _ => None,
+            },
+            Expr::Function(function) => {
+                if let FunctionArguments::List(list) = &mut function.args {
+                    self.separators(&mut list.clauses)?;
+                }
+                None
+            }
+            _ => None,
+        };
+        if let Some(filled) = filled {
+            *expr = filled;
+        }
+        Ok(())
+    }
+}
+
+impl Constants<'_> {
+    fn variable(&self, idents: &[Ident]) -> Result<Option<Expr>, SqlError> {
+        let Some(first) = idents.first() else { return Ok(None) };
+        if first.quote_style.is_some() || !first.value.starts_with('@') {
+            return Ok(None);
+        }
+        let mut parts: Vec<&str> = idents.iter().map(|i| i.value.as_str()).collect();
+        let Some(rest) = parts[0].strip_prefix("@@") else {
+            let name = idents.iter().map(|i| i.value.clone()).collect::<Vec<_>>().join(".");
+            let value = self.variables.user(name.trim_start_matches('@')).unwrap_or(VarValue::Null);
+            return Ok(Some(value.to_ast()));
+        };
+        parts[0] = rest;
+        let scope = match parts[0].to_ascii_lowercase().as_str() {
+            "global" => Some(Scope::Global),
+            "session" | "local" => Some(Scope::Session),
+            _ => None,
+        };
+        if scope.is_some() && parts.len() > 1 {
+            parts.remove(0);
+        }
+        let name = parts.join(".");
+        match self.variables.system(scope, &name) {
+            Some(value) => Ok(Some(value.to_ast())),
+            None => Err(SqlError {
+                code: 1193,
+                sqlstate: "HY000",
+                message: format!("unknown system variable '{name}'"),
+                position: None,
+            }),
+        }
+    }
+
+    /// The value of the placeholder `$1`; `None` where values are not given yet.
+    fn parameter(&self, name: &str) -> Result<Option<&VarValue>, SqlError> {
+        let (Some(values), Some(n)) = (self.parameters, placeholder(name)) else { return Ok(None) };
+        match values.get(n.wrapping_sub(1)) {
+            Some(value) => Ok(Some(value)),
+            None => Err(SqlError {
+                code: 1210,
+                sqlstate: "HY000",
+                message: format!(
+                    "the statement has a placeholder number {n}, but only {} values were given",
+                    values.len()
+                ),
+                position: None,
+            }),
+        }
+    }
+
+    /// `SEPARATOR ?` is no expression to the parser.
+    fn separators(&self, clauses: &mut [FunctionArgumentClause]) -> Result<(), SqlError> {
+        for clause in clauses {
+            let FunctionArgumentClause::Separator(separator) = clause else { continue };
+            let Value::Placeholder(name) = &separator.value else { continue };
+            if let Some(Expr::Value(given)) = self.parameter(name)?.map(VarValue::to_ast) {
+                *separator = given;
+            }
+        }
+        Ok(())
+    }
+
+    /// There are clients that send all numbers as DOUBLE, or all values as text: in LIMIT and OFFSET they are what they mean.
+    fn limits(&self, clause: &mut LimitClause) {
+        let (limit, offset) = match clause {
+            LimitClause::LimitOffset { limit, offset, .. } => (limit.as_mut(), offset.as_mut().map(|o| &mut o.value)),
+            LimitClause::OffsetCommaLimit { offset, limit } => (Some(limit), Some(offset)),
+        };
+        for expr in limit.into_iter().chain(offset) {
+            let Expr::Value(value) = &*expr else { continue };
+            let Value::Placeholder(name) = &value.value else { continue };
+            let given = placeholder(name).and_then(|n| self.parameters?.get(n.wrapping_sub(1)));
+            if let Some(number) = given.and_then(VarValue::whole_number) {
+                *expr = Expr::value(Value::Number(number.to_string(), false));
+            }
+        }
+    }
+}
+
+/// The number of a placeholder, from 1.
+fn placeholder(name: &str) -> Option<usize> {
+    name.strip_prefix('$')?.parse().ok()
+}
+
+/// `0x41` is text, and a number where numbers are wanted.
+fn hexadecimal(expr: &mut Expr) {
+    use BinaryOperator as Op;
+    match expr {
+        Expr::BinaryOp { left, op, right } if is_arithmetic(op) => {
+            number_of_digits(left);
+            number_of_digits(right);
+        }
+        Expr::BinaryOp {
+            left,
+            op: Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq | Op::Spaceship,
+            right,
+        } => {
+            if is_number(left) {
+                number_of_digits(right);
+            } else if is_number(right) {
+                number_of_digits(left);
+            }
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::BitwiseNot, expr } => number_of_digits(expr),
+        Expr::Function(function) if function_name(function).as_deref() == Some("char") => {
+            if let FunctionArguments::List(list) = &mut function.args {
+                for arg in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                        number_of_digits(arg);
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn number_of_digits(expr: &mut Expr) {
+    match expr {
+        Expr::Nested(inner) => number_of_digits(inner),
+        Expr::Value(literal) => {
+            if let Value::HexStringLiteral(digits) = &literal.value
+                && let Ok(number) = u64::from_str_radix(digits, 16)
+            {
+                literal.value = Value::Number(number.to_string(), false);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether an expression is a number by its form alone.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_number(inner),
+        Expr::Value(literal) => matches!(literal.value, Value::Number(..)),
+        Expr::BinaryOp { op, .. } => is_arithmetic(op),
+        Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Minus | UnaryOperator::BitwiseNot),
+        _ => false,
+    }
+}

@@ -1,0 +1,412 @@
+//! What SQL types say beyond Arrow's, carried through expressions: the digits of DATETIME(p), also inside arrays.
+//!
+//! A field says its SQL type in its metadata ([`TYPE_KEY`]), as columns of tables do. DataFusion's aggregates, CASE and
+//! functions drop that, so the last analyzer rule works it out from what they are made of, puts it into the schema of each
+//! node, and around arguments that are made into text. Nothing is said where nothing follows: such values show a fraction
+//! where they have one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatchOptions;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, TryCast, WindowFunction};
+use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window};
+
+use super::casts::texts_of;
+use super::typed::{CAST_NAME, TYPE_KEY, Typed};
+use crate::functions::datetime;
+
+/// DATETIME without digits.
+const SECONDS: &str = "datetime";
+
+/// DATETIME with all digits.
+const MICROSECONDS: &str = "datetime(6)";
+
+/// Whether values of a type are DATETIME, or hold such values.
+fn holds_datetime(t: &DataType) -> bool {
+    match t {
+        DataType::Timestamp(..) => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            holds_datetime(item.data_type())
+        }
+        DataType::Map(entries, _) => holds_datetime(entries.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|f| holds_datetime(f.data_type())),
+        _ => false,
+    }
+}
+
+/// What a field says itself.
+fn said(field: &Field) -> Option<&str> {
+    field.metadata().get(TYPE_KEY).map(String::as_str).filter(|text| text.contains(SECONDS))
+}
+
+/// The digits of a DATETIME.
+fn digits(text: &str) -> Option<u8> {
+    match text.strip_prefix(SECONDS)? {
+        "" => Some(0),
+        digits => digits.strip_prefix('(')?.strip_suffix(')')?.parse().ok(),
+    }
+}
+
+fn datetime_of(digits: u8) -> String {
+    if digits == 0 { SECONDS.into() } else { format!("{SECONDS}({digits})") }
+}
+
+/// The digits that all DATETIME values of a field have, also those inside of others; `None` where nothing says so, or there
+/// are several.
+pub fn digits_of(field: &Field) -> Option<u8> {
+    let text = said(field)?;
+    let mut found = None;
+    for (at, _) in text.match_indices(SECONDS) {
+        let rest = &text[at + SECONDS.len()..];
+        let digits = rest.strip_prefix('(').and_then(|rest| rest.split(')').next()?.parse().ok()).unwrap_or(0);
+        if found.is_some_and(|known| known != digits) {
+            return None;
+        }
+        found = Some(digits);
+    }
+    found
+}
+
+/// The SQL type of an expression that is DATETIME or holds such values, where it follows.
+fn declared(expr: &Expr, schema: &DFSchema) -> Option<String> {
+    let field = expr.to_field(schema).ok()?.1;
+    if !holds_datetime(field.data_type()) {
+        return None;
+    }
+    if let Some(text) = said(&field) {
+        return Some(text.to_string());
+    }
+    match expr {
+        Expr::Alias(alias) => declared(&alias.expr, schema),
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => cast(expr, schema),
+        Expr::Case(case) => {
+            let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
+            widest(values, schema)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
+            let interval = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Interval(_)));
+            match (interval(left), interval(right)) {
+                (false, true) => moved(left, has_fraction(right), schema),
+                (true, false) => moved(right, has_fraction(left), schema),
+                _ => None,
+            }
+        }
+        Expr::ScalarFunction(function) => of_function(function, field.data_type(), schema),
+        Expr::AggregateFunction(AggregateFunction { params, .. }) => {
+            of_aggregate(params.args.first()?, field.data_type(), schema)
+        }
+        Expr::WindowFunction(window) => {
+            let WindowFunction { params, .. } = window.as_ref();
+            of_aggregate(params.args.first()?, field.data_type(), schema)
+        }
+        _ => None,
+    }
+}
+
+/// A date has no digits, and what is text may have any.
+fn cast(from: &Expr, schema: &DFSchema) -> Option<String> {
+    match from.get_type(schema).ok()? {
+        DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
+        t if holds_datetime(&t) => declared(from, schema),
+        _ => None,
+    }
+}
+
+/// Whether an interval moves the digits behind the second.
+fn has_fraction(interval: &Expr) -> bool {
+    match interval {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(i)), _) => i.nanoseconds % 1_000_000_000 != 0,
+        Expr::Negative(inner) => has_fraction(inner),
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => has_fraction(expr),
+        Expr::ScalarFunction(f) if f.func.name() == super::interval::NAME => match f.args.as_slice() {
+            [amount, Expr::Literal(unit, _)] => unit_has_fraction(amount, unit, &DFSchema::empty()),
+            _ => true,
+        },
+        _ => true,
+    }
+}
+
+/// Whether an amount of a unit moves the digits behind the second.
+fn unit_has_fraction(amount: &Expr, unit: &ScalarValue, schema: &DFSchema) -> bool {
+    let unit = unit.try_as_str().flatten().unwrap_or("microsecond").to_ascii_lowercase();
+    if unit.contains("micro") || unit.contains("milli") || unit.contains("frac") {
+        return true;
+    }
+    // 1.5 seconds have a fraction, 1.5 days are two.
+    unit.contains("second") && !amount.get_type(schema).is_ok_and(|t| t.is_integer() || t.is_null())
+}
+
+/// A date or datetime that an interval was added to.
+fn moved(point: &Expr, has_fraction: bool, schema: &DFSchema) -> Option<String> {
+    if has_fraction {
+        return Some(MICROSECONDS.into());
+    }
+    match point.get_type(schema).ok()? {
+        DataType::Date32 | DataType::Date64 => Some(SECONDS.into()),
+        _ => declared(point, schema),
+    }
+}
+
+/// The type that holds values of all these; NULL needs none.
+fn widest<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<String> {
+    let mut widest: Option<String> = None;
+    for value in values.filter(|value| !is_null(value)) {
+        let one = match value.get_type(schema).ok()? {
+            DataType::Date32 => SECONDS.to_string(),
+            _ => declared(value, schema)?,
+        };
+        widest = Some(match widest {
+            None => one,
+            Some(known) if known == one => known,
+            Some(known) => datetime_of(digits(&known)?.max(digits(&one)?)),
+        });
+    }
+    widest
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => is_null(expr),
+        _ => false,
+    }
+}
+
+/// The type of an array's items, or of a map's values.
+fn inner(text: &str) -> Option<String> {
+    if let Some(item) = text.strip_prefix("array<") {
+        return item.strip_suffix('>').map(str::to_string);
+    }
+    let entries = text.strip_prefix("map<")?.strip_suffix('>')?;
+    let mut depth = 0;
+    for (at, c) in entries.char_indices() {
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth -= 1,
+            ',' if depth == 0 => return Some(entries[at + 1..].to_string()).filter(|value| value.contains(SECONDS)),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) -> Option<String> {
+    let args = function.args.as_slice();
+    let name = function.func.name();
+    let first = args.first();
+    let of_first = || declared(first?, schema);
+    match (name, args) {
+        (CAST_NAME, _) => of_first(),
+        ("now" | "utc_timestamp", []) => Some(SECONDS.into()),
+        ("now" | "utc_timestamp", [Expr::Literal(p, _)]) => match p.cast_to(&DataType::Int64).ok()? {
+            ScalarValue::Int64(Some(p @ 0..=6)) => Some(datetime_of(p as u8)),
+            _ => None,
+        },
+        ("date_add" | "date_sub", [point, amount, Expr::Literal(unit, _)]) => {
+            moved(point, unit_has_fraction(amount, unit, schema), schema)
+        }
+        ("timestampadd", [Expr::Literal(unit, _), amount, point]) => {
+            moved(point, unit_has_fraction(amount, unit, schema), schema)
+        }
+        (name, [point, amount]) if name.ends_with("s_add") || name.ends_with("s_sub") => {
+            let unit = ScalarValue::from(name.split('_').next().unwrap_or_default());
+            moved(point, unit_has_fraction(amount, &unit, schema), schema)
+        }
+        ("date_add" | "date_sub", [point, _]) => moved(point, false, schema),
+        ("convert_tz" | "timestamp", [point, ..]) => match point.get_type(schema).ok()? {
+            DataType::Date32 => Some(SECONDS.into()),
+            _ => declared(point, schema),
+        },
+        ("coalesce" | "ifnull" | "greatest" | "least" | "nullif", _) => widest(args.iter(), schema),
+        ("if", [_, values @ ..]) => widest(values.iter(), schema),
+        ("element_at" | "array_element" | "array_max" | "array_min" | "array_first" | "array_last", _) => {
+            inner(&of_first()?)
+        }
+        ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
+        ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
+            Some(format!("array<{}>", declared(value, schema)?))
+        }
+        _ if first?.get_type(schema).ok()? == *result => of_first(),
+        _ => None,
+    }
+}
+
+/// An aggregate or window function over `argument`: one of its values, or an array of them.
+fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option<String> {
+    let t = argument.get_type(schema).ok()?;
+    match result {
+        result if *result == t => declared(argument, schema),
+        DataType::List(item) if *item.data_type() == t => Some(format!("array<{}>", declared(argument, schema)?)),
+        _ => None,
+    }
+}
+
+/// A call whose arguments that hold DATETIME say of how many digits: functions make text of them. Those of dates and times do
+/// not, and see columns as they are.
+pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let name = function.func.name();
+    let is_own = name == CAST_NAME || name == super::typed::TYPED_NAME || datetime::is_of_points(name);
+    let wanted = |arg: &Expr| {
+        let field = arg.to_field(schema).ok()?.1;
+        if !holds_datetime(field.data_type()) || said(&field).is_some() {
+            return None;
+        }
+        declared(arg, schema)
+    };
+    if is_own {
+        return Transformed::no(Expr::ScalarFunction(function));
+    }
+    let texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
+    if texts.iter().all(Option::is_none) {
+        return Transformed::no(Expr::ScalarFunction(function));
+    }
+    let args = function.args.into_iter().zip(texts).map(|(arg, text)| match text {
+        Some(text) => Typed::declare(arg, &text),
+        None => arg,
+    });
+    Transformed::yes(Expr::ScalarFunction(ScalarFunction { args: args.collect(), func: function.func }))
+}
+
+/// [`arguments`] of a call that is new.
+pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match call {
+        Expr::ScalarFunction(function) => Transformed::yes(arguments(function, schema).data),
+        other => Transformed::yes(other),
+    }
+}
+
+/// A batch whose columns that hold DATETIME of known digits are texts with these digits, for writers that know of none.
+/// `fields` are those of the result.
+///
+/// # Errors
+/// Values of a type that has no text.
+pub fn as_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
+    let mut columns = batch.columns().to_vec();
+    let mut types: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
+    for (at, field) in fields.enumerate().take(columns.len()) {
+        if !matches!(field.data_type(), DataType::Timestamp(..)) {
+            continue;
+        }
+        if let Some(digits) = digits_of(field) {
+            columns[at] = texts_of(&columns[at], Some(digits))?;
+            types[at] = Arc::new(types[at].as_ref().clone().with_data_type(DataType::Utf8View));
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(types)), columns, &options)?)
+}
+
+/// The plan whose own fields say what follows from its expressions and inputs.
+///
+/// # Errors
+/// Those of the plan's own schema.
+pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::Projection(projection) => {
+            let Some(schema) = computed(&projection.schema, &projection.expr, projection.input.schema(), 0) else {
+                return Ok(LogicalPlan::Projection(projection));
+            };
+            let Projection { expr, input, .. } = projection;
+            LogicalPlan::Projection(Projection::try_new_with_schema(expr, input, Arc::new(schema))?)
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let grouping_sets = matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]);
+            // The columns of grouping sets stand before the aggregates, and are not written as expressions.
+            let expressions: Vec<Expr> = match grouping_sets {
+                true => Vec::new(),
+                false => aggregate.group_expr.clone(),
+            };
+            let from = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
+            let input = aggregate.input.schema();
+            let keys = computed(&aggregate.schema, &expressions, input, 0);
+            let schema = keys.as_ref().unwrap_or(&aggregate.schema);
+            let all = computed(schema, &aggregate.aggr_expr, input, from).or_else(|| keys.clone());
+            let Some(schema) = all else { return Ok(LogicalPlan::Aggregate(aggregate)) };
+            let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+            LogicalPlan::Aggregate(Aggregate::try_new_with_schema(input, group_expr, aggr_expr, Arc::new(schema))?)
+        }
+        LogicalPlan::Window(window) => {
+            let width = window.input.schema().fields().len();
+            let inherited = inherited(&window.schema, &[window.input.schema()]);
+            let schema = inherited.as_ref().unwrap_or(&window.schema);
+            let all = computed(schema, &window.window_expr, window.input.schema(), width).or_else(|| inherited.clone());
+            match all {
+                Some(schema) => LogicalPlan::Window(Window { schema: Arc::new(schema), ..window }),
+                None => LogicalPlan::Window(window),
+            }
+        }
+        LogicalPlan::SubqueryAlias(mut alias) => {
+            if let Some(schema) = inherited(&alias.schema, &[alias.input.schema()]) {
+                alias.schema = Arc::new(schema);
+            }
+            LogicalPlan::SubqueryAlias(alias)
+        }
+        LogicalPlan::Join(mut join) => {
+            if let Some(schema) = inherited(&join.schema, &[join.left.schema(), join.right.schema()]) {
+                join.schema = Arc::new(schema);
+            }
+            LogicalPlan::Join(join)
+        }
+        LogicalPlan::Union(mut union) => {
+            let inputs: Vec<_> = union.inputs.iter().map(|input| Arc::clone(input.schema())).collect();
+            let same = |at: usize| {
+                let first = said(inputs.first()?.field(at))?.to_string();
+                inputs.iter().all(|input| said(input.field(at)) == Some(first.as_str())).then_some(first)
+            };
+            if let Some(schema) = with(&union.schema, |at, _| same(at)) {
+                union.schema = Arc::new(schema);
+            }
+            LogicalPlan::Union(union)
+        }
+        plan => plan,
+    })
+}
+
+/// A schema whose fields from number `from` on are those of expressions; `None` where nothing more can be said of them.
+fn computed(schema: &DFSchema, expressions: &[Expr], input: &DFSchema, from: usize) -> Option<DFSchema> {
+    with(schema, |at, _| declared(expressions.get(at.checked_sub(from)?)?, input))
+}
+
+/// A schema whose fields are those of inputs, one behind the other.
+fn inherited(schema: &DFSchema, inputs: &[&Arc<DFSchema>]) -> Option<DFSchema> {
+    let fields: Vec<&FieldRef> = inputs.iter().flat_map(|input| input.fields().iter()).collect();
+    with(schema, |at, field| {
+        let input = fields.get(at).filter(|input| input.data_type() == field.data_type())?;
+        said(input).map(str::to_string)
+    })
+}
+
+/// The schema whose fields that hold DATETIME and do not say more say this; `None` if it is the same.
+fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Option<DFSchema> {
+    let wants = |field: &Field| holds_datetime(field.data_type()) && said(field).is_none();
+    if !schema.fields().iter().any(|field| wants(field)) {
+        return None;
+    }
+    let mut changed = false;
+    let fields: Vec<(Option<TableReference>, FieldRef)> = schema
+        .iter()
+        .enumerate()
+        .map(|(at, (table, field))| {
+            let text = if wants(field) { text(at, field) } else { None };
+            let field = match text {
+                Some(text) => {
+                    changed = true;
+                    let metadata = HashMap::from([(TYPE_KEY.to_string(), text)]);
+                    Arc::new(field.as_ref().clone().with_metadata(metadata))
+                }
+                None => Arc::clone(field),
+            };
+            (table.cloned(), field)
+        })
+        .collect();
+    if !changed {
+        return None;
+    }
+    let made = DFSchema::new_with_metadata(fields, schema.metadata().clone()).ok()?;
+    made.with_functional_dependencies(schema.functional_dependencies().clone()).ok()
+}

@@ -1,0 +1,261 @@
+//! What is in arrays, compared as `=` compares, and arrays put together.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, DynComparator, ListArray, StructArray, UInt64Array, make_comparator, new_empty_array,
+    new_null_array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, concat, take};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::ReturnFieldArgs;
+
+use super::args::{Args, Col};
+use super::array::{as_list, element_type, list_of, lists, pick, span};
+use super::func::{Def, Ret, common_type, def};
+use crate::charter::casts::cast_values;
+use crate::charter::compare::comparison_type;
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def("array_position", &[], (2, 2), Ret::Int, |a| search(a, false)),
+    def("countequal", &[], (2, 2), Ret::Int, |a| search(a, true)),
+    def("array_contains", &[], (2, 2), Ret::Bool, |a| {
+        let at = search(a, false)?;
+        let at = at.as_primitive::<Int64Type>();
+        a.bools(|i| at.is_valid(i).then(|| at.value(i) > 0))
+    }),
+    def("array_remove", &["array_remove_all"], (2, 2), Ret::Arg(0), remove),
+    def("arrays_overlap", &["array_has_any"], (2, 2), Ret::Bool, overlap),
+    def("array_concat", &["array_cat"], (1, usize::MAX), Ret::By(joined_type), |a| joined(a, a.len())),
+    def("array_append", &["array_pushback", "array_push_back"], (2, 2), Ret::By(appended_type), |a| joined(a, 1)),
+    def("array_max", &["list_max"], (1, 1), Ret::By(element_type), |a| extreme(a, Ordering::Greater)),
+    def("array_min", &["list_min"], (1, 1), Ret::By(element_type), |a| extreme(a, Ordering::Less)),
+    def("map_entries", &[], (1, 1), Ret::By(entries_type), map_entries),
+    def("flatten", &["array_flatten"], (1, 1), Ret::By(flat_type), flatten),
+];
+
+/// Two columns in the type in which they are compared, and the comparison.
+fn comparable(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<(ArrayRef, ArrayRef, DynComparator)> {
+    let (x, y) = (inside.data_type(), other.data_type());
+    let common = match comparison_type(x, y) {
+        Some(common) => common,
+        None => common_type(a.name, &[x.clone(), y.clone()])?,
+    };
+    let (inside, other) = (cast_values(inside, &common)?, cast_values(other, &common)?);
+    let compare = make_comparator(&inside, &other, SortOptions::default())?;
+    Ok((inside, other, compare))
+}
+
+/// Position of the first element equal to argument 1, or the number of such elements. NULL equals NULL.
+fn search(a: &Args, count: bool) -> Result<ArrayRef> {
+    let (lists, wanted) = (lists(a, 0)?, a.raw(1));
+    let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
+    a.ints(|i| {
+        let span = span(&lists, i)?;
+        let k = if wanted.one { 0 } else { i };
+        let start = span.start;
+        // What is no value of the elements' type is none of them, and no NULL.
+        let lost = other.is_null(k) && !wanted.array.is_null(k);
+        let equal = |at: &usize| !lost && inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq();
+        let mut hits = span.filter(equal);
+        Some(if count { hits.count() as i64 } else { hits.next().map_or(0, |at| (at - start) as i64 + 1) })
+    })
+}
+
+/// All elements but those equal to argument 1; NULL equals NULL.
+fn remove(a: &Args) -> Result<ArrayRef> {
+    let (lists, wanted) = (lists(a, 0)?, a.raw(1));
+    let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
+    pick(a, lists.array.values(), |i, out| {
+        let k = if wanted.one { 0 } else { i };
+        let lost = other.is_null(k) && !wanted.array.is_null(k);
+        let equal = |at: usize| !lost && inside.is_null(at) == other.is_null(k) && compare(at, k).is_eq();
+        out.extend(span(&lists, i)?.filter(|at| !equal(*at)).map(|at| Some(at as u64)));
+        Some(())
+    })
+}
+
+/// Whether two arrays have an element in common that is not NULL; NULL where they have none, and one of them has a NULL.
+fn overlap(a: &Args) -> Result<ArrayRef> {
+    let (x, y) = (lists(a, 0)?, lists(a, 1)?);
+    let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
+    a.bools(|i| {
+        let (here, there) = (span(&x, i)?, span(&y, i)?);
+        let mut unknown = false;
+        for at in here {
+            if left.is_null(at) {
+                unknown = true;
+                continue;
+            }
+            if there.clone().any(|k| right.is_valid(k) && compare(at, k).is_eq()) {
+                return Some(true);
+            }
+        }
+        unknown |= there.into_iter().any(|k| right.is_null(k));
+        (!unknown).then_some(false)
+    })
+}
+
+/// The type of an array's elements; `None` of an array without any, and of NULL.
+fn item(name: &str, t: &DataType) -> Result<Option<DataType>> {
+    match t {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Ok(Some(item.data_type().clone()).filter(|t| !t.is_null()))
+        }
+        DataType::Null => Ok(None),
+        t => plan_err!("{name}: expected an ARRAY, found {t}"),
+    }
+}
+
+/// The array of elements of all these types.
+fn array_of(name: &str, items: Vec<DataType>) -> Result<DataType> {
+    match items.split_first() {
+        None => Ok(list_of(&DataType::Null)),
+        Some((first, rest)) if rest.iter().all(|t| t == first) => Ok(list_of(first)),
+        // Of arrays, that of their elements.
+        Some((first, _)) if item(name, first).is_ok() => {
+            let inner = items.iter().map(|t| item(name, t)).collect::<Result<Vec<_>>>()?;
+            Ok(list_of(&array_of(name, inner.into_iter().flatten().collect())?))
+        }
+        _ => Ok(list_of(&common_type(name, &items)?)),
+    }
+}
+
+fn joined_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let items = args.arg_fields.iter().map(|f| item("array_concat", f.data_type())).collect::<Result<Vec<_>>>()?;
+    array_of("array_concat", items.into_iter().flatten().collect())
+}
+
+fn appended_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let value = Some(args.arg_fields[1].data_type().clone()).filter(|t| !t.is_null());
+    let items = [item("array_append", args.arg_fields[0].data_type())?, value];
+    array_of("array_append", items.into_iter().flatten().collect())
+}
+
+/// The first `arrays` arguments behind one another, and the others behind them as elements; NULL where an array is.
+fn joined(a: &Args, arrays: usize) -> Result<ArrayRef> {
+    let DataType::List(field) = &a.ret else { return plan_err!("{}: expected an ARRAY, found {}", a.name, a.ret) };
+    let lists = (0..arrays).map(|k| lists(a, k)).collect::<Result<Vec<_>>>()?;
+    let rest: Vec<Col<ArrayRef>> = (arrays..a.len()).map(|k| a.raw(k)).collect();
+    let parts = lists.iter().map(|l| l.array.values()).chain(rest.iter().map(|r| &r.array));
+    let parts = parts
+        .map(|part| match part.data_type().is_null() {
+            true => Ok(new_null_array(field.data_type(), part.len())),
+            false => cast_values(part, field.data_type()),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let starts: Vec<usize> = parts
+        .iter()
+        .scan(0, |end, part| {
+            let start = *end;
+            *end += part.len();
+            Some(start)
+        })
+        .collect();
+    let all = concat(&parts.iter().map(|p| p.as_ref()).collect::<Vec<_>>())?;
+    pick(a, &all, |i, out| {
+        for (list, start) in lists.iter().zip(&starts) {
+            out.extend(span(list, i)?.map(|k| Some((start + k) as u64)));
+        }
+        for (value, start) in rest.iter().zip(&starts[arrays..]) {
+            out.push(Some((start + if value.one { 0 } else { i }) as u64));
+        }
+        Some(())
+    })
+}
+
+/// What an array of arrays holds, however deep they are.
+fn innermost(t: &DataType) -> DataType {
+    match t {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            innermost(item.data_type())
+        }
+        t => t.clone(),
+    }
+}
+
+fn flat_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    let t = args.arg_fields[0].data_type();
+    item("array_flatten", t)?;
+    Ok(list_of(&innermost(t)))
+}
+
+/// The elements of all levels in one array; arrays that are NULL add none.
+fn flatten(a: &Args) -> Result<ArrayRef> {
+    let mut levels: Vec<ListArray> = vec![as_list(a.name, &a.raw(0).array)?];
+    while let Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)) =
+        levels.last().map(ListArray::value_type)
+    {
+        let inner = levels.last().map_or_else(|| new_empty_array(&DataType::Null), |l| Arc::clone(l.values()));
+        levels.push(as_list(a.name, &inner)?);
+    }
+    fn gather(levels: &[ListArray], row: usize, out: &mut Vec<Option<u64>>) {
+        let Some((list, deeper)) = levels.split_first() else {
+            out.push(Some(row as u64));
+            return;
+        };
+        if list.is_valid(row) {
+            let offsets = list.value_offsets();
+            (offsets[row] as usize..offsets[row + 1] as usize).for_each(|at| gather(deeper, at, out));
+        }
+    }
+    let one = a.raw(0).one;
+    let (mut picked, mut lengths, mut valid) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..a.rows {
+        let row = if one { 0 } else { i };
+        let before = picked.len();
+        gather(&levels, row, &mut picked);
+        lengths.push(picked.len() - before);
+        valid.push(levels[0].is_valid(row));
+    }
+    let DataType::List(item) = &a.ret else { return plan_err!("array_flatten: expected an ARRAY, found {}", a.ret) };
+    let values = levels.last().map_or_else(|| new_empty_array(&DataType::Null), |l| Arc::clone(l.values()));
+    let values = take(&values, &UInt64Array::from(picked), None)?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, Some(NullBuffer::from(valid)))?))
+}
+
+/// The greatest or least element that is not NULL; NULL if there is none.
+fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
+    let lists = lists(a, 0)?;
+    let values = Arc::clone(lists.array.values());
+    let compare = make_comparator(&values, &values, SortOptions::default())?;
+    let best = |i: usize| {
+        span(&lists, i)?.filter(|k| values.is_valid(*k)).reduce(|best, k| match compare(k, best) == wanted {
+            true => k,
+            false => best,
+        })
+    };
+    let picked: UInt64Array = (0..a.rows).map(|i| best(i).map(|k| k as u64)).collect();
+    Ok(take(&values, &picked, None)?)
+}
+
+/// The entries of a map as an array of structs.
+fn entries_type(args: &ReturnFieldArgs) -> Result<DataType> {
+    match args.arg_fields[0].data_type() {
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(parts) if parts.len() == 2 => Ok(list_of(&DataType::Struct(entry(parts)))),
+            t => plan_err!("map_entries: expected a MAP of keys and values, found {t}"),
+        },
+        DataType::Null => Ok(DataType::Null),
+        t => plan_err!("map_entries: expected a MAP, found {t}"),
+    }
+}
+
+fn entry(parts: &Fields) -> Fields {
+    ["key", "value"].iter().zip(parts).map(|(name, part)| Field::new(*name, part.data_type().clone(), true)).collect()
+}
+
+fn map_entries(a: &Args) -> Result<ArrayRef> {
+    let array = a.full(0)?;
+    let (DataType::List(item), DataType::Map(..)) = (&a.ret, array.data_type()) else { return Ok(a.nulls()) };
+    let maps = array.as_map();
+    let columns = vec![Arc::clone(maps.keys()), Arc::clone(maps.values())];
+    let entries = StructArray::try_new(entry(maps.entries().fields()), columns, None)?;
+    let offsets = maps.offsets().clone();
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, Arc::new(entries), maps.nulls().cloned())?))
+}
