@@ -1,12 +1,14 @@
-//! Columns as a file has them, made into columns as the table has them now: fields by id, types promoted.
+//! Columns as a file has them, made into columns as the table has them now: fields by id or by name, types promoted.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, UInt32Array, new_null_array};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use arrow::error::ArrowError;
+use dipper_store::segment::{can_convert, convert};
 
 use crate::schema::FIELD_ID;
 
@@ -42,36 +44,82 @@ pub enum Part {
 /// The value of a field of the table in files that lack it, as an array of one; `None` for NULL.
 pub type Defaults<'a> = dyn Fn(&Field) -> Result<Option<ArrayRef>, String> + 'a;
 
-/// How `from`, a field of a file, becomes `to`, a field of the table.
+/// How `from`, a field of a file, becomes `to`, a field of the table; fields of structs are found by id.
 ///
 /// # Errors
 /// No promotion leads from one to the other; what `defaults` says.
 pub fn shape(from: &Field, to: &Field, defaults: &Defaults<'_>) -> Result<Shape, String> {
+    shaped(from, to, &|have, want| want.iter().map(|w| position(have, w)).collect(), defaults)
+}
+
+/// The same where fields of structs are found by name, as [`places`] does.
+///
+/// # Errors
+/// No cast leads from one to the other.
+pub fn shape_by_name(from: &Field, to: &Field) -> Result<Shape, String> {
+    shaped(from, to, &places, &|_| Ok(None))
+}
+
+/// Where `have` has each of the fields that are wanted: by name, else by name without regard to case. Each is one wanted
+/// field at most.
+pub fn places(have: &Fields, want: &Fields) -> Vec<Option<usize>> {
+    let mut places: Vec<Option<usize>> = vec![None; want.len()];
+    let mut free: Vec<bool> = vec![true; have.len()];
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut by_folded: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, field) in have.iter().enumerate().rev() {
+        by_name.entry(field.name()).or_default().push(at);
+        by_folded.entry(field.name().to_ascii_lowercase()).or_default().push(at);
+    }
+    let mut take = |found: Option<&mut Vec<usize>>| {
+        let found = found?;
+        while let Some(at) = found.pop() {
+            if std::mem::take(&mut free[at]) {
+                return Some(at);
+            }
+        }
+        None
+    };
+    for (place, field) in places.iter_mut().zip(want) {
+        *place = take(by_name.get_mut(field.name().as_str()));
+    }
+    for (place, field) in places.iter_mut().zip(want) {
+        if place.is_none() {
+            *place = take(by_folded.get_mut(&field.name().to_ascii_lowercase()));
+        }
+    }
+    places
+}
+
+/// Finds the fields of a table's struct among those of a file's.
+type Find<'a> = dyn Fn(&Fields, &Fields) -> Vec<Option<usize>> + 'a;
+
+fn shaped(from: &Field, to: &Field, find: &Find<'_>, defaults: &Defaults<'_>) -> Result<Shape, String> {
     let bad = || format!("column '{}' is {} in the file, {} in the table", to.name(), from.data_type(), to.data_type());
     if from.data_type() == to.data_type() {
         return Ok(Shape::Same);
     }
     match (from.data_type(), to.data_type()) {
         (DataType::Struct(have), DataType::Struct(want)) => {
-            let one = |w: &FieldRef| match position(have, w) {
+            let one = |(w, place): (&FieldRef, Option<usize>)| match place {
                 None => Ok(Part::Missing(defaults(w)?)),
-                Some(at) => Ok(Part::Of(at, shape(&have[at], w, defaults)?)),
+                Some(at) => Ok(Part::Of(at, shaped(&have[at], w, find, defaults)?)),
             };
-            Ok(Shape::Struct(want.iter().map(one).collect::<Result<_, String>>()?))
+            Ok(Shape::Struct(want.iter().zip(find(have, want)).map(one).collect::<Result<_, String>>()?))
         }
         // Writers of files choose among these freely; a table has but one.
         (DataType::List(have) | DataType::LargeList(have) | DataType::FixedSizeList(have, _), DataType::List(want)) => {
-            Ok(Shape::List(Box::new(shape(have, want, defaults)?)))
+            Ok(Shape::List(Box::new(shaped(have, want, find, defaults)?)))
         }
         (DataType::Map(have, _), DataType::Map(want, _)) => match (have.data_type(), want.data_type()) {
             (DataType::Struct(h), DataType::Struct(w)) if h.len() == 2 && w.len() == 2 => {
-                let part = |at: usize| shape(&h[at], &w[at], defaults).map(Box::new);
+                let part = |at: usize| shaped(&h[at], &w[at], find, defaults).map(Box::new);
                 Ok(Shape::Map(part(0)?, part(1)?))
             }
             _ => Err(bad()),
         },
         (a, b) if a.is_nested() || b.is_nested() => Err(bad()),
-        (a, b) if arrow::compute::can_cast_types(a, b) => Ok(Shape::Cast),
+        (a, b) if can_convert(a, b) => Ok(Shape::Cast),
         _ => Err(bad()),
     }
 }
@@ -146,7 +194,7 @@ pub fn reshape(array: &ArrayRef, shape: &Shape, to: &Field) -> Result<ArrayRef, 
                 *sorted,
             )?)
         }
-        _ => cast_with_options(array, to.data_type(), &CastOptions { safe: false, ..Default::default() })?,
+        _ => convert(array, to.data_type())?,
     })
 }
 
@@ -300,6 +348,27 @@ mod tests {
         let other = field(5, "l", DataType::LargeList(field(6, "element", DataType::Utf8)));
         let to = field(5, "l", DataType::List(field(6, "element", DataType::Struct(Fields::empty()))));
         assert!(shape(&other, &to, &no_defaults).is_err());
+    }
+
+    #[test]
+    fn fields_are_found_by_name_without_regard_to_case() {
+        let fields = |names: &[&str]| names.iter().map(|n| Field::new(*n, DataType::Int32, true)).collect::<Fields>();
+        let own = fields(&["A", "a", "b"]);
+        assert_eq!(places(&own, &fields(&["a", "A", "B", "c"])), [Some(1), Some(0), Some(2), None]);
+        // No column stands for two, and two of one name are two.
+        assert_eq!(places(&fields(&["Id"]), &fields(&["ID", "iD"])), [Some(0), None]);
+        assert_eq!(places(&fields(&["a", "a"]), &fields(&["a", "a"])), [Some(0), Some(1)]);
+        let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        let b: ArrayRef = Arc::new(Int32Array::from(vec![3, 4]));
+        let have = fields(&["a", "B"]);
+        let array: ArrayRef = Arc::new(StructArray::new(have.clone(), vec![a, b], None));
+        let from = Field::new("s", DataType::Struct(have), true);
+        let want = ["b", "x", "a"].map(|n| Field::new(n, DataType::Int64, true));
+        let to = Field::new("s", DataType::Struct(want.into_iter().collect()), true);
+        let made = reshape(&array, &shape_by_name(&from, &to).unwrap(), &to).unwrap();
+        let made = made.as_struct();
+        assert_eq!(made.column(0).as_primitive::<Int64Type>().values(), &[3, 4]);
+        assert_eq!((made.column(1).null_count(), made.column(2).as_primitive::<Int64Type>().value(1)), (2, 2));
     }
 
     #[test]

@@ -253,10 +253,11 @@ impl Primitive {
             Primitive::Timestamptz | Primitive::TimestamptzNs => {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
             }
-            Primitive::String if views => DataType::Utf8View,
-            Primitive::String => DataType::Utf8,
-            Primitive::Uuid | Primitive::Fixed(_) | Primitive::Binary if views => DataType::BinaryView,
-            Primitive::Uuid | Primitive::Fixed(_) | Primitive::Binary => DataType::Binary,
+            // UUIDs are what they are written as, as in Doris.
+            Primitive::String | Primitive::Uuid if views => DataType::Utf8View,
+            Primitive::String | Primitive::Uuid => DataType::Utf8,
+            Primitive::Fixed(_) | Primitive::Binary if views => DataType::BinaryView,
+            Primitive::Fixed(_) | Primitive::Binary => DataType::Binary,
             Primitive::Unknown => return Err("unknown".into()),
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, UInt32Array, UInt64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::physical_expr::utils::{collect_columns, conjunction_opt};
@@ -57,10 +57,104 @@ impl GroupPruner {
     }
 }
 
+/// Columns of floating point whose NaN is told from their other values; each of them takes three times as many questions.
+const TOLD_APART: usize = 2;
+
+/// Which containers can hold rows that pass, whatever of them is NaN.
+///
+/// Bounds of floating point are those of the other values, but NaN is compared like them: as the greatest value, and with a
+/// sign as the least one. A row is NaN in a column or is not, so bounds are known of either kind of rows, and what no kind
+/// can pass is left out.
+fn prune(predicate: &PruningPredicate, statistics: &dyn PruningStatistics) -> Result<Vec<bool>> {
+    let mut floats: Vec<(&str, &DataType)> = Vec::new();
+    let columns = collect_columns(predicate.orig_expr());
+    for column in &columns {
+        if let Ok(field) = predicate.schema().field_with_name(column.name())
+            && field.data_type().is_floating()
+        {
+            floats.push((column.name(), field.data_type()));
+        }
+    }
+    if floats.is_empty() {
+        return Ok(predicate.prune(statistics)?);
+    }
+    let ask = |values: Vec<(&str, ScalarValue)>| -> Result<Vec<bool>> {
+        Ok(predicate.prune(&WithValues { statistics, values: &values })?)
+    };
+    if floats.len() > TOLD_APART {
+        return ask(floats.iter().map(|(name, t)| Ok((*name, ScalarValue::try_from(*t)?))).collect::<Result<_>>()?);
+    }
+    let mut kept = vec![false; statistics.num_containers()];
+    for kind in 0..3usize.pow(floats.len() as u32) {
+        let values = floats.iter().enumerate().filter_map(|(at, (name, t))| {
+            let sign = match kind / 3usize.pow(at as u32) % 3 {
+                0 => return None,
+                1 => 1.0,
+                _ => -1.0,
+            };
+            Some((*name, nan(t, sign)))
+        });
+        kept.iter_mut().zip(ask(values.collect())?).for_each(|(kept, more)| *kept |= more);
+    }
+    Ok(kept)
+}
+
+/// NaN with a sign; NULL for types whose NaN is not made here.
+fn nan(data_type: &DataType, sign: f64) -> ScalarValue {
+    match data_type {
+        DataType::Float32 => ScalarValue::Float32(Some(f32::NAN.copysign(sign as f32))),
+        DataType::Float64 => ScalarValue::Float64(Some(f64::NAN.copysign(sign))),
+        _ => ScalarValue::Float16(None),
+    }
+}
+
+/// Statistics in which some columns have one value in all rows; NULL for a value that is not known.
+struct WithValues<'a> {
+    statistics: &'a dyn PruningStatistics,
+    values: &'a [(&'a str, ScalarValue)],
+}
+
+impl WithValues<'_> {
+    fn value(&self, column: &Column) -> Option<ArrayRef> {
+        let (_, value) = self.values.iter().find(|(name, _)| *name == column.name)?;
+        value.to_array_of_size(self.statistics.num_containers()).ok()
+    }
+}
+
+impl PruningStatistics for WithValues<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.value(column).or_else(|| self.statistics.min_values(column))
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.value(column).or_else(|| self.statistics.max_values(column))
+    }
+
+    fn num_containers(&self) -> usize {
+        self.statistics.num_containers()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        match self.value(column) {
+            None => self.statistics.null_counts(column),
+            // What has the value is not NULL.
+            Some(value) => (value.null_count() == 0).then(|| Arc::new(UInt64Array::from(vec![0; value.len()])) as _),
+        }
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        self.statistics.row_counts()
+    }
+
+    fn contained(&self, column: &Column, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        self.statistics.contained(column, values)
+    }
+}
+
 /// The rows of a row group that can pass.
 pub(crate) fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<Kept> {
     let group = GroupBounds { zones, known: Mutex::default() };
-    if !predicate.prune(&group)?.first().copied().unwrap_or(true) {
+    if !prune(predicate, &group)?.first().copied().unwrap_or(true) {
         return Ok(Kept::Nothing);
     }
     // Columns have their own page borders: the stretches between the borders of all of them are asked about.
@@ -73,7 +167,7 @@ pub(crate) fn keeps(predicate: &PruningPredicate, zones: &dyn Zones) -> Result<K
         return Ok(Kept::All);
     }
     let pages = PageBounds { zones, starts: &starts, known: Mutex::default() };
-    let kept = predicate.prune(&pages)?;
+    let kept = prune(predicate, &pages)?;
     let pruned = kept.iter().filter(|k| !**k).count();
     if pruned == 0 {
         return Ok(Kept::All);

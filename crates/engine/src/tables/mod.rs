@@ -4,9 +4,11 @@ pub mod define;
 mod file_set;
 mod instants;
 mod parquet;
+mod parquet_statistics;
 mod path;
 mod text;
 mod view;
+mod widen;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use dipper_cache::TaggedStore;
+use dipper_iceberg::reshape::{self, Shape};
 use dipper_store::segment::{Fetcher, ForeignFile, ForeignSchema, ObjectReader, Readers, ScanIo};
 use dipper_text::infer::unique;
 use futures::{StreamExt, TryStreamExt};
@@ -25,6 +25,8 @@ use tokio::runtime::Handle;
 
 use super::by_the_clock;
 use super::file_set::FileSet;
+use super::parquet_statistics::statistics;
+use super::widen::united;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
 use crate::io::{self, ScanRequests};
@@ -77,11 +79,11 @@ impl ParquetTable {
             return Ok(over(files, spelled.clone(), spelled));
         }
         let all: Vec<_> = listed.iter().map(|(file, _)| file).collect();
-        let found = merged(&all, &footers.open(state, &all, &requests, |reader| reader.fields().clone()).await?)?;
-        let names = unique(found.fields().iter().map(|f| f.name().clone()));
+        let found = merged(&all, &footers.open(state, &all, &requests, |reader| reader.table_fields()).await?)?;
+        let names = unique(found.iter().map(|f| f.name().clone()));
         let instants: Vec<&String> =
-            names.iter().zip(found.fields()).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
-        let spelled: Fields = found.fields().iter().map(in_utc).collect();
+            names.iter().zip(&found).filter(|(_, f)| is_instant(f)).map(|(name, _)| name).collect();
+        let spelled: Fields = found.iter().map(in_utc).collect();
         let named = |(field, name): (&FieldRef, &String)| Arc::new(field.as_ref().clone().with_name(name));
         let named = spelled.iter().zip(&names).map(named).collect();
         by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
@@ -138,26 +140,13 @@ impl Footers {
     }
 }
 
-/// Where `own` has each of the columns that are wanted: by name, else by name without regard to case. Each is one wanted
-/// column at most.
-fn places(own: &Fields, wanted: &Fields) -> Vec<Option<usize>> {
-    let mut places: Vec<_> = wanted.iter().map(|f| own.iter().position(|o| o.name() == f.name())).collect();
-    for (at, field) in wanted.iter().enumerate() {
-        if places[at].is_none() {
-            let same = |place: &usize| own[*place].name().eq_ignore_ascii_case(field.name());
-            places[at] = (0..own.len()).filter(same).find(|place| !places.contains(&Some(*place)));
-        }
-    }
-    places
-}
-
 /// `fields` with each name as `like` spells it, where it has it.
 fn spelled_as_in(fields: &Fields, like: &Fields) -> Fields {
     let spelled = |(field, place): (&FieldRef, Option<usize>)| match place {
         Some(at) => Arc::new(field.as_ref().clone().with_name(like[at].name())),
         None => Arc::clone(field),
     };
-    fields.iter().zip(places(like, fields)).map(spelled).collect()
+    fields.iter().zip(reshape::places(like, fields)).map(spelled).collect()
 }
 
 /// Whether a column holds points in time, which files keep in UTC.
@@ -209,26 +198,54 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
 }
 
 /// The columns of all files, of which each has its own, by name.
-fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Schema> {
-    let mut merged: Option<Schema> = None;
+fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
+    let mut merged: Option<Fields> = None;
     for (file, own) in files.iter().zip(own) {
         // What writers noted beside a column may differ from file to file.
         let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(HashMap::new());
         let fields: Fields = own.iter().map(plain).collect();
         merged = Some(match merged {
-            None => Schema::new(fields),
-            Some(before) => {
-                let schema = Schema::new(spelled_as_in(&fields, before.fields()));
-                Schema::try_merge([before, schema]).map_err(|e| {
-                    EngineError::new(
-                        ErrorKind::File,
-                        format!("'{}' does not fit the files before it: {e}", file.name()),
-                    )
-                })?
-            }
+            None => fields,
+            Some(before) => united(&before, &spelled_as_in(&fields, &before)).map_err(|(before, own)| {
+                let (name, before, own) = (before.name(), before.data_type(), own.data_type());
+                EngineError::new(
+                    ErrorKind::File,
+                    format!(
+                        "'{}' does not fit the files before it: column '{name}' is {own} here and {before} there, which no type \
+                         holds both; read the files apart, or declare the columns of a table over them",
+                        file.name()
+                    ),
+                )
+            })?,
         });
     }
     merged.ok_or_else(|| EngineError::new(ErrorKind::File, "no Parquet files to take columns from; declare them"))
+}
+
+/// How the table's columns, as files spell them, are read from one file.
+fn read_from(
+    reader: &ObjectReader,
+    spelled: &Fields,
+    named: &Fields,
+) -> Result<(ForeignSchema, Vec<(usize, Shape, FieldRef)>)> {
+    let own = reader.fields();
+    let places = reshape::places(own, spelled);
+    let (mut fields, mut shapes) = (Vec::with_capacity(named.len()), Vec::new());
+    for (at, (field, place)) in named.iter().zip(&places).enumerate() {
+        let decoded = place.map(|place| own[place].data_type());
+        match decoded.filter(|decoded| decoded.is_nested() && *decoded != field.data_type()) {
+            // The reader converts what is not nested.
+            None => fields.push(Arc::clone(field)),
+            Some(decoded) => {
+                let from = field.as_ref().clone().with_data_type(decoded.clone());
+                let shape = reshape::shape_by_name(&from, field)
+                    .map_err(|e| EngineError::new(ErrorKind::File, format!("'{}': {e}", reader.name())))?;
+                fields.push(Arc::new(from));
+                shapes.push((at, shape, Arc::clone(field)));
+            }
+        }
+    }
+    Ok((ForeignSchema::new(&fields.into(), &places), shapes))
 }
 
 #[async_trait]
@@ -271,16 +288,18 @@ impl TableProvider for ParquetTable {
             .map_err(EngineError::into_datafusion)?;
         let mut files = Vec::with_capacity(opened.len());
         let mut total: Option<Statistics> = None;
+        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         for (reader, (_, partition)) in opened.into_iter().zip(listed) {
-            let (own, wanted) = (reader.fields(), self.spelled.fields());
-            let spelled = Arc::new(Schema::new(spelled_as_in(wanted, own)));
-            let statistics = DFParquetMetadata::statistics_from_parquet_metadata(reader.metadata(), &spelled)?;
+            let named = self.file_schema.fields();
+            let (columns, shapes) =
+                read_from(&reader, self.spelled.fields(), named).map_err(EngineError::into_datafusion)?;
+            let statistics = statistics(&reader, named, &columns, &projection).map_err(EngineError::into_datafusion)?;
             total = Some(match total {
                 None => statistics,
                 Some(before) => Statistics::try_merge_iter([&before, &statistics], &self.file_schema)?,
             });
-            let columns = Arc::new(ForeignSchema::new(self.file_schema.fields(), &places(own, wanted)));
-            files.push(ParquetScanFile::new(reader, columns, partition));
+            let file = ParquetScanFile::new(reader, Arc::new(columns), partition);
+            files.push(ParquetScanFile { shapes: shapes.into(), ..file });
         }
         let mut statistics = total.expect("there is at least one file");
         let unknown = Statistics::unknown_column(&self.schema);
@@ -293,7 +312,6 @@ impl TableProvider for ParquetTable {
             remote,
             requests,
         };
-        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let workers = state.config().target_partitions();
         Ok(Arc::new(ParquetScanExec::new(Arc::new(spec), projection, limit, workers)?))
     }
@@ -310,11 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_their_own_names_first() {
+    fn columns_are_spelled_as_files_spell_them() {
         let own = fields(&["A", "a", "b"]);
-        assert_eq!(places(&own, &fields(&["a", "A", "B", "c"])), [Some(1), Some(0), Some(2), None]);
-        // No column stands for two.
-        assert_eq!(places(&fields(&["Id"]), &fields(&["ID", "iD"])), [Some(0), None]);
         assert_eq!(spelled_as_in(&fields(&["B", "c", "a"]), &own), fields(&["b", "c", "a"]));
     }
 }

@@ -10,15 +10,12 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::binary::{Reader, Short};
+use super::thrift::{FALSE, I32, STRUCT, field, number};
 
 /// Bytes that a page may claim whatever its packed ones are.
 const CLAIM_BYTES: usize = 16 << 20;
 /// How deep structures may lie in each other; statistics lie two deep.
 const DEPTH: u32 = 8;
-
-/// Types of Thrift's compact form.
-const I32: u8 = 5;
-const STRUCT: u8 = 12;
 
 /// Bytes that one packed byte can stand for. `None`: nothing is unpacked, or there is no limit.
 fn most_of_one(codec: Compression) -> Option<usize> {
@@ -126,22 +123,28 @@ fn of_kind(from: &mut Reader<'_>, of: i16) -> Result<(), Short> {
     Ok(())
 }
 
-/// Number and type of the next field of a structure, the one before having number `last`; `None` at its end.
-fn field(from: &mut Reader<'_>, last: i16) -> Result<Option<(i16, u8)>, Short> {
-    let byte = from.u8()?;
-    let (delta, kind) = (i16::from(byte >> 4), byte & 0xf);
-    let id = match (kind, delta) {
-        (0, _) => return Ok(None),
-        (_, 0) => number(from)?.try_into().map_err(|_| Short)?,
-        _ => last.checked_add(delta).ok_or(Short)?,
-    };
-    Ok(Some((id, kind)))
-}
-
-/// A number of up to 32 bits. Parquet's reader cuts off what a larger one has beyond them.
-fn number(from: &mut Reader<'_>) -> Result<i32, Short> {
-    let zigzag = from.var32()?;
-    Ok((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32))
+/// Where a header of a data page of the second version says that the page is not packed.
+pub(super) fn says_unpacked(bytes: &[u8]) -> Option<usize> {
+    let mut from = Reader(bytes);
+    let mut last = 0;
+    while let Some((id, kind)) = field(&mut from, last).ok()? {
+        last = id;
+        if (id, kind) != (8, STRUCT) {
+            skip(&mut from, kind, DEPTH).ok()?;
+            continue;
+        }
+        let mut last = 0;
+        loop {
+            let at = bytes.len() - from.0.len();
+            let (id, kind) = field(&mut from, last).ok()??;
+            last = id;
+            if (id, kind) == (7, FALSE) {
+                return Some(at);
+            }
+            skip(&mut from, kind, DEPTH).ok()?;
+        }
+    }
+    None
 }
 
 /// Skips a field's value. No field of a page's header is a list, a set or a map.

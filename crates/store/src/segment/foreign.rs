@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use arrow_array::{ArrayRef, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
+use arrow_select::concat::concat;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use object_store::ObjectStoreExt;
@@ -18,11 +19,14 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
+use super::footer::{self, Footer};
+use super::foreign_fields::{decoded, shown};
 use super::pages::{PagePlace, directory, guarded};
-use super::read::{next_number, viewed};
+use super::read::next_number;
+use super::trust::{self, Trust};
 use super::{Fetcher, ObjectReader, PageCache, Result, ScanIo, ScanSchema, SegmentError, ZoneStats};
 use crate::table::schema::ColumnId;
 
@@ -114,17 +118,13 @@ impl ScanSchema for ForeignSchema {
     }
 }
 
-/// The field as it is decoded: top-level strings as views or not.
-fn hinted(field: &Field, views: bool) -> Field {
-    let data_type = match (views, field.data_type()) {
-        (true, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary) => {
-            return viewed(field);
-        }
-        (false, DataType::Utf8View) => DataType::Utf8,
-        (false, DataType::BinaryView) => DataType::Binary,
-        (_, other) => other.clone(),
-    };
-    field.clone().with_data_type(data_type)
+/// Bounds of a column in all row groups of a file.
+#[derive(Debug, Clone)]
+pub struct ForeignBounds {
+    /// The bounds, an entry for each row group.
+    pub zones: ZoneStats,
+    /// Whether least and greatest value of each row group are values of it, not only bounds.
+    pub exact: Vec<(bool, bool)>,
 }
 
 impl ObjectReader {
@@ -159,7 +159,7 @@ impl ObjectReader {
             what: what.to_string(),
         };
         let mut tail_bytes = TAIL_BYTES.min(file.size);
-        let metadata = loop {
+        let (footer, metadata) = loop {
             if tail_bytes < 12 {
                 return Err(broken("the file", &format_args!("it has {} bytes", file.size)));
             }
@@ -173,25 +173,52 @@ impl ObjectReader {
             if let Some(io) = io {
                 io.tail(tail_bytes);
             }
-            let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
-            match guarded("footer", || reader.try_parse_sized(&tail, file.size).and_then(|()| reader.finish())) {
-                Ok(metadata) => break metadata,
-                Err(ParquetError::NeedMoreData(needed)) if needed as u64 > tail_bytes && needed as u64 <= file.size => {
-                    tail_bytes = needed as u64;
+            let (rest, end) = tail.split_at(tail.len() - 8);
+            let len = u32::from_le_bytes([end[0], end[1], end[2], end[3]]) as usize;
+            match &end[4..] {
+                b"PAR1" => {}
+                b"PARE" => return Err(broken("the footer", &footer::ENCRYPTED)),
+                _ => {
+                    return Err(broken(
+                        "the file",
+                        &"it does not end as Parquet does: it is cut, or of another format",
+                    ));
                 }
-                Err(ParquetError::NeedMoreData(needed)) if needed as u64 > file.size => {
-                    let what =
-                        format_args!("with its indexes it would have {needed} bytes, and the file has {}", file.size);
+            }
+            let Some(start) = rest.len().checked_sub(len) else {
+                let needed = len as u64 + 12;
+                if needed > file.size {
+                    let what = format_args!("it would have {len} bytes, and the file has {}", file.size);
                     return Err(broken("the footer", &what));
                 }
-                Err(e) => return Err(broken("the footer", &e)),
+                tail_bytes = needed;
+                continue;
+            };
+            let read = || guarded("footer", || footer::read(&rest[start..]));
+            let footer = read().map_err(|e| broken("the footer", &e))?;
+            let Footer { metadata, inexact, bytes } = footer;
+            check(&metadata, file.size).map_err(|what| broken("the footer", &what))?;
+            match indexed(metadata, &tail, file.size) {
+                Indexed::With(metadata) => break ((inexact, bytes), metadata),
+                Indexed::Needs(needed) => tail_bytes = needed,
+                // Pages lie one behind the other, whatever an index says of them.
+                Indexed::Without => {
+                    let metadata = read().map_err(|e| broken("the footer", &e))?.metadata;
+                    break ((inexact, bytes), metadata);
+                }
             }
         };
-        check(&metadata, file.size).map_err(|what| broken("the footer", &what))?;
+        let (inexact, bytes) = footer;
         let schema = metadata.file_metadata();
-        let derived = parquet_to_arrow_schema(schema.schema_descr(), schema.key_value_metadata())
-            .map_err(|e| broken("the schema", &e))?;
-        let fields: Fields = derived.fields().iter().map(|f| Arc::new(hinted(f, file.views))).collect();
+        // What a writer noted of its own types helps, if it fits what the file has.
+        let derived = guarded("schema", || parquet_to_arrow_schema(schema.schema_descr(), schema.key_value_metadata()));
+        let derived = derived.or_else(|_| guarded("schema", || parquet_to_arrow_schema(schema.schema_descr(), None)));
+        let derived = derived.map_err(|e| broken("the schema", &e))?;
+        if derived.fields().is_empty() {
+            return Err(broken("the schema", &"it has no columns"));
+        }
+        let fields = decoded(derived.fields(), schema.schema_descr(), &bytes, file.views);
+        let trust = Trust::new(&metadata, inexact);
         let mut first = 0u32;
         let groups = metadata.row_groups().iter().map(|g| {
             let start = first;
@@ -218,6 +245,7 @@ impl ObjectReader {
             looked_up: AtomicBool::new(false),
             distrusted: AtomicBool::new(false),
             anew: false,
+            trust: Some(Arc::new(trust)),
         }))
     }
 
@@ -244,6 +272,7 @@ impl ObjectReader {
                 looked_up: AtomicBool::new(false),
                 distrusted: AtomicBool::new(false),
                 anew: true,
+                trust: self.trust.clone(),
             })
         })
     }
@@ -263,6 +292,11 @@ impl ObjectReader {
     /// The columns of a file, as they are decoded.
     pub fn fields(&self) -> &Fields {
         &self.fields
+    }
+
+    /// The columns of a file, as a table over it has them.
+    pub fn table_fields(&self) -> Fields {
+        self.fields.iter().map(|field| Arc::new(shown(field))).collect()
     }
 
     /// Whether single pages of a row group can be fetched.
@@ -315,37 +349,153 @@ impl ObjectReader {
     /// Bounds of a file's column in a row group (`pages` false) or in each of its pages, as values of a type; `None` where
     /// nothing is known.
     pub fn foreign_stats(&self, group: usize, id: ColumnId, wanted: &DataType, pages: bool) -> Option<ZoneStats> {
+        match pages {
+            false => Some(self.group_bounds(group..group + 1, id, wanted)?.zones),
+            true => self.page_bounds(group, id, wanted),
+        }
+    }
+
+    /// Bounds of a file's column in all row groups, as values of a type; `None` where nothing is known.
+    pub fn foreign_bounds(&self, id: ColumnId, wanted: &DataType) -> Option<ForeignBounds> {
+        self.group_bounds(0..self.num_groups(), id, wanted)
+    }
+
+    /// What reads the statistics of a column that is neither nested nor repeated.
+    fn bounds_of(&self, id: ColumnId) -> Option<(usize, &Trust, StatisticsConverter<'_>)> {
         let leaf = self.leaf(id)?;
-        let metadata = self.metadata.row_group(group);
         let schema = self.metadata.file_metadata().schema_descr();
+        if schema.column(leaf).max_rep_level() > 0 {
+            return None;
+        }
         let converter = StatisticsConverter::from_column_index(leaf, self.fields.get(id as usize)?, schema).ok()?;
         // Writers that do not count NULLs are not those that have none.
-        let converter = converter.with_missing_null_counts_as_zero(false);
-        let total = metadata.num_rows() as u64;
-        let (rows, min, max, nulls) = match pages {
-            false => (
-                UInt64Array::from(vec![total]),
-                converter.row_group_mins([metadata]).ok()?,
-                converter.row_group_maxes([metadata]).ok()?,
-                converter.row_group_null_counts([metadata]).ok()?,
+        Some((leaf, self.trust.as_deref()?, converter.with_missing_null_counts_as_zero(false)))
+    }
+
+    fn group_bounds(&self, groups: Range<usize>, id: ColumnId, wanted: &DataType) -> Option<ForeignBounds> {
+        let (leaf, trust, converter) = self.bounds_of(id)?;
+        let groups: Vec<_> = groups.map(|group| (group, self.metadata.row_group(group))).collect();
+        let metadata = || groups.iter().map(|(_, metadata)| *metadata);
+        let rows: UInt64Array = metadata().map(|g| g.num_rows() as u64).collect();
+        let nulls = converter.row_group_null_counts(metadata()).ok()?;
+        let mut min = converter.row_group_mins(metadata()).ok()?;
+        let mut max = converter.row_group_maxes(metadata()).ok()?;
+        let said = |group: &RowGroupMetaData| group.column(leaf).statistics().cloned();
+        let trusted: Vec<bool> = metadata()
+            .map(|group| {
+                let deprecated = said(group).is_some_and(|s| s.is_min_max_deprecated());
+                let fields = if deprecated { trust::Fields::Deprecated } else { trust::Fields::Ordered };
+                trust.bounds(&self.metadata, leaf, fields)
+            })
+            .collect();
+        if min.len() != rows.len() || max.len() != rows.len() || nulls.len() != rows.len() {
+            return None;
+        }
+        if trusted.contains(&false) {
+            (min, max) = (only(&min, &trusted)?, only(&max, &trusted)?);
+        }
+        let (min, max) = trust::comparable(min, max);
+        let column = self.metadata.file_metadata().schema_descr().column(leaf);
+        let exact = groups.iter().map(|(group, metadata)| {
+            let (min, max) = said(metadata).map_or((false, false), |s| (s.min_is_exact(), s.max_is_exact()));
+            (trust.exact(&column, *group, leaf, min), trust.exact(&column, *group, leaf, max))
+        });
+        let exact = exact.collect();
+        Some(ForeignBounds { zones: super::stats::as_type(wanted, rows, min, max, trust.nulls(nulls)), exact })
+    }
+
+    fn page_bounds(&self, group: usize, id: ColumnId, wanted: &DataType) -> Option<ZoneStats> {
+        let (leaf, trust, converter) = self.bounds_of(id)?;
+        let total = self.metadata.row_group(group).num_rows() as u64;
+        let (columns, index) = (self.metadata.column_index()?, self.metadata.offset_index()?);
+        let starts: Vec<u64> = self.page_starts(group, id).iter().map(|s| *s as u64).collect();
+        let ends = starts.iter().skip(1).copied().chain([total]);
+        let rows: UInt64Array = starts.iter().zip(ends).map(|(a, b)| b - a).collect();
+        let nulls = converter.data_page_null_counts(columns, index, [&group]).ok()?;
+        let (min, max) = match trust.bounds(&self.metadata, leaf, trust::Fields::Ordered) {
+            false => (new_null_array(wanted, rows.len()), new_null_array(wanted, rows.len())),
+            true => trust::comparable(
+                converter.data_page_mins(columns, index, [&group]).ok()?,
+                converter.data_page_maxes(columns, index, [&group]).ok()?,
             ),
-            true => {
-                let (columns, index) = (self.metadata.column_index()?, self.metadata.offset_index()?);
-                let starts: Vec<u64> = self.page_starts(group, id).iter().map(|s| *s as u64).collect();
-                let ends = starts.iter().skip(1).copied().chain([total]);
-                let rows: UInt64Array = starts.iter().zip(ends).map(|(a, b)| b - a).collect();
-                let min = converter.data_page_mins(columns, index, [&group]).ok()?;
-                let max = converter.data_page_maxes(columns, index, [&group]).ok()?;
-                let nulls = converter.data_page_null_counts(columns, index, [&group]).ok()?;
-                (rows, min, max, nulls)
-            }
         };
         let same = |len: usize| len == rows.len();
         if !same(min.len()) || !same(max.len()) || !same(nulls.len()) {
             return None;
         }
-        Some(super::stats::as_type(wanted, rows, min, max, nulls))
+        Some(super::stats::as_type(wanted, rows, min, max, trust.nulls(nulls)))
     }
+}
+
+/// Those of the bounds that are to be believed; NULL for others.
+fn only(bounds: &ArrayRef, trusted: &[bool]) -> Option<ArrayRef> {
+    let unknown = new_null_array(bounds.data_type(), 1);
+    let parts: Vec<_> = trusted
+        .iter()
+        .enumerate()
+        .map(|(i, known)| if *known { bounds.slice(i, 1) } else { Arc::clone(&unknown) })
+        .collect();
+    concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok()
+}
+
+/// A file's metadata with its page indexes.
+enum Indexed {
+    With(ParquetMetaData),
+    /// So many bytes of the file's end are needed.
+    Needs(u64),
+    /// They are damaged or make no sense.
+    Without,
+}
+
+/// Reads page indexes from the end of a file.
+fn indexed(metadata: ParquetMetaData, tail: &Bytes, size: u64) -> Indexed {
+    let ends = metadata.row_groups().iter().flat_map(|g| g.columns()).map(|chunk| {
+        let (start, len) = chunk.byte_range();
+        start + len
+    });
+    let data = ends.max().unwrap_or(0);
+    let mut reader =
+        ParquetMetaDataReader::new_with_metadata(metadata).with_page_index_policy(PageIndexPolicy::Optional);
+    let read = || -> ParquetResult<ParquetMetaData> {
+        reader.read_page_indexes_sized(tail, size)?;
+        reader.finish()
+    };
+    match guarded("page index", read) {
+        Ok(metadata) if is_sound(&metadata, size) => Indexed::With(metadata),
+        // An index before the data ends is none.
+        Err(ParquetError::NeedMoreData(needed)) if (tail.len() as u64 + 1..=size - data).contains(&(needed as u64)) => {
+            Indexed::Needs(needed as u64)
+        }
+        _ => Indexed::Without,
+    }
+}
+
+/// Whether page indexes fit the file, so that nothing later has to ask.
+fn is_sound(metadata: &ParquetMetaData, size: u64) -> bool {
+    let leaves = metadata.file_metadata().schema_descr().num_columns();
+    let groups = metadata.num_row_groups();
+    let fits = |index: Option<Vec<usize>>| index.is_none_or(|i| i.len() == groups && i.iter().all(|n| *n == leaves));
+    if !fits(metadata.column_index().map(|i| i.iter().map(Vec::len).collect()))
+        || !fits(metadata.offset_index().map(|i| i.iter().map(Vec::len).collect()))
+    {
+        return false;
+    }
+    let Some(index) = metadata.offset_index() else { return true };
+    metadata.row_groups().iter().zip(index).all(|(group, index)| {
+        group.columns().iter().zip(index).all(|(chunk, index)| {
+            let start = chunk.byte_range().0 as i64;
+            let pages = index.page_locations();
+            let rows = pages.iter().map(|p| p.first_row_index).chain([group.num_rows()]);
+            let inside = |p: &parquet::file::page_index::offset_index::PageLocation| {
+                let end = p.offset.checked_add(p.compressed_page_size.into());
+                p.offset >= start && p.compressed_page_size >= 0 && end.is_some_and(|end| end as u64 <= size)
+            };
+            rows.is_sorted()
+                && pages.first().is_none_or(|p| p.first_row_index == 0)
+                && pages.is_sorted_by_key(|p| p.offset)
+                && pages.iter().all(inside)
+        })
+    })
 }
 
 /// Whether everything that the footer names lies in the file, so that nothing later has to ask.
@@ -355,7 +505,7 @@ fn check(metadata: &ParquetMetaData, size: u64) -> Result<(), String> {
         if group.num_rows() < 0 || group.num_columns() != leaves {
             return Err(format!("row group {i} has {} rows and {} columns", group.num_rows(), group.num_columns()));
         }
-        for (leaf, chunk) in group.columns().iter().enumerate() {
+        for chunk in group.columns() {
             let place = || format!("row group {i}, column {}", chunk.column_path());
             let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
             let end = start.checked_add(chunk.compressed_size());
@@ -365,26 +515,6 @@ fn check(metadata: &ParquetMetaData, size: u64) -> Result<(), String> {
             if chunk.file_path().is_some() {
                 return Err(format!("{}: it is in another file", place()));
             }
-            let index = metadata.offset_index();
-            if index.is_some_and(|index| index.get(i).is_none_or(|group| group.len() != leaves)) {
-                return Err(format!("row group {i}: its page index has another number of columns"));
-            }
-            let pages = index.map_or(&[][..], |index| index[i][leaf].page_locations().as_slice());
-            let rows = pages.iter().map(|p| p.first_row_index).chain([group.num_rows()]);
-            let inside = |p: &parquet::file::page_index::offset_index::PageLocation| {
-                let end = p.offset.checked_add(p.compressed_page_size.into());
-                p.offset >= start && p.compressed_page_size >= 0 && end.is_some_and(|end| end as u64 <= size)
-            };
-            if !rows.is_sorted()
-                || pages.first().is_some_and(|p| p.first_row_index != 0)
-                || !pages.is_sorted_by_key(|p| p.offset)
-                || !pages.iter().all(inside)
-            {
-                return Err(format!("{}: its page index is not one", place()));
-            }
-        }
-        if metadata.column_index().is_some_and(|index| index.get(i).is_none_or(|group| group.len() != leaves)) {
-            return Err(format!("row group {i}: its column index has another number of columns"));
         }
     }
     Ok(())

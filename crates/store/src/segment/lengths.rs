@@ -59,36 +59,47 @@ pub(super) fn lengths(page: &[u8], count: usize) -> Option<(Vec<u32>, usize)> {
     (end <= from.0.len()).then_some((lengths, start))
 }
 
+/// Where the values of a data page begin behind its levels, and how many there may be; `None` for pages of another kind.
+///
+/// # Errors
+/// The levels end behind the page.
+pub(super) fn values(page: &Page, column: &ColumnDescriptor) -> ParquetResult<Option<(usize, u32)>> {
+    let cut = || ParquetError::General("its levels end behind it".into());
+    match page {
+        Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
+            let mut from = Reader(buf);
+            let levels = [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)];
+            for (_, encoding) in levels.into_iter().filter(|(most, _)| *most > 0) {
+                if *encoding != Encoding::RLE {
+                    return Ok(None);
+                }
+                let len = from.u32().map_err(|_| cut())?;
+                from.take(len as usize).map_err(|_| cut())?;
+            }
+            Ok(Some((buf.len() - from.0.len(), *num_values)))
+        }
+        Page::DataPageV2 { buf, num_values, def_levels_byte_len, rep_levels_byte_len, .. } => {
+            let levels = (*def_levels_byte_len as usize).saturating_add(*rep_levels_byte_len as usize);
+            match levels <= buf.len() {
+                true => Ok(Some((levels, *num_values))),
+                false => Err(cut()),
+            }
+        }
+        Page::DictionaryPage { .. } => Ok(None),
+    }
+}
+
 /// Checks what parquet's decoder believes of such a page: that it has no more values than its header says, before there is
 /// room for all that it claims, and that each of a column of text begins with a character. Other pages pass.
 ///
 /// # Errors
 /// What is wrong.
 pub(super) fn check(page: &Page, column: &ColumnDescriptor) -> ParquetResult<()> {
-    let cut = || ParquetError::General("its levels end behind it".into());
-    let (values, most) = match page {
-        Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. }
-            if *encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY =>
-        {
-            let mut from = Reader(buf);
-            let levels = [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)];
-            for (_, encoding) in levels.into_iter().filter(|(most, _)| *most > 0) {
-                if *encoding != Encoding::RLE {
-                    return Ok(());
-                }
-                let len = from.u32().map_err(|_| cut())?;
-                from.take(len as usize).map_err(|_| cut())?;
-            }
-            (from.0, *num_values)
-        }
-        Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. }
-            if *encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY =>
-        {
-            let levels = (*def_levels_byte_len as usize).saturating_add(*rep_levels_byte_len as usize);
-            (buf.get(levels..).ok_or_else(cut)?, *num_values)
-        }
-        _ => return Ok(()),
-    };
+    if page.is_dictionary_page() || page.encoding() != Encoding::DELTA_LENGTH_BYTE_ARRAY {
+        return Ok(());
+    }
+    let Some((start, most)) = values(page, column)? else { return Ok(()) };
+    let values = &page.buffer()[start..];
     let mut from = Reader(values);
     let claimed = from.var().and_then(|_| from.var()).and_then(|_| from.var());
     let claimed = claimed.ok().filter(|claimed| *claimed <= u64::from(most));

@@ -18,8 +18,10 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::claims::check_page;
-use super::lengths;
+use super::claims::{check_page, says_unpacked};
+use super::thrift::TRUE;
+use super::trust::version;
+use super::{decimals, lengths};
 
 /// Bytes of a shard, about, and how many shards there are. Each is under a lock for the time of a look into it, or of a put.
 /// Who computes may lose the core while it puts, and look-ups that want the same shard wait for that: with 16 shards that
@@ -319,6 +321,8 @@ pub(super) struct Packed {
     pub number: usize,
     pub offset: u64,
     pub dictionary: bool,
+    /// Values that it must have, if an index counts its rows and each has one.
+    pub values: Option<usize>,
     pub bytes: Bytes,
     /// What its bytes must sum up to.
     pub crc: Option<u32>,
@@ -336,6 +340,22 @@ impl Packed {
     fn damaged(&self, what: impl std::fmt::Display) -> ParquetError {
         let column = self.chunk().column_path();
         ParquetError::General(format!("row group {}, column {column}, page {}: {what}", self.group, self.number))
+    }
+
+    /// The bytes as they should have been written.
+    fn bytes(&self) -> Bytes {
+        let packed = !self.dictionary && self.chunk().compression() != Compression::UNCOMPRESSED;
+        let writer = self.metadata.file_metadata().created_by().filter(|_| packed);
+        // Until then pages of the second version are packed, and say that they are not (ARROW-10353).
+        let old = writer.and_then(|writer| version(writer, "parquet-cpp-arrow")).is_some_and(|(major, _)| major < 3);
+        match old.then(|| says_unpacked(&self.bytes)).flatten() {
+            None => self.bytes.clone(),
+            Some(at) => {
+                let mut bytes = self.bytes.to_vec();
+                bytes[at] = bytes[at] & 0xf0 | TRUE;
+                bytes.into()
+            }
+        }
     }
 
     fn check(&self) -> ParquetResult<()> {
@@ -356,7 +376,7 @@ impl Packed {
         }
         self.check()?;
         let as_is = chunk.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-        let page = unpack(&as_is, self.offset, self.bytes.clone(), false).map_err(|e| self.damaged(e))?;
+        let page = unpack(&as_is, self.offset, self.bytes(), false).map_err(|e| self.damaged(e))?;
         let Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. } = page else {
             return Ok(None);
         };
@@ -376,9 +396,15 @@ impl Packed {
             return Ok(Arc::clone(page));
         }
         self.check()?;
-        let page = unpack(self.chunk(), self.offset, self.bytes.clone(), self.dictionary);
-        let page = page.and_then(|page| lengths::check(&page, self.chunk().column_descr()).map(|()| page));
-        let page = Arc::new(page.map_err(|e| self.damaged(e))?);
+        let column = self.chunk().column_descr();
+        let page = unpack(self.chunk(), self.offset, self.bytes(), self.dictionary);
+        let page = page.and_then(|page| lengths::check(&page, column).map(|()| page));
+        let page = page.and_then(|page| decimals::fitted(page, column)).map_err(|e| self.damaged(e))?;
+        if let Some(values) = self.values.filter(|values| *values != page.num_values() as usize) {
+            let found = page.num_values();
+            return Err(self.damaged(format_args!("it has {found} values, and {values} rows by the page index")));
+        }
+        let page = Arc::new(page);
         if let Some((cache, key)) = &self.cache {
             cache.put(*key, Cached::Page(Arc::clone(&page)));
         }

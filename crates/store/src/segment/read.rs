@@ -20,6 +20,7 @@ use super::foreign::Listed;
 use super::key_index::KeyIter;
 use super::pages::{CacheKey, Cached, Lazy, Packed, PageCache, PagePart, PagePlace, PageRows};
 use super::scan_io::ScanIo;
+use super::trust::Trust;
 use super::write::page_ranges;
 use super::{DIRECTORY_KEY, FORMAT, FORMAT_KEY, Result, SegmentError};
 use crate::preempt;
@@ -90,6 +91,8 @@ pub struct ObjectReader {
     pub(super) distrusted: AtomicBool,
     /// Pages are asked of the store itself, whatever a cache on the way has.
     pub(super) anew: bool,
+    /// What is believed of the statistics of a file of somebody else; those of our own objects are right.
+    pub(super) trust: Option<Arc<Trust>>,
 }
 
 /// Objects that are not longer are read whole when they are opened for one reader, or on an object store: no other request is
@@ -264,6 +267,7 @@ impl ObjectReader {
             looked_up: AtomicBool::new(false),
             distrusted: AtomicBool::new(false),
             anew: false,
+            trust: None,
         }))
     }
 
@@ -431,6 +435,7 @@ impl ObjectReader {
         let mut out = Vec::with_capacity(leaves.len());
         let mut missing: Vec<Missing> = Vec::new();
         let mut skipped = 0;
+        let flat = |leaf: usize| metadata.column(leaf).column_descr().max_rep_level() == 0;
         let packed = |leaf: usize, number: usize, place: &PagePlace, bytes: Bytes, admitted: bool| {
             Lazy::Packed(Arc::new(Packed {
                 metadata: Arc::clone(&self.metadata),
@@ -439,6 +444,10 @@ impl ObjectReader {
                 number,
                 offset: place.offset,
                 dictionary: place.rows == PageRows::Dictionary,
+                values: match place.rows {
+                    PageRows::Rows(rows) if flat(leaf) => Some(rows),
+                    _ => None,
+                },
                 bytes,
                 crc: sums.filter(|_| !self.is_remote()).map(|sums| sums.pages[leaf][number]),
                 cache: admitted.then(|| (Arc::clone(&self.cache), self.key(place.offset))),

@@ -13,7 +13,6 @@ use arrow_array::{
     StringArray, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::filter;
@@ -22,6 +21,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use roaring::RoaringBitmap;
 
+use super::convert::convert;
 use super::pages::{GroupPages, PagePart, PageRows};
 use super::raw::yes;
 use super::{ColumnTests, ObjectReader, Result, ScanIo, SegmentError};
@@ -351,20 +351,12 @@ fn next_of(reader: &mut ParquetRecordBatchReader) -> Option<Result<RecordBatch, 
 
 /// The column of an object as today's field has it.
 fn typed_as(array: &ArrayRef, field: &Field, object: &str) -> Result<ArrayRef> {
-    typed(array, field.data_type()).map_err(|source| SegmentError::Value {
+    // A value that does not fit is an error: ALTER only widens.
+    convert(array, field.data_type()).map_err(|source| SegmentError::Value {
         object: object.to_string(),
         column: field.name().clone(),
         source,
     })
-}
-
-/// The array as today's type.
-fn typed(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == wanted {
-        return Ok(array.clone());
-    }
-    // A value that does not fit is an error: ALTER only widens.
-    cast_with_options(array, wanted, &CastOptions { safe: false, ..Default::default() })
 }
 
 /// The value of a column in objects written before it was added, as an array of one.
@@ -379,9 +371,9 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
             let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
             // Arrow has no cast from text to bytes views in one step.
             if wanted == DataType::BinaryView {
-                return Ok(typed(&typed(&text, &DataType::Binary)?, &wanted)?);
+                return Ok(convert(&convert(&text, &DataType::Binary)?, &wanted)?);
             }
-            Ok(typed(&text, &wanted)?)
+            Ok(convert(&text, &wanted)?)
         }
     }
 }

@@ -8,6 +8,7 @@ use arrow_select::take::take;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::convert::{convert, keeps_order};
 use super::options::{WriteOptions, file_field};
 use super::scan::added_default;
 use super::{ObjectReader, Result};
@@ -127,11 +128,11 @@ pub(super) fn as_type(
 ) -> ZoneStats {
     let n = rows.len();
     // Bounds of text say nothing of numbers made from it, and a bound that does not fit is none.
-    let keeps_order = min.data_type() == wanted || (min.data_type().is_numeric() && wanted.is_numeric());
-    let to_wanted = |a: ArrayRef| match keeps_order {
-        true => cast_with_options(&a, wanted, &CastOptions { safe: true, ..Default::default() })
+    let to_wanted = |a: ArrayRef| match (keeps_order(a.data_type(), wanted), a.data_type().is_numeric()) {
+        (true, true) => cast_with_options(&a, wanted, &CastOptions { safe: true, ..Default::default() })
             .unwrap_or_else(|_| new_null_array(wanted, n)),
-        false => new_null_array(wanted, n),
+        (true, false) => convert(&a, wanted).unwrap_or_else(|_| new_null_array(wanted, n)),
+        (false, _) => new_null_array(wanted, n),
     };
     ZoneStats { min: to_wanted(min), max: to_wanted(max), nulls, rows }
 }

@@ -1,5 +1,8 @@
 //! Filters of a query as conditions that leave out files.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeBinaryArray};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use dipper_iceberg::predicate::{Op, Predicate};
@@ -147,6 +150,15 @@ pub(super) fn scalar(value: Option<&Value>, data_type: &arrow::datatypes::DataTy
         }
         (Value::String(v), T::Utf8) => ScalarValue::Utf8(Some(v.clone())),
         (Value::String(v), T::Utf8View) => ScalarValue::Utf8View(Some(v.clone())),
+        // The bytes of a UUID.
+        (Value::Bytes(v), T::Utf8 | T::Utf8View) => {
+            let bytes = FixedSizeBinaryArray::try_from_iter([v].into_iter()).ok()?;
+            ScalarValue::try_from_array(
+                &dipper_store::segment::convert(&(Arc::new(bytes) as ArrayRef), data_type).ok()?,
+                0,
+            )
+            .ok()?
+        }
         (Value::Bytes(v), T::Binary) => ScalarValue::Binary(Some(v.clone())),
         (Value::Bytes(v), T::BinaryView) => ScalarValue::BinaryView(Some(v.clone())),
         _ => return None,
