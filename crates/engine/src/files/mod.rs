@@ -7,6 +7,7 @@
 mod ahead;
 mod aws_profile;
 pub(crate) mod hdfs;
+pub(crate) mod lakes;
 pub(crate) mod listings;
 pub mod partitions;
 pub mod reads;
@@ -211,7 +212,9 @@ pub(crate) async fn list_any(
     access: &FileAccess,
 ) -> Result<Vec<FileEntry>> {
     if !is_remote(location) {
-        return list(location, access);
+        let found = list(location, access)?;
+        lakes::refuse_local(location, &found, access)?;
+        return Ok(found);
     }
     let found = listings.list(stores, location, properties).await?;
     match found.is_empty() {

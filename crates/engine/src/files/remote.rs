@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::ahead::ReadAhead;
 use super::listings::Listings;
 use super::stores::{Remote, StoreProperties, Stores};
-use super::{FileEntry, braces, partitions};
+use super::{FileEntry, braces, lakes, partitions};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// An object as it was listed.
@@ -85,29 +85,36 @@ pub async fn list(stores: &Stores, location: &str, properties: &StoreProperties)
             require_literal_separator: true,
             require_literal_leading_dot: true,
         };
-        for meta in below(&remote, &prefix, location).await? {
+        let all = below(&remote, &prefix, location).await?;
+        let matches = |meta: &&ObjectMeta| {
             let name = meta.location.filename().unwrap_or_default();
-            if !hidden(name) && patterns.iter().any(|p| p.matches_with(meta.location.as_ref(), options)) {
-                found.push(entry(meta));
-            }
-        }
+            !hidden(name) && patterns.iter().any(|p| p.matches_with(meta.location.as_ref(), options))
+        };
+        lakes::refuse_listed(location, paths(&all), all.iter().filter(matches).map(|m| m.location.as_ref()))?;
+        found.extend(all.iter().filter(matches).cloned().map(entry));
     } else {
         let looks_like_file = !location.ends_with('/') && path.rsplit('/').next().is_some_and(|n| n.contains('.'));
         if looks_like_file && let Some(meta) = head(&remote, location).await? {
             return Ok(vec![entry(meta)]);
         }
-        for meta in below(&remote, &remote.path, location).await? {
+        let all = below(&remote, &remote.path, location).await?;
+        let is_data = |meta: &&ObjectMeta| {
             let rest = relative(&remote.path, &meta.location);
-            if !rest.is_empty() && !rest.split('/').any(hidden) {
-                found.push(entry(meta));
-            }
-        }
+            !rest.is_empty() && !rest.split('/').any(hidden)
+        };
+        lakes::refuse_listed(location, paths(&all), all.iter().filter(is_data).map(|m| m.location.as_ref()))?;
+        found.extend(all.iter().filter(is_data).cloned().map(entry));
         if found.is_empty() && !looks_like_file && !location.ends_with('/') && !path.is_empty() {
             found.extend(head(&remote, location).await?.map(entry));
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
+}
+
+/// Where objects are.
+fn paths(all: &[ObjectMeta]) -> impl Iterator<Item = &str> {
+    all.iter().map(|meta| meta.location.as_ref())
 }
 
 async fn head(remote: &Remote, location: &str) -> Result<Option<ObjectMeta>> {

@@ -13,7 +13,7 @@ use super::{Kind, far_samples, unique};
 use crate::compress::decoder;
 use crate::dialect::JsonDialect;
 use crate::error::{ErrorKind, TextError};
-use crate::json::text::{Cell, Kind as JsonKind, Members, items};
+use crate::json::text::{Cell, Kind as JsonKind, Members, items, whole};
 use crate::json::{has_fraction, name, object};
 use crate::parse;
 use crate::scan::{BLOCK_BYTES_MAX, FileInput};
@@ -39,6 +39,13 @@ pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextE
     for file in files {
         let (start, complete) = start_of(file, most)?;
         let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
+        if let Some((kind, way)) = document(text, complete) {
+            let reason =
+                format!("the file is one JSON {kind} over several lines, and what is read is an object a line");
+            let mut error = TextError::new(ErrorKind::BadRecord, reason).in_file(&file.name);
+            error.line = Some(1);
+            return Err(error.with_hint(format!("make such lines of it: jq -c '{way}' in.json > out.jsonl")));
+        }
         columns.read_start(&file.name, lines(text, true, complete))?;
         for bytes in far_samples(file, start.len(), FAR_SAMPLE_BYTES.min(most))? {
             columns.read(lines(&bytes, false, false));
@@ -49,6 +56,25 @@ pub fn infer_json(files: &[FileInput]) -> Result<(JsonDialect, SchemaRef), TextE
         .map(|(name, (_, shape))| Field::new(name, shape.data_type(), true))
         .collect();
     Ok((JsonDialect { keys, guessed: true }, Arc::new(Schema::new(fields))))
+}
+
+/// What a text is if it is one array or object over several lines, and how jq makes lines of it.
+fn document(text: &[u8], complete: bool) -> Option<(&'static str, &'static str)> {
+    let (_, first) = lines(text, true, true).next()?;
+    let first = first.trim_ascii();
+    // An array whose lines are elements is one, too.
+    let (kind, way) = match first {
+        [b'[', ..] => ("array", ".[]"),
+        [b'{', ..] => ("object", "."),
+        _ => return None,
+    };
+    let is_alone = whole(first, 0).is_ok();
+    let goes_on = match complete {
+        true => whole(text, 0).is_ok(),
+        // Its end is not known.
+        false => matches!(first, b"[" | b"{"),
+    };
+    (!is_alone && goes_on).then_some((kind, way))
 }
 
 /// The first bytes of a file, at least a line; and whether there are no more.

@@ -262,7 +262,14 @@ pub fn infer_sample(
     refuse_what_is_no_text(name, sample)?;
     let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let shape = shape::guess(&text[..text.len().min(SHAPE_BYTES)], complete && text.len() <= SHAPE_BYTES, hints);
-    let empty = text.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+    let mut skipped = shape::Records::new(text, complete, &shape.dialect);
+    let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let skips_all = skipped.next(&mut Vec::new()).is_none() && !text.iter().all(is_blank);
+    if let (true, Some(lines), []) = (skips_all, hints.skip_lines, &hints.types[..]) {
+        let reason = format!("there is nothing behind the first {lines} lines, which 'skip_lines' leaves out");
+        return Err(TextError::new(ErrorKind::BadRecord, reason).in_file(name).with_hint("skip fewer lines"));
+    }
+    let empty = skips_all || text.iter().all(is_blank);
     // Of an empty file only the list of types tells what its columns would be.
     let columns = if empty { hints.types.len().max(1) } else { shape.columns };
     let mut dialect = shape.dialect;
@@ -275,7 +282,18 @@ pub fn infer_sample(
     let null_values = table.null_values();
     let (dates, ambiguous_dates) = table.date_order(hints.dates);
     dialect.dates = dates;
-    dialect.header = hints.header.unwrap_or_else(|| table.has_header(&null_values, dates));
+    dialect.header = match hints.header {
+        Some(told) => told,
+        None if hints.types.is_empty() => table.has_header(&null_values, dates),
+        // Columns were given: a first record that names none of them is data, as in Doris.
+        None => {
+            let first = table.first_record();
+            let is_named =
+                |typed: &&FieldRef| first.iter().any(|v| v.trim().to_lowercase() == typed.name().to_lowercase());
+            let named = hints.types.iter().filter(is_named).count();
+            named > 0 && (named == hints.types.len() || table.has_header(&null_values, dates))
+        }
+    };
     let kinds = table.kinds(dialect.header, &null_values, dates);
     dialect.null_values = null_values;
     dialect.trim = hints.trim.unwrap_or(false);
@@ -346,6 +364,31 @@ fn refuse_what_is_no_text(name: &str, sample: &[u8]) -> Result<(), TextError> {
             refuse("is bzip2", "end its name in .bz2, or say 'compress_type'='bzip2'")
         }
         [b'P', b'K', 3, 4, ..] => refuse("is a zip archive", "unpack it first"),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            refuse("is xz", "unpack it (xz -d), or compress it as gzip, zstd, bzip2 or lz4 instead")
+        }
+        [0x89, b'L', b'Z', b'O', 0, ..] => {
+            refuse("is lzop", "unpack it (lzop -d), or compress it as gzip, zstd, bzip2 or lz4 instead")
+        }
+        [0x04, 0x22, 0x4d, 0x18, ..] => refuse("is lz4", "end its name in .lz4, or say 'compress_type'='lz4frame'"),
+        [0xff, 0x06, 0, 0, b's', b'N', b'a', b'P', b'p', b'Y', ..] => {
+            refuse("is snappy (framed)", "unpack it, or compress it as gzip, zstd, bzip2 or lz4 instead")
+        }
+        [0x1f, 0x9d, ..] => refuse("is compressed (.Z)", "unpack it first"),
+        [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => refuse("is a 7z archive", "unpack it first"),
+        [b'R', b'a', b'r', b'!', 0x1a, 0x07, ..] => refuse("is a rar archive", "unpack it first"),
+        [b'O', b'b', b'j', 1, ..] => refuse("is Avro", "convert it to Parquet, CSV or JSON lines"),
+        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [b'F', b'E', b'A', b'1', ..] if sample.contains(&0) => {
+            refuse("is Arrow (IPC, Feather)", "convert it to Parquet")
+        }
+        [0xff, 0xff, 0xff, 0xff, ..] if sample.contains(&0) => refuse("is an Arrow stream", "convert it to Parquet"),
+        [b'S', b'E', b'Q', 0..=6, ..] => refuse("is a SequenceFile of Hadoop", "convert it to Parquet or text"),
+        [b'R', b'C', b'F', 0..=1, ..] => refuse("is an RCFile of Hive", "convert it to Parquet or text"),
+        [0xd0, 0xcf, 0x11, 0xe0, ..] => refuse("is of an old Office format (.xls, .doc)", "save it as CSV"),
+        [b'%', b'P', b'D', b'F', b'-', ..] => refuse("is PDF", "save its table as CSV"),
+        [0x89, b'H', b'D', b'F', ..] => refuse("is HDF5", "convert it to Parquet or CSV"),
+        _ if sample.starts_with(b"SQLite format 3\0") => refuse("is an SQLite database", "export its tables as CSV"),
+        _ if sample.get(257..262) == Some(b"ustar") => refuse("is a tar archive", "unpack it first"),
         _ => Ok(()),
     }
 }
@@ -357,9 +400,8 @@ fn names(table: &types::Table, header: bool, hints: &Hints) -> Vec<String> {
     let name = |i: usize| match (hints.names.get(i), header) {
         (Some(given), _) => given.clone(),
         (None, true) => first.get(i).map(|value| value.trim().to_string()).unwrap_or_default(),
-        // Types for all columns of a file that names none: they are in its order.
-        (None, false) if hints.types.len() == table.columns() => hints.types[i].name().clone(),
-        (None, false) => String::new(),
+        // Types for columns of a file that names none: they are in its order.
+        (None, false) => hints.types.get(i).map(|typed| typed.name().clone()).unwrap_or_default(),
     };
     unique((0..table.columns()).map(name))
 }

@@ -278,6 +278,12 @@ const RARE_DELIMITERS: [&[u8]; 4] = [b"::", b"~", b"^", b" "];
 const RECORDS_MAX: usize = 2000;
 /// Most lines before the table.
 const PREAMBLE_RECORDS_MAX: usize = 100;
+/// One record in so many may have a quote that is not closed at its field's end...
+const MALFORMED_OF: usize = 50;
+/// ...if so many fields for each such record are quoted as they should be.
+const QUOTED_OF: usize = 10;
+/// Records in which a number is looked for below what may name columns.
+const HEADED_RECORDS: usize = 20;
 
 /// Finds the dialect that makes the best table of the sample.
 pub(super) fn guess(text: &[u8], complete: bool, hints: &Hints) -> Shape {
@@ -408,13 +414,16 @@ fn with_comments(text: &[u8], complete: bool, dialect: CsvDialect, hints: &Hints
 fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) -> (Candidate, bool) {
     let mut counts: Vec<Count> = Vec::new();
     let mut pieces = Vec::new();
-    let mut closed = true;
-    let mut quoted = 0;
+    let (mut malformed, mut quoted) = (0, 0);
     let mut records = Records::new(text, complete, &dialect);
     while counts.len() < RECORDS_MAX {
         let Some(record) = records.next(&mut pieces) else { break };
         if record.malformed {
-            closed = false;
+            malformed += 1;
+            // What such a record is cut into says nothing of the others.
+            if record.whole && counts.len() >= MALFORMED_OF {
+                continue;
+            }
         }
         // What the end of the sample cut off counts only where there is nothing else.
         if !record.whole && !counts.is_empty() {
@@ -428,11 +437,14 @@ fn measure(text: &[u8], complete: bool, mut dialect: CsvDialect, hints: &Hints) 
                 start: record.start,
                 hash: text[record.start] == b'#',
                 last_empty: last.is_some_and(|piece| piece.start == piece.end && !piece.quoted),
+                number: pieces.iter().any(|piece| is_number(&text[piece.start..piece.end])),
             });
         }
     }
+    // A bad record among many does not make another dialect likely, if quotes are much used.
+    let closed = malformed == 0 || (malformed * MALFORMED_OF <= counts.len() && quoted >= QUOTED_OF * malformed);
     let mut columns = most_frequent(counts.iter().map(|count| count.fields));
-    let odd_hashes = counts.iter().any(|count| count.hash && count.fields != columns);
+    let odd_hashes = counts.iter().any(|count| count.hash && count.fields != columns) || is_commented(&counts);
 
     let (fit, skipped) = fit(&counts, &mut columns, hints);
     if let Some(start) = skipped.map(|skipped| counts[skipped].start) {
@@ -452,6 +464,28 @@ struct Count {
     /// It begins with `#`.
     hash: bool,
     last_empty: bool,
+    /// One of its fields is a number.
+    number: bool,
+}
+
+/// Whether a record names columns: it has no number, and one of those behind it has.
+fn names_columns(counts: &[Count], at: usize) -> bool {
+    !counts[at].number && counts[at + 1..].iter().take(HEADED_RECORDS).any(|count| count.number)
+}
+
+/// Whether lines with `#` in front stand above a table, even if they are cut as its records are: several of them, or one above
+/// the names of the columns.
+fn is_commented(counts: &[Count]) -> bool {
+    let hashes = counts.iter().take_while(|count| count.hash).count();
+    hashes < counts.len() && (hashes > 1 || hashes == 1 && names_columns(counts, 1))
+}
+
+/// Whether bytes are a number, quotes and blanks aside.
+fn is_number(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    text.first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.'))
+        && text.iter().any(u8::is_ascii_digit)
+        && text.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.' | b',' | b'e' | b'E' | b':' | b'/'))
 }
 
 /// How regular the counts are, and the first record of the table where lines stand before it. `columns` is the most
@@ -477,13 +511,26 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
         *columns = first;
         return (Fit::Ragged, None);
     }
+    // Records at the start that have as many fields as each other are a table of their own, and no lines before one.
+    let alike = counts.iter().take_while(|count| count.fields == first).count();
     if first != most && hints.skip_lines.is_none() {
         // The table begins at the first two records in a row that look like it.
         let start = (1..total.min(PREAMBLE_RECORDS_MAX))
             .find(|&i| counts[i].fields == most && counts.get(i + 1).is_none_or(|next| next.fields == most));
-        if let Some(start) = start.filter(|&start| total - start >= 2 && same(start..total) == total - start) {
+        let is_before = |start: &usize| {
+            let narrow = counts[..*start].iter().all(|count| count.fields == 1 || count.fields * 3 <= most);
+            narrow || names_columns(counts, *start)
+        };
+        let whole = start.filter(|&start| total - start >= 2 && same(start..total) == total - start);
+        if let Some(start) = whole.filter(|_| first == 1 || alike == 1).filter(is_before) {
             return (Fit::AfterPreamble, Some(start));
         }
+    }
+    let widens = first > 1 && counts.is_sorted_by_key(|count| count.fields);
+    if first < most && widens && (alike > 1 || (rest_same && 2 * first >= most)) {
+        // Later records are wider than the first ones, which say what the columns are.
+        *columns = first;
+        return (Fit::Ragged, None);
     }
     // At least seven of ten, else it is prose with commas.
     if first == most && same(0..total) * 10 >= total * 7 && total > 2 {

@@ -133,7 +133,7 @@ fn hints_win() {
     let guess = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &strings).unwrap();
     assert_eq!(columns(&guess), [("a".into(), "STRING".into()), ("b".into(), "STRING".into())]);
 
-    let unknown = Hints { types: vec![given("z", DataType::Int32)], ..Hints::default() };
+    let unknown = Hints { types: vec![given("z", DataType::Int32)], header: Some(true), ..Hints::default() };
     let error = infer_sample("t.csv", b"a,b\n1,2\n", true, &[], &unknown).unwrap_err();
     assert_eq!(error.to_string(), "t.csv: there is no column z to give a type to; its columns are a, b");
 }
@@ -330,5 +330,60 @@ fn no_input_panics() {
         let guess = infer_sample("t", &bytes, round % 2 == 0, &[bytes.clone()], &Hints::default()).unwrap();
         assert_eq!(guess.schema.fields().len(), guess.kinds.len());
         assert!(!guess.kinds.is_empty());
+    }
+}
+
+/// What is given names the columns of a file that does not.
+#[test]
+fn a_first_record_that_names_no_given_column_is_data() {
+    let columns_of = |text: &str, types: Vec<FieldRef>| {
+        let hints = Hints { types, ..Hints::default() };
+        let guess = infer_sample("t.csv", text.as_bytes(), true, &[], &hints).unwrap();
+        (guess.dialect.header, columns(&guess).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(","))
+    };
+    let two = || vec![given("k", DataType::Utf8View), given("v", DataType::Int64)];
+    assert_eq!(columns_of("x,1\ny,2\n", two()), (false, "k,v".into()));
+    assert_eq!(columns_of("name,count\nx,1\ny,2\n", two()), (false, "k,v".into()));
+    assert_eq!(columns_of("V,K\n1,x\n2,y\n", two()), (true, "V,K".into()));
+    assert_eq!(columns_of("k,v,w\nx,1,2\n", two()), (true, "k,v,w".into()));
+    assert_eq!(columns_of("x,1,2\ny,3,4\n", two()), (false, "k,v,c3".into()));
+}
+
+#[test]
+fn the_head_of_a_file_is_not_dropped() {
+    let shape = |text: &str| {
+        let guess = guess(text);
+        (guess.dialect.skip_lines, guess.schema.fields().len(), guess.ragged_rows)
+    };
+    // Records that grow wider are ragged, whatever most of them are.
+    assert_eq!(shape("a,b\n1,2\n3,4,5\n6,7,8\n"), (0, 2, (0, 2)));
+    assert_eq!(shape("a,b\n3,4,5\n6,7,8\n"), (0, 2, (0, 2)));
+    assert_eq!(shape("a,b\n1,2\n3,4\n5,6,7\n8,9,10\n11,12,13\n1,2,3,4\n"), (0, 2, (0, 4)));
+    // Lines before a table are none of it.
+    assert_eq!(shape("Extract of 2025\nid;owner;n\n1;x;2\n2;y;3\n").0, 1);
+    assert_eq!(shape("made on,2025\nid,owner,n\n1,x,2\n2,y,3\n").0, 1);
+    assert_eq!(shape("title\n\nid,n\nx,y\nz,w\n").0, 2);
+}
+
+#[test]
+fn comments_above_a_table_are_none_of_it() {
+    let names = |text: &str| columns(&guess(text)).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(",");
+    assert_eq!(names("# made by x\n# on 2025\nid,n\n1,2\n3,4\n"), "id,n");
+    assert_eq!(names("# made by x, y\n# on 2025, 2026\nid,n\n1,2\n3,4\n"), "id,n");
+    assert_eq!(names("# a, b\nid,n\n1,2\n3,4\n"), "id,n");
+    assert_eq!(names("# one\n# two\nid\n1\n2\n"), "id");
+    // The names themselves may have it.
+    assert_eq!(names("#id,n\n1,2\n3,4\n"), "#id,n");
+}
+
+#[test]
+fn one_bad_quote_among_many_rows_changes_nothing() {
+    let row = |i: usize| format!("{i},\"Street {i}, Town\",\"x\"\n");
+    let head = "id,address,note\n".to_string();
+    for bad in ["7,\"Street \"7\", Town\",\"x\"\n", "7,\"no end, Town,x\n", "7,\"a\"b,\"x\"\n"] {
+        let rows: String = (0..100).map(|i| if i == 60 { bad.to_string() } else { row(i) }).collect();
+        let guess = guess(&format!("{head}{rows}"));
+        assert_eq!((guess.dialect.quote, guess.schema.fields().len()), (Some(b'"'), 3), "{bad}");
+        assert_eq!(columns(&guess)[1].1, "STRING");
     }
 }

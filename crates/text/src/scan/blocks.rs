@@ -17,6 +17,7 @@ use super::count;
 use super::grammar::{Ends, Grammar};
 use super::machine::{self, Place, State};
 use super::queue::{Scan, ScanQueue};
+use super::rows::is_ragged;
 use super::worker::Part;
 use crate::block::{PAD, TextBlock};
 use crate::error::{ErrorKind, TextError};
@@ -183,9 +184,15 @@ pub(super) fn read(
 ) -> Result<Part, TextError> {
     let mut promise = Promise { queue, file, kept: queue.scan.grammar.quote.is_none() };
     let part = records(&mut promise, block, extent, index);
-    match &part {
+    let last = match &part {
         Ok(_) => queue.block_read(file),
-        Err(e) => queue.fail(file, e),
+        Err(e) => {
+            queue.fail(file, e);
+            false
+        }
+    };
+    if last && queue.scan.counts_only() {
+        count::verify(queue, file).inspect_err(|e| queue.fail(file, e))?;
     }
     part
 }
@@ -258,12 +265,15 @@ fn records(
     let mut state = state;
     let mut at = at_from;
     let mut first = None;
+    // Delimiters of a record that began before the block.
+    let mut before = 0;
     if state.place == Place::Record {
         first = Some(at_from);
     }
     while first.is_none() && at < at_to {
         let step = (at + STEP).min(at_to);
         let (next, reached) = find(scan, &reader.buffer, at, step, true, state, &mut index);
+        before += index.lines.first().map_or(index.ends.len(), |line| *line as usize - 1);
         if let Some(line) = index.lines.first() {
             let line_end = index.ends[*line as usize - 1] as usize;
             first = Some(line_end + grammar.line_end_len() as usize);
@@ -271,6 +281,7 @@ fn records(
         } else if reached == at {
             // Half of a delimiter may stand here: look at more bytes at once.
             let (next, _) = find(scan, &reader.buffer, at, at_to, false, state, &mut index);
+            before += index.lines.first().map_or(index.ends.len(), |line| *line as usize - 1);
             state = next;
             at = at_to;
             if let Some(line) = index.lines.first() {
@@ -292,6 +303,7 @@ fn records(
     }
     if first >= at_to {
         // No record starts here.
+        queue.files[file].tally.count(0, before as u64);
         if quoting {
             queue.files[file].chain.end_of(block, state);
             promise.kept = true;
@@ -303,7 +315,7 @@ fn records(
 
     if counting && let Some(shape) = &scan.shape {
         let mut carry = Carry::RECORD;
-        let (lines, found) = scan.simd.count(&reader.buffer, first, at_to, shape, &mut carry);
+        let (counts, found) = scan.simd.count(&reader.buffer, first, at_to, shape, &mut carry);
         let end_state = State::from_carry(&carry, grammar, reader.buffer[at_to - 1]);
         if let Some(end_state) = end_state.filter(|_| found == Found::Regular) {
             if quoting {
@@ -312,8 +324,14 @@ fn records(
             }
             // A record that begins here and goes on behind the block counts here.
             let unfinished = end_state.place != Place::Record;
+            let rows = counts.lines + unfinished as u64;
+            let tally = &queue.files[file].tally;
+            tally.count(rows, counts.delimiters + before as u64);
+            if grammar.objects && to == end && unfinished && reader.buffer[at_to - 1] != b'}' {
+                tally.doubt();
+            }
             queue.pool.give_back(reader.buffer);
-            return Ok(Part::Count(file, Counted { rows: lines + unfinished as u64 }));
+            return Ok(Part::Count(file, Counted { rows }));
         }
     }
 
@@ -387,6 +405,11 @@ fn finish(queue: &ScanQueue, buffer: Vec<u8>, filled: usize, found: Structure, c
     let block = TextBlock::new(queue.pool.share(buffer), utf8);
     let chunk = Chunk::new(found, block, &scan.grammar);
     if counting {
+        let tally = &queue.files[file].tally;
+        tally.look_at();
+        if scan.grammar.objects || (scan.grammar.strict && is_ragged(scan, &chunk)) {
+            tally.doubt();
+        }
         return Part::Count(file, Counted { rows: chunk.rows() as u64 });
     }
     Part::Records(chunk)
@@ -434,6 +457,7 @@ pub(super) fn outside_behind(grammar: &Grammar, shape: &Shape, before: u8) -> Ca
         open: (line || before == shape.delimiter) as u64,
         closed: 0,
         line: line as u64,
+        brace: 0,
     }
 }
 

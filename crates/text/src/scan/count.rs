@@ -7,15 +7,20 @@
 //! quotes, and the [`Chain`](super::chain) says which one it is.
 //!
 //! Local files are looked at where they are in the page cache, or read, whichever is faster ([`Ways`]).
+//!
+//! Records that cannot be read are no rows, and a count of them would be a number that no other query gives. What is cheap to see
+//! of them is seen while counting: of CSV, whether there are as many delimiters as the columns of all records have between
+//! them; of JSON, whether each line begins with `{` and ends with `}`. A file of which that is not so is [checked](verify)
+//! record by record, and what is wrong with one is the error that reading it gives. What lies within fields is not looked at.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::blocks::outside_behind;
 use super::chain::Summary;
 use super::grammar::{Ends, Grammar};
 use super::machine::{Place, State};
-use super::queue::ScanQueue;
+use super::queue::{Scan, ScanQueue};
 use crate::error::{ErrorKind, TextError};
 use crate::mapped::Seen;
 use crate::simd::{Carry, Simd};
@@ -96,7 +101,8 @@ impl Ways {
 pub(super) fn is_plain(grammar: &Grammar) -> bool {
     let hidden = grammar.escape.is_some() && grammar.escape_hides_line_end;
     let bytes = matches!(grammar.ends, Ends::Bytes(_));
-    grammar.quote.is_none() && !hidden && grammar.comment.is_none() && !grammar.skip_empty && !bytes
+    let checked = grammar.strict || grammar.objects;
+    grammar.quote.is_none() && !hidden && grammar.comment.is_none() && !grammar.skip_empty && !bytes && !checked
 }
 
 /// Whether quotes, but nothing else, can hide a line end.
@@ -186,6 +192,68 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
     Ok(first + queue.ways.take(file, (at, len), look, read, io)?)
 }
 
+/// What was counted of a file, to tell whether its records can be rows.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    rows: AtomicU64,
+    delimiters: AtomicU64,
+    /// Blocks whose delimiters were counted, and those whose records were looked at one by one.
+    counted: AtomicU64,
+    looked_at: AtomicU64,
+    doubt: AtomicBool,
+}
+
+impl Tally {
+    /// Notes a block of which masks told all.
+    pub(super) fn count(&self, rows: u64, delimiters: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.delimiters.fetch_add(delimiters, Ordering::Relaxed);
+        self.counted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a block whose records were looked at.
+    pub(super) fn look_at(&self) {
+        self.looked_at.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that some record may be no row.
+    pub(super) fn doubt(&self) {
+        self.doubt.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether all is as it must be, once every block was read.
+    fn is_sound(&self, scan: &Scan) -> bool {
+        let get = |n: &AtomicU64| n.load(Ordering::Acquire);
+        let (rows, delimiters) = (get(&self.rows), get(&self.delimiters));
+        let columns = scan.options.schema.fields().len() as u64;
+        // An empty field behind the last column is none.
+        let fits = |between: u64| rows.checked_mul(between) == Some(delimiters);
+        let counted = get(&self.counted) == 0 || fits(columns.saturating_sub(1)) || fits(columns);
+        let mixed = get(&self.counted) > 0 && get(&self.looked_at) > 0;
+        !self.doubt.load(Ordering::Acquire) && (!scan.grammar.strict || (counted && !mixed))
+    }
+}
+
+/// Looks at the records of a file of which all blocks were counted, if the count leaves a doubt.
+///
+/// # Errors
+/// What is wrong with the first record that is no row.
+pub(super) fn verify(queue: &ScanQueue, file: usize) -> Result<(), TextError> {
+    let scan = &queue.scan;
+    let file = &queue.files[file];
+    if !(scan.grammar.strict || scan.grammar.objects) || file.tally.is_sound(scan) {
+        return Ok(());
+    }
+    let again = ScanQueue::new(Scan::checking(&scan.options)?, vec![file.input.clone()]);
+    let mut worker = again.worker();
+    while worker.next_batch()?.is_some() {
+        if queue.is_cancelled() {
+            again.cancel();
+        }
+    }
+    Ok(())
+}
+
 /// What masks say of a block of a file with quotes.
 pub(super) enum Quoted {
     /// Number of the records that start in it; the chain knows.
@@ -251,7 +319,9 @@ pub(super) fn quoted(
     queue.counters.bytes_read.fetch_add(len as u64, Ordering::Relaxed);
     let starts = |state: State| (state.place == Place::Record) as u64;
     // The record behind the last byte is the next block's.
-    Ok(Quoted::Rows(starts(begins) + side.lines - starts(end)))
+    let rows = starts(begins) + side.counts.lines - starts(end);
+    queue.files[file].tally.count(rows, side.counts.delimiters);
+    Ok(Quoted::Rows(rows))
 }
 
 fn ended(source: &dyn Source, at: u64) -> std::io::Error {
@@ -267,7 +337,7 @@ mod tests {
 
     use super::*;
     use crate::dialect::{CsvDialect, Dialect, HiveDialect, LineEnd};
-    use crate::scan::{FileInput, Scan, ScanOptions};
+    use crate::scan::{FileInput, ScanOptions};
     use crate::source::{Compression, FileSource};
 
     fn options(line_end: LineEnd, block_bytes: usize) -> ScanOptions {

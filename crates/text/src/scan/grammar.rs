@@ -35,6 +35,8 @@ pub(crate) struct Grammar {
     pub strict: bool,
     /// The last column goes on to the end of the line.
     pub takes_rest: bool,
+    /// Each line is a JSON object.
+    pub objects: bool,
     /// Lines to drop at the start of a file, then whether a record of names follows, lines to drop at its end.
     pub skip_lines: u64,
     pub header: bool,
@@ -92,6 +94,7 @@ impl Grammar {
             skip_empty: columns != 1,
             strict: d.ragged == Ragged::Error,
             takes_rest: false,
+            objects: false,
             skip_lines: d.skip_lines,
             header: d.header,
             footer: 0,
@@ -111,6 +114,7 @@ impl Grammar {
             skip_empty: true,
             strict: false,
             takes_rest: false,
+            objects: true,
             skip_lines: 0,
             header: false,
             footer: 0,
@@ -140,6 +144,7 @@ impl Grammar {
             skip_empty: false,
             strict: false,
             takes_rest: d.last_column_takes_rest,
+            objects: false,
             skip_lines: d.skip_header,
             header: false,
             footer: d.skip_footer,
@@ -168,6 +173,7 @@ impl Grammar {
             escape_hides_line_end: self.escape_hides_line_end,
             comment: self.comment,
             skip_empty: self.skip_empty,
+            objects: self.objects,
         })
     }
 

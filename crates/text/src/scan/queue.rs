@@ -8,7 +8,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::chain::Chain;
-use super::count::Ways;
+use super::count::{Tally, Ways};
 use super::grammar::Grammar;
 use super::stream::Stream;
 use super::worker::Worker;
@@ -44,6 +44,8 @@ pub struct Scan {
     pub(super) text: bool,
     /// Whether only records are counted, and [`count`](super::count) can.
     pub(super) counts: bool,
+    /// Records are looked at though no column of them is wanted.
+    pub(super) checks: bool,
     /// Whether only records are counted, and they have quotes that masks can tell.
     pub(super) counts_quoted: bool,
     /// Whether local files may be mapped for that.
@@ -114,6 +116,7 @@ impl Scan {
             converters,
             output: Arc::new(output),
             text,
+            checks: false,
             counts: counts_only(&options) && count::is_plain(&grammar),
             counts_quoted: counts_only(&options) && count::is_quoted(&grammar),
             maps: simd != Simd::portable(),
@@ -134,7 +137,21 @@ impl Scan {
 
     /// Whether nothing but the number of records is wanted.
     pub(super) fn counts_only(&self) -> bool {
-        counts_only(&self.options)
+        counts_only(&self.options) && !self.checks
+    }
+
+    /// A scan of all records for what makes one no row; of their fields nothing is converted.
+    ///
+    /// # Errors
+    /// As [`Scan::try_new`].
+    pub(super) fn checking(options: &ScanOptions) -> Result<Arc<Self>, TextError> {
+        let options = ScanOptions { projection: Vec::new(), filter: None, limit: None, ..options.clone() };
+        let made = Self::try_new(options)?;
+        let Some(mut scan) = Arc::into_inner(made) else {
+            return Err(TextError::new(ErrorKind::Options, "a scan that is in use already"));
+        };
+        (scan.checks, scan.counts, scan.counts_quoted) = (true, false, false);
+        Ok(Arc::new(scan))
     }
 
     pub(super) fn convert(
@@ -189,6 +206,7 @@ pub(super) struct File {
     /// Blocks that are not read yet.
     left: AtomicU64,
     pub chain: Chain,
+    pub tally: Tally,
     /// Of a file that is read in order: where it stands.
     pub stream: Mutex<Option<Stream>>,
     /// Nothing is left of the stream.
@@ -266,6 +284,7 @@ impl ScanQueue {
                 plan: std::sync::OnceLock::new(),
                 left: AtomicU64::new(0),
                 chain: Chain::new(),
+                tally: Tally::default(),
                 stream: Mutex::default(),
                 stream_done: AtomicBool::new(false),
             })
@@ -471,11 +490,12 @@ impl ScanQueue {
         Ok(())
     }
 
-    /// A block of it was read.
-    pub(super) fn block_read(&self, file: usize) {
+    /// A block of it was read; whether it was the last one.
+    pub(super) fn block_read(&self, file: usize) -> bool {
         let file = &self.files[file];
-        file.left.fetch_sub(1, Ordering::AcqRel);
+        let last = file.left.fetch_sub(1, Ordering::AcqRel) == 1;
         self.let_go(file);
+        last
     }
 
     /// Lets go of a file that is cut into blocks, if all of them were read.

@@ -331,6 +331,13 @@ fn split<'a>(scan: &Scan, chunk: &'a Chunk, from: usize, to: usize, faults: &mut
     Fields::Split { block: TextBlock::from_vec(out), spans, from }
 }
 
+/// Whether some record of a chunk has a wrong number of fields.
+pub(super) fn is_ragged(scan: &Scan, chunk: &Chunk) -> bool {
+    let mut faults = Vec::new();
+    ragged(scan, chunk, 0, chunk.rows(), &mut faults);
+    !faults.is_empty()
+}
+
 /// Records with the wrong number of fields. One empty field too many is accepted: a delimiter at the end of the line, as
 /// the TPC generators write it.
 fn ragged(scan: &Scan, chunk: &Chunk, from: usize, to: usize, faults: &mut Vec<Fault>) {
@@ -444,10 +451,13 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
     }
     match fault.kind {
         ErrorKind::BadValue | ErrorKind::BadRecord if matches!(scan.options.dialect, Dialect::Json(_)) => e.with_hint(
-            "fix the line, or give columns and types by 'columns'='name:type;...', or say 'on_error'='null' or 'skip'",
+            "fix the line (jq -c makes lines of a document), or give columns and types by 'columns'='name:type;...', or say \
+             'on_error'='null' or 'skip'",
         ),
         ErrorKind::BadValue => e.with_hint("fix the row, or read bad values as NULL"),
-        ErrorKind::BadRecord => e.with_hint("fix the row, or let missing fields be NULL and drop extra ones"),
+        ErrorKind::BadRecord => e.with_hint(
+            "fix the row, or let missing fields be NULL and drop extra ones: 'fill_missing_columns'='true' in files(...)",
+        ),
         ErrorKind::InvalidUtf8 => {
             e.with_hint("convert the file to UTF-8, or give the option 'invalid_utf8' = 'replace' or 'null'")
         }

@@ -1,6 +1,6 @@
 //! The arithmetic on masks, the same for all instruction sets.
 
-use super::{Found, Index, Shape, Side};
+use super::{Counts, Found, Index, Shape, Side};
 
 /// What an instruction set supplies: work on 64 bytes.
 ///
@@ -35,11 +35,13 @@ pub(crate) struct Carry {
     pub closed: u64,
     /// 1: a line begins here.
     pub line: u64,
+    /// 1: the byte before is a `}`. Only maintained where lines are objects.
+    pub brace: u64,
 }
 
 impl Carry {
     /// At the start of a record.
-    pub(crate) const RECORD: Carry = Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1 };
+    pub(crate) const RECORD: Carry = Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1, brace: 0 };
 }
 
 struct Masks {
@@ -54,6 +56,14 @@ struct Masks {
     returns: u64,
     /// Line ends, `\r` and comment bytes at the start of a line: lines that are no rows, or might be none.
     odd_starts: u64,
+}
+
+impl Counts {
+    #[inline(always)]
+    fn add(&mut self, found: &Masks) {
+        self.lines += found.lines.count_ones() as u64;
+        self.delimiters += found.delimiters.count_ones() as u64;
+    }
 }
 
 /// Bytes that follow an odd run of escapes. `escaped` carries over words.
@@ -145,6 +155,12 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
         odd_starts |= line_starts & eq!(comment);
     }
     let mut irregular = 0;
+    if shape.objects {
+        odd_starts |= line_starts & !eq!(b'{');
+        let closing = eq!(b'}');
+        irregular = lines & !((closing << 1) | carry.brace);
+        carry.brace = closing >> 63;
+    }
     if Q && quotes | carry.closed == 0 {
         carry.open = (delimiters | before_lines) >> 63;
         specials &= inside;
@@ -198,6 +214,9 @@ unsafe fn last_word<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     carry.closed = closing as u64;
     carry.open = (is_end || closing || found.delimiters & last != 0) as u64;
     carry.cr = (found.returns & last != 0) as u64;
+    if shape.objects {
+        carry.brace = (padded[n - 1] == b'}') as u64;
+    }
     if E {
         let mut escaped = before.escaped != 0;
         let escape = shape.escape.unwrap_or(0);
@@ -301,8 +320,8 @@ pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>
     to: usize,
     shape: &Shape,
     carry: &mut Carry,
-) -> (u64, Found) {
-    let mut lines = 0u64;
+) -> (Counts, Found) {
+    let mut counts = Counts::default();
     let mut irregular = 0u64;
     let mut at = from;
     while at < to {
@@ -314,14 +333,14 @@ pub(super) unsafe fn count<I: Isa, const Q: bool, const E: bool, const CR: bool>
             // SAFETY: `n` bytes are readable from `at`; features by the caller.
             unsafe { last_word::<I, Q, E, CR>(block.as_ptr().add(at), n, shape, carry) }
         };
-        lines += found.lines.count_ones() as u64;
+        counts.add(&found);
         irregular |= found.irregular;
         if shape.skip_empty || shape.comment.is_some() {
             irregular |= found.odd_starts;
         }
         at += 64;
     }
-    (lines, if irregular != 0 { Found::Irregular } else { Found::Regular })
+    (counts, if irregular != 0 { Found::Irregular } else { Found::Regular })
 }
 
 /// See [`Simd::sides_at`](super::Simd::sides_at).
@@ -337,7 +356,7 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
 ) -> [Side; 2] {
     let outside = Carry { inside: 0, ..*carry };
     let inside = Carry { inside: u64::MAX, open: 0, closed: 0, line: 0, cr: 0, ..*carry };
-    let new = |carry| Side { lines: 0, end: Some(carry), odd: false };
+    let new = |carry| Side { counts: Counts::default(), end: Some(carry), odd: false };
     let mut sides = [new(outside), new(inside)];
     let (mut a, mut b) = (outside, inside);
     let mut at = 0;
@@ -378,7 +397,7 @@ pub(super) unsafe fn sides<I: Isa, const E: bool, const CR: bool>(
         let mut irregular = [false; 2];
         for (i, found) in found.iter().enumerate() {
             let Some(found) = found else { continue };
-            sides[i].lines += found.lines.count_ones() as u64;
+            sides[i].counts.add(found);
             sides[i].odd |= found.odd_starts != 0;
             irregular[i] = found.irregular != 0;
         }
@@ -428,7 +447,7 @@ unsafe fn one<I: Isa, const E: bool, const CR: bool>(
                 last_word::<I, true, E, CR>(bytes.add(at), n, shape, &mut carry)
             }
         };
-        side.lines += found.lines.count_ones() as u64;
+        side.counts.add(&found);
         irregular |= found.irregular;
         odd |= found.odd_starts;
         at += 64;
@@ -526,7 +545,7 @@ macro_rules! bind {
         $($attr)*
         pub(in crate::simd) $($unsafe)? fn count(
             block: &[u8], from: usize, to: usize, shape: &Shape, carry: &mut Carry,
-        ) -> (u64, Found) {
+        ) -> (Counts, Found) {
             // SAFETY: as above.
             unsafe {
                 match (shape.quote.is_some(), shape.escape.is_some(), shape.any_newline) {

@@ -39,6 +39,8 @@ pub(crate) struct Shape {
     pub comment: Option<u8>,
     /// Empty lines and comment lines are no rows, so counting line ends is not enough where there are any.
     pub skip_empty: bool,
+    /// A line that does not begin with `{` and end with `}` is irregular.
+    pub objects: bool,
 }
 
 /// Positions of everything that structures some records, in bytes from the start of the block.
@@ -75,11 +77,20 @@ pub(crate) enum Found {
     Irregular,
 }
 
+/// Numbers of what structures some bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Line ends.
+    pub lines: u64,
+    /// Delimiters.
+    pub delimiters: u64,
+}
+
 /// What some bytes hold, if they begin outside of quotes, or if inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
-    /// Line ends.
-    pub lines: u64,
+    /// Line ends and delimiters.
+    pub counts: Counts,
     /// What is known behind them. `None`: they are irregular, and nothing else means anything.
     pub end: Option<Carry>,
     /// A line might be empty or a comment.
@@ -191,12 +202,19 @@ impl Simd {
         dispatch!(self.0, index(block, from, to, shape, carry, index))
     }
 
-    /// Counts the line ends in `block[from..to]`. Irregular also when a line might be empty or a
+    /// Counts the line ends and delimiters in `block[from..to]`. Irregular also when a line might be empty or a
     /// comment and `shape.skip_empty`.
     ///
     /// # Panics
     /// When `from..to` is no range of `block`.
-    pub(crate) fn count(self, block: &[u8], from: usize, to: usize, shape: &Shape, carry: &mut Carry) -> (u64, Found) {
+    pub(crate) fn count(
+        self,
+        block: &[u8],
+        from: usize,
+        to: usize,
+        shape: &Shape,
+        carry: &mut Carry,
+    ) -> (Counts, Found) {
         assert!(from <= to && to <= block.len(), "a range of the block");
         dispatch!(self.0, count(block, from, to, shape, carry))
     }

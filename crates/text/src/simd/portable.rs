@@ -1,7 +1,7 @@
 //! The primitives in 64-bit words, for machines without any of the instruction sets, and as the others' twin in tests.
 
 use super::kernel::{self, Carry, Isa, bind};
-use super::{Found, Index, Shape, Side};
+use super::{Counts, Found, Index, Shape, Side};
 
 struct Words;
 

@@ -1,7 +1,7 @@
 //! The primitives for x86-64: AVX-512 (BW, VL, VBMI2), AVX2, SSE4.2.
 
 use super::kernel::{self, Carry, Isa, bind};
-use super::{Found, Index, Shape, Side};
+use super::{Counts, Found, Index, Shape, Side};
 
 /// Positions of set bits, eight at a time: usually there are fewer than eight or sixteen in a word, and the branches
 /// then go one way.

@@ -195,7 +195,7 @@ fn bad_values_by_policy() {
     assert_eq!(
         error.to_string(),
         "test.csv: line 1, byte 0: the record has 1 field, expected 2 fields; fix the row, or let missing fields be NULL \
-         and drop extra ones"
+         and drop extra ones: 'fill_missing_columns'='true' in files(...)"
     );
     options.bad_value = BadValue::Null;
     let (batches, _) = all(&options, vec![memory(text)]).expect("all is NULL");
