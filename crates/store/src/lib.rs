@@ -1,6 +1,7 @@
 //! Tables on an object store: durable local store, version chains, the catalog, native tables.
 
 pub mod backup;
+mod bitmap_union;
 pub mod catalog;
 pub mod chain;
 pub mod check;

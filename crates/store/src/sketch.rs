@@ -21,11 +21,12 @@
 //! Example: the set of the one hash `0xC000000000000001` at p = 12 is `48 01 0C 01 34 00 03`: register 0xC00, value
 //! 52 (51 zeros after the first 12 bits, plus one).
 
+/// A set of 64-bit integers, as in BITMAP values.
+pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::{ArrowNativeType, ToByteSlice};
 use arrow_schema::DataType;
-/// A set of 64-bit integers, as in BITMAP values.
 pub use roaring::RoaringTreemap;
 use twox_hash::XxHash3_64;
 
@@ -410,12 +411,13 @@ pub fn bitmap_to_bytes(map: &RoaringTreemap) -> Vec<u8> {
 /// # Errors
 /// One of the values is no set.
 pub fn bitmap_union<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Vec<u8>, SketchError> {
-    let mut union = RoaringTreemap::new();
+    let mut union = BitmapUnion::default();
     for value in values {
-        union |= bitmap_from_bytes(value)?;
+        union.add(value)?;
     }
+    let union = union.set();
     union.optimize();
-    Ok(bitmap_to_bytes(&union))
+    Ok(bitmap_to_bytes(union))
 }
 
 #[cfg(test)]

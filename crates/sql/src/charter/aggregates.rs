@@ -8,8 +8,9 @@
 //! | floats, text | DOUBLE | DOUBLE |
 //! | BOOLEAN | BIGINT | DOUBLE |
 //!
-//! (`Sum.java`, `Avg.java` of Doris's planner.) The work is DataFusion's own; only types change, and a sum of integers
-//! or decimals that leaves its type is an error ([`super::checked_sum`]).
+//! (`Sum.java`, `Avg.java` of Doris's planner.) A sum of integers or decimals that leaves its type is an error
+//! ([`super::checked_sum`]), and their average is that of the exact sum ([`super::checked_avg`]). Over floats the work is
+//! DataFusion's own, and moving frames are worked out anew.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
@@ -22,8 +23,9 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-use super::checked_sum;
 use super::operators::Class;
+use super::{checked_avg, checked_sum};
+use crate::functions::{distinct, moving};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
@@ -32,7 +34,7 @@ enum Kind {
 }
 
 /// SUM or AVG around DataFusion's.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Typed {
     kind: Kind,
     inner: Arc<AggregateUDF>,
@@ -69,6 +71,15 @@ fn one_cast(expr: &Expr) -> Expr {
 }
 
 impl Typed {
+    fn udaf(&self) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::new_from_impl(self.clone()))
+    }
+
+    /// Whether the average comes from the exact sum.
+    fn is_exact(&self, fields: &[FieldRef]) -> bool {
+        self.kind == Kind::Avg && fields.first().is_some_and(|field| checked_avg::is_exact(field.data_type()))
+    }
+
     /// Whether DataFusion's own sum would wrap.
     fn is_checked(&self, return_field: &FieldRef) -> bool {
         self.kind == Kind::Sum && checked_sum::is_checked(return_field.data_type())
@@ -99,7 +110,8 @@ impl AggregateUDFImpl for Typed {
             (Class::Decimal(p, s, true), _) => DataType::Decimal256(p, s),
             (Class::Int(_) | Class::Boolean | Class::Null, Kind::Sum) => DataType::Int64,
             (Class::UInt64, Kind::Sum) => DataType::UInt64,
-            (Class::Int(_) | Class::UInt64 | Class::Boolean | Class::Float | Class::Text | Class::Null, _) => double,
+            (Class::Int(_) | Class::Boolean, Kind::Avg) => DataType::Int64,
+            (Class::UInt64 | Class::Float | Class::Text | Class::Null, _) => double,
             (Class::Interval | Class::Other, _) => return self.inner.coerce_types(arg_types),
             (Class::Date | Class::DateTime, _) => {
                 return datafusion::common::plan_err!(
@@ -115,12 +127,19 @@ impl AggregateUDFImpl for Typed {
         match (self.kind, &arg_types[0]) {
             (Kind::Avg, DataType::Decimal128(_, s)) => Ok(DataType::Decimal128(38, (*s).max(4))),
             (Kind::Avg, DataType::Decimal256(_, s)) => Ok(DataType::Decimal256(76, (*s).max(4))),
+            (Kind::Avg, DataType::Int64) => Ok(DataType::Float64),
             (Kind::Sum, large @ DataType::Decimal256(39, 0)) => Ok(large.clone()),
             _ => self.inner.return_type(arg_types),
         }
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.is_exact(args.expr_fields) {
+            return match args.is_distinct {
+                true => distinct::accumulator(&self.udaf(), &args),
+                false => checked_avg::one(args.expr_fields[0].data_type(), args.return_field.data_type()),
+            };
+        }
         if self.is_checked(&args.return_field) {
             let data_type = args.return_field.data_type().clone();
             return match args.is_distinct {
@@ -135,16 +154,28 @@ impl AggregateUDFImpl for Typed {
         if self.is_checked(&args.return_field) && !args.is_distinct {
             return Ok(checked_sum::state_fields(args.name, args.return_field.data_type()));
         }
+        if self.is_exact(args.input_fields) {
+            return Ok(match args.is_distinct {
+                true => distinct::state_fields(&args),
+                false => checked_avg::state_fields(args.name, args.input_fields[0].data_type()),
+            });
+        }
         self.inner.state_fields(args)
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(args)
+        match self.is_exact(args.expr_fields) {
+            true => !args.is_distinct,
+            false => self.inner.groups_accumulator_supported(args),
+        }
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         if self.is_checked(&args.return_field) {
             return checked_sum::groups(args.return_field.data_type());
+        }
+        if self.is_exact(args.expr_fields) {
+            return checked_avg::groups(args.expr_fields[0].data_type(), args.return_field.data_type());
         }
         self.inner.create_groups_accumulator(args)
     }
@@ -157,7 +188,10 @@ impl AggregateUDFImpl for Typed {
                 false => checked_sum::one(&data_type),
             };
         }
-        self.inner.create_sliding_accumulator(args)
+        if self.is_exact(args.expr_fields) && !args.is_distinct {
+            return self.accumulator(args);
+        }
+        Ok(moving::moving(&self.udaf(), &args))
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {

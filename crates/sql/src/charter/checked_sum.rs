@@ -22,7 +22,7 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumu
 use super::checked::out_of_range;
 
 /// Numbers that are summed here.
-trait Summed: ArrowPrimitiveType + Debug + Send {
+pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
     /// Whether a sum that did not wrap is a value of `data_type`.
     fn fits(_: Self::Native, _: &DataType) -> bool {
         true
@@ -128,14 +128,14 @@ pub(super) fn state_fields(name: &str, data_type: &DataType) -> Vec<FieldRef> {
 }
 
 /// The carry as the state keeps it: a sum that wraps more often has billions of values at the end of their range.
-fn state_carry(carry: i64, data_type: &DataType) -> Result<i32> {
+pub(super) fn state_carry(carry: i64, data_type: &DataType) -> Result<i32> {
     i32::try_from(carry).map_err(|_| beyond(data_type))
 }
 
 /// Adds a value and tells the carry, -1 to 1. A sum grows by a value that is not negative and shrinks by one that is,
 /// unless it wraps.
 #[inline]
-fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
+pub(super) fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     let new = sum.add_wrapping(value);
     let carry = i64::from(new.is_lt(*sum)) - i64::from(value.is_lt(N::ZERO));
     *sum = new;
@@ -143,7 +143,7 @@ fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
 }
 
 /// Takes a value away and tells the carry.
-fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
+pub(super) fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
     let new = sum.sub_wrapping(value);
     let carry = i64::from(value.is_lt(N::ZERO)) - i64::from(new.is_gt(*sum));
     *sum = new;
@@ -151,7 +151,7 @@ fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
 }
 
 /// Sum and carry of the values that are not NULL.
-fn total<T: Summed>(values: &PrimitiveArray<T>) -> (T::Native, i64) {
+pub(super) fn total<T: Summed>(values: &PrimitiveArray<T>) -> (T::Native, i64) {
     if values.null_count() == 0 {
         return T::total(values.values());
     }

@@ -17,6 +17,7 @@ pub mod aggregates;
 mod alias_columns;
 pub mod casts;
 pub mod checked;
+mod checked_avg;
 mod checked_sum;
 mod common_args;
 pub(crate) mod compare;

@@ -20,7 +20,9 @@ use datafusion::logical_expr::expr::{BinaryExpr, Cast, NullTreatment, ScalarFunc
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF, WindowFunctionDefinition, lit,
+};
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
@@ -648,6 +650,9 @@ impl ExprPlanner for CharterPlanner {
 
     /// `FIRST_VALUE(x, TRUE)` and `LAST_VALUE(x, TRUE)` are Doris' spelling of IGNORE NULLS.
     fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        if expr.distinct && expr.func_def.name() == "count" {
+            expr.func_def = WindowFunctionDefinition::AggregateUDF(crate::functions::count_distinct());
+        }
         if matches!(expr.func_def.name(), "first_value" | "last_value") && expr.args.len() > 1 {
             match &expr.args[1..] {
                 [Expr::Literal(ScalarValue::Boolean(Some(ignore)), _)] => {
@@ -670,6 +675,9 @@ impl ExprPlanner for CharterPlanner {
     /// `COUNT(DISTINCT a, b)` counts different tuples without a NULL. `SUM(x + literal)` keeps the form that
     /// DataFusion turns into `SUM(x) + literal * COUNT(x)`.
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        if expr.func.name() == "count" && expr.distinct {
+            expr.func = crate::functions::count_distinct();
+        }
         if expr.func.name() == "count" && expr.distinct && expr.args.len() > 1 {
             let tuple = datafusion::functions::core::expr_fn::r#struct(expr.args.clone());
             let complete = expr.args.iter().cloned().map(Expr::is_not_null).reduce(Expr::and);

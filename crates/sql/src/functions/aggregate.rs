@@ -1,73 +1,104 @@
-//! Aggregates under the names of Doris and MySQL: most are DataFusion's own, MAX_BY and MIN_BY are here.
+//! Aggregates under the names of Doris and MySQL: most are DataFusion's own, MAX_BY, MIN_BY, and MAX and MIN of nested
+//! values are here.
 
-use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, make_comparator};
-use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions_aggregate as df;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
+    Signature, StatisticsArgs, Volatility,
+};
 
-use super::ordered::sorts_itself;
+use super::adapted::Adapted;
+use super::extreme::{Best, BestRows, is_nested};
+use super::kept::can_keep;
+use super::sketch_aggregate::bitmap_union_count;
+use super::{moments, percentile};
+use crate::charter::TYPE_KEY;
+use crate::types::SqlType;
 
 /// Registers the aggregates of this file.
 ///
 /// # Errors
 /// Those of the registry, if it refuses functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
-    let known: [(Arc<AggregateUDF>, &'static [&'static str]); 14] = [
-        // MySQL and Doris mean the population by the bare names, DataFusion the sample.
-        (df::stddev::stddev_pop_udaf(), &["stddev", "std"]),
-        (df::stddev::stddev_udaf(), &["stddev_samp"]),
-        (df::variance::var_pop_udaf(), &["variance", "variance_pop", "var_pop"]),
-        (df::variance::var_samp_udaf(), &["variance_samp", "var_samp"]),
-        (df::approx_distinct::approx_distinct_udaf(), &["ndv", "approx_count_distinct"]),
-        (df::any_value::any_value_udaf(), &["any"]),
-        (sorts_itself(df::array_agg::array_agg_udaf()), &[]),
-        (sorts_itself(df::string_agg::string_agg_udaf()), &["group_concat"]),
-        (df::bit_and_or_xor::bit_and_udaf(), &["group_bit_and"]),
-        (df::bit_and_or_xor::bit_or_udaf(), &["group_bit_or"]),
-        (df::bit_and_or_xor::bit_xor_udaf(), &["group_bit_xor"]),
-        (df::percentile_cont::percentile_cont_udaf(), &["percentile"]),
-        (df::approx_percentile_cont::approx_percentile_cont_udaf(), &["percentile_approx"]),
-        (df::bool_and_or::bool_or_udaf(), &["boolor_agg"]),
+    let known: [(Adapted, &'static [&'static str]); 13] = [
+        (Adapted::new(df::approx_distinct::approx_distinct_udaf()), &["ndv", "approx_count_distinct"]),
+        (Adapted::new(df::any_value::any_value_udaf()), &["any"]),
+        (Adapted::new(df::array_agg::array_agg_udaf()).moves_itself().sorts_itself().empty_list(), &[]),
+        (Adapted::new(df::string_agg::string_agg_udaf()).sorts_itself(), &["group_concat"]),
+        (Adapted::new(df::bit_and_or_xor::bit_and_udaf()), &["group_bit_and"]),
+        (Adapted::new(df::bit_and_or_xor::bit_or_udaf()), &["group_bit_or"]),
+        (Adapted::new(df::bit_and_or_xor::bit_xor_udaf()), &["group_bit_xor"]),
+        (Adapted::new(df::approx_percentile_cont::approx_percentile_cont_udaf()), &["percentile_approx"]),
+        (Adapted::new(df::approx_percentile_cont_with_weight::approx_percentile_cont_with_weight_udaf()), &[]),
+        (Adapted::new(df::approx_median::approx_median_udaf()), &[]),
+        (Adapted::new(df::median::median_udaf()), &[]),
+        (Adapted::new(df::bool_and_or::bool_or_udaf()), &["boolor_agg"]),
+        (Adapted::new(df::bool_and_or::bool_and_udaf()), &[]),
     ];
     for (function, names) in known {
-        // The original keeps its own aliases: a name such as `stddev` would otherwise stay with the sample form.
-        let renamed = function.as_ref().clone().with_aliases(names.iter().copied());
+        // The original keeps its own aliases: a name that has moved to another function would otherwise come back.
+        let renamed = function.udaf().as_ref().clone().with_aliases(names.iter().copied());
         registry.register_udaf(Arc::new(renamed))?;
     }
-    // Registered last, so that `stddev` and `variance` do not go back to their samples.
-    let population = df::stddev::stddev_pop_udaf().as_ref().clone().with_aliases(["stddev", "std"]);
-    registry.register_udaf(Arc::new(population))?;
-    for (name, greatest) in [("max_by", true), ("min_by", false)] {
-        registry.register_udaf(Arc::new(AggregateUDF::new_from_impl(ExtremeBy::new(name, greatest))))?;
+    let regressions = [
+        df::regr::regr_slope_udaf(),
+        df::regr::regr_intercept_udaf(),
+        df::regr::regr_count_udaf(),
+        df::regr::regr_r2_udaf(),
+        df::regr::regr_avgx_udaf(),
+        df::regr::regr_avgy_udaf(),
+        df::regr::regr_sxx_udaf(),
+        df::regr::regr_syy_udaf(),
+        df::regr::regr_sxy_udaf(),
+    ];
+    for function in regressions {
+        registry.register_udaf(Adapted::new(function).distinct_rows().udaf())?;
+    }
+    for function in moments::functions() {
+        registry.register_udaf(function)?;
+    }
+    registry.register_udaf(percentile::function())?;
+    for greatest in [true, false] {
+        let by = AggregateUDF::new_from_impl(ExtremeBy::new(greatest));
+        registry.register_udaf(Adapted::new(Arc::new(by)).udaf())?;
+        registry.register_udaf(Arc::new(AggregateUDF::new_from_impl(Extreme::new(greatest))))?;
     }
     Ok(())
+}
+
+/// COUNT for `COUNT(DISTINCT ...)` of any type, and of rows of several columns.
+pub(crate) fn count_distinct() -> Arc<AggregateUDF> {
+    static FUNCTION: LazyLock<Arc<AggregateUDF>> =
+        LazyLock::new(|| Arc::new(AggregateUDF::new_from_impl(CountDistinct { inner: df::count::count_udaf() })));
+    Arc::clone(&FUNCTION)
 }
 
 /// MAX_BY(value, key), MIN_BY(value, key): the value of a row with the greatest or least key; rows with a NULL key
 /// do not count.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExtremeBy {
-    name: &'static str,
     greatest: bool,
     signature: Signature,
 }
 
 impl ExtremeBy {
-    fn new(name: &'static str, greatest: bool) -> Self {
-        ExtremeBy { name, greatest, signature: Signature::any(2, Volatility::Immutable) }
+    fn new(greatest: bool) -> Self {
+        ExtremeBy { greatest, signature: Signature::any(2, Volatility::Immutable) }
     }
 }
 
 impl AggregateUDFImpl for ExtremeBy {
     fn name(&self) -> &str {
-        self.name
+        if self.greatest { "max_by" } else { "min_by" }
     }
 
     fn signature(&self) -> &Signature {
@@ -77,7 +108,7 @@ impl AggregateUDFImpl for ExtremeBy {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match arg_types {
             [value, _] => Ok(value.clone()),
-            other => plan_err!("{} takes 2 arguments, found {}", self.name, other.len()),
+            other => plan_err!("{} takes 2 arguments, found {}", self.name(), other.len()),
         }
     }
 
@@ -89,64 +120,215 @@ impl AggregateUDFImpl for ExtremeBy {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(ExtremeByState {
-            greatest: self.greatest,
-            value: ScalarValue::try_from(args.return_field.data_type())?,
-            key: ScalarValue::try_from(args.exprs[1].data_type(args.schema)?)?,
+        let types = |at: usize| args.expr_fields[at].data_type().clone();
+        Ok(Box::new(Best::by(self.greatest, types(0), types(1))))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        args.expr_fields.iter().all(|field| can_keep(std::slice::from_ref(field.data_type())))
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let types = |at: usize| args.expr_fields[at].data_type().clone();
+        Ok(Box::new(BestRows::by(self.greatest, types(0), types(1))?))
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+/// MAX and MIN: DataFusion's, but of nested values.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Extreme {
+    greatest: bool,
+    inner: Arc<AggregateUDF>,
+}
+
+impl Extreme {
+    fn new(greatest: bool) -> Self {
+        let inner = if greatest { df::min_max::max_udaf() } else { df::min_max::min_udaf() };
+        Extreme { greatest, inner }
+    }
+}
+
+impl AggregateUDFImpl for Extreme {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [DataType::Map(..)] => plan_err!(
+                "{} does not take a MAP: maps have no order; take {}(map_keys(m)) or {}(map_values(m))",
+                self.name(),
+                self.name(),
+                self.name()
+            ),
+            _ => self.inner.coerce_types(types),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(args)
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match args.return_field.data_type() {
+            nested if is_nested(nested) => Ok(Box::new(Best::of(self.greatest, nested.clone()))),
+            _ => self.inner.accumulator(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        match args.return_field.data_type() {
+            nested if is_nested(nested) => can_keep(std::slice::from_ref(nested)),
+            _ => self.inner.groups_accumulator_supported(args),
+        }
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        match args.return_field.data_type() {
+            nested if is_nested(nested) => Ok(Box::new(BestRows::of(self.greatest, nested.clone())?)),
+            _ => self.inner.create_groups_accumulator(args),
+        }
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match args.return_field.data_type() {
+            nested if is_nested(nested) => {
+                let own = AggregateUDF::new_from_impl(Extreme::new(self.greatest));
+                Ok(super::moving::moving(&Arc::new(own), &args))
+            }
+            _ => self.inner.create_sliding_accumulator(args),
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+}
+
+/// COUNT(DISTINCT ...): DataFusion's of one column that is not nested; of all others the different rows are kept here.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CountDistinct {
+    inner: Arc<AggregateUDF>,
+}
+
+/// Whether DataFusion counts values of the columns without keeping the arrays that they come from.
+fn counts_well(fields: &[FieldRef]) -> bool {
+    matches!(fields, [field] if !field.data_type().is_nested())
+}
+
+impl AggregateUDFImpl for CountDistinct {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        match args.is_distinct && !counts_well(args.input_fields) {
+            true => Ok(super::distinct::state_fields(&args)),
+            false => self.inner.state_fields(args),
+        }
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match args.is_distinct && !counts_well(args.expr_fields) {
+            true => super::distinct::accumulator(&self.inner, &args),
+            false => self.inner.accumulator(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        self.inner.create_groups_accumulator(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match args.is_distinct && !counts_well(args.expr_fields) {
+            true => Ok(super::moving::moving(&count_distinct(), &args)),
+            false => self.inner.create_sliding_accumulator(args),
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    /// Different members of BITMAP values are those of their union.
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        Some(Box::new(|mut call: AggregateFunction, info: &SimplifyContext| {
+            let is_bitmap = |argument: &Expr| -> Result<bool> {
+                let (_, field) = argument.to_field(info.schema())?;
+                Ok(field.metadata().get(TYPE_KEY).is_some_and(|name| *name == SqlType::Bitmap.to_string()))
+            };
+            if call.params.distinct
+                && let [argument] = call.params.args.as_slice()
+                && is_bitmap(argument)?
+            {
+                call.func = bitmap_union_count();
+                call.params.distinct = false;
+            }
+            Ok(Expr::AggregateFunction(call))
         }))
     }
-}
 
-/// The best row so far.
-#[derive(Debug)]
-struct ExtremeByState {
-    greatest: bool,
-    value: ScalarValue,
-    key: ScalarValue,
-}
-
-impl Accumulator for ExtremeByState {
-    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        let (values, keys) = (&columns[0], &columns[1]);
-        let order = SortOptions { descending: self.greatest, nulls_first: false };
-        let compare = make_comparator(keys, keys, order)?;
-        // The first of equal keys stays, within a batch and between batches.
-        let best =
-            (0..keys.len()).filter(|i| keys.is_valid(*i)).reduce(|a, b| if compare(b, a).is_lt() { b } else { a });
-        let Some(best) = best else { return Ok(()) };
-        let key = ScalarValue::try_from_array(keys, best)?;
-        let better = match key.partial_cmp(&self.key) {
-            _ if self.key.is_null() => true,
-            Some(order) => {
-                if self.greatest {
-                    order.is_gt()
-                } else {
-                    order.is_lt()
-                }
-            }
-            None => false,
-        };
-        if better {
-            // Compacted: a view would keep the whole batch alive.
-            self.key = key.compacted();
-            self.value = ScalarValue::try_from_array(values, best)?.compacted();
-        }
-        Ok(())
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
     }
 
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.update_batch(states)
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
     }
 
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.value.clone(), self.key.clone()])
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(self.value.clone())
-    }
-
-    fn size(&self) -> usize {
-        size_of::<Self>() + self.value.size() + self.key.size()
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
     }
 }

@@ -12,6 +12,7 @@
 //! - UNIX_TIMESTAMP has no fraction;
 //! - HLL and BITMAP values are shown as their bytes (`dipper_store::sketch`), not as NULL.
 
+mod adapted;
 mod aggregate;
 pub mod args;
 mod array;
@@ -21,18 +22,24 @@ mod bits;
 mod conditional;
 pub mod datetime;
 pub(crate) mod decimals;
+pub(crate) mod distinct;
+mod extreme;
 mod func;
 mod hash;
 mod information;
 mod json;
 mod json_edit;
 mod json_path;
+mod kept;
 mod lost;
 mod mask;
 mod math;
+mod moments;
+pub(crate) mod moving;
 mod names;
 mod nested;
 mod ordered;
+mod percentile;
 mod regex;
 mod rewrite;
 mod search;
@@ -49,6 +56,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 
+pub(crate) use aggregate::count_distinct;
 pub(crate) use array::{as_list, element_at_udf};
 pub use information::SessionInfo;
 pub(crate) use json::{json_value_udf, write_quoted};
@@ -83,6 +91,7 @@ fn defs() -> Vec<func::Def> {
         array_sets::DEFS,
         information::DEFS,
         sketch::DEFS,
+        ordered::DEFS,
     ] {
         all.extend_from_slice(family);
     }

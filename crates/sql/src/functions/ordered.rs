@@ -1,89 +1,86 @@
-//! Aggregates with ORDER BY, each of which sorts for itself.
-//!
-//! DataFusion sorts the input of all aggregates of a SELECT once. So two that want different orders are refused, and of
-//! two with opposite ones one is turned around, which the distinct form does not notice: it gives the other's order. The
-//! accumulators sort what they collect anyway.
+//! Lists that aggregates have collected, in the order of an ORDER BY inside of the call.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt64Array};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, take};
+use arrow::datatypes::{DataType, Field};
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::logical_expr::ReturnFieldArgs;
 
-/// An aggregate whose accumulator sorts, without a wish for sorted input.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct SortsItself(Arc<AggregateUDF>);
+use super::args::Args;
+use super::func::{Def, Ret, def};
 
-/// `function`, whose accumulator must sort by its ORDER BY what comes in any order.
-pub(super) fn sorts_itself(function: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::new_from_impl(SortsItself(function)))
+/// Name of the function that gives NULL for an empty list. (Not a name of SQL.)
+pub const UNLESS_EMPTY: &str = "dipper_unless_empty";
+
+/// Name of the function that sorts a list of rows and gives their first columns. (Not a name of SQL.) The second argument
+/// has a letter for each other column: `a` ascending, `d` descending, large if NULL comes where it does not come by
+/// itself; and `u` where of equal values the first stays.
+pub const IN_ORDER: &str = "dipper_in_order";
+
+/// Functions of this file.
+pub const DEFS: &[Def] = &[
+    def(UNLESS_EMPTY, &[], (1, 1), Ret::Arg(0), unless_empty),
+    def(IN_ORDER, &[], (2, 2), Ret::By(first_column), in_order),
+];
+
+fn unless_empty(a: &Args) -> Result<ArrayRef> {
+    let raw = a.raw(0);
+    let Some(lists) = raw.array.as_list_opt::<i32>() else { return Ok(Arc::clone(&raw.array)) };
+    let some: NullBuffer = (0..lists.len()).map(|at| lists.value_length(at) > 0).collect();
+    let (field, offsets, values, nulls) = lists.clone().into_parts();
+    Ok(Arc::new(ListArray::try_new(field, offsets, values, NullBuffer::union(nulls.as_ref(), Some(&some)))?))
 }
 
-impl AggregateUDFImpl for SortsItself {
-    fn name(&self) -> &str {
-        self.0.name()
+fn first_column(args: &ReturnFieldArgs) -> Result<DataType> {
+    if let DataType::List(row) = args.arg_fields[0].data_type()
+        && let DataType::Struct(columns) = row.data_type()
+    {
+        return Ok(DataType::List(Arc::new(Field::new_list_field(columns[0].data_type().clone(), true))));
     }
+    plan_err!("{IN_ORDER}: expected a list of rows")
+}
 
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
+fn in_order(a: &Args) -> Result<ArrayRef> {
+    let (raw, how) = (a.raw(0), a.text(1)?);
+    let (Some(how), Some(lists)) = (how.at(0), raw.array.as_list_opt::<i32>()) else {
+        return exec_err!("{IN_ORDER}: expected a list of rows and how they are sorted");
+    };
+    let rows = lists.values().as_struct();
+    let unique = how.contains('u');
+    let orders = how.chars().filter(|letter| *letter != 'u').map(|letter| {
+        let descending = letter.eq_ignore_ascii_case(&'d');
+        SortOptions { descending, nulls_first: descending == letter.is_ascii_uppercase() }
+    });
+    let types = rows.columns()[1..].iter().map(|column| column.data_type().clone());
+    let fields = types.zip(orders).map(|(t, order)| SortField::new_with_options(t, order)).collect();
+    let keys = RowConverter::new(fields)?.convert_columns(&rows.columns()[1..])?;
+    let values = Arc::clone(rows.column(0));
+    let same = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+    let same = unique.then(|| same.convert_columns(&[Arc::clone(&values)])).transpose()?;
 
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
+    let mut chosen: Vec<u64> = Vec::with_capacity(rows.len());
+    let mut lengths = Vec::with_capacity(lists.len());
+    for (list, span) in lists.value_offsets().windows(2).enumerate() {
+        let before = chosen.len();
+        if lists.is_valid(list) {
+            chosen.extend(span[0] as u64..span[1] as u64);
+            // Rows with equal keys stay as they came.
+            chosen[before..].sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+            if let Some(same) = &same {
+                let mut seen = HashSet::new();
+                let first: Vec<u64> = chosen.drain(before..).filter(|at| seen.insert(same.row(*at as usize))).collect();
+                chosen.extend(first);
+            }
+        }
+        lengths.push(chosen.len() - before);
     }
-
-    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.0.return_field(fields)
-    }
-
-    fn is_nullable(&self) -> bool {
-        self.0.is_nullable()
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.0.accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        self.0.state_fields(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.0.groups_accumulator_supported(args)
-    }
-
-    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        self.0.create_groups_accumulator(args)
-    }
-
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.0.create_sliding_accumulator(args)
-    }
-
-    // "Insensitive" would take the ORDER BY away.
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Beneficial
-    }
-
-    fn with_beneficial_ordering(self: Arc<Self>, _sorted: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
-        Ok(Some(self))
-    }
-
-    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.0.simplify()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
-    }
-
-    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
-        self.0.default_value(data_type)
-    }
-
-    fn supports_null_handling_clause(&self) -> bool {
-        self.0.supports_null_handling_clause()
-    }
+    let values = take(&values, &UInt64Array::from(chosen), None)?;
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(field, offsets, values, lists.nulls().cloned())?))
 }

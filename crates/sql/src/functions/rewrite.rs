@@ -15,11 +15,12 @@ use sqlparser::ast::{
 use super::datetime::TIME_MICROS;
 use super::datetime::parse::{parse_datetime, parse_time};
 use super::datetime::zone::Zone;
+use super::ordered::{IN_ORDER, UNLESS_EMPTY};
 use crate::parser::{TYPE_NAME, parse_type};
 use crate::types::SqlType;
 
-/// Doris' separator where none is given; MySQL's is a comma alone.
-const GROUP_CONCAT_SEPARATOR: &str = ", ";
+/// The separator where none is given, Doris's since 4.0 and MySQL's.
+const GROUP_CONCAT_SEPARATOR: &str = ",";
 
 /// Rewrites the calls in a statement, a query or an expression, innermost first.
 pub fn rewrite_calls<V: VisitMut>(node: &mut V) {
@@ -283,8 +284,8 @@ fn push(list: &mut FunctionArgumentList, e: Expr) {
 
 /// GROUP_CONCAT(DISTINCT x ORDER BY x), which the planner takes only while `x` needs no cast to text: the distinct
 /// values are collected as they are and joined afterwards. In any other order all are collected, and of equal ones the
-/// first stays.
-fn ordered_distinct(function: &mut Function) -> Option<Expr> {
+/// first stays. Over a window the planner forgets the ORDER BY inside of the call.
+fn ordered_group_concat(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
     };
@@ -298,7 +299,8 @@ fn ordered_distinct(function: &mut Function) -> Option<Expr> {
     };
     let ordered = order.is_some();
     let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
-    if !ordered || !distinct || list.args.len() != 2 || function.over.is_some() {
+    let collected = distinct || function.over.is_some();
+    if !ordered || !collected || list.args.len() != 2 {
         return None;
     }
     let separator = take(arg_mut(list, 1)?);
@@ -308,17 +310,49 @@ fn ordered_distinct(function: &mut Function) -> Option<Expr> {
         Some(filter) => Expr::BinaryOp { left: filter, op: BinaryOperator::And, right: Box::new(present) },
         None => present,
     }));
-    if !own_order {
-        list.duplicate_treatment = None;
-    }
     function.name = ObjectName::from(vec![Ident::new("array_agg")]);
-    let values = Expr::Function(function.clone());
-    let values = if own_order { values } else { call("array_distinct", vec![values]) };
-    Some(call("array_to_string", vec![values, separator]))
+    let values = match function.over.is_some() {
+        true => ordered_over(function)?,
+        false => {
+            if !own_order && let FunctionArguments::List(list) = &mut function.args {
+                list.duplicate_treatment = None;
+            }
+            let values = Expr::Function(function.clone());
+            if own_order { values } else { call("array_distinct", vec![values]) }
+        }
+    };
+    Some(call("array_to_string", vec![call(UNLESS_EMPTY, vec![values]), separator]))
+}
+
+/// ARRAY_AGG(x ORDER BY k) over a window: rows of `x` and `k` are collected and sorted afterwards.
+fn ordered_over(function: &mut Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return None;
+    };
+    let at = list.clauses.iter().position(|c| matches!(c, FunctionArgumentClause::OrderBy(_)))?;
+    let FunctionArgumentClause::OrderBy(order) = list.clauses.remove(at) else { return None };
+    let mut how = String::new();
+    if list.duplicate_treatment.take() == Some(DuplicateTreatment::Distinct) {
+        how.push('u');
+    }
+    for by in &order {
+        let descending = by.options.asc == Some(false);
+        let nulls_first = by.options.nulls_first.unwrap_or(!descending);
+        how.push(match (descending, nulls_first) {
+            (false, true) => 'a',
+            (false, false) => 'A',
+            (true, false) => 'd',
+            (true, true) => 'D',
+        });
+    }
+    let value = take(arg_mut(list, 0)?);
+    let row = std::iter::once(value).chain(order.into_iter().map(|by| by.expr)).collect();
+    list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call("struct", row)))];
+    Some(call(IN_ORDER, vec![Expr::Function(function.clone()), text(&how)]))
 }
 
 /// RETENTION(c1, c2, ...): whether a row fulfils the first condition, and for each other one whether rows fulfil it and
-/// the first.
+/// the first. NULL of no rows.
 fn retention(function: &mut Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &mut function.args else {
         return None;
@@ -333,12 +367,14 @@ fn retention(function: &mut Function) -> Option<Expr> {
             list.args.clear();
             push(list, call("if", vec![condition.clone(), one(), zero()]));
         }
-        call("coalesce", vec![Expr::Function(max), zero()])
+        Expr::Function(max)
     };
     let conditions = conditions?;
     let first = any(conditions.first()?);
     let rest = conditions[1..].iter().map(|c| call("least", vec![first.clone(), any(c)]));
-    Some(call("array", std::iter::once(first.clone()).chain(rest).collect()))
+    let all = call("array", std::iter::once(first.clone()).chain(rest).collect());
+    let no_rows = Expr::IsNull(Box::new(first));
+    Some(call("if", vec![no_rows, Expr::Value(Value::Null.into()), all]))
 }
 
 /// Changes a call in place, or gives the expression that takes its place.
@@ -435,24 +471,37 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
                 None if list.args.len() == 1 => push(list, text(GROUP_CONCAT_SEPARATOR)),
                 None => {}
             }
-            return ordered_distinct(function);
+            // Nothing is joined by NULL.
+            if let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(separator)))] = list.args.as_slice()
+                && separator.value == Value::Null
+            {
+                list.clauses.clear();
+                list.args.truncate(1);
+                *arg_mut(list, 0)? = Expr::Value(Value::Null.into());
+                rename(function, "max");
+                return None;
+            }
+            return ordered_group_concat(function);
         }
-        "json_arrayagg" if list.args.len() == 1 && function.over.is_none() => {
+        "array_agg" if list.args.len() == 1 && function.over.is_some() => return ordered_over(function),
+        "json_arrayagg" if list.args.len() == 1 => {
             rename(function, "array_agg");
-            return Some(call("to_json", vec![Expr::Function(function.clone())]));
+            let ordered = function.over.is_some().then(|| ordered_over(function)).flatten();
+            let values = ordered.unwrap_or_else(|| Expr::Function(function.clone()));
+            return Some(call("to_json", vec![call(UNLESS_EMPTY, vec![values])]));
         }
         // Keys and values are collected side by side: different ones of each would no longer belong together.
-        "json_objectagg" if list.args.len() == 2 && function.over.is_none() && list.duplicate_treatment.is_none() => {
+        "json_objectagg" if list.args.len() == 2 && list.duplicate_treatment.is_none() => {
             rename(function, "array_agg");
             let of = |k: usize| -> Option<Expr> {
                 let mut one = function.clone();
                 let FunctionArguments::List(list) = &mut one.args else { return None };
                 list.args = vec![list.args.swap_remove(k)];
-                Some(Expr::Function(one))
+                Some(call(UNLESS_EMPTY, vec![Expr::Function(one)]))
             };
             return Some(call(super::nested::JSON_MEMBERS, vec![of(0)?, of(1)?]));
         }
-        "retention" if !list.args.is_empty() && function.over.is_none() => return retention(function),
+        "retention" if !list.args.is_empty() => return retention(function),
         "grouping_id" => rename(function, "grouping"),
         "multi_distinct_count" | "multi_distinct_sum" => {
             list.duplicate_treatment = Some(DuplicateTreatment::Distinct);

@@ -12,7 +12,8 @@ use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 use dipper_store::sketch::{
-    HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes, hash_bytes,
+    HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_of_one, bitmap_to_bytes,
+    hash_bytes,
 };
 
 use super::args::{Args, Col, lenient_cast};
@@ -40,7 +41,7 @@ pub const DEFS: &[Def] = &[
         let s = a.text(0)?;
         made(a, |i| {
             let hash = s.at(i).map(|s| murmur3_32(s.as_bytes(), MURMUR_SEED as u32)).map(u64::from);
-            Some(RoaringTreemap::from_iter(hash))
+            Some(AtMostOne(hash))
         })
     }),
     def("bitmap_from_string", &[], (1, 1), SET, |a| {
@@ -89,6 +90,18 @@ impl Bytes for HyperLogLog {
 impl Bytes for RoaringTreemap {
     fn bytes(self) -> Vec<u8> {
         bitmap_to_bytes(&self)
+    }
+}
+
+/// A set of one member, or the empty set.
+struct AtMostOne(Option<u64>);
+
+impl Bytes for AtMostOne {
+    fn bytes(self) -> Vec<u8> {
+        match self.0 {
+            Some(member) => bitmap_of_one(member).to_vec(),
+            None => RoaringTreemap::new().bytes(),
+        }
     }
 }
 
@@ -189,7 +202,7 @@ impl Unsigned {
 /// TO_BITMAP: the set of one number. NULL and what is no number from 0 to 2^64 - 1 give the empty set.
 fn to_bitmap(a: &Args) -> Result<ArrayRef> {
     let members = unsigned(a, 0)?;
-    made(a, |i| Some(RoaringTreemap::from_iter(members.at(i).flatten())))
+    made(a, |i| Some(AtMostOne(members.at(i).flatten())))
 }
 
 /// Numbers with commas between them, blanks around them; None if one is no number from 0 to 2^64 - 1.

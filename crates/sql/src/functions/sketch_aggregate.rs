@@ -12,9 +12,10 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use dipper_store::sketch::{
-    HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
+    BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
 };
 
+use super::adapted::Adapted;
 use super::args::to_int;
 use super::sketch::check_set;
 
@@ -32,6 +33,11 @@ pub fn bitmap_union() -> Arc<AggregateUDF> {
     Arc::clone(&FUNCTION)
 }
 
+/// BITMAP_UNION_COUNT: how many members sets have together.
+pub(super) fn bitmap_union_count() -> Arc<AggregateUDF> {
+    udaf("bitmap_union_count", &[], Work::BitmapUnion, true)
+}
+
 /// Registers the aggregates of this file.
 ///
 /// # Errors
@@ -41,7 +47,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         hll_union(),
         udaf("hll_union_agg", &[], Work::HllUnion, true),
         bitmap_union(),
-        udaf("bitmap_union_count", &[], Work::BitmapUnion, true),
+        bitmap_union_count(),
         udaf("bitmap_intersect", &[], Work::BitmapIntersect, false),
         udaf("bitmap_union_int", &[], Work::Integers, true),
     ];
@@ -72,13 +78,14 @@ struct SketchAggregate {
 }
 
 fn udaf(name: &'static str, aliases: &[&str], work: Work, counts: bool) -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::new_from_impl(SketchAggregate {
+    let plain = AggregateUDF::new_from_impl(SketchAggregate {
         name,
         aliases: aliases.iter().map(|a| (*a).to_owned()).collect(),
         work,
         counts,
         signature: Signature::user_defined(Volatility::Immutable),
-    }))
+    });
+    Adapted::new(Arc::new(plain)).udaf()
 }
 
 impl AggregateUDFImpl for SketchAggregate {
@@ -128,7 +135,7 @@ impl AggregateUDFImpl for SketchAggregate {
 #[derive(Debug)]
 enum Set {
     Hll(HyperLogLog),
-    Union(RoaringTreemap),
+    Union(BitmapUnion),
     /// None until a first set is there.
     Intersection(Option<RoaringTreemap>),
 }
@@ -148,7 +155,7 @@ impl State {
     fn new(work: Work, counts: bool) -> Self {
         let set = match work {
             Work::HllUnion => Set::Hll(HyperLogLog::new(HLL_PRECISION)),
-            Work::BitmapUnion | Work::Integers => Set::Union(RoaringTreemap::new()),
+            Work::BitmapUnion | Work::Integers => Set::Union(BitmapUnion::default()),
             Work::BitmapIntersect => Set::Intersection(None),
         };
         State { set, integers: work == Work::Integers, counts }
@@ -158,7 +165,7 @@ impl State {
         for bytes in values.as_binary_view().iter().flatten() {
             match &mut self.set {
                 Set::Hll(sketch) => sketch.union(&HyperLogLog::from_bytes(bytes)?),
-                Set::Union(set) => *set |= bitmap_from_bytes(bytes)?,
+                Set::Union(set) => set.add(bytes)?,
                 Set::Intersection(Some(set)) => *set &= bitmap_from_bytes(bytes)?,
                 Set::Intersection(first) => *first = Some(bitmap_from_bytes(bytes)?),
             }
@@ -170,7 +177,12 @@ impl State {
     fn bytes(&mut self) -> ScalarValue {
         let bytes = match &mut self.set {
             Set::Hll(sketch) => Some(sketch.to_bytes()),
-            Set::Union(set) | Set::Intersection(Some(set)) => {
+            Set::Union(set) => {
+                let set = set.set();
+                set.optimize();
+                Some(bitmap_to_bytes(set))
+            }
+            Set::Intersection(Some(set)) => {
                 set.optimize();
                 Some(bitmap_to_bytes(set))
             }
@@ -179,10 +191,10 @@ impl State {
         ScalarValue::BinaryView(bytes)
     }
 
-    fn count(&self) -> u64 {
-        match &self.set {
+    fn count(&mut self) -> u64 {
+        match &mut self.set {
             Set::Hll(sketch) => sketch.estimate(),
-            Set::Union(set) => set.len(),
+            Set::Union(set) => set.set().len(),
             Set::Intersection(set) => set.as_ref().map_or(0, RoaringTreemap::len),
         }
     }
@@ -193,7 +205,7 @@ impl Accumulator for State {
         match &mut self.set {
             Set::Union(set) if self.integers => {
                 // Negative numbers are members above 2^63, so that they count too.
-                set.extend(to_int("bitmap_union_int", &columns[0])?.iter().flatten().map(|v| v as u64));
+                to_int("bitmap_union_int", &columns[0])?.iter().flatten().for_each(|v| set.insert(v as u64));
                 Ok(())
             }
             _ => self.merge(&columns[0]).map_err(external),
@@ -222,7 +234,8 @@ impl Accumulator for State {
         size_of::<Self>()
             + match &self.set {
                 Set::Hll(sketch) => sketch.memory(),
-                Set::Union(set) | Set::Intersection(Some(set)) => set.serialized_size(),
+                Set::Union(set) => set.memory(),
+                Set::Intersection(Some(set)) => set.serialized_size(),
                 Set::Intersection(None) => 0,
             }
     }

@@ -14,6 +14,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
+use super::adapted::Adapted;
 use super::args::{to_int, to_text};
 use super::json::write_quoted;
 
@@ -23,7 +24,8 @@ use super::json::write_quoted;
 /// Those of the registry, if it refuses functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let signature = Signature::user_defined(Volatility::Immutable);
-    registry.register_udaf(Arc::new(AggregateUDF::new_from_impl(TopN { signature })))?;
+    let function = Arc::new(AggregateUDF::new_from_impl(TopN { signature }));
+    registry.register_udaf(Adapted::new(function).distinct_rows().udaf())?;
     Ok(())
 }
 
@@ -67,10 +69,7 @@ impl AggregateUDFImpl for TopN {
         ])
     }
 
-    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if args.is_distinct {
-            return exec_err!("topn counts how often values occur: leave DISTINCT out");
-        }
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         Ok(Box::new(Counts::default()))
     }
 }

@@ -1,0 +1,384 @@
+//! AVG of whole numbers and decimals from their exact sum.
+//!
+//! The sum is that of [`super::checked_sum`]: bits that wrap and a carry. So an average does not depend on the order of the
+//! rows, is right where the sum is wider than its type, and takes rows back that leave a moving frame.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, DecimalType, Field, FieldRef, Float64Type, Int32Type,
+    Int64Type, i256,
+};
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::utils::format_state_name;
+use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumulate::accumulate;
+
+use super::checked::out_of_range;
+use super::checked_sum::{Summed, add, state_carry, subtract, total};
+
+/// Numbers whose average is found here.
+trait Averaged: Summed {
+    /// What their average is.
+    type Average: ArrowPrimitiveType;
+
+    /// The average of `count` numbers of type `from`; `None` if `to` cannot hold it.
+    fn average(
+        sum: Self::Native,
+        carry: i64,
+        count: i64,
+        from: &DataType,
+        to: &DataType,
+    ) -> Option<<Self::Average as ArrowPrimitiveType>::Native>;
+}
+
+impl Averaged for Int64Type {
+    type Average = Float64Type;
+
+    fn average(sum: i64, carry: i64, count: i64, _: &DataType, _: &DataType) -> Option<f64> {
+        Some(((i128::from(carry) << 64) + i128::from(sum)) as f64 / count as f64)
+    }
+}
+
+/// Digits behind the point that the average has more than the numbers, as a factor.
+fn places(from: &DataType, to: &DataType) -> Option<i256> {
+    let scale = |t: &DataType| match t {
+        DataType::Decimal128(_, s) | DataType::Decimal256(_, s) => Some(i32::from(*s)),
+        _ => None,
+    };
+    i256::from(10_i64).checked_pow(u32::try_from(scale(to)? - scale(from)?).ok()?)
+}
+
+impl Averaged for Decimal128Type {
+    type Average = Self;
+
+    fn average(sum: i128, carry: i64, count: i64, from: &DataType, to: &DataType) -> Option<i128> {
+        let sum = i256::from_i128(sum).wrapping_add(i256::from_parts(0, i128::from(carry)));
+        let average = sum.checked_mul(places(from, to)?)?.checked_div(i256::from(count))?.to_i128()?;
+        Self::fits(average, to).then_some(average)
+    }
+}
+
+impl Averaged for Decimal256Type {
+    type Average = Self;
+
+    fn average(sum: i256, carry: i64, count: i64, from: &DataType, to: &DataType) -> Option<i256> {
+        if carry != 0 {
+            return None;
+        }
+        // The whole part first: with more places the sum may be too wide where its average is not.
+        let (count, places) = (i256::from(count), places(from, to)?);
+        let whole = sum.checked_div(count)?.checked_mul(places)?;
+        let part = sum.checked_rem(count)?.checked_mul(places)?.checked_div(count)?;
+        let average = whole.checked_add(part)?;
+        matches!(to, DataType::Decimal256(p, _) if Self::is_valid_decimal_precision(average, *p)).then_some(average)
+    }
+}
+
+/// Whether averages of this argument are found here.
+pub(super) fn is_exact(argument: &DataType) -> bool {
+    matches!(argument, DataType::Int64 | DataType::Decimal128(..) | DataType::Decimal256(..))
+}
+
+/// The partial state: how many values there are, their sum and its carry.
+pub(super) fn state_fields(name: &str, argument: &DataType) -> Vec<FieldRef> {
+    let field = |part: &str, t: DataType| Arc::new(Field::new(format_state_name(name, part), t, true)) as FieldRef;
+    vec![field("count", DataType::Int64), field("sum", argument.clone()), field("carry", DataType::Int32)]
+}
+
+/// Evaluates the expression with `$t` as the Arrow type of the numbers.
+macro_rules! with_type {
+    ($data_type:expr, $t:ident => $made:expr) => {
+        match $data_type {
+            DataType::Int64 => {
+                type $t = Int64Type;
+                $made
+            }
+            DataType::Decimal128(..) => {
+                type $t = Decimal128Type;
+                $made
+            }
+            DataType::Decimal256(..) => {
+                type $t = Decimal256Type;
+                $made
+            }
+            other => return internal_err!("AVG of {other} is not exact"),
+        }
+    };
+}
+
+/// One average.
+///
+/// # Errors
+/// Averages of the type are not exact.
+pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accumulator>> {
+    let types = Types { from: argument.clone(), to: result.clone() };
+    Ok(with_type!(argument, T => Box::new(One::<T> { sum: Sum::default(), carry: 0, types })))
+}
+
+/// Averages of groups.
+///
+/// # Errors
+/// Averages of the type are not exact.
+pub(super) fn groups(argument: &DataType, result: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
+    let types = Types { from: argument.clone(), to: result.clone() };
+    Ok(with_type!(argument, T => Box::new(Many::<T> { sums: Vec::new(), carries: HashMap::new(), types })))
+}
+
+#[derive(Debug)]
+struct Types {
+    from: DataType,
+    to: DataType,
+}
+
+impl Types {
+    fn beyond(&self) -> DataFusionError {
+        let name = match &self.to {
+            DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => format!("DECIMAL({p},{s})"),
+            other => other.to_string(),
+        };
+        out_of_range(format!("{name} value is out of range in AVG; cast its argument to DOUBLE"))
+    }
+}
+
+/// Sum and number of values that are not NULL.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum<N> {
+    sum: N,
+    count: i64,
+}
+
+fn average<T: Averaged>(
+    sum: Sum<T::Native>,
+    carry: i64,
+    types: &Types,
+) -> Result<Option<<T::Average as ArrowPrimitiveType>::Native>> {
+    if sum.count == 0 {
+        return Ok(None);
+    }
+    match T::average(sum.sum, carry, sum.count, &types.from, &types.to) {
+        None => Err(types.beyond()),
+        found => Ok(found),
+    }
+}
+
+#[derive(Debug)]
+struct One<T: Averaged> {
+    sum: Sum<T::Native>,
+    carry: i64,
+    types: Types,
+}
+
+impl<T: Averaged> Accumulator for One<T> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let values = values[0].as_primitive::<T>();
+        let (sum, carry) = total(values);
+        self.carry += carry + add(&mut self.sum.sum, sum);
+        self.sum.count += (values.len() - values.null_count()) as i64;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let values = values[0].as_primitive::<T>();
+        let (sum, carry) = total(values);
+        self.carry += subtract(&mut self.sum.sum, sum) - carry;
+        self.sum.count -= (values.len() - values.null_count()) as i64;
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let (sum, carry) = total(states[1].as_primitive::<T>());
+        self.carry += carry + add(&mut self.sum.sum, sum);
+        self.carry += states[2].as_primitive::<Int32Type>().iter().flatten().map(i64::from).sum::<i64>();
+        self.sum.count += states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![
+            ScalarValue::Int64(Some(self.sum.count)),
+            ScalarValue::new_primitive::<T>(Some(self.sum.sum), &self.types.from)?,
+            ScalarValue::Int32(Some(state_carry(self.carry, &self.types.from)?)),
+        ])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let found = average::<T>(self.sum, self.carry, &self.types)?;
+        ScalarValue::new_primitive::<T::Average>(found, &self.types.to)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+}
+
+#[derive(Debug)]
+struct Many<T: Averaged> {
+    sums: Vec<Sum<T::Native>>,
+    /// By group; most have none.
+    carries: HashMap<usize, i64>,
+    types: Types,
+}
+
+impl<T: Averaged> Many<T> {
+    fn take(&mut self, emit_to: EmitTo) -> (Vec<Sum<T::Native>>, HashMap<usize, i64>) {
+        let carries = std::mem::take(&mut self.carries);
+        let carries = match emit_to {
+            EmitTo::First(n) if !carries.is_empty() => {
+                let (taken, kept): (HashMap<usize, i64>, HashMap<usize, i64>) =
+                    carries.into_iter().partition(|(group, _)| *group < n);
+                self.carries = kept.into_iter().map(|(group, carry)| (group - n, carry)).collect();
+                taken
+            }
+            _ => carries,
+        };
+        (emit_to.take_needed(&mut self.sums), carries)
+    }
+
+    /// Adds values, each of which counts so often: partial sums have counts of their own.
+    fn add(
+        &mut self,
+        values: &PrimitiveArray<T>,
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+        count: i64,
+    ) {
+        self.sums.resize(total_num_groups, Sum::default());
+        let (sums, carries) = (&mut self.sums[..], &mut self.carries);
+        accumulate(group_indices, values, opt_filter, |group, value| {
+            let sum = &mut sums[group];
+            let carry = add(&mut sum.sum, value);
+            sum.count += count;
+            if carry != 0 {
+                *carries.entry(group).or_default() += carry;
+            }
+        });
+    }
+}
+
+impl<T: Averaged> GroupsAccumulator for Many<T> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.add(values[0].as_primitive::<T>(), group_indices, opt_filter, total_num_groups, 1);
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.add(states[1].as_primitive::<T>(), group_indices, None, total_num_groups, 0);
+        for (group, count) in group_indices.iter().zip(states[0].as_primitive::<Int64Type>().values()) {
+            self.sums[*group].count += count;
+        }
+        let carries = states[2].as_primitive::<Int32Type>();
+        for (group, carry) in group_indices.iter().zip(carries.values()).filter(|(_, carry)| **carry != 0) {
+            *self.carries.entry(*group).or_default() += i64::from(*carry);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let (sums, carries) = self.take(emit_to);
+        let averages = sums.into_iter().enumerate().map(|(group, sum)| {
+            let carry = if carries.is_empty() { 0 } else { carries.get(&group).copied().unwrap_or(0) };
+            average::<T>(sum, carry, &self.types)
+        });
+        let averages = averages.collect::<Result<PrimitiveArray<T::Average>>>()?;
+        Ok(Arc::new(averages.with_data_type(self.types.to.clone())))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let (sums, carries) = self.take(emit_to);
+        let mut column = vec![0; sums.len()];
+        for (group, carry) in carries {
+            column[group] = state_carry(carry, &self.types.from)?;
+        }
+        let counts: PrimitiveArray<Int64Type> = sums.iter().map(|sum| Some(sum.count)).collect();
+        let sums = PrimitiveArray::<T>::from_iter_values(sums.iter().map(|sum| sum.sum));
+        Ok(vec![
+            Arc::new(counts),
+            Arc::new(sums.with_data_type(self.types.from.clone())),
+            Arc::new(PrimitiveArray::<Int32Type>::from(column)),
+        ])
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let values = values[0].as_primitive::<T>();
+        let chosen = |at: usize| opt_filter.is_none_or(|filter| filter.is_valid(at) && filter.value(at));
+        let counts = (0..values.len()).map(|at| i64::from(values.is_valid(at) && chosen(at)));
+        let counts = PrimitiveArray::<Int64Type>::from_iter_values(counts);
+        let sums = (0..values.len()).map(|at| match counts.value(at) {
+            0 => T::Native::default(),
+            _ => values.value(at),
+        });
+        let sums = PrimitiveArray::<T>::from_iter_values(sums).with_data_type(self.types.from.clone());
+        let carries = PrimitiveArray::<Int32Type>::from(vec![0; values.len()]);
+        Ok(vec![Arc::new(counts), Arc::new(sums), Arc::new(carries)])
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+            + self.sums.capacity() * size_of::<Sum<T::Native>>()
+            + self.carries.capacity() * size_of::<(usize, i64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Decimal128Array, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn what_leaves_a_frame_is_gone() {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![8_540_000_000_000_000_123, 300, 5, 8]));
+        let mut moving = one(&DataType::Int64, &DataType::Float64).unwrap();
+        moving.update_batch(&[values.slice(0, 2)]).unwrap();
+        moving.retract_batch(&[values.slice(0, 1)]).unwrap();
+        moving.update_batch(&[values.slice(2, 1)]).unwrap();
+        assert_eq!(moving.evaluate().unwrap(), ScalarValue::Float64(Some(152.5)));
+        moving.retract_batch(&[values.slice(1, 2)]).unwrap();
+        assert_eq!(moving.evaluate().unwrap(), ScalarValue::Float64(None));
+    }
+
+    #[test]
+    fn the_sum_may_be_wider_than_its_type() {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MAX, 4]));
+        let mut many = groups(&DataType::Int64, &DataType::Float64).unwrap();
+        many.update_batch(&[values.clone()], &[1, 1, 1, 0], None, 3).unwrap();
+        let state = many.state(EmitTo::All).unwrap();
+        many.merge_batch(&state, &[0, 1, 2], 3).unwrap();
+        let raw = many.convert_to_state(&[values], Some(&BooleanArray::from(vec![true, true, true, false]))).unwrap();
+        many.merge_batch(&raw, &[1, 1, 1, 0], 3).unwrap();
+        let averages = many.evaluate(EmitTo::All).unwrap();
+        let averages: Vec<_> = averages.as_primitive::<Float64Type>().iter().collect();
+        assert_eq!(averages, [Some(4.0), Some(i64::MAX as f64), None]);
+    }
+
+    #[test]
+    fn decimals_of_all_digits() {
+        let largest = 10_i128.pow(38) - 1;
+        let (from, to) = (DataType::Decimal128(38, 4), DataType::Decimal128(38, 4));
+        let values: ArrayRef =
+            Arc::new(Decimal128Array::from(vec![largest; 7]).with_precision_and_scale(38, 4).unwrap());
+        let mut avg = one(&from, &to).unwrap();
+        avg.update_batch(&[values.clone()]).unwrap();
+        assert_eq!(avg.evaluate().unwrap(), ScalarValue::Decimal128(Some(largest), 38, 4));
+        // Four places more than there is room for.
+        let (from, to) = (DataType::Decimal128(38, 0), DataType::Decimal128(38, 4));
+        let mut avg = one(&from, &to).unwrap();
+        avg.update_batch(&[Arc::new(Decimal128Array::from(vec![largest]).with_data_type(from.clone()))]).unwrap();
+        assert!(avg.evaluate().unwrap_err().to_string().contains("out of range in AVG"));
+    }
+}

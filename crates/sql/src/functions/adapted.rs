@@ -1,0 +1,267 @@
+//! What dipper adds to aggregates, whosever they are: moving frames, DISTINCT, and ORDER BY that each sorts for itself.
+//!
+//! DataFusion sorts the input of all aggregates of a SELECT once. So two that want different orders are refused, and of
+//! two with opposite ones one is turned around, which the distinct form does not notice: it gives the other's order. The
+//! accumulators sort what they collect anyway.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature,
+    StatisticsArgs,
+};
+
+use super::distinct;
+use super::moving::moving;
+
+/// An aggregate, and what is done for it here.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Adapted {
+    inner: Arc<AggregateUDF>,
+    sorts_itself: bool,
+    distinct_rows: bool,
+    moves_itself: bool,
+    empty_list: bool,
+}
+
+impl Adapted {
+    /// `function` with moving frames, which are worked out anew for each row.
+    pub(super) fn new(function: Arc<AggregateUDF>) -> Self {
+        Adapted { inner: function, sorts_itself: false, distinct_rows: false, moves_itself: false, empty_list: false }
+    }
+
+    /// Its accumulator sorts by its ORDER BY what comes in any order, and has no wish for sorted input.
+    pub(super) fn sorts_itself(self) -> Self {
+        Adapted { sorts_itself: true, ..self }
+    }
+
+    /// It does not know DISTINCT: its accumulator gets the different rows.
+    pub(super) fn distinct_rows(self) -> Self {
+        Adapted { distinct_rows: true, ..self }
+    }
+
+    /// Its sliding accumulator takes rows back without an error: it counts, or keeps the rows.
+    pub(super) fn moves_itself(self) -> Self {
+        Adapted { moves_itself: true, ..self }
+    }
+
+    /// Of no rows it is `[]` instead of NULL.
+    pub(super) fn empty_list(self) -> Self {
+        Adapted { empty_list: true, ..self }
+    }
+
+    /// The aggregate.
+    pub(super) fn udaf(self) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::new_from_impl(self))
+    }
+}
+
+impl AggregateUDFImpl for Adapted {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let one = match self.distinct_rows && args.is_distinct {
+            true => distinct::accumulator(&self.inner, &args)?,
+            false => self.inner.accumulator(args)?,
+        };
+        Ok(if self.empty_list { Box::new(NeverNull(one)) } else { one })
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        match self.distinct_rows && args.is_distinct {
+            true => Ok(distinct::state_fields(&args)),
+            false => self.inner.state_fields(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !(self.distinct_rows && args.is_distinct) && self.inner.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        let groups = self.inner.create_groups_accumulator(args)?;
+        Ok(if self.empty_list { Box::new(NeverNullGroups(groups)) } else { groups })
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.moves_itself && !(self.distinct_rows && args.is_distinct) {
+            let one = self.inner.create_sliding_accumulator(args)?;
+            return Ok(if self.empty_list { Box::new(NeverNull(one)) } else { one });
+        }
+        Ok(moving(&self.clone().udaf(), &args))
+    }
+
+    // "Insensitive" would take the ORDER BY away.
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        match self.sorts_itself {
+            true => AggregateOrderSensitivity::Beneficial,
+            false => self.inner.order_sensitivity(),
+        }
+    }
+
+    fn with_beneficial_ordering(self: Arc<Self>, sorted: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        if self.sorts_itself {
+            return Ok(Some(self));
+        }
+        let inner = self.inner.as_ref().clone().with_beneficial_ordering(sorted)?;
+        Ok(inner.map(|inner| Arc::new(Adapted { inner: Arc::new(inner), ..Adapted::clone(&self) }) as _))
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.inner.reverse_udf() {
+            ReversedUDAF::Identical => ReversedUDAF::Identical,
+            ReversedUDAF::NotSupported => ReversedUDAF::NotSupported,
+            ReversedUDAF::Reversed(_) if self.sorts_itself => ReversedUDAF::NotSupported,
+            ReversedUDAF::Reversed(inner) => ReversedUDAF::Reversed(Adapted { inner, ..self.clone() }.udaf()),
+        }
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
+        self.inner.value_from_stats(args)
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        let value = self.inner.default_value(data_type)?;
+        if self.empty_list { never_null(value) } else { Ok(value) }
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.supports_null_handling_clause()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+}
+
+/// `[]` for a list that is NULL.
+fn without_nulls(lists: &ArrayRef) -> Result<ArrayRef> {
+    let Some(lists) = lists.as_list_opt::<i32>().filter(|lists| lists.null_count() > 0) else {
+        return Ok(Arc::clone(lists));
+    };
+    let mut elements = Vec::with_capacity(lists.len());
+    for list in lists.iter() {
+        elements.push(list.unwrap_or_else(|| lists.values().slice(0, 0)));
+    }
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths(elements.iter().map(|list| list.len()));
+    let elements: Vec<&dyn Array> = elements.iter().map(AsRef::as_ref).collect();
+    let DataType::List(field) = lists.data_type() else { return Ok(Arc::new(lists.clone())) };
+    Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, arrow::compute::concat(&elements)?, None)?))
+}
+
+fn never_null(value: ScalarValue) -> Result<ScalarValue> {
+    match value.is_null() {
+        true => ScalarValue::try_from_array(&without_nulls(&value.to_array()?)?, 0),
+        false => Ok(value),
+    }
+}
+
+#[derive(Debug)]
+struct NeverNull(Box<dyn Accumulator>);
+
+impl Accumulator for NeverNull {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update_batch(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge_batch(states)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.state()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        never_null(self.0.evaluate()?)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.0.supports_retract_batch()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+struct NeverNullGroups(Box<dyn GroupsAccumulator>);
+
+impl GroupsAccumulator for NeverNullGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.0.update_batch(values, group_indices, opt_filter, total_num_groups)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.0.merge_batch(states, group_indices, total_num_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        without_nulls(&self.0.evaluate(emit_to)?)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.state(emit_to)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.0.convert_to_state(values, opt_filter)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}

@@ -1,0 +1,208 @@
+//! Rows that an aggregate keeps, as bytes of their own.
+//!
+//! A slice of an array keeps the whole array alive, and so do text views; what either takes is that of the array. Rows in
+//! Arrow's row format are bytes that belong to nobody else, compare as ORDER BY does (NULL first), and are equal where their
+//! values are. So what is kept and what is charged are the same.
+
+use std::collections::HashSet;
+
+use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use arrow::compute::kernels::arity::unary;
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::Result;
+use datafusion::common::hash_utils::RandomState;
+use datafusion::logical_expr::EmitTo;
+use std::sync::Arc;
+
+/// Whether rows of these types can be kept.
+pub(super) fn can_keep(types: &[DataType]) -> bool {
+    RowConverter::supports_fields(&fields(types)) && types.iter().all(comes_back)
+}
+
+/// Whether the row format gives the type back: of dictionaries it gives the values.
+fn comes_back(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) | DataType::Union(..) => false,
+        DataType::Struct(fields) => fields.iter().all(|field| comes_back(field.data_type())),
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            comes_back(field.data_type())
+        }
+        DataType::Map(field, _) => comes_back(field.data_type()),
+        _ => true,
+    }
+}
+
+fn fields(types: &[DataType]) -> Vec<SortField> {
+    types.iter().cloned().map(SortField::new).collect()
+}
+
+/// One row of each group, or none.
+#[derive(Debug)]
+pub(super) struct KeptRows {
+    converter: RowConverter,
+    rows: Vec<Option<Box<[u8]>>>,
+    /// What stands for a row that is not there: NULLs.
+    nothing: Box<[u8]>,
+    /// Bytes of all rows.
+    bytes: usize,
+}
+
+impl KeptRows {
+    /// No group yet.
+    ///
+    /// # Errors
+    /// Rows of these types cannot be [kept](can_keep).
+    pub(super) fn new(types: &[DataType]) -> Result<Self> {
+        let converter = RowConverter::new(fields(types))?;
+        let nulls: Vec<ArrayRef> = types.iter().map(|t| new_null_array(t, 1)).collect();
+        let nothing = converter.convert_columns(&nulls)?.row(0).data().into();
+        Ok(KeptRows { converter, rows: Vec::new(), nothing, bytes: 0 })
+    }
+
+    /// There are so many groups; new ones have no row.
+    pub(super) fn resize(&mut self, groups: usize) {
+        self.rows.resize(groups, None);
+    }
+
+    /// Rows as they would be kept.
+    pub(super) fn bytes_of(&self, columns: &[ArrayRef]) -> Result<Rows> {
+        Ok(self.converter.convert_columns(columns)?)
+    }
+
+    /// The row of a group.
+    pub(super) fn get(&self, group: usize) -> Option<&[u8]> {
+        self.rows[group].as_deref()
+    }
+
+    /// Keeps a row for a group, in the place of the one before.
+    pub(super) fn set(&mut self, group: usize, row: &[u8]) {
+        let before = self.rows[group].replace(row.into());
+        self.bytes += row.len();
+        self.bytes -= before.map_or(0, |before| before.len());
+    }
+
+    /// The columns of the first groups, which are forgotten.
+    pub(super) fn take(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let rows = emit_to.take_needed(&mut self.rows);
+        self.bytes -= rows.iter().flatten().map(|row| row.len()).sum::<usize>();
+        let parser = self.converter.parser();
+        let rows = rows.iter().map(|row| parser.parse(row.as_deref().unwrap_or(&self.nothing)));
+        Ok(self.converter.convert_rows(rows)?)
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes + self.rows.capacity() * size_of::<Option<Box<[u8]>>>() + self.nothing.len()
+    }
+}
+
+/// One row of an array, which shares nothing with it.
+pub(super) fn own_row(array: &ArrayRef, at: usize) -> Result<ArrayRef> {
+    let mut kept = KeptRows::new(std::slice::from_ref(array.data_type()))?;
+    kept.resize(1);
+    let row = kept.bytes_of(&[array.slice(at, 1)])?;
+    kept.set(0, row.row(0).data());
+    Ok(kept.take(EmitTo::All)?.swap_remove(0))
+}
+
+/// Different rows.
+#[derive(Debug)]
+pub(super) struct RowSet {
+    converter: RowConverter,
+    rows: HashSet<Box<[u8]>, RandomState>,
+    bytes: usize,
+}
+
+impl RowSet {
+    /// No row.
+    ///
+    /// # Errors
+    /// Rows of these types cannot be [kept](can_keep).
+    pub(super) fn new(types: &[DataType]) -> Result<Self> {
+        let converter = RowConverter::new(fields(types))?;
+        Ok(RowSet { converter, rows: HashSet::default(), bytes: 0 })
+    }
+
+    /// Adds the rows that are not there yet. Numbers that are equal make equal rows.
+    pub(super) fn extend(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let columns: Vec<ArrayRef> = columns.iter().map(one_zero).collect();
+        let rows = self.converter.convert_columns(&columns)?;
+        for row in &rows {
+            if !self.rows.contains(row.data()) {
+                self.bytes += row.data().len();
+                self.rows.insert(row.data().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows, in the order of their values.
+    pub(super) fn columns(&self) -> Result<Vec<ArrayRef>> {
+        let mut rows: Vec<&[u8]> = self.rows.iter().map(AsRef::as_ref).collect();
+        rows.sort_unstable();
+        let parser = self.converter.parser();
+        Ok(self.converter.convert_rows(rows.into_iter().map(|row| parser.parse(row)))?)
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes + self.rows.capacity() * (size_of::<Box<[u8]>>() + 1)
+    }
+}
+
+/// `-0.0` is `0.0`, and one NaN is the other.
+fn one_zero(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => {
+            let one = |x: f32| if x.is_nan() { f32::NAN } else { x + 0.0 };
+            Arc::new(unary::<_, _, Float32Type>(column.as_primitive::<Float32Type>(), one))
+        }
+        DataType::Float64 => {
+            let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
+            Arc::new(unary::<_, _, Float64Type>(column.as_primitive::<Float64Type>(), one))
+        }
+        _ => column.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, StringViewArray, StructArray};
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    fn long_texts(rows: usize) -> ArrayRef {
+        let texts: ArrayRef = Arc::new((0..rows).map(|i| Some(format!("{i:0>100}"))).collect::<StringViewArray>());
+        let field = Arc::new(Field::new("s", DataType::Utf8View, true));
+        Arc::new(StructArray::from(vec![(field, texts)]))
+    }
+
+    #[test]
+    fn a_row_weighs_what_it_holds() {
+        let column = long_texts(8192);
+        let mut kept = KeptRows::new(&[column.data_type().clone()]).unwrap();
+        kept.resize(2);
+        let rows = kept.bytes_of(std::slice::from_ref(&column)).unwrap();
+        for at in 0..rows.num_rows() {
+            kept.set(1, rows.row(at).data());
+        }
+        assert!(kept.size() < 1000, "{}", kept.size());
+        let columns = kept.take(EmitTo::All).unwrap();
+        assert!(columns[0].is_null(0));
+        assert_eq!(&columns[0].slice(1, 1), &column.slice(8191, 1));
+        assert!(columns[0].get_array_memory_size() < 2000);
+        assert!(own_row(&column, 17).unwrap().get_array_memory_size() < 2000);
+    }
+
+    #[test]
+    fn equal_numbers_are_one_row() {
+        let mut set = RowSet::new(&[DataType::Float64]).unwrap();
+        let numbers = vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(-f64::NAN), None, None, Some(1.0)];
+        set.extend(&[Arc::new(Float64Array::from(numbers))]).unwrap();
+        let columns = set.columns().unwrap();
+        assert_eq!(columns[0].len(), 4);
+        assert!(columns[0].is_null(0));
+    }
+}

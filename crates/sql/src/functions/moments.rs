@@ -1,0 +1,460 @@
+//! VARIANCE, STDDEV, COVAR and CORR, by means and the squares of what is away from them.
+//!
+//! NULL is what no rows give. A spread needs two rows: that of one is 0, as Doris has it, and so is the correlation with
+//! values that are all equal.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, UInt64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, UInt64Type};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+};
+
+use super::adapted::Adapted;
+
+/// The functions and their other names.
+pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
+    use Statistic::{Corr, CovarPop, CovarSamp, StddevPop, StddevSamp, VarPop, VarSamp};
+    let all: [(Statistic, &'static [&'static str]); 7] = [
+        // MySQL and Doris mean the population by the bare names.
+        (VarPop, &["variance", "variance_pop", "var_population"]),
+        (VarSamp, &["variance_samp", "var", "var_sample"]),
+        (StddevPop, &["stddev", "std"]),
+        (StddevSamp, &[]),
+        (CovarPop, &["covar"]),
+        (CovarSamp, &[]),
+        (Corr, &[]),
+    ];
+    let made = all.into_iter().map(|(statistic, aliases)| {
+        let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
+        let signature = Signature::user_defined(Volatility::Immutable);
+        let plain = AggregateUDF::new_from_impl(Function { statistic, aliases, signature });
+        Adapted::new(Arc::new(plain)).distinct_rows().udaf()
+    });
+    made.collect()
+}
+
+/// What is told of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Statistic {
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
+    CovarPop,
+    CovarSamp,
+    Corr,
+}
+
+impl Statistic {
+    fn columns(self) -> usize {
+        match self {
+            Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp => 1,
+            Self::CovarPop | Self::CovarSamp | Self::Corr => 2,
+        }
+    }
+
+    /// `sum` of `rows` rows, spread over all of them or one less.
+    fn spread(self, sum: f64, rows: u64) -> f64 {
+        match self {
+            Self::VarSamp | Self::StddevSamp | Self::CovarSamp if rows == 1 => 0.0,
+            Self::VarSamp | Self::StddevSamp | Self::CovarSamp => sum / (rows - 1) as f64,
+            Self::VarPop | Self::StddevPop | Self::CovarPop | Self::Corr => sum / rows as f64,
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Function {
+    statistic: Statistic,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for Function {
+    fn name(&self) -> &str {
+        match self.statistic {
+            Statistic::VarPop => "var_pop",
+            Statistic::VarSamp => "var_samp",
+            Statistic::StddevPop => "stddev_pop",
+            Statistic::StddevSamp => "stddev_samp",
+            Statistic::CovarPop => "covar_pop",
+            Statistic::CovarSamp => "covar_samp",
+            Statistic::Corr => "corr",
+        }
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let (name, wanted) = (self.name(), self.statistic.columns());
+        if arg_types.len() != wanted {
+            return plan_err!("{name} takes {wanted} arguments, found {}", arg_types.len());
+        }
+        let number = |t: &DataType| t.is_numeric() || t.is_string() || t.is_null() || *t == DataType::Boolean;
+        match arg_types.iter().find(|t| !number(t)) {
+            Some(other) => plan_err!("{name}: expected a number, found {other}; cast it to DOUBLE"),
+            None => Ok(vec![DataType::Float64; wanted]),
+        }
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let field = |name: &str, t| Arc::new(Field::new(format_state_name(args.name, name), t, true)) as FieldRef;
+        let sums: &[&str] = match self.statistic.columns() {
+            1 => &["mean", "squares"],
+            _ => &["mean_x", "mean_y", "squares_x", "squares_y", "products"],
+        };
+        let sums = sums.iter().map(|name| field(name, DataType::Float64));
+        Ok(std::iter::once(field("rows", DataType::UInt64)).chain(sums).collect())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(match self.statistic.columns() {
+            1 => Box::new(One { statistic: self.statistic, moments: Spread::default() }),
+            _ => Box::new(One { statistic: self.statistic, moments: Pairs::default() }),
+        })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(match self.statistic.columns() {
+            1 => Box::new(Many { statistic: self.statistic, moments: Vec::<Spread>::new() }),
+            _ => Box::new(Many { statistic: self.statistic, moments: Vec::<Pairs>::new() }),
+        })
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+}
+
+/// What is known of some rows.
+trait Moments: Copy + Default + Debug + Send + Sync + 'static {
+    /// How many numbers there are besides the number of rows.
+    const SUMS: usize;
+
+    fn rows(&self) -> u64;
+
+    /// Means and sums, in the order of the state.
+    fn sums(&self) -> impl AsRef<[f64]>;
+
+    fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self;
+
+    /// Adds row `at` of the arguments.
+    fn add(&mut self, columns: &[&[f64]], at: usize);
+
+    fn merge(&mut self, other: &Self);
+
+    /// Of one row at least.
+    fn tell(&self, statistic: Statistic) -> f64;
+
+    fn result(&self, statistic: Statistic) -> Option<f64> {
+        (self.rows() > 0).then(|| self.tell(statistic))
+    }
+}
+
+/// One column: mean, and sum of the squares of the distances from it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread {
+    rows: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments for Spread {
+    const SUMS: usize = 2;
+
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn sums(&self) -> impl AsRef<[f64]> {
+        [self.mean, self.squares]
+    }
+
+    fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self {
+        Spread { rows, mean: sums(0), squares: sums(1) }
+    }
+
+    #[inline]
+    fn add(&mut self, columns: &[&[f64]], at: usize) {
+        let x = columns[0][at];
+        self.rows += 1;
+        let away = x - self.mean;
+        self.mean += away / self.rows as f64;
+        self.squares += away * (x - self.mean);
+    }
+
+    // Of equal means nothing changes, to the last digit.
+    fn merge(&mut self, other: &Self) {
+        match (self.rows, other.rows) {
+            (_, 0) => {}
+            (0, _) => *self = *other,
+            (mine, others) => {
+                self.rows = mine + others;
+                let share = others as f64 / self.rows as f64;
+                let away = other.mean - self.mean;
+                self.mean += away * share;
+                self.squares += other.squares + away * away * mine as f64 * share;
+            }
+        }
+    }
+
+    fn tell(&self, statistic: Statistic) -> f64 {
+        let variance = statistic.spread(self.squares, self.rows);
+        match statistic {
+            Statistic::StddevPop | Statistic::StddevSamp => variance.sqrt(),
+            _ => variance,
+        }
+    }
+}
+
+/// Two columns, and the sum of the products of the distances from their means.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pairs {
+    rows: u64,
+    mean_x: f64,
+    mean_y: f64,
+    squares_x: f64,
+    squares_y: f64,
+    products: f64,
+}
+
+impl Moments for Pairs {
+    const SUMS: usize = 5;
+
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn sums(&self) -> impl AsRef<[f64]> {
+        [self.mean_x, self.mean_y, self.squares_x, self.squares_y, self.products]
+    }
+
+    fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self {
+        Pairs { rows, mean_x: sums(0), mean_y: sums(1), squares_x: sums(2), squares_y: sums(3), products: sums(4) }
+    }
+
+    #[inline]
+    fn add(&mut self, columns: &[&[f64]], at: usize) {
+        let (x, y) = (columns[0][at], columns[1][at]);
+        self.rows += 1;
+        let (away_x, away_y) = (x - self.mean_x, y - self.mean_y);
+        self.mean_x += away_x / self.rows as f64;
+        self.mean_y += away_y / self.rows as f64;
+        self.squares_x += away_x * (x - self.mean_x);
+        self.squares_y += away_y * (y - self.mean_y);
+        self.products += away_x * (y - self.mean_y);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match (self.rows, other.rows) {
+            (_, 0) => {}
+            (0, _) => *self = *other,
+            (mine, others) => {
+                self.rows = mine + others;
+                let share = others as f64 / self.rows as f64;
+                let both = mine as f64 * share;
+                let (away_x, away_y) = (other.mean_x - self.mean_x, other.mean_y - self.mean_y);
+                self.mean_x += away_x * share;
+                self.mean_y += away_y * share;
+                self.squares_x += other.squares_x + away_x * away_x * both;
+                self.squares_y += other.squares_y + away_y * away_y * both;
+                self.products += other.products + away_x * away_y * both;
+            }
+        }
+    }
+
+    fn tell(&self, statistic: Statistic) -> f64 {
+        if statistic != Statistic::Corr {
+            return statistic.spread(self.products, self.rows);
+        }
+        let both = self.squares_x.sqrt() * self.squares_y.sqrt();
+        match both == 0.0 {
+            true => 0.0,
+            // The last digit may lie beyond.
+            false => (self.products / both).clamp(-1.0, 1.0),
+        }
+    }
+}
+
+/// The columns' numbers.
+fn numbers(columns: &[ArrayRef]) -> Vec<&[f64]> {
+    columns.iter().map(|column| column.as_primitive::<Float64Type>().values().as_ref()).collect()
+}
+
+/// Does something for each row that has no NULL and is wanted.
+#[inline]
+fn for_each_row(columns: &[ArrayRef], filter: Option<&BooleanArray>, mut work: impl FnMut(usize)) {
+    let wanted = filter.map(|filter| match filter.nulls() {
+        Some(known) => NullBuffer::new(filter.values() & known.inner()),
+        None => NullBuffer::new(filter.values().clone()),
+    });
+    let counts = columns.iter().fold(wanted, |counts, column| NullBuffer::union(counts.as_ref(), column.nulls()));
+    match counts.filter(|counts| counts.null_count() > 0) {
+        Some(counts) => counts.valid_indices().for_each(work),
+        None => (0..columns[0].len()).for_each(&mut work),
+    }
+}
+
+fn merged_from<'a, M: Moments>(states: &'a [ArrayRef]) -> impl Iterator<Item = M> + 'a {
+    let rows = states[0].as_primitive::<UInt64Type>();
+    let sums: Vec<&[f64]> =
+        states[1..=M::SUMS].iter().map(|column| column.as_primitive::<Float64Type>().values().as_ref()).collect();
+    (0..rows.len()).map(move |at| match rows.is_valid(at) {
+        true => M::of(rows.value(at), |sum| sums[sum][at]),
+        false => M::default(),
+    })
+}
+
+/// Partial states as columns.
+fn columns_of<M: Moments>(all: &[M]) -> Vec<ArrayRef> {
+    let rows: ArrayRef = Arc::new(all.iter().map(|m| m.rows()).collect::<UInt64Array>());
+    let sum = |at: usize| -> ArrayRef { Arc::new(all.iter().map(|m| m.sums().as_ref()[at]).collect::<Float64Array>()) };
+    std::iter::once(rows).chain((0..M::SUMS).map(sum)).collect()
+}
+
+#[derive(Debug)]
+struct One<M: Moments> {
+    statistic: Statistic,
+    moments: M,
+}
+
+impl<M: Moments> Accumulator for One<M> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let columns = numbers(values);
+        for_each_row(values, None, |at| self.moments.add(&columns, at));
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        merged_from::<M>(states).for_each(|other| self.moments.merge(&other));
+        Ok(())
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let sums: Vec<_> = self.moments.sums().as_ref().iter().map(|sum| ScalarValue::Float64(Some(*sum))).collect();
+        Ok(std::iter::once(ScalarValue::UInt64(Some(self.moments.rows()))).chain(sums).collect())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(ScalarValue::Float64(self.moments.result(self.statistic)))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+}
+
+#[derive(Debug)]
+struct Many<M: Moments> {
+    statistic: Statistic,
+    moments: Vec<M>,
+}
+
+impl<M: Moments> GroupsAccumulator for Many<M> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.moments.resize(total_num_groups, M::default());
+        let columns = numbers(values);
+        for_each_row(values, opt_filter, |at| self.moments[group_indices[at]].add(&columns, at));
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.moments.resize(total_num_groups, M::default());
+        for (other, group) in merged_from::<M>(states).zip(group_indices) {
+            self.moments[*group].merge(&other);
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let all = emit_to.take_needed(&mut self.moments);
+        Ok(Arc::new(all.iter().map(|moments| moments.result(self.statistic)).collect::<Float64Array>()))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(columns_of(&emit_to.take_needed(&mut self.moments)))
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let columns = numbers(values);
+        let mut all = vec![M::default(); values[0].len()];
+        for_each_row(values, opt_filter, |at| all[at].add(&columns, at));
+        Ok(columns_of(&all))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.moments.capacity() * size_of::<M>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told<M: Moments>(rows: &[[f64; 2]], parts: usize, statistic: Statistic) -> Option<f64> {
+        let columns: Vec<Vec<f64>> = (0..2).map(|c| rows.iter().map(|row| row[c]).collect()).collect();
+        let columns: Vec<&[f64]> = columns.iter().map(AsRef::as_ref).collect();
+        let mut all = M::default();
+        for part in 0..parts {
+            let mut one = M::default();
+            (0..rows.len()).filter(|at| at % parts == part).for_each(|at| one.add(&columns, at));
+            all.merge(&one);
+        }
+        all.result(statistic)
+    }
+
+    #[test]
+    fn few_rows_and_equal_values() {
+        assert_eq!(told::<Spread>(&[], 3, Statistic::VarSamp), None);
+        assert_eq!(told::<Spread>(&[[7.0, 0.0]], 3, Statistic::StddevSamp), Some(0.0));
+        assert_eq!(told::<Pairs>(&[[7.0, 1.0]], 1, Statistic::CovarSamp), Some(0.0));
+        assert_eq!(told::<Pairs>(&[[0.1, 1.0], [0.1, 2.0], [0.1, 3.0]], 2, Statistic::Corr), Some(0.0));
+        for parts in 1..8 {
+            assert_eq!(told::<Spread>(&[[0.1, 0.0]; 20], parts, Statistic::VarPop), Some(0.0));
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        let rows = [[1.0, 2.0], [2.0, 4.0], [3.0, 3.0]];
+        for parts in 1..4 {
+            let near = |found: Option<f64>, wanted: f64| assert!((found.unwrap() - wanted).abs() < 1e-12);
+            near(told::<Pairs>(&rows, parts, Statistic::CovarPop), 1.0 / 3.0);
+            near(told::<Pairs>(&rows, parts, Statistic::CovarSamp), 0.5);
+            near(told::<Pairs>(&rows, parts, Statistic::Corr), 0.5);
+            near(told::<Spread>(&rows, parts, Statistic::VarSamp), 1.0);
+            near(told::<Spread>(&rows, parts, Statistic::StddevPop), (2.0f64 / 3.0).sqrt());
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Aggregates over moving frames: `OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)`.
+//!
+//! DataFusion wants accumulators that take rows back. Most aggregates cannot, and those over floats must not: `1e17 + 3 -
+//! 1e17` is 0, and no number takes a NaN out of a sum. So a frame keeps its rows and is worked out anew for each row of the
+//! window. Of a long one whole blocks of rows are known by their partial states:
+//!
+//! ```text
+//! leaving: rows of the oldest block | states of "this block and all behind it" | entering: one state of all | last rows
+//! ```
+//!
+//! Rows leave on the left and enter on the right. When nothing is left on the left, the blocks on the right become the left,
+//! and their states are made from the newest to the oldest. So a row takes part in few states, whatever the frame's length.
+//! States are merged in the order of their rows. Frames below [`BLOCK`] rows have no states: their values are those that the
+//! rows give when nothing else is around.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+
+use super::still_wanted;
+
+/// Rows that are worked out by themselves; as many make a block with a state.
+const BLOCK: usize = 256;
+
+/// Pieces in which the last rows may lie before they are put together.
+const PIECES: usize = 16;
+
+/// Bytes of a state. What collects values, as ARRAY_AGG does, has states as large as its rows, which save nothing.
+const STATE_BYTES: usize = 64 << 10;
+
+/// One accumulator after the other of one call.
+pub(crate) struct Maker {
+    function: Arc<AggregateUDF>,
+    return_field: FieldRef,
+    schema: SchemaRef,
+    ignore_nulls: bool,
+    order_bys: Vec<PhysicalSortExpr>,
+    is_reversed: bool,
+    name: String,
+    is_distinct: bool,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    expr_fields: Vec<FieldRef>,
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maker").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Maker {
+    /// Makes accumulators of `function` as it is called by `args`.
+    pub(crate) fn new(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Self {
+        Maker {
+            function: Arc::clone(function),
+            return_field: Arc::clone(&args.return_field),
+            schema: Arc::new(args.schema.clone()),
+            ignore_nulls: args.ignore_nulls,
+            order_bys: args.order_bys.to_vec(),
+            is_reversed: args.is_reversed,
+            name: args.name.to_string(),
+            is_distinct: args.is_distinct,
+            exprs: args.exprs.to_vec(),
+            expr_fields: args.expr_fields.to_vec(),
+        }
+    }
+
+    /// The same call without DISTINCT.
+    pub(crate) fn of_all_values(mut self) -> Self {
+        self.is_distinct = false;
+        self
+    }
+
+    /// An accumulator without rows.
+    pub(crate) fn make(&self) -> Result<Box<dyn Accumulator>> {
+        self.function.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.return_field),
+            schema: &self.schema,
+            ignore_nulls: self.ignore_nulls,
+            order_bys: &self.order_bys,
+            is_reversed: self.is_reversed,
+            name: &self.name,
+            is_distinct: self.is_distinct,
+            exprs: &self.exprs,
+            expr_fields: &self.expr_fields,
+        })
+    }
+}
+
+/// The accumulator of a moving frame, for any aggregate.
+pub(crate) fn moving(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) -> Box<dyn Accumulator> {
+    Box::new(Moving {
+        maker: Maker::new(function, args),
+        leaving: VecDeque::new(),
+        left: 0,
+        entering: VecDeque::new(),
+        entered: None,
+        last: VecDeque::new(),
+        last_rows: 0,
+        summed: true,
+    })
+}
+
+/// Columns of some rows.
+type Rows = Vec<ArrayRef>;
+
+/// A partial state, as columns of one row.
+type State = Vec<ArrayRef>;
+
+/// Rows that have a state, in a frame that is long enough.
+#[derive(Debug)]
+struct Block {
+    rows: Rows,
+    /// The state of these rows and of all blocks behind them, of blocks that are about to leave.
+    onwards: Option<State>,
+}
+
+#[derive(Debug)]
+struct Moving {
+    maker: Maker,
+    /// Blocks that leave next.
+    leaving: VecDeque<Block>,
+    /// Rows of the first of them that have left.
+    left: usize,
+    /// Blocks behind those.
+    entering: VecDeque<Block>,
+    /// The state of all of `entering`.
+    entered: Option<State>,
+    /// Rows behind all blocks, in pieces.
+    last: VecDeque<Rows>,
+    last_rows: usize,
+    /// States are small.
+    summed: bool,
+}
+
+fn length(rows: &Rows) -> usize {
+    rows.first().map_or(0, |column| column.len())
+}
+
+fn slice(rows: &Rows, from: usize, length: usize) -> Rows {
+    rows.iter().map(|column| column.slice(from, length)).collect()
+}
+
+fn joined(pieces: &VecDeque<Rows>) -> Result<Rows> {
+    let columns = pieces.front().map_or(0, Vec::len);
+    let column = |at: usize| -> Vec<&dyn Array> { pieces.iter().map(|rows| rows[at].as_ref()).collect() };
+    (0..columns).map(|at| Ok(concat(&column(at))?)).collect()
+}
+
+impl Moving {
+    /// The state of what `fill` puts into an accumulator. `None`, from now on, if states are large.
+    fn state_of(&mut self, fill: impl FnOnce(&mut dyn Accumulator) -> Result<()>) -> Result<Option<State>> {
+        let mut accumulator = self.maker.make()?;
+        fill(accumulator.as_mut())?;
+        let state = accumulator.state()?;
+        if state.iter().map(ScalarValue::size).sum::<usize>() > STATE_BYTES {
+            self.summed = false;
+            self.entered = None;
+            self.leaving.iter_mut().for_each(|block| block.onwards = None);
+            return Ok(None);
+        }
+        state.iter().map(|value| value.to_array_of_size(1)).collect::<Result<_>>().map(Some)
+    }
+
+    /// Makes a block of the last rows once they are enough.
+    fn settle(&mut self) -> Result<()> {
+        if self.last_rows < BLOCK {
+            if self.last.len() > PIECES {
+                self.last = VecDeque::from([joined(&self.last)?]);
+            }
+            return Ok(());
+        }
+        let rows = match self.last.len() {
+            1 => self.last.pop_front().unwrap_or_default(),
+            _ => joined(&self.last)?,
+        };
+        self.last.clear();
+        let mut from = 0;
+        while self.last_rows - from >= BLOCK {
+            let block = slice(&rows, from, BLOCK);
+            if self.summed {
+                let before = self.entered.take();
+                self.entered = self.state_of(|accumulator| {
+                    before.map_or(Ok(()), |state| accumulator.merge_batch(&state))?;
+                    accumulator.update_batch(&block)
+                })?;
+            }
+            self.entering.push_back(Block { rows: block, onwards: None });
+            from += BLOCK;
+        }
+        self.last_rows -= from;
+        if self.last_rows > 0 {
+            self.last.push_back(slice(&rows, from, self.last_rows));
+        }
+        Ok(())
+    }
+
+    /// What has entered is what leaves next.
+    fn turn(&mut self) -> Result<()> {
+        self.leaving = std::mem::take(&mut self.entering);
+        self.entered = None;
+        self.left = 0;
+        let mut behind: Option<State> = None;
+        for at in (0..self.leaving.len()).rev() {
+            if !self.summed {
+                break;
+            }
+            let rows = self.leaving[at].rows.clone();
+            let onwards = self.state_of(|accumulator| {
+                accumulator.update_batch(&rows)?;
+                behind.take().map_or(Ok(()), |state| accumulator.merge_batch(&state))
+            })?;
+            behind.clone_from(&onwards);
+            self.leaving[at].onwards = onwards;
+        }
+        Ok(())
+    }
+
+    /// An accumulator with the rows of the frame.
+    fn whole(&self) -> Result<Box<dyn Accumulator>> {
+        let mut accumulator = self.maker.make()?;
+        let mut known = false;
+        for (at, block) in self.leaving.iter().enumerate() {
+            let left = if at == 0 { self.left } else { 0 };
+            match &block.onwards {
+                Some(state) if left == 0 => {
+                    accumulator.merge_batch(state)?;
+                    known = true;
+                }
+                _ => accumulator.update_batch(&slice(&block.rows, left, length(&block.rows) - left))?,
+            }
+            if known {
+                break;
+            }
+        }
+        match &self.entered {
+            Some(state) => accumulator.merge_batch(state)?,
+            None => self.entering.iter().try_for_each(|block| accumulator.update_batch(&block.rows))?,
+        }
+        self.last.iter().try_for_each(|rows| accumulator.update_batch(rows))?;
+        Ok(accumulator)
+    }
+}
+
+impl Accumulator for Moving {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let rows = values.to_vec();
+        self.last_rows += length(&rows);
+        if length(&rows) > 0 {
+            self.last.push_back(rows);
+        }
+        self.settle()
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut gone = values.first().map_or(0, |column| column.len());
+        while gone > 0 {
+            if self.leaving.is_empty() && !self.entering.is_empty() {
+                self.turn()?;
+            }
+            if let Some(block) = self.leaving.front() {
+                let there = length(&block.rows) - self.left;
+                if gone < there {
+                    self.left += gone;
+                    return Ok(());
+                }
+                gone -= there;
+                self.leaving.pop_front();
+                self.left = 0;
+            } else if let Some(rows) = self.last.pop_front() {
+                let there = length(&rows);
+                let here = gone.min(there);
+                if here < there {
+                    self.last.push_front(slice(&rows, here, there - here));
+                }
+                self.last_rows -= here;
+                gone -= here;
+            } else {
+                return internal_err!("{gone} rows leave a frame that they have not entered");
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        still_wanted()?;
+        self.whole()?.evaluate()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.whole()?.state()
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        internal_err!("a moving frame has no partial states: {}", self.maker.name)
+    }
+
+    fn size(&self) -> usize {
+        let bytes = |columns: &Vec<ArrayRef>| -> usize {
+            columns.iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+        };
+        let blocks = self.leaving.iter().chain(&self.entering);
+        let rows = |block: &Block| bytes(&block.rows) + block.onwards.as_ref().map_or(0, bytes);
+        size_of_val(self)
+            + blocks.map(rows).sum::<usize>()
+            + self.last.iter().map(bytes).sum::<usize>()
+            + self.entered.as_ref().map_or(0, bytes)
+    }
+}

@@ -1,0 +1,138 @@
+//! The union of many BITMAP values, most of which have few members.
+//!
+//! Ids of users are spread over their whole range, and each value of `to_bitmap(id)` is one of them. To put one into a set of
+//! many containers moves all containers behind it. So members of small values are collected, sorted, and put into the set
+//! together, no more often than the set doubles.
+
+use roaring::RoaringTreemap;
+
+use crate::sketch::{SketchError, bitmap_from_bytes};
+
+/// Members that are collected at least.
+const FEWEST: usize = 1 << 16;
+
+/// A set with more members is put into the union by itself.
+const SMALL: u64 = 64;
+
+/// A union that grows.
+#[derive(Debug, Default)]
+pub struct BitmapUnion {
+    set: RoaringTreemap,
+    /// Members that may not be in the set yet, some of them more than once.
+    members: Vec<u64>,
+    /// How many are collected before they are sorted.
+    limit: usize,
+}
+
+impl BitmapUnion {
+    /// Adds one member.
+    pub fn insert(&mut self, member: u64) {
+        if self.members.len() >= self.limit.max(FEWEST) {
+            self.settle();
+        }
+        self.members.push(member);
+    }
+
+    /// Adds the members of a BITMAP value.
+    ///
+    /// # Errors
+    /// It is no set.
+    pub fn add(&mut self, value: &[u8]) -> Result<(), SketchError> {
+        if let Some(member) = only_member(value) {
+            self.insert(member);
+            return Ok(());
+        }
+        let set = bitmap_from_bytes(value)?;
+        match set.len() {
+            0..=SMALL => set.iter().for_each(|member| self.insert(member)),
+            _ if self.set.is_empty() => self.set = set,
+            _ => self.set |= set,
+        }
+        Ok(())
+    }
+
+    /// The union of all that was added.
+    pub fn set(&mut self) -> &mut RoaringTreemap {
+        self.settle();
+        &mut self.set
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> usize {
+        self.set.serialized_size() + self.members.capacity() * size_of::<u64>()
+    }
+
+    fn settle(&mut self) {
+        if self.members.is_empty() {
+            return;
+        }
+        self.members.sort_unstable();
+        self.members.dedup();
+        let members = self.members.drain(..);
+        let more = RoaringTreemap::from_sorted_iter(members).unwrap_or_default();
+        self.set = if self.set.is_empty() { more } else { &self.set | &more };
+        self.limit = usize::try_from(self.set.len() / 2).unwrap_or(usize::MAX);
+        if self.members.capacity() > self.limit.max(FEWEST) {
+            self.members.shrink_to(self.limit.max(FEWEST));
+        }
+    }
+}
+
+/// The BITMAP value of one member: one bitmap of 32 bits with one container of one value, in Roaring's portable format.
+pub fn bitmap_of_one(member: u64) -> [u8; 30] {
+    let mut bytes = ONE;
+    bytes[8..12].copy_from_slice(&((member >> 32) as u32).to_le_bytes());
+    bytes[20..22].copy_from_slice(&((member >> 16) as u16).to_le_bytes());
+    bytes[28..30].copy_from_slice(&(member as u16).to_le_bytes());
+    bytes
+}
+
+/// The value of the member 0. Number of bitmaps; upper half of the member; cookie; number of containers; key of the
+/// container and its values less one; where the values begin; the value.
+const ONE: [u8; 30] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3A, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0];
+
+/// The member of a value that [`bitmap_of_one`] makes.
+fn only_member(value: &[u8]) -> Option<u64> {
+    let value: &[u8; 30] = value.try_into().ok()?;
+    let two = |at: usize| u64::from(u16::from_le_bytes([value[at], value[at + 1]]));
+    let member = two(10) << 48 | two(8) << 32 | two(20) << 16 | two(28);
+    (*value == bitmap_of_one(member)).then_some(member)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::sketch::bitmap_to_bytes;
+
+    proptest! {
+        #[test]
+        fn one_member_is_what_roaring_writes(member: u64) {
+            let bytes = bitmap_to_bytes(&RoaringTreemap::from_iter([member]));
+            prop_assert_eq!(&bytes[..], &bitmap_of_one(member)[..]);
+            prop_assert_eq!(only_member(&bytes), Some(member));
+        }
+
+        #[test]
+        fn a_union_has_all_members(sets in prop::collection::vec(prop::collection::vec(0..3_000_u64, 0..100), 0..20)) {
+            let mut union = BitmapUnion::default();
+            let mut expected = RoaringTreemap::new();
+            for set in sets {
+                let set: RoaringTreemap = set.into_iter().map(|member| member * 0x1_0001_0001).collect();
+                union.add(&bitmap_to_bytes(&set)).unwrap();
+                expected |= set;
+            }
+            prop_assert_eq!(&*union.set(), &expected);
+        }
+    }
+
+    #[test]
+    fn more_members_than_are_collected() {
+        let mut union = BitmapUnion::default();
+        (0..300_000_u64).for_each(|id| union.insert(id * 7919 % 200_000));
+        assert_eq!(union.set().len(), 200_000);
+        assert_eq!(union.set().len(), 200_000);
+        assert!(union.memory() < 2 << 20);
+    }
+}
