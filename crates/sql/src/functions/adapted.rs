@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray};
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, SetMonotonicity, Signature,
-    StatisticsArgs,
+    StatisticsArgs, Volatility,
 };
 
 use super::distinct;
@@ -27,12 +27,43 @@ pub(super) struct Adapted {
     distinct_rows: bool,
     moves_itself: bool,
     empty_list: bool,
+    /// The arguments, where they are other ones than the aggregate's own.
+    takes: Option<(Takes, Signature)>,
+}
+
+/// What one argument becomes before the aggregate gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Takes {
+    /// A BOOLEAN, as by CAST.
+    Boolean,
+    /// Text where it is a float, else what it is.
+    FloatAsText,
+}
+
+impl Takes {
+    fn coerce(self, name: &str, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [given] = types else {
+            return plan_err!("{name} takes one argument, found {}", types.len());
+        };
+        Ok(vec![match self {
+            Takes::Boolean => DataType::Boolean,
+            Takes::FloatAsText if given.is_floating() => DataType::Utf8View,
+            Takes::FloatAsText => given.clone(),
+        }])
+    }
 }
 
 impl Adapted {
     /// `function` with moving frames, which are worked out anew for each row.
     pub(super) fn new(function: Arc<AggregateUDF>) -> Self {
-        Adapted { inner: function, sorts_itself: false, distinct_rows: false, moves_itself: false, empty_list: false }
+        Adapted {
+            inner: function,
+            sorts_itself: false,
+            distinct_rows: false,
+            moves_itself: false,
+            empty_list: false,
+            takes: None,
+        }
     }
 
     /// Its accumulator sorts by its ORDER BY what comes in any order, and has no wish for sorted input.
@@ -55,6 +86,11 @@ impl Adapted {
         Adapted { empty_list: true, ..self }
     }
 
+    /// What is not of the aggregate's own type is made so.
+    pub(super) fn takes(self, takes: Takes) -> Self {
+        Adapted { takes: Some((takes, Signature::user_defined(Volatility::Immutable))), ..self }
+    }
+
     /// The aggregate.
     pub(super) fn udaf(self) -> Arc<AggregateUDF> {
         Arc::new(AggregateUDF::new_from_impl(self))
@@ -71,7 +107,7 @@ impl AggregateUDFImpl for Adapted {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        self.takes.as_ref().map_or(self.inner.signature(), |(_, signature)| signature)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -148,7 +184,10 @@ impl AggregateUDFImpl for Adapted {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        match &self.takes {
+            Some((takes, _)) => takes.coerce(self.name(), types),
+            None => self.inner.coerce_types(types),
+        }
     }
 
     fn is_descending(&self) -> Option<bool> {

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     Signature, StatisticsArgs, Volatility,
 };
 
-use super::adapted::Adapted;
+use super::adapted::{Adapted, Takes};
 use super::extreme::{Best, BestRows, is_nested};
 use super::kept::can_keep;
 use super::sketch_aggregate::bitmap_union_count;
@@ -30,7 +30,10 @@ use crate::types::SqlType;
 /// Those of the registry, if it refuses functions.
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let known: [(Adapted, &'static [&'static str]); 13] = [
-        (Adapted::new(df::approx_distinct::approx_distinct_udaf()), &["ndv", "approx_count_distinct"]),
+        (
+            Adapted::new(df::approx_distinct::approx_distinct_udaf()).takes(Takes::FloatAsText),
+            &["ndv", "approx_count_distinct"],
+        ),
         (Adapted::new(df::any_value::any_value_udaf()), &["any"]),
         (Adapted::new(df::array_agg::array_agg_udaf()).moves_itself().sorts_itself().empty_list(), &[]),
         (Adapted::new(df::string_agg::string_agg_udaf()).sorts_itself(), &["group_concat"]),
@@ -41,8 +44,8 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (Adapted::new(df::approx_percentile_cont_with_weight::approx_percentile_cont_with_weight_udaf()), &[]),
         (Adapted::new(df::approx_median::approx_median_udaf()), &[]),
         (Adapted::new(df::median::median_udaf()), &[]),
-        (Adapted::new(df::bool_and_or::bool_or_udaf()), &["boolor_agg"]),
-        (Adapted::new(df::bool_and_or::bool_and_udaf()), &[]),
+        (Adapted::new(df::bool_and_or::bool_or_udaf()).takes(Takes::Boolean), &["boolor_agg"]),
+        (Adapted::new(df::bool_and_or::bool_and_udaf()).takes(Takes::Boolean), &[]),
     ];
     for (function, names) in known {
         // The original keeps its own aliases: a name that has moved to another function would otherwise come back.
