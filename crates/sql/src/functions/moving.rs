@@ -319,3 +319,184 @@ impl Accumulator for Moving {
             + self.entered.as_ref().map_or(0, bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, StringViewArray};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::execution::FunctionRegistry;
+    use datafusion::logical_expr::registry::MemoryFunctionRegistry;
+    use datafusion::physical_expr::expressions::{Column, lit};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::charter::aggregates::{avg, sum};
+
+    /// Columns `x`, `y` and `s` of all frames.
+    fn schema() -> Schema {
+        let field = |name: &str, t| Field::new(name, t, true);
+        Schema::new(vec![field("x", DataType::Float64), field("y", DataType::Float64), field("s", DataType::Utf8View)])
+    }
+
+    /// The function of these arguments: columns by number, constants as they are.
+    fn maker(function: &Arc<AggregateUDF>, columns: &[usize], constants: &[ScalarValue]) -> Maker {
+        let schema = schema();
+        let columns = columns.iter().map(|at| Arc::new(Column::new(schema.field(*at).name(), *at)) as _);
+        let constants = constants.iter().map(|value| lit(value.clone()));
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = columns.chain(constants).collect();
+        let fields: Vec<FieldRef> = exprs.iter().map(|e| e.return_field(&schema).unwrap()).collect();
+        let return_field = function.return_field(&fields).unwrap();
+        Maker::new(
+            function,
+            &AccumulatorArgs {
+                return_field,
+                schema: &schema,
+                ignore_nulls: false,
+                order_bys: &[],
+                is_reversed: false,
+                name: function.name(),
+                is_distinct: false,
+                exprs: &exprs,
+                expr_fields: &fields,
+            },
+        )
+    }
+
+    /// Each frame by itself, and by the accumulator that moves from one to the next.
+    fn compare(maker: Maker, arguments: &[ArrayRef], frames: &[(usize, usize)]) {
+        let fields = maker.expr_fields.clone();
+        let args = AccumulatorArgs {
+            return_field: Arc::clone(&maker.return_field),
+            schema: &maker.schema,
+            ignore_nulls: false,
+            order_bys: &[],
+            is_reversed: false,
+            name: &maker.name,
+            is_distinct: false,
+            exprs: &maker.exprs,
+            expr_fields: &fields,
+        };
+        let mut moving = maker.function.create_sliding_accumulator(args).unwrap();
+        let part = |from: usize, to: usize| slice(&arguments.to_vec(), from, to - from);
+        let (mut from, mut to) = (0, 0);
+        for frame in frames {
+            moving.update_batch(&part(to, frame.1)).unwrap();
+            moving.retract_batch(&part(from, frame.0)).unwrap();
+            (from, to) = *frame;
+            let found = moving.evaluate().unwrap();
+            let mut anew = maker.make().unwrap();
+            anew.update_batch(&part(from, to)).unwrap();
+            let wanted = anew.evaluate().unwrap();
+            let same = match (&found, &wanted) {
+                (ScalarValue::Float64(Some(a)), ScalarValue::Float64(Some(b))) => {
+                    // Rows of long frames are added in another order.
+                    a == b
+                        || a.is_nan() && b.is_nan()
+                        || to - from >= BLOCK && (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1e-3)
+                }
+                _ => found == wanted,
+            };
+            assert!(same, "{} of {from}..{to}: {found}, by itself {wanted}", maker.name);
+        }
+    }
+
+    /// Frames whose ends never go back.
+    fn frames(steps: &[(usize, usize)], rows: usize) -> Vec<(usize, usize)> {
+        let (mut from, mut to) = (0, 0);
+        let next = |(forth, after): &(usize, usize)| {
+            to = (to + after).min(rows);
+            from = (from + forth).min(to);
+            (from, to)
+        };
+        steps.iter().map(next).collect()
+    }
+
+    /// All functions over the same rows.
+    fn compare_all(x: Vec<Option<f64>>, y: Vec<Option<f64>>, frames: &[(usize, usize)]) {
+        let mut registry = MemoryFunctionRegistry::new();
+        crate::functions::aggregate::register(&mut registry).unwrap();
+        let texts: ArrayRef = Arc::new(x.iter().map(|x| x.map(|x| format!("{x:.0}"))).collect::<StringViewArray>());
+        let share: ArrayRef = Arc::new(Float64Array::from(vec![0.3; x.len()]));
+        let x: ArrayRef = Arc::new(Float64Array::from(x));
+        let y: ArrayRef = Arc::new(Float64Array::from(y));
+        for function in [sum(), avg()] {
+            compare(maker(&function, &[0], &[]), std::slice::from_ref(&x), frames);
+        }
+        for name in ["stddev_pop", "stddev_samp", "var_pop", "var_samp", "median", "max", "min", "any_value"] {
+            compare(maker(&registry.udaf(name).unwrap(), &[0], &[]), std::slice::from_ref(&x), frames);
+        }
+        for name in ["covar_pop", "covar_samp", "corr", "regr_slope", "regr_avgx", "max_by", "min_by"] {
+            let both = [Arc::clone(&x), Arc::clone(&y)];
+            compare(maker(&registry.udaf(name).unwrap(), &[0, 1], &[]), &both, frames);
+        }
+        let constant = [ScalarValue::Float64(Some(0.3))];
+        compare(maker(&registry.udaf("percentile_cont").unwrap(), &[0], &constant), &[Arc::clone(&x), share], frames);
+        compare(maker(&registry.udaf("array_agg").unwrap(), &[2], &[]), std::slice::from_ref(&texts), frames);
+        compare(maker(&registry.udaf("approx_distinct").unwrap(), &[2], &[]), std::slice::from_ref(&texts), frames);
+    }
+
+    fn number() -> impl Strategy<Value = Option<f64>> {
+        prop_oneof![
+            6 => (-9..9_i32).prop_map(|x| Some(f64::from(x) / 4.0)),
+            1 => Just(Some(1e17)),
+            1 => Just(Some(f64::NAN)),
+            1 => Just(Some(f64::INFINITY)),
+            1 => Just(Some(-0.0)),
+            2 => Just(None),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn short_frames_are_what_they_are_alone(
+            x in prop::collection::vec(number(), 40),
+            y in prop::collection::vec(number(), 40),
+            steps in prop::collection::vec((0..4_usize, 0..4_usize), 30),
+        ) {
+            compare_all(x, y, &frames(&steps, 40));
+        }
+
+        #[test]
+        fn long_frames_are_what_they_are_alone(
+            seed: u32,
+            steps in prop::collection::vec((0..200_usize, 0..240_usize), 20),
+        ) {
+            let rows = 4000;
+            let mut state = u64::from(seed) + 1;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 40) % 1000
+            };
+            let mut column = || -> Vec<Option<f64>> {
+                (0..rows).map(|_| Some(next()).filter(|n| n % 13 > 0).map(|n| n as f64 / 8.0)).collect()
+            };
+            let (x, y) = (column(), column());
+            compare_all(x, y, &frames(&steps, rows));
+        }
+    }
+
+    #[test]
+    fn more_rows_leave_than_have_entered() {
+        let maker = maker(&sum(), &[0], &[]);
+        let args_of = maker.expr_fields.clone();
+        let mut moving = moving(
+            &sum(),
+            &AccumulatorArgs {
+                return_field: Arc::clone(&maker.return_field),
+                schema: &maker.schema,
+                ignore_nulls: false,
+                order_bys: &[],
+                is_reversed: false,
+                name: "sum",
+                is_distinct: false,
+                exprs: &maker.exprs,
+                expr_fields: &args_of,
+            },
+        );
+        let rows: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+        moving.update_batch(&[rows.slice(0, 1)]).unwrap();
+        assert!(moving.retract_batch(&[rows]).is_err());
+    }
+}
