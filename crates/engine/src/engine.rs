@@ -479,7 +479,8 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
         .with_runtime_env(runtime)
         .with_optimizer_rules(crate::coop::while_wanted(crate::null_joins::rules()))
         .with_physical_optimizer_rules(crate::pushdown::rules())
-        .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay));
+        .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay))
+        .with_physical_optimizer_rule(Arc::new(crate::windows::ChargeWindows));
     let mut builder = dipper_sql::charter::install(builder);
     for rule in &mut builder.analyzer().get_or_insert_default().rules {
         *rule = crate::coop::analyzed_while_wanted(Arc::clone(rule));

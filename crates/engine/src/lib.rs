@@ -55,6 +55,7 @@ mod sleep;
 pub mod statements;
 pub mod tables;
 pub mod variables;
+mod windows;
 
 pub use access::Connected;
 pub use dipper_store::backup::Copied;

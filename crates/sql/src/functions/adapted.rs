@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 
 use super::distinct;
 use super::moving::moving;
+use super::window_memory::charged;
 
 /// An aggregate, and what is done for it here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -127,7 +128,7 @@ impl AggregateUDFImpl for Adapted {
             true => distinct::accumulator(&self.inner, &args)?,
             false => self.inner.accumulator(args)?,
         };
-        Ok(if self.empty_list { Box::new(NeverNull(one)) } else { one })
+        Ok(charged(if self.empty_list { Box::new(NeverNull(one)) } else { one }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -149,7 +150,7 @@ impl AggregateUDFImpl for Adapted {
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if self.moves_itself && !(self.distinct_rows && args.is_distinct) {
             let one = self.inner.create_sliding_accumulator(args)?;
-            return Ok(if self.empty_list { Box::new(NeverNull(one)) } else { one });
+            return Ok(charged(if self.empty_list { Box::new(NeverNull(one)) } else { one }));
         }
         Ok(moving(&self.clone().udaf(), &args))
     }

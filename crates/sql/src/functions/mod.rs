@@ -49,6 +49,7 @@ mod string;
 mod top;
 mod url;
 pub(crate) mod whole;
+mod window_memory;
 mod xxh3;
 
 use std::sync::{Arc, OnceLock};
@@ -68,6 +69,7 @@ pub(crate) use rewrite::call;
 pub use rewrite::{rewrite_call, rewrite_calls};
 pub use sketch_aggregate::{bitmap_union, hll_union};
 pub(crate) use whole::Operators;
+pub use window_memory::with_window_memory;
 
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
