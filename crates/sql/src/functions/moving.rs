@@ -341,7 +341,8 @@ mod tests {
     /// The function of these arguments: columns by number, constants as they are.
     fn maker(function: &Arc<AggregateUDF>, columns: &[usize], constants: &[ScalarValue]) -> Maker {
         let schema = schema();
-        let columns = columns.iter().map(|at| Arc::new(Column::new(schema.field(*at).name(), *at)) as _);
+        let column = |at: &usize| Arc::new(Column::new(schema.field(*at).name(), *at)) as Arc<dyn PhysicalExpr>;
+        let columns = columns.iter().map(column);
         let constants = constants.iter().map(|value| lit(value.clone()));
         let exprs: Vec<Arc<dyn PhysicalExpr>> = columns.chain(constants).collect();
         let fields: Vec<FieldRef> = exprs.iter().map(|e| e.return_field(&schema).unwrap()).collect();
