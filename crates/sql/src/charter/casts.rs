@@ -298,8 +298,9 @@ fn from_text(array: &StringViewArray, class: Class, to: &DataType, session: Opti
                 values.map(|v| v.and_then(text::parse_integer).map(i256::from_i128)).collect();
             Arc::new(numbers.with_precision_and_scale(39, 0)?)
         }
-        Class::Decimal(..) => {
-            let plain: StringArray = values.map(|v| v.and_then(|v| text::plain_decimal(v.trim()))).collect();
+        Class::Decimal(_, scale, _) => {
+            let plain = |v| text::plain_decimal(v).map(|plain| text::cut_fraction(plain, scale));
+            let plain: StringArray = values.map(|v| v.and_then(|v: &str| plain(v.trim()))).collect();
             Arc::new(plain)
         }
         Class::Boolean => {

@@ -354,11 +354,17 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         LogicalPlan::Union(mut union) => {
             let inputs: Vec<_> = union.inputs.iter().map(|input| Arc::clone(input.schema())).collect();
-            let same = |at: usize| {
-                let first = said(inputs.first()?.field(at))?.to_string();
-                inputs.iter().all(|input| said(input.field(at)) == Some(first.as_str())).then_some(first)
+            let widest = |at: usize| {
+                let texts = inputs.iter().map(|input| said(input.field(at))).collect::<Option<Vec<_>>>()?;
+                let first = *texts.first()?;
+                match texts.iter().all(|text| *text == first) {
+                    true => Some(first.to_string()),
+                    false => Some(datetime_of(
+                        texts.iter().map(|text| digits(text)).collect::<Option<Vec<_>>>()?.into_iter().max()?,
+                    )),
+                }
             };
-            if let Some(schema) = with(&union.schema, |at, _| same(at)) {
+            if let Some(schema) = with(&union.schema, |at, _| widest(at)) {
                 union.schema = Arc::new(schema);
             }
             LogicalPlan::Union(union)

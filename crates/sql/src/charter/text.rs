@@ -119,6 +119,17 @@ pub fn plain_decimal(text: &str) -> Option<Cow<'_, str>> {
     }))
 }
 
+/// A number in plain digits without those behind the point that say nothing once it is rounded to `scale` places: only the
+/// first of them decides. Arrow reads no more than 76.
+pub(super) fn cut_fraction(plain: Cow<'_, str>, scale: i8) -> Cow<'_, str> {
+    let places = usize::try_from(scale).unwrap_or(0) + 1;
+    let longer = plain.split_once('.').filter(|(_, fraction)| fraction.len() > places);
+    match longer.filter(|(_, fraction)| fraction.bytes().all(|b| b.is_ascii_digit())) {
+        Some((whole, fraction)) => Cow::Owned(format!("{whole}.{}", &fraction[..places])),
+        None => plain,
+    }
+}
+
 /// Beyond this many places before the point no decimal holds a number, behind it all digits of one are 0.
 const PLACES_MAX: i32 = 1000;
 
@@ -263,6 +274,11 @@ mod tests {
             ("1ex", None),
         ] {
             assert_eq!(plain_decimal(text).as_deref(), plain, "{text}");
+        }
+        for (text, scale, cut) in
+            [("0.0451", 2, "0.045"), ("-1.5", 0, "-1.5"), ("1.25x", 0, "1.25x"), ("7.999", 1, "7.99")]
+        {
+            assert_eq!(cut_fraction(Cow::Borrowed(text), scale), cut, "{text}");
         }
         for (n, s) in [
             (1.0, "1"),

@@ -269,7 +269,7 @@ fn repeated(a: &Args, count: usize, value: usize) -> Result<ArrayRef> {
     let mut total: i64 = 0;
     let mut too_long = false;
     let out = pick(a, &raw.array, |i, out| {
-        let n = counts.at(i).filter(|n| *n >= 0)?;
+        let n = Some(counts.at(i).unwrap_or(0)).filter(|n| *n >= 0)?;
         total += n;
         too_long |= n > LIST_VALUES_MAX || total > 64 * LIST_VALUES_MAX;
         if too_long {
