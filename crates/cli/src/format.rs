@@ -365,7 +365,7 @@ fn markdown(names: &[String], rows: &[Vec<Cell>], more: usize, out: &mut impl Wr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, ListArray, NullArray, StringArray, TimestampMicrosecondArray};
+    use arrow::array::{Int32Array, Int32Builder, ListArray, MapBuilder, NullArray, TimestampMicrosecondArray};
     use arrow::buffer::OffsetBuffer;
 
     fn printed(format: Format, max_rows: usize, batch: &RecordBatch) -> String {
@@ -416,5 +416,25 @@ mod tests {
         assert_eq!(printed(Format::Csv, 0, &batch), text);
         assert_eq!(printed(Format::Tsv, 0, &batch), "n\tl\tt\n\\N\t[\"x\", \"y, z\", null]\t1970-01-01 00:00:01.500\n");
         assert!(printed(Format::Json, 0, &batch).starts_with("[{\"n\":null,\"l\":[\"x\",\"y, z\",null],"));
+    }
+    #[test]
+    fn keys_of_maps_are_names_in_json() {
+        let mut maps = MapBuilder::new(None, Int32Builder::new(), Int32Builder::new());
+        maps.keys().append_value(7);
+        maps.values().append_value(1);
+        maps.append(true).unwrap();
+        let maps: ArrayRef = Arc::new(maps.finish());
+        let batch = RecordBatch::try_from_iter([("m", maps)]).unwrap();
+        assert_eq!(printed(Format::Jsonl, 0, &batch), "{\"m\":{\"7\":1}}\n");
+        assert_eq!(printed(Format::Json, 0, &batch), "[{\"m\":{\"7\":1}}]\n");
+    }
+
+    #[test]
+    fn datetimes_have_the_digits_of_their_type() {
+        let instant = TimestampMicrosecondArray::from(vec![1_500_000, 0]);
+        let type_key = |text: &str| [(TYPE_KEY.to_string(), text.to_string())].into();
+        let field = Field::new("t", instant.data_type().clone(), true).with_metadata(type_key("datetime(3)"));
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(instant)]).unwrap();
+        assert_eq!(printed(Format::Csv, 0, &batch), "t\n1970-01-01 00:00:01.500\n1970-01-01 00:00:00.000\n");
     }
 }
