@@ -77,7 +77,8 @@ fn definition(column: &Column) -> ColumnDef {
     let digits = digits_of(&column.field);
     // Where nothing says how many digits values inside of others have, they show a fraction where they have one.
     definition.nested_decimals = digits.unwrap_or(DECIMALS_NOT_FIXED);
-    match digits.map(u32::from).or_else(|| length_of(declared, "time")) {
+    let of_time = || length_of(declared, "time").or((declared == "time").then_some(0));
+    match digits.map(u32::from).or_else(of_time) {
         Some(digits) => definition.fraction(u8::try_from(digits).unwrap_or(6)),
         None => {
             // Where nothing says the precision of a computed DATETIME or TIME, a fraction is shown where there is one.

@@ -39,9 +39,10 @@ fn holds_datetime(t: &DataType) -> bool {
     }
 }
 
-/// What a field says itself.
+/// What a field says itself. DataFusion hands on what it said before a cast to another type.
 fn said(field: &Field) -> Option<&str> {
-    field.metadata().get(TYPE_KEY).map(String::as_str).filter(|text| text.contains(SECONDS))
+    let text = field.metadata().get(TYPE_KEY).map(String::as_str).filter(|text| text.contains(SECONDS));
+    text.filter(|_| holds_datetime(field.data_type()))
 }
 
 /// The digits of a DATETIME.

@@ -10,6 +10,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
+use super::declared::digits_of;
+
 /// The key under which a field says what its SQL type says beyond Arrow's.
 pub const TYPE_KEY: &str = "dipper.type";
 
@@ -102,7 +104,8 @@ impl ScalarUDFImpl for Typed {
             Some(text) if !self.cast && !text.is_empty() => {
                 field.with_metadata([(TYPE_KEY.to_string(), text.to_string())].into())
             }
-            _ if self.cast => field.with_metadata(value.metadata().clone()),
+            // A cast between other types says nothing of the type that it had.
+            _ if self.cast && digits_of(value).is_some() => field.with_metadata(value.metadata().clone()),
             _ => field,
         }))
     }

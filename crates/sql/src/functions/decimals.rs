@@ -16,13 +16,14 @@ use crate::charter::checked::out_of_range;
 pub const MULTIPLY: Def = def("decimal_multiply", &[], (2, 2), Ret::By(product_type), |a| {
     let (from, to) = (scale(a.data_type(0)) + scale(a.data_type(1)), scale(&a.ret));
     let drop = ten((from - to).max(0));
-    computed(a, "*", |x, y| rounded(x.checked_mul(y)?, drop))
+    computed(a, "*", |_, _| None, |x, y| rounded(x.checked_mul(y)?, drop))
 });
 
 /// `/`; of a zero divisor NULL.
 pub const DIVIDE: Def = def("decimal_divide", &[], (2, 2), Ret::By(quotient_type), |a| {
-    let shift = ten((scale(&a.ret) + scale(a.data_type(1)) - scale(a.data_type(0))).max(0));
-    computed(a, "/", |x, y| x.checked_mul(shift)?.checked_div(y))
+    let places = (scale(&a.ret) + scale(a.data_type(1)) - scale(a.data_type(0))).max(0);
+    let (near, far) = (10_i128.checked_pow(places.unsigned_abs().into()), ten(places));
+    computed(a, "/", |x, y| x.checked_mul(near?)?.checked_div(y), |x, y| x.checked_mul(far)?.checked_div(y))
 });
 
 /// Digits that a quotient has more behind the point than the dividend.
@@ -107,7 +108,13 @@ fn column(a: &Args, k: usize) -> Result<Col<Decimal128Array>> {
     Ok(Col { array: array.as_primitive::<Decimal128Type>().clone(), one: raw.one })
 }
 
-fn computed(a: &Args, operator: &str, f: impl Fn(i256, i256) -> Option<i256>) -> Result<ArrayRef> {
+/// Each row's result: by `near` where 128 bits hold everything on the way, else by `far`.
+fn computed(
+    a: &Args,
+    operator: &str,
+    near: impl Fn(i128, i128) -> Option<i128>,
+    far: impl Fn(i256, i256) -> Option<i256>,
+) -> Result<ArrayRef> {
     let DataType::Decimal128(precision, scale) = a.ret else {
         return plan_err!("{operator}: expected a decimal, found {}", a.ret);
     };
@@ -118,7 +125,8 @@ fn computed(a: &Args, operator: &str, f: impl Fn(i256, i256) -> Option<i256>) ->
         if y == 0 && operator == "/" {
             return Ok(None);
         }
-        let result = f(i256::from_i128(x), i256::from_i128(y)).and_then(i256::to_i128);
+        let far = || far(i256::from_i128(x), i256::from_i128(y)).and_then(i256::to_i128);
+        let result = near(x, y).or_else(far);
         result.filter(|v| -end < *v && *v < end).map(Some).ok_or_else(|| {
             out_of_range(format!(
                 "DECIMAL value is out of range in '{operator}': {} holds no more digits; cast an operand to DOUBLE",
