@@ -198,6 +198,18 @@ impl Stores {
                 // Two clusters may give their name services the same name.
                 Ok((store, hdfs::name_nodes(&configuration).collect::<Vec<_>>().join(" ")))
             }
+            "abfs" | "abfss" | "wasb" | "wasbs" | "az" | "adl" => Err(EngineError::unsupported(format!(
+                "the scheme {scheme}:// (Azure) is not supported; copy the files into an S3-compatible store (s3://), to hdfs:// or \
+                 to a local path"
+            ))),
+            "gs" => Err(EngineError::unsupported(
+                "the scheme gs:// is not supported; Google's buckets are read by their S3 interface: s3://bucket/key with \
+                 's3.endpoint' = 'https://storage.googleapis.com' and HMAC keys",
+            )),
+            "http" | "https" => Err(EngineError::unsupported(format!(
+                "{scheme}://{authority}: files are not read by web addresses, presigned ones neither; write s3://bucket/key, with \
+                 's3.endpoint', 's3.access_key' and 's3.secret_key' as properties of s3(...) or files(...), or fetch the file"
+            ))),
             other => Err(EngineError::unsupported(format!(
                 "the scheme {other}:// is not supported; use s3:// (or oss://, cos://, obs://), hdfs://, or a local path"
             ))),
@@ -510,6 +522,14 @@ pub(crate) fn object_at(url: &str, properties: &mut StoreProperties) -> Result<O
             "http(s)://host/bucket/key with 'use_path_style' = 'true', http(s)://bucket.host/key or s3://bucket/key";
         EngineError::invalid(format!("'{url}' names no bucket and object; write {forms}"))
     };
+    if let Some((object, query)) = rest.split_once('?')
+        && query.contains("Signature=")
+    {
+        return Err(EngineError::unsupported(format!(
+            "'{protocol}://{object}?...': presigned addresses are not read; leave out '?' and what follows it, and give keys: \
+             's3.access_key' and 's3.secret_key' (with 's3.session_token' if there is one)"
+        )));
+    }
     let (host, path) = rest.split_once('/').ok_or_else(no_bucket)?;
     let given = S3Properties::try_new(properties)?;
     let own = given.endpoint.map(|e| e.split_once("://").map_or(e, |(_, host)| host).trim_end_matches('/'));

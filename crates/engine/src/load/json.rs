@@ -55,6 +55,9 @@ pub(super) struct JsonRows {
     cancelled: AtomicBool,
 }
 
+/// Names in a message.
+const NAMED_MAX: usize = 8;
+
 struct Feed {
     body: Box<dyn Read + Send>,
     rest: Vec<u8>,
@@ -293,11 +296,23 @@ impl JsonRows {
         if !any {
             // It is not of this table: Doris takes no row of which it finds nothing, rather than one of NULLs.
             cells.texts.iter_mut().for_each(|texts| texts.truncate(before));
-            let reason = "All fields is null, this is a invalid row.";
-            return self.reject(line, &text[row.start..row.end], reason.into());
+            return self.reject(line, &text[row.start..row.end], self.nothing_found());
         }
         cells.rows.push((row.start as u32, row.end as u32, line));
         Ok(())
+    }
+
+    /// Why a row is none of which nothing was found, in Doris's words and with what was looked for.
+    fn nothing_found(&self) -> String {
+        let names = self.schema.fields().iter().map(|f| f.name().clone());
+        let (what, wanted): (_, Vec<String>) = match &self.layout.jsonpaths {
+            Some(paths) => ("the jsonpaths", paths.clone()),
+            None => ("the columns' names", names.collect()),
+        };
+        let more = if wanted.len() > NAMED_MAX { ", ..." } else { "" };
+        let wanted = wanted[..wanted.len().min(NAMED_MAX)].join(", ");
+        let root = self.layout.json_root.as_ref().map(|root| format!(" below json_root {root}")).unwrap_or_default();
+        format!("All fields is null, this is a invalid row. None of {what} leads to a value{root}: {wanted}{more}")
     }
 
     /// The column of that name; most often the one behind that of the member before.

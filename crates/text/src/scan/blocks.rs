@@ -21,7 +21,7 @@ use super::rows::is_ragged;
 use super::worker::Part;
 use crate::block::{PAD, TextBlock};
 use crate::error::{ErrorKind, TextError};
-use crate::simd::{Carry, Found, Index, Shape};
+use crate::simd::{self, Carry, Found, Index, Shape};
 use crate::source::read_full;
 
 /// Bytes read before a block, for what must be known about them.
@@ -265,8 +265,8 @@ fn records(
     let mut state = state;
     let mut at = at_from;
     let mut first = None;
-    // Delimiters of a record that began before the block.
-    let mut before = 0;
+    // Delimiters of a record that began before the block, and its end.
+    let (mut before, mut ended_at) = (0, None);
     if state.place == Place::Record {
         first = Some(at_from);
     }
@@ -276,6 +276,7 @@ fn records(
         before += index.lines.first().map_or(index.ends.len(), |line| *line as usize - 1);
         if let Some(line) = index.lines.first() {
             let line_end = index.ends[*line as usize - 1] as usize;
+            ended_at = Some(line_end);
             first = Some(line_end + grammar.line_end_len() as usize);
             state = State { place: Place::Record, cr: grammar.ends == Ends::Any && reader.buffer[line_end] == b'\r' };
         } else if reached == at {
@@ -286,6 +287,7 @@ fn records(
             at = at_to;
             if let Some(line) = index.lines.first() {
                 let line_end = index.ends[*line as usize - 1] as usize;
+                ended_at = Some(line_end);
                 first = Some(line_end + grammar.line_end_len() as usize);
                 state =
                     State { place: Place::Record, cr: grammar.ends == Ends::Any && reader.buffer[line_end] == b'\r' };
@@ -297,13 +299,22 @@ fn records(
         index.clear();
     }
     let mut first = first.unwrap_or(at_to);
+    let tally = &queue.files[file].tally;
+    let cut = to == end && !matches!(reader.buffer[at_to - 1], b'}' | b'\n');
+    if grammar.objects && (cut || ended_at.is_some_and(|end: usize| reader.buffer[end - 1] != b'}')) {
+        tally.doubt();
+    }
+    // An empty field behind the last one.
+    let delimiter = scan.shape.as_ref().map(|shape| shape.delimiter);
+    let trailing = ended_at.is_some_and(|end| Some(reader.buffer[end - 1]) == delimiter) as u64;
+    let before = simd::Counts { delimiters: before as u64, trailing, lines: 0 };
     if state.cr && first < at_to && reader.buffer[first] == b'\n' {
         first += 1;
         state.cr = false;
     }
     if first >= at_to {
         // No record starts here.
-        queue.files[file].tally.count(0, before as u64);
+        tally.count(0, &[before]);
         if quoting {
             queue.files[file].chain.end_of(block, state);
             promise.kept = true;
@@ -325,11 +336,7 @@ fn records(
             // A record that begins here and goes on behind the block counts here.
             let unfinished = end_state.place != Place::Record;
             let rows = counts.lines + unfinished as u64;
-            let tally = &queue.files[file].tally;
-            tally.count(rows, counts.delimiters + before as u64);
-            if grammar.objects && to == end && unfinished && reader.buffer[at_to - 1] != b'}' {
-                tally.doubt();
-            }
+            tally.count(rows, &[before, counts]);
             queue.pool.give_back(reader.buffer);
             return Ok(Part::Count(file, Counted { rows }));
         }
@@ -458,6 +465,7 @@ pub(super) fn outside_behind(grammar: &Grammar, shape: &Shape, before: u8) -> Ca
         closed: 0,
         line: line as u64,
         brace: 0,
+        behind: (before == shape.delimiter) as u64,
     }
 }
 

@@ -23,7 +23,7 @@ use super::machine::{Place, State};
 use super::queue::{Scan, ScanQueue};
 use crate::error::{ErrorKind, TextError};
 use crate::mapped::Seen;
-use crate::simd::{Carry, Simd};
+use crate::simd::{Carry, Counts, Simd};
 use crate::source::{FileSource, Source, read_full};
 
 /// Blocks that are counted at once: a window costs as much as reading some 10 KiB.
@@ -197,6 +197,7 @@ pub(super) fn records(queue: &ScanQueue, file: usize, start: u64, from: u64, to:
 pub(super) struct Tally {
     rows: AtomicU64,
     delimiters: AtomicU64,
+    trailing: AtomicU64,
     /// Blocks whose delimiters were counted, and those whose records were looked at one by one.
     counted: AtomicU64,
     looked_at: AtomicU64,
@@ -205,9 +206,12 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Notes a block of which masks told all.
-    pub(super) fn count(&self, rows: u64, delimiters: u64) {
+    pub(super) fn count(&self, rows: u64, found: &[Counts]) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
-        self.delimiters.fetch_add(delimiters, Ordering::Relaxed);
+        for found in found {
+            self.delimiters.fetch_add(found.delimiters, Ordering::Relaxed);
+            self.trailing.fetch_add(found.trailing, Ordering::Relaxed);
+        }
         self.counted.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -226,9 +230,10 @@ impl Tally {
         let get = |n: &AtomicU64| n.load(Ordering::Acquire);
         let (rows, delimiters) = (get(&self.rows), get(&self.delimiters));
         let columns = scan.options.schema.fields().len() as u64;
-        // An empty field behind the last column is none.
         let fits = |between: u64| rows.checked_mul(between) == Some(delimiters);
-        let counted = get(&self.counted) == 0 || fits(columns.saturating_sub(1)) || fits(columns);
+        // An empty field behind the last column is none.
+        let ended = fits(columns) && get(&self.trailing) == rows;
+        let counted = get(&self.counted) == 0 || fits(columns.saturating_sub(1)) || ended;
         let mixed = get(&self.counted) > 0 && get(&self.looked_at) > 0;
         !self.doubt.load(Ordering::Acquire) && (!scan.grammar.strict || (counted && !mixed))
     }
@@ -320,7 +325,7 @@ pub(super) fn quoted(
     let starts = |state: State| (state.place == Place::Record) as u64;
     // The record behind the last byte is the next block's.
     let rows = starts(begins) + side.counts.lines - starts(end);
-    queue.files[file].tally.count(rows, side.counts.delimiters);
+    queue.files[file].tally.count(rows, &[side.counts]);
     Ok(Quoted::Rows(rows))
 }
 

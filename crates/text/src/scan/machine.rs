@@ -40,7 +40,8 @@ impl State {
 
     /// The same for the masks. A comment has no such form: there the machine must run.
     pub(crate) fn carry(self) -> Option<Carry> {
-        let none = Carry { inside: 0, escaped: 0, cr: self.cr as u64, open: 0, closed: 0, line: 0, brace: 0 };
+        let none =
+            Carry { inside: 0, escaped: 0, cr: self.cr as u64, open: 0, closed: 0, line: 0, brace: 0, behind: 0 };
         Some(match self.place {
             Place::Record => Carry { open: 1, line: 1, ..none },
             Place::Field => Carry { open: 1, ..none },

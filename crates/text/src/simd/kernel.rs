@@ -37,11 +37,14 @@ pub(crate) struct Carry {
     pub line: u64,
     /// 1: the byte before is a `}`. Only maintained where lines are objects.
     pub brace: u64,
+    /// 1: the byte before is a delimiter.
+    pub behind: u64,
 }
 
 impl Carry {
     /// At the start of a record.
-    pub(crate) const RECORD: Carry = Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1, brace: 0 };
+    pub(crate) const RECORD: Carry =
+        Carry { inside: 0, escaped: 0, cr: 0, open: 1, closed: 0, line: 1, brace: 0, behind: 0 };
 }
 
 struct Masks {
@@ -56,6 +59,8 @@ struct Masks {
     returns: u64,
     /// Line ends, `\r` and comment bytes at the start of a line: lines that are no rows, or might be none.
     odd_starts: u64,
+    /// Line ends directly behind a delimiter.
+    trailing: u64,
 }
 
 impl Counts {
@@ -63,6 +68,7 @@ impl Counts {
     fn add(&mut self, found: &Masks) {
         self.lines += found.lines.count_ones() as u64;
         self.delimiters += found.delimiters.count_ones() as u64;
+        self.trailing += found.trailing.count_ones() as u64;
     }
 }
 
@@ -148,6 +154,8 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     // Where the delimiter is the line end's byte, the line end wins.
     let before_lines = lines | feeds;
     delimiters &= !before_lines;
+    let trailing = lines & ((delimiters << 1) | carry.behind);
+    carry.behind = delimiters >> 63;
     let line_starts = ((before_lines << 1) | carry.line) & valid;
     carry.line = before_lines >> 63;
     let mut odd_starts = line_starts & if CR { lines } else { lines | eq!(b'\r') };
@@ -185,7 +193,7 @@ unsafe fn masks<I: Isa, const Q: bool, const E: bool, const CR: bool>(
             irregular |= eq!(comment) & line_starts;
         }
     }
-    Masks { delimiters, lines, specials, quotes, irregular, before_lines, returns, odd_starts }
+    Masks { delimiters, lines, specials, quotes, irregular, before_lines, returns, odd_starts, trailing }
 }
 
 /// The masks of the last `n < 64` bytes of a range. The carries then are not those of bit 63 but of bit `n - 1`.
@@ -214,6 +222,7 @@ unsafe fn last_word<I: Isa, const Q: bool, const E: bool, const CR: bool>(
     carry.closed = closing as u64;
     carry.open = (is_end || closing || found.delimiters & last != 0) as u64;
     carry.cr = (found.returns & last != 0) as u64;
+    carry.behind = (found.delimiters & last != 0) as u64;
     if shape.objects {
         carry.brace = (padded[n - 1] == b'}') as u64;
     }

@@ -84,6 +84,8 @@ pub(crate) struct Counts {
     pub lines: u64,
     /// Delimiters.
     pub delimiters: u64,
+    /// Line ends directly behind a delimiter.
+    pub trailing: u64,
 }
 
 /// What some bytes hold, if they begin outside of quotes, or if inside.

@@ -1,6 +1,7 @@
 //! The reader against a naive one, for every instruction set, block size and number of workers.
 
 mod cases;
+mod counts;
 mod errors;
 mod naive;
 mod same;
