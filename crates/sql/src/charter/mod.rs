@@ -25,6 +25,7 @@ mod constants;
 pub mod datetime;
 pub(crate) mod declared;
 mod derived;
+mod extremes;
 mod grouping_keys;
 mod having;
 pub mod interval;
