@@ -30,6 +30,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
+use super::typed::TYPE_KEY;
 use super::{compare, extremes, lateral, mixed, nested, once, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
