@@ -13,7 +13,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator, TryCast, lit};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::scalar::ScalarValue;
@@ -66,8 +66,13 @@ fn is_concerned(expr: &Expr) -> bool {
 
 /// Whether it is `x ~ '.*'`, which DataFusion takes for IS NOT NULL.
 fn is_any_text(expr: &BinaryExpr) -> bool {
+    // Literals are cast before the simplifier works that out.
+    let pattern = match expr.right.as_ref() {
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => expr.as_literal(),
+        other => other.as_literal(),
+    };
     matches!(expr.op, Operator::RegexMatch | Operator::RegexIMatch)
-        && matches!(&*expr.right, Expr::Literal(pattern, _) if pattern.try_as_str() == Some(Some(".*")))
+        && pattern.is_some_and(|pattern| pattern.try_as_str() == Some(Some(".*")))
 }
 
 /// What is asked of an expression.
@@ -194,9 +199,9 @@ fn members(expr: &Expr) -> Option<Members<'_>> {
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
             let (x, value) = match (left.as_ref(), right.as_ref()) {
-                (x @ Expr::Column(_), value @ Expr::Literal(..)) | (value @ Expr::Literal(..), x @ Expr::Column(_)) => {
-                    (x, value)
-                }
+                (Expr::Literal(..), Expr::Literal(..)) => return None,
+                // Perhaps a cast of a column, which the simplifier drops.
+                (x, value @ Expr::Literal(..)) | (value @ Expr::Literal(..), x) if !x.is_volatile() => (x, value),
                 _ => return None,
             };
             Some(Members { x, negated: false, values: HashSet::from([value]) })
