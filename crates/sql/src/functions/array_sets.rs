@@ -83,19 +83,21 @@ fn remove(a: &Args) -> Result<ArrayRef> {
 fn overlap(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (lists(a, 0)?, lists(a, 1)?);
     let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
+    let order = make_comparator(&right, &right, SortOptions::default())?;
     a.bools(|i| {
         let (here, there) = (span(&x, i)?, span(&y, i)?);
         let mut unknown = false;
+        let mut known: Vec<usize> = there.clone().filter(|k| right.is_valid(*k)).collect();
+        unknown |= known.len() < there.len();
+        // Each element is looked for: in a sorted array that takes few steps.
+        known.sort_unstable_by(|k, l| order(*k, *l));
         for at in here {
             if left.is_null(at) {
                 unknown = true;
-                continue;
-            }
-            if there.clone().any(|k| right.is_valid(k) && compare(at, k).is_eq()) {
+            } else if known.binary_search_by(|k| compare(at, *k).reverse()).is_ok() {
                 return Some(true);
             }
         }
-        unknown |= there.into_iter().any(|k| right.is_null(k));
         (!unknown).then_some(false)
     })
 }
