@@ -17,15 +17,16 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::{Exists, GroupingSet, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType, Sort};
 use datafusion::logical_expr::utils::{
-    AggregateOrderSensitivity, conjunction, split_conjunction, split_conjunction_owned,
+    AggregateOrderSensitivity, conjunction, enumerate_grouping_sets, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Cast, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit,
-    LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Subquery, SubqueryAlias, TryCast, lit, when,
+    LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Subquery, SubqueryAlias, TryCast, Union, Window, binary_expr,
+    lit, when,
 };
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimizer::ApplyOrder;
@@ -135,7 +136,7 @@ pub(crate) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<String>> {
 }
 
 /// Whether it is a subquery that depends on the rows outside.
-fn is_correlated(expr: &Expr) -> bool {
+pub(crate) fn is_correlated(expr: &Expr) -> bool {
     let (Expr::ScalarSubquery(subquery)
     | Expr::Exists(Exists { subquery, .. })
     | Expr::InSubquery(InSubquery { subquery, .. })) = expr
@@ -169,7 +170,11 @@ fn join(
             columns.push(column);
         }
     }
-    if columns.is_empty() || !columns.iter().all(|c| outer.schema().has_column(c)) || !is_single(&subquery.subquery)? {
+    if columns.is_empty()
+        || !columns.iter().all(|c| outer.schema().has_column(c))
+        || !is_single(&subquery.subquery)?
+        || asks_for_grouping(&subquery.subquery)?
+    {
         return Ok(None);
     }
     let Some(domain) = Domain::of(outer, &columns, config)? else { return Ok(None) };
@@ -197,7 +202,10 @@ fn is_single(plan: &LogicalPlan) -> Result<bool> {
             matches!(limit.get_fetch_type()?, FetchType::Literal(Some(0 | 1))) || is_single(&limit.input)?
         }
         LogicalPlan::Aggregate(aggregate) => {
-            aggregate.group_expr.iter().all(|key| is_fixed(key, &aggregate.input)) || is_single(&aggregate.input)?
+            let sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
+            !sets
+                && (aggregate.group_expr.iter().all(|key| is_fixed(key, &aggregate.input))
+                    || is_single(&aggregate.input)?)
         }
         LogicalPlan::Join(join) => {
             is_single(&join.left)?
@@ -327,8 +335,59 @@ impl<'a> Domain<'a> {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.within(&sort.input),
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::Window(window) => self.window(window),
+            LogicalPlan::Union(union) => self.union(union),
             _ => Ok(None),
         }
+    }
+
+    /// Window functions see the rows of one value at a time.
+    fn window(&self, window: &Window) -> Result<Option<Dependent>> {
+        let Some(Dependent { plan: input, domain }) = self.within(&window.input)? else { return Ok(None) };
+        let names = NamePreserver::new_for_projection();
+        let Some(exprs) = self.all_inside(&window.window_expr, &domain, &names)? else { return Ok(None) };
+        let partitioned = exprs.into_iter().map(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_down(|e| match e {
+                Expr::WindowFunction(mut function) => {
+                    function.params.partition_by.extend(domain.iter().cloned().map(Expr::Column));
+                    Ok(Transformed::new(Expr::WindowFunction(function), true, TreeNodeRecursion::Jump))
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
+            Ok(name.restore(expr.data))
+        });
+        let plan = LogicalPlanBuilder::from(input).window(partitioned.collect::<Result<Vec<_>>>()?)?.build()?;
+        Ok(Some(Dependent { plan, domain }))
+    }
+
+    /// The rows of all inputs, each with the domain's columns behind its own.
+    fn union(&self, union: &Union) -> Result<Option<Dependent>> {
+        let alias = self.config.alias_generator().next("__domain");
+        let named = |i: usize| format!("{alias}_{i}");
+        let mut rows: Option<LogicalPlanBuilder> = None;
+        for input in &union.inputs {
+            let Some(Dependent { plan, domain }) = self.within(input)? else { return Ok(None) };
+            let own = input.schema().columns().into_iter().zip(union.schema.fields());
+            let own = own.map(|(column, field)| Expr::Column(column).alias(field.name()));
+            let keys = domain.into_iter().enumerate().map(|(i, key)| Expr::Column(key).alias(named(i)));
+            let input = LogicalPlanBuilder::from(plan).project(own.chain(keys))?;
+            rows = Some(match rows {
+                Some(rows) => rows.union(input.build()?)?,
+                None => input,
+            });
+        }
+        let Some(rows) = rows else { return Ok(None) };
+        let rows = rows.build()?;
+        let outside = union.schema.columns();
+        let shown = rows.schema().columns().into_iter().enumerate().map(|(i, column)| {
+            let relation = outside.get(i).and_then(|outside| outside.relation.clone());
+            let name = column.name.clone();
+            Expr::Column(column).alias_qualified(relation, name)
+        });
+        let plan = LogicalPlanBuilder::from(rows.clone()).project(shown.collect::<Vec<_>>())?.build()?;
+        let domain = (0..self.columns.len()).map(|i| Column::new_unqualified(named(i))).collect();
+        Ok(Some(Dependent { plan, domain }))
     }
 
     fn filter(&self, filter: &Filter) -> Result<Option<Dependent>> {
@@ -356,16 +415,22 @@ impl<'a> Domain<'a> {
     }
 
     fn aggregate(&self, aggregate: &Aggregate) -> Result<Option<Dependent>> {
-        if aggregate.group_expr.iter().any(|e| matches!(e, Expr::GroupingSet(_))) {
+        let sets = aggregate.group_expr.iter().any(|e| matches!(e, Expr::GroupingSet(_)));
+        let nothing = match sets {
+            true => empty_sets(&aggregate.group_expr)?,
+            false => usize::from(aggregate.group_expr.is_empty()),
+        };
+        if nothing > 1 {
             return Ok(None);
         }
         let Some(Dependent { plan: input, domain }) = self.within(&aggregate.input)? else { return Ok(None) };
         let names = NamePreserver::new_for_projection();
         let Some(mut keys) = self.all_inside(&aggregate.group_expr, &domain, &names)? else { return Ok(None) };
         let Some(values) = self.all_inside(&aggregate.aggr_expr, &domain, &names)? else { return Ok(None) };
+        // Of grouping sets each gets the domain's columns.
         keys.extend(domain.iter().cloned().map(Expr::Column));
         let grouped = LogicalPlanBuilder::from(input).aggregate(keys, values)?;
-        if !aggregate.group_expr.is_empty() {
+        if nothing == 0 {
             return Ok(Some(Dependent { plan: grouped.build()?, domain }));
         }
         let indicator = self.config.alias_generator().next("__found");
@@ -379,8 +444,10 @@ impl<'a> Domain<'a> {
             .join_detailed(grouped, JoinType::Left, on, None, NullEquality::NullEqualsNull)?
             .build()?;
         let found = Expr::Column(Column::new_unqualified(indicator));
-        let mut shown = Vec::with_capacity(aggregate.aggr_expr.len() + every.len());
-        for (column, value) in aggregate.schema.columns().into_iter().zip(&aggregate.aggr_expr) {
+        let own = aggregate.schema.columns();
+        let (keys, values) = own.split_at(own.len() - aggregate.aggr_expr.len());
+        let mut shown: Vec<Expr> = keys.iter().cloned().map(Expr::Column).collect();
+        for (column, value) in values.iter().cloned().zip(&aggregate.aggr_expr) {
             let of_none = of_no_rows(value, aggregate)?;
             let column_expr = Expr::Column(column.clone());
             shown.push(match of_none.is_null() {
@@ -438,6 +505,7 @@ impl<'a> Domain<'a> {
     fn join(&self, join: &Join) -> Result<Option<Dependent>> {
         let right_depends = !join.right.all_out_ref_exprs().is_empty();
         let left_depends = !join.left.all_out_ref_exprs().is_empty();
+        let mut one_value: Vec<Expr> = Vec::new();
         let (left, right, domain) = match (left_depends, right_depends, join.join_type) {
             (
                 _,
@@ -447,9 +515,30 @@ impl<'a> Domain<'a> {
                 let Some(Dependent { plan, domain }) = self.within(&join.left)? else { return Ok(None) };
                 (plan, join.right.as_ref().clone(), domain)
             }
-            (false, true, JoinType::Inner) => {
+            (
+                false,
+                true,
+                JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark,
+            ) => {
                 let Some(Dependent { plan, domain }) = self.within(&join.right)? else { return Ok(None) };
                 (join.left.as_ref().clone(), plan, domain)
+            }
+            // Rows of both sides meet where they are of one value.
+            (_, _, kind) if kind != JoinType::Full && !join.null_aware => {
+                let (Some(left), Some(right)) = (self.within(&join.left)?, self.within(&join.right)?) else {
+                    return Ok(None);
+                };
+                let pairs = left.domain.iter().zip(&right.domain);
+                let same = pairs.map(|(l, r)| {
+                    let (l, r) = (Expr::Column(l.clone()), Expr::Column(r.clone()));
+                    binary_expr(l, Operator::IsNotDistinctFrom, r)
+                });
+                one_value = same.collect();
+                let is_of_left = matches!(
+                    kind,
+                    JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+                );
+                (left.plan, right.plan, if is_of_left { left.domain } else { right.domain })
             }
             _ => return Ok(None),
         };
@@ -469,7 +558,7 @@ impl<'a> Domain<'a> {
             Arc::new(left),
             Arc::new(right),
             on,
-            filter,
+            conjunction(filter.into_iter().chain(one_value)),
             join.join_type,
             join.join_constraint,
             join.null_equality,
@@ -527,6 +616,28 @@ fn is_float_sum(value: &Expr, schema: &DFSchema) -> bool {
         }),
         _ => false,
     }
+}
+
+/// How many of some grouping sets are empty.
+fn empty_sets(keys: &[Expr]) -> Result<usize> {
+    let sets = enumerate_grouping_sets(keys.to_vec())?;
+    let empty = |set: &GroupingSet| match set {
+        GroupingSet::GroupingSets(sets) => sets.iter().filter(|set| set.is_empty()).count(),
+        GroupingSet::Rollup(_) | GroupingSet::Cube(_) => 1,
+    };
+    Ok(sets.iter().map(|key| if let Expr::GroupingSet(set) = key { empty(set) } else { 0 }).sum())
+}
+
+/// Whether a plan asks which grouping set a row is of: the numbers of the sets are others once each has more columns.
+fn asks_for_grouping(plan: &LogicalPlan) -> Result<bool> {
+    let mut asks = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            asks |= expr.exists(|e| Ok(matches!(e, Expr::Column(c) if c.name == Aggregate::INTERNAL_GROUPING_ID)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(asks)
 }
 
 /// What an aggregate gives without rows: 0 of COUNT, NULL of most others.

@@ -477,7 +477,7 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_optimizer_rules(crate::coop::while_wanted(crate::null_joins::rules()))
+        .with_optimizer_rules(crate::coop::while_wanted(crate::rules::rules()))
         .with_physical_optimizer_rules(crate::pushdown::rules())
         .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay))
         .with_physical_optimizer_rule(Arc::new(crate::windows::ChargeWindows));

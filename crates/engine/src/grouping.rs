@@ -2,13 +2,15 @@
 //!
 //! DataFusion's aggregate takes over what its input says of the keys: that one is the same in all rows, or that rows are
 //! sorted by it. CUBE, ROLLUP and GROUPING SETS put NULL into keys, so above them neither is true: sorts would be left
-//! out, and groups would be given out before they are complete. A node between the two forgets it.
+//! out, and groups would be given out before they are complete. A node between the two forgets it. A key that is itself a constant
+//! is one for the aggregate, so what the aggregate says is forgotten, too.
 
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
@@ -16,7 +18,7 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
 use crate::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] below aggregates by several sets of keys. It has to run before rules that look at orders.
+/// Puts a [`ForgetExec`] below aggregates by several sets of keys, and above those with constants among the keys. It has to run before rules that look at orders.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 
@@ -28,7 +30,9 @@ impl PhysicalOptimizerRule for ForgetBelowGroupingSets {
                     && aggregate.mode().input_mode() == AggregateInputMode::Raw =>
             {
                 let input = Arc::new(ForgetExec::new(Arc::clone(aggregate.input())));
-                Ok(Transformed::yes(replace_children_if_necessary(node, vec![input])?))
+                let fixed = aggregate.group_expr().expr().iter().any(|(key, _)| collect_columns(key).is_empty());
+                let node = replace_children_if_necessary(Arc::clone(&node), vec![input])?;
+                Ok(Transformed::yes(if fixed { Arc::new(ForgetExec::new(node)) } else { node }))
             }
             _ => Ok(Transformed::no(node)),
         })

@@ -27,19 +27,21 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use crate::grouping::ForgetBelowGroupingSets;
 use crate::orders::SortWhatIsUnsorted;
 use crate::outer_joins::ForgetAboveOuterJoins;
+use crate::top_rows::{EnsureOrders, LimitBelowWindows};
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Filter = Arc<dyn PhysicalExpr>;
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules, with [`PushFilters`] in place of its own, after [`ForgetBelowGroupingSets`] and
-/// [`ForgetAboveOuterJoins`]; and [`SortWhatIsUnsorted`]
-/// before plans are checked, which is the last of them.
+/// DataFusion's rules, with [`PushFilters`] and [`EnsureOrders`] in place of its own, after [`ForgetBelowGroupingSets`] and
+/// [`ForgetAboveOuterJoins`]; and [`SortWhatIsUnsorted`] before plans are checked, which is the last of them.
 pub(crate) fn rules() -> Vec<Rule> {
     let ours = |rule: Rule| -> Rule {
         match rule.name() {
             "FilterPushdown" => Arc::new(PushFilters { phase: FilterPushdownPhase::Pre }),
             "FilterPushdown(Post)" => Arc::new(PushFilters { phase: FilterPushdownPhase::Post }),
+            "EnsureRequirements" => Arc::new(EnsureOrders),
+            "LimitPushPastWindows" => Arc::new(LimitBelowWindows(rule)),
             _ => rule,
         }
     };

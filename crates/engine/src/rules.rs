@@ -1,0 +1,87 @@
+//! The rules by which a plan is rewritten before it becomes operators: DataFusion's, with ours where its own give wrong rows
+//! or none.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::correlated::{Forgiving, join_subqueries};
+use crate::dependencies::forget_unsound;
+use crate::filters::KeepAbove;
+use crate::in_lists::Settled;
+use crate::null_joins::{keep_apart, take_back};
+use crate::pull_up::PullUpSafely;
+
+/// What goes ahead of a rule of DataFusion, by the name of that rule.
+const AHEAD: [(&str, Rule); 6] = [
+    ("replace_distinct_aggregate", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
+    ("eliminate_join", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
+    ("extract_equijoin_predicate", Rule { name: "take_back_null_equal_keys", rewrite: take_back }),
+    ("eliminate_duplicated_expr", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
+    ("eliminate_cross_join", Rule { name: "keep_joins_apart", rewrite: keep_apart }),
+    ("optimize_projections", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
+];
+
+/// The rules, in the order in which they run.
+pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
+    for rule in Optimizer::new().rules {
+        for (_, ours) in AHEAD.into_iter().filter(|(before, _)| *before == rule.name()) {
+            rules.push(Arc::new(ours));
+        }
+        match rule.name() {
+            "decorrelate_predicate_subquery" => rules.push(Arc::new(Forgiving(Arc::new(PullUpSafely(rule))))),
+            "scalar_subquery_to_join" => {
+                rules.push(Arc::new(Forgiving(Arc::new(PullUpSafely(rule)))));
+                rules.push(Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
+            }
+            "push_down_filter" => rules.push(Arc::new(KeepAbove(rule))),
+            "simplify_expressions" => rules.push(Arc::new(Settled(rule))),
+            _ => rules.push(rule),
+        }
+    }
+    rules
+}
+
+/// A rule that looks at one node at a time, inputs first.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    name: &'static str,
+    rewrite: fn(LogicalPlan, &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>>,
+}
+
+impl OptimizerRule for Rule {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        (self.rewrite)(plan, config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_that_ours_stand_for_is_one_of_datafusions() {
+        let names: Vec<String> = Optimizer::new().rules.iter().map(|rule| rule.name().to_string()).collect();
+        let ours = ["decorrelate_predicate_subquery", "scalar_subquery_to_join", "push_down_filter"];
+        for name in AHEAD.iter().map(|(before, _)| *before).chain(ours) {
+            assert!(names.iter().any(|n| n == name), "DataFusion has no rule {name}: {names:?}");
+        }
+    }
+}
