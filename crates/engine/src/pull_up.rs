@@ -168,7 +168,8 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
     let depends = |plan: &LogicalPlan| !plan.all_out_ref_exprs().is_empty();
     match plan {
         LogicalPlan::Projection(projection) => is_safe(&projection.input, at),
-        LogicalPlan::SubqueryAlias(alias) => is_safe(&alias.input, at),
+        // The rule forgets to give the derived table the columns that it moves conditions by.
+        LogicalPlan::SubqueryAlias(alias) => shows_keys(&alias.input, &alias.input) && is_safe(&alias.input, at),
         LogicalPlan::Sort(sort) => is_safe(&sort.input, at),
         LogicalPlan::Filter(filter) => is_safe(&filter.input, at.below()),
         LogicalPlan::Distinct(Distinct::All(input)) => is_safe(input, at.below()),
@@ -195,6 +196,17 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
         LogicalPlan::Window(_) => false,
         _ => true,
     }
+}
+
+/// Whether `shown` has all columns that are compared with outer ones inside `plan`.
+fn shows_keys(plan: &LogicalPlan, shown: &LogicalPlan) -> bool {
+    let own = match plan {
+        LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().all(|condition| {
+            !condition.contains_outer() || condition.column_refs().into_iter().all(|c| shown.schema().has_column(c))
+        }),
+        _ => true,
+    };
+    own && plan.inputs().into_iter().all(|input| shows_keys(input, shown))
 }
 
 /// Whether every condition that fixes a column by outer ones below an aggregate fixes it to one value: where the column is

@@ -1,8 +1,9 @@
 //! Which filters go through which operators of a physical plan.
 //!
 //! DataFusion's operators hand filters down by column names. Where a schema has two columns of one name, as above a join
-//! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. This
-//! rule stands in for DataFusion's and keeps a filter back where names do not say which column is meant.
+//! of two tables that both have `v`, the first of them is taken, and rows are dropped by the wrong table's column. So they are
+//! by a column of the hidden side of a semi join that has the name of a key of the other side. This rule stands in for
+//! DataFusion's and keeps a filter back where names do not say which column is meant.
 //!
 //! What a join learns of its build side is a list of keys that is compared bit by bit and a range: -0.0 would not meet 0.0,
 //! nor one array with NULL in it the same array. Joins by such keys hand nothing down.
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, JoinType, Result};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -104,6 +106,7 @@ impl PushFilters {
             };
             let passed: Vec<usize> = (0..offered.len())
                 .filter(|f| matches!(of_parent[place].get(*f).map(|p| p.discriminant), Some(PushedDown::Yes)))
+                .filter(|f| is_of_keys(node, place, &filters[offered[*f]]))
                 .collect();
             let own_filters = own.iter().map(|f| Arc::clone(&of_node[place][*f]));
             let passed_filters = passed.iter().map(|f| Arc::clone(&of_parent[place][*f].predicate));
@@ -143,6 +146,32 @@ fn compares_bits(node: &Plan) -> bool {
     join.on()
         .iter()
         .any(|(left, _)| left.data_type(&join.left().schema()).map_or(true, |t| t.is_floating() || t.is_nested()))
+}
+
+/// Whether a filter may go to a child of a semi join: to the side that is not shown it goes by the keys that it is about. The
+/// join looks only for the names of the filter's columns there, and other columns than the keys may have them.
+fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
+    let Some(join) = node.downcast_ref::<HashJoinExec>() else { return true };
+    let hidden = match join.join_type() {
+        JoinType::LeftSemi => 1,
+        JoinType::RightSemi => 0,
+        _ => return true,
+    };
+    if place != hidden {
+        return true;
+    }
+    let is_key = |column: &Column| {
+        let shown = match join.projection.as_ref() {
+            Some(projection) => projection.get(column.index()).copied(),
+            None => Some(column.index()),
+        };
+        join.on().iter().any(|(left, right)| {
+            let (of_shown, of_hidden) = if hidden == 1 { (left, right) } else { (right, left) };
+            of_shown.downcast_ref::<Column>().map(|key| key.index()) == shown
+                && of_hidden.downcast_ref::<Column>().is_some_and(|key| key.name() == column.name())
+        })
+    };
+    collect_columns(filter).iter().all(is_key)
 }
 
 /// Whether the names of the filter's columns say which columns of `node` and of its children are meant.

@@ -20,8 +20,8 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, when,
 };
 
-use super::compare;
 use super::operators::Class;
+use super::{compare, join_conditions, one_row};
 
 /// The column of a subquery that has been put below EXISTS: a name that no column outside has.
 const ELEMENT: &str = "__in_element";
@@ -52,7 +52,11 @@ impl Wanted {
 /// # Errors
 /// A subquery depends on a query that is not the one directly around it.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    quantified(plan)?.transform_data(rewrite_unquantified)
+    let plan = match plan {
+        LogicalPlan::Join(join) => join_conditions::rewrite(join)?,
+        other => Transformed::no(other),
+    };
+    plan.transform_data(one_row::rewrite)?.transform_data(quantified)?.transform_data(rewrite_unquantified)
 }
 
 fn rewrite_unquantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -109,7 +113,7 @@ fn quantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     rewritten.map_data(LogicalPlan::recompute_schema)
 }
 
-/// `x op ANY (S)` and `x op ALL (S)`. Where S depends on the row outside, DataFusion's EXISTS says it.
+/// `x op ANY (S)` and `x op ALL (S)`. Where S depends on the row outside, EXISTS says it.
 fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let SetComparison { expr, subquery, op: written, quantifier } = comparison;
     // Before the least or greatest is looked for: the least text is not the least number.
@@ -146,7 +150,15 @@ fn comparison_with_any(comparison: SetComparison, schema: &DFSchema) -> Result<T
                 .when(x.is_null().or(known.not_eq(rows)), lit(ScalarValue::Boolean(None)))
                 .otherwise(lit(false))?
         }
-        _ => {
+        Some(op) => {
+            let Within { inner, element, x, outer, spans } = Within::of(*expr, subquery, schema)?;
+            let holds = compare::compare(op, x, element, inner.schema())?;
+            let unknown = exists_where(&inner, holds.clone().is_null(), outer.clone(), spans.clone())?;
+            when(exists_where(&inner, holds, outer, spans)?, lit(true))
+                .when(unknown, lit(ScalarValue::Boolean(None)))
+                .otherwise(lit(false))?
+        }
+        None => {
             let comparison = SetComparison { expr, subquery, op: written, quantifier };
             return Ok(Transformed::yes(Expr::SetComparison(comparison)));
         }
@@ -274,28 +286,15 @@ fn value(expr: Expr, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
 
 /// `x IN (S)`, whether or not it is negated: TRUE where S has x; else NULL where S has NULL, or x is NULL and S has rows.
 fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Expr> {
-    let Subquery { subquery, outer_ref_columns, spans } = is_in.subquery;
-    let (qualifier, field) = subquery.schema().qualified_field(0);
-    let (nullable, element) = (field.is_nullable(), Expr::from((qualifier, field)).alias(ELEMENT));
-    let inner = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery)).project([element])?.build()?;
+    let nullable = is_in.subquery.subquery.schema().field(0).is_nullable();
+    let outer_ref_columns = is_in.subquery.outer_ref_columns.clone();
+    let Within { inner, element, x, outer, spans } = Within::of(is_in.expr.as_ref().clone(), is_in.subquery, schema)?;
     let exists = |plan: LogicalPlan, outer: Vec<Expr>| {
         let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: outer, spans: spans.clone() };
         Expr::Exists(Exists { subquery, negated: false })
     };
     let within = |predicate: Expr| LogicalPlanBuilder::from(inner.clone()).filter(predicate)?.build();
-
-    let element = Expr::Column(Column::new_unqualified(ELEMENT));
-    let mut outer = outer_ref_columns.clone();
-    let x = is_in.expr.as_ref().clone().transform(|e| match e {
-        Expr::Column(column) => {
-            let field = Arc::clone(schema.field_from_column(&column)?);
-            let reference = Expr::OuterReferenceColumn(field, column);
-            outer.push(reference.clone());
-            Ok(Transformed::yes(reference))
-        }
-        other => Ok(Transformed::no(other)),
-    })?;
-    let (x, element_like_x) = sides(x.data, element.clone(), inner.schema())?;
+    let (x, element_like_x) = sides(x, element.clone(), inner.schema())?;
     let found = exists(within(x.eq(element_like_x))?, outer);
     if wanted == Wanted::True {
         return Ok(found);
@@ -314,6 +313,42 @@ fn membership(is_in: InSubquery, wanted: Wanted, schema: &DFSchema) -> Result<Ex
         }
         (Some(unknown), _) => found.or(unknown),
     })
+}
+
+/// A subquery with a value from outside beside each of its rows.
+struct Within {
+    /// The rows of the subquery, which have one column.
+    inner: LogicalPlan,
+    element: Expr,
+    /// The value as it is written inside, and all the outer columns that are mentioned then.
+    x: Expr,
+    outer: Vec<Expr>,
+    spans: Spans,
+}
+
+impl Within {
+    fn of(x: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Within> {
+        let Subquery { subquery, outer_ref_columns: mut outer, spans } = subquery;
+        let (qualifier, field) = subquery.schema().qualified_field(0);
+        let element = Expr::from((qualifier, field)).alias(ELEMENT);
+        let inner = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery)).project([element])?.build()?;
+        let x = x.transform(|e| match e {
+            Expr::Column(column) => {
+                let field = Arc::clone(schema.field_from_column(&column)?);
+                let reference = Expr::OuterReferenceColumn(field, column);
+                outer.push(reference.clone());
+                Ok(Transformed::yes(reference))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(Within { inner, element: Expr::Column(Column::new_unqualified(ELEMENT)), x: x.data, outer, spans })
+    }
+}
+
+fn exists_where(inner: &LogicalPlan, condition: Expr, outer: Vec<Expr>, spans: Spans) -> Result<Expr> {
+    let plan = LogicalPlanBuilder::from(inner.clone()).filter(condition)?.build()?;
+    let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: outer, spans };
+    Ok(Expr::Exists(Exists { subquery, negated: false }))
 }
 
 /// The same membership with both sides of types that compare as `=` compares them.
