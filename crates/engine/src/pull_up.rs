@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, GroupingSet};
 use datafusion::logical_expr::logical_plan::{FetchType, SkipType};
@@ -37,7 +37,7 @@ impl OptimizerRule for PullUpSafely {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if !plan.expressions().iter().any(|e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
+        if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
             return self.0.rewrite(plan, config);
         }
         // DataFusion's rule goes into subqueries by itself. What it must not see there has to be gone before.
@@ -66,7 +66,7 @@ impl PullUpSafely {
                     None => plan,
                 }))
             }
-            LogicalPlan::Projection(_) if plan.expressions().iter().any(has_other) => {
+            LogicalPlan::Projection(_) if has_among_expressions(&plan, has_other) => {
                 Ok(Transformed::yes(joined(plan, config)?))
             }
             other => Ok(Transformed::no(other)),
@@ -76,7 +76,7 @@ impl PullUpSafely {
 
 /// A node with all its subqueries joined.
 fn joined(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
-    if !plan.expressions().iter().any(has_other) {
+    if !has_among_expressions(&plan, has_other) {
         return Ok(plan);
     }
     let joined = join_subqueries(plan, config)?;
@@ -86,6 +86,15 @@ fn joined(plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<LogicalPlan
             "a subquery that depends on the rows outside below an aggregate without GROUP BY, ROLLUP, a window function, LIMIT or an outer join: write it as a join"
         ),
     }
+}
+
+fn has_among_expressions(plan: &LogicalPlan, wanted: impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    let looked = plan.apply_expressions(|expr| {
+        found |= wanted(expr);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    looked.is_ok() && found
 }
 
 fn is_subquery(expr: &Expr) -> bool {

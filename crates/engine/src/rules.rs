@@ -41,10 +41,48 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             }
             "push_down_filter" => rules.push(Arc::new(KeepAbove(rule))),
             "simplify_expressions" => rules.push(Arc::new(Settled(rule))),
+            "single_distinct_aggregation_to_group_by" => {
+                rules.push(Arc::new(Unless { rule, not_for: has_names_of_rule }))
+            }
             _ => rules.push(rule),
         }
     }
     rules
+}
+
+/// A rule of DataFusion for all nodes but some.
+#[derive(Debug)]
+struct Unless {
+    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    not_for: fn(&LogicalPlan) -> bool,
+}
+
+impl OptimizerRule for Unless {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.rule.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match (self.not_for)(&plan) {
+            true => Ok(Transformed::no(plan)),
+            false => self.rule.rewrite(plan, config),
+        }
+    }
+}
+
+/// Whether a column has a name like those that the rule for one DISTINCT gives to its own.
+fn has_names_of_rule(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return false };
+    let taken = |name: &str| name.starts_with("alias") || name.starts_with("group_alias_");
+    aggregate.input.schema().fields().iter().any(|field| taken(field.name()))
 }
 
 /// A rule that looks at one node at a time, inputs first.
@@ -79,7 +117,12 @@ mod tests {
     #[test]
     fn every_rule_that_ours_stand_for_is_one_of_datafusions() {
         let names: Vec<String> = Optimizer::new().rules.iter().map(|rule| rule.name().to_string()).collect();
-        let ours = ["decorrelate_predicate_subquery", "scalar_subquery_to_join", "push_down_filter"];
+        let ours = [
+            "decorrelate_predicate_subquery",
+            "scalar_subquery_to_join",
+            "push_down_filter",
+            "single_distinct_aggregation_to_group_by",
+        ];
         for name in AHEAD.iter().map(|(before, _)| *before).chain(ours) {
             assert!(names.iter().any(|n| n == name), "DataFusion has no rule {name}: {names:?}");
         }

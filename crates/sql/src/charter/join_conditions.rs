@@ -22,8 +22,7 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     let Some(filter) = join.filter.clone() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
     let (mut others, mut conditions) = (Vec::new(), Vec::new());
     for condition in split_conjunction_owned(filter) {
-        let has_subquery = condition.exists(|e| Ok(subquery(e).is_some()))?;
-        if has_subquery { conditions.push(condition) } else { others.push(condition) }
+        if condition.exists(|e| Ok(is_joined(e)))? { conditions.push(condition) } else { others.push(condition) }
     }
     if conditions.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
@@ -74,6 +73,14 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     )?;
     let plan = LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(shown.into_iter().map(Expr::Column))?;
     Ok(Transformed::yes(plan.build()?))
+}
+
+/// Whether it is a subquery that has to be joined: a value that depends on no row outside is found by itself.
+fn is_joined(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        other => subquery(other).is_some(),
+    }
 }
 
 fn subquery(expr: &Expr) -> Option<&Subquery> {

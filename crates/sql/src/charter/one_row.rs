@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -25,9 +25,10 @@ const ROWS: &str = "rows";
 /// Makes the values of subqueries among a node's expressions NULL where they have no row, and an error where they have several.
 pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut found = false;
-    for expr in plan.expressions() {
+    plan.apply_expressions(|expr| {
         found |= expr.exists(|e| Ok(matches!(e, Expr::ScalarSubquery(s) if !is_left(s))))?;
-    }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
     if !found {
         return Ok(Transformed::no(plan));
     }
