@@ -61,7 +61,7 @@ def one_case(client, directory, seed, options):
 def arguments():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("binary")
-    words.add_argument("--seeds", default="1-1000000000", help="first and last")
+    words.add_argument("--seeds", default="1-", help="one, or first and last")
     words.add_argument("--statements", type=int, default=60, help="of each seed, with several checks each")
     words.add_argument("--seconds", type=float, default=60, help="no seed begins later than this")
     words.add_argument("--pairs", type=int, help="ends after so many")
@@ -70,8 +70,8 @@ def arguments():
     words.add_argument("--most", type=int, default=3, help="findings of a seed that are made small")
     words.add_argument("--processes", type=int, default=(os.cpu_count() or 1) + 1)
     options = words.parse_args()
-    first, _, last = options.seeds.partition("-")
-    options.first, options.last = int(first), int(last or first)
+    first, dash, last = options.seeds.partition("-")
+    options.first, options.last = int(first), int(last or (sys.maxsize if dash else first))
     return options
 
 

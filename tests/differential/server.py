@@ -19,8 +19,8 @@ SESSIONS = {
     "8 workers": ["SET parallel_pipeline_task_num = 8", "SET tablet_internal_parallel_mode = 'force_split'"],
     "no look-ups": ["SET parallel_pipeline_task_num = 2", "SET enable_short_circuit_query = false"],
 }
-# The least that a statement may be allowed to take; what needs more spills.
-LITTLE_MEMORY = 2 << 20
+# So little that statements over the tables of spills.py spill; with less, most cannot run at all.
+LITTLE_MEMORY = 4 << 20
 
 
 class Server:
