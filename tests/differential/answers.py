@@ -46,7 +46,7 @@ def inside(v):
 
 
 def by_value(row):
-    number = lambda v: float(f"{float(v):.6g}")
+    number = lambda v: float(f"{float(v):.6g}") if v == v else math.inf
     return [(0, 0, "") if v is None else (1, number(v), "") if isinstance(v, (int, float, Decimal)) else (2, 0, v) for v in row]
 
 
@@ -54,7 +54,7 @@ def close(a, b):
     if isinstance(a, float) or isinstance(b, float):
         if a is None or b is None or isinstance(a, str) or isinstance(b, str):
             return a == b
-        return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)
+        return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9) or a != a and b != b
     return a == b
 
 

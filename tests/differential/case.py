@@ -150,7 +150,7 @@ class Case:
             values = [c for c in table.scope()[table.keys :] if c.name not in table.not_null and c.kind not in ("json", "map")]
             if values:
                 column = r.choice(values)
-                value = queries.null(column.kind) if r.random() < 0.3 else queries.typed(queries.constant(column.kind))
+                value = queries.null(column.kind) if r.random() < 0.3 else queries.constant(column.kind)
                 condition = queries.condition(table.scope(), 1)
                 if column.kind == "text" or column.type in ("DECIMAL(5,2)", "DATETIME", "FLOAT"):
                     value = queries.null(column.kind)

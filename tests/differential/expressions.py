@@ -4,13 +4,27 @@ Where the two mean different things on purpose the template for DuckDB says what
 checks that need no second system. README.md lists these rules.
 """
 
-from schema import NESTED, PLAIN, TYPES, WORDS, literal, value
+from schema import NESTED, PLAIN, TYPES, WORDS, literal, value, word
 from tree import List, Literal, Node, text
 
 SAMPLES = {
     "int": ["INT"], "decimal": ["DECIMAL(5,2)"], "double": ["DOUBLE"], "bool": ["BOOLEAN"], "date": ["DATE"], "datetime": ["DATETIME(6)", "DATETIME"],
     "ints": ["ARRAY<INT>"], "texts": ["ARRAY<VARCHAR(20)>"], "map": ["MAP<STRING,INT>"], "struct": ["STRUCT<a:INT,b:STRING>"], "json": ["JSON"],
 }  # fmt: skip
+# Ways to write a constant that is compared with a value of a kind, beside the plain one.
+SPELLED = {
+    "int": [str],
+    "decimal": [str],
+    "date": [str, str, lambda v: f"{v.year:04}-{v.month}-{v.day}", lambda v: v.isoformat().replace("-", ""), lambda v: number_of(v)],
+    "datetime": [str, str],
+}
+
+
+def number_of(date):
+    """A date as a number of eight digits; fewer are other dates."""
+    return date.year * 10_000 + date.month * 100 + date.day if date.year > 999 else date.isoformat()
+
+
 # Kinds by which rows can be grouped, joined and compared.
 COMPARED = ("int", "decimal", "double", "bool", "date", "datetime", "text", "ints", "texts", "struct")
 SCALARS = ("int", "decimal", "double", "bool", "date", "datetime", "text")
@@ -28,7 +42,14 @@ class Expressions:
             return literal(r.choice(WORDS), "STRING")
         if kind == "int":
             return literal(r.choice([0, 1, 2, 3, 5, 7, -1, 10, 127]), "BIGINT")
-        return literal(value(r, r.choice(SAMPLES[kind]), 0, 0.02), r.choice(SAMPLES[kind]), bare=r.random() < 0.5)
+        return literal(value(r, r.choice(SAMPLES[kind]), 0, 0.02), r.choice(SAMPLES[kind]))
+
+    def constants(self, kind, count):
+        """What a value of the kind is compared with, all written in one way of those that MySQL's users know."""
+        way = self.r.choice([None, None, None, *SPELLED.get(kind, [])])
+        constants = [self.constant(kind) for _ in range(count)]
+        # A kind of their own: nothing else may be in their place, and they in no other.
+        return [Literal("spelled", word(spelled := way(c.value)), c.duck, spelled) for c in constants] if way else constants
 
     def null(self, kind):
         return literal(None, {"text": "STRING", "int": "BIGINT"}.get(kind) or SAMPLES[kind][0])
@@ -40,13 +61,7 @@ class Expressions:
         r, columns = self.r, self.columns(scope, kind)
         if columns and r.random() < 0.85:
             return text(kind, r.choice(columns).name)
-        return self.null(kind) if r.random() < 0.08 else self.typed(self.constant(kind))
-
-    def typed(self, constant):
-        """Times as values of expressions name their type: text alone is text."""
-        if constant.kind in ("date", "datetime") and constant.dipper.startswith("'"):
-            return Literal(constant.kind, constant.duck, constant.duck, constant.value, bind=False)
-        return constant
+        return self.null(kind) if r.random() < 0.08 else self.constant(kind)
 
     def small(self, scope):
         """An integer with which arithmetic does not overflow."""
@@ -85,7 +100,7 @@ class Expressions:
             lambda: Node("int", "({0} % {1})", self.small(scope), self.small(scope), duck="({0} % nullif({1}, 0))"),
             lambda: Node("int", "({0} DIV {1})", self.small(scope), self.small(scope), duck="({0} // nullif({1}, 0))"),
             lambda: Node("int", "char_length({0})", inner("text"), duck="length({0})"),
-            lambda: Node("int", f"{r.choice(['year', 'month', 'day'])}({{0}})", self.typed_time(scope, inner)),
+            lambda: Node("int", f"{r.choice(['year', 'month', 'day'])}({{0}})", self.a_time(scope, inner)),
             lambda: Node("int", "datediff({0}, {1})", inner("date"), inner("date"), duck="date_diff('day', {1}, {0})"),
             lambda: Node("int", "CAST({0} AS BIGINT)", inner("bool")),
             lambda: Node("int", "CAST({0} AS BIGINT)", self.leaf(scope, "double"), duck="CAST(trunc({0}) AS BIGINT)"),
@@ -100,7 +115,7 @@ class Expressions:
             lambda: Node("int", "{0}['a']", text("map", c.name)) if (c := r.choice(self.columns(scope, "map") or [None])) else self.leaf(scope, "int"),
         ])()  # fmt: skip
 
-    def typed_time(self, scope, inner):
+    def a_time(self, scope, inner):
         return inner(self.r.choice(["date", "datetime"]))
 
     def of_decimal(self, scope, inner):
@@ -178,7 +193,7 @@ class Expressions:
         if kind in ("int", "decimal") and r.random() < 0.06:
             return self.compared(getattr(self, f"of_{kind}")(scope, lambda k=kind: self.leaf(scope, k)), self.constant(kind))
         if choice < 0.45 or kind == "bool":
-            return self.compared(left, self.leaf(scope, kind) if r.random() < 0.4 else self.constant(kind))
+            return self.compared(left, self.leaf(scope, kind) if r.random() < 0.4 else self.constants(kind, 1)[0])
         if choice < 0.55:
             return Node("bool", f"({{0}} IS {r.choice(['', 'NOT '])}NULL)", left)
         if choice < 0.68:
@@ -188,7 +203,7 @@ class Expressions:
             column = self.leaf(scope, kind)
             return Node("bool", r.choice(["({0} OR {1})", "({0} AND {1})", "(NOT ({0} AND {1}))"]), self.listed(column, kind), self.listed(column, kind))
         if choice < 0.86 or kind not in ("text", "int"):
-            return Node("bool", f"({{0}} {r.choice(['', '', 'NOT '])}BETWEEN {{1}} AND {{2}})", left, self.constant(kind), self.constant(kind))
+            return Node("bool", f"({{0}} {r.choice(['', '', 'NOT '])}BETWEEN {{1}} AND {{2}})", left, *self.constants(kind, 2))
         if kind == "int":
             other = r.choice(["decimal", "double"])
             return Node("bool", f"({{0}} {r.choice(['=', '<', '>=', '<>'])} {{1}})", self.small(scope), self.leaf(scope, other))
@@ -203,7 +218,7 @@ class Expressions:
 
     def listed(self, left, kind):
         r = self.r
-        items = [self.constant(kind) if r.random() < 0.9 else self.null(kind) for _ in range(r.choice([1, 1, 2, 3, 12]))]
+        items = [c if r.random() < 0.9 else self.null(kind) for c in self.constants(kind, r.choice([1, 1, 2, 3, 12]))]
         return Node("bool", f"({{0}} {r.choice(['', 'NOT '])}IN ({{1}}))", left, List(", ", items))
 
     def nested_condition(self, scope, kind):

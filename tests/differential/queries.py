@@ -103,7 +103,7 @@ class Queries(Sources):
         """A value of a select list: also a constant, or what a subquery says of the row."""
         choice = self.r.random()
         if choice < 0.12 and kind not in NESTED:
-            return self.typed(self.constant(kind))
+            return self.constant(kind)
         if kind == "bool" and choice < 0.5:
             return self.subquery_condition(scope)
         if kind == "int" and choice < 0.2:
@@ -123,7 +123,7 @@ class Queries(Sources):
         elif groups:
             tail = Node("groups", " GROUP BY {0}", List(", ", columns))
         if r.random() < 0.15:
-            constant = self.typed(self.constant(r.choice(["int", "text"])))
+            constant = self.constant(r.choice(["int", "text"]))
         parts = [constant] * (constant is not None) + [text(c.kind, c.name) for c in r.sample(groups, len(groups))]
         kinds = [p.kind for p in parts]
         for _ in range(r.randint(0 if parts else 1, 2)):
@@ -132,7 +132,9 @@ class Queries(Sources):
             kinds.append(kind)
         having = EMPTY
         if r.random() < 0.25:
-            having = Node("having", " HAVING {0}", self.having(scope, groups), optional=True)
+            # Without groups and aggregates HAVING is WHERE in MySQL, and one group elsewhere.
+            words = " HAVING {0}" if groups else " HAVING {0} AND count(*) >= 0"
+            having = Node("having", words, self.having(scope, groups), optional=True)
         return Node("query", "SELECT {0} FROM {1}{2}{3}{4}", self.items(parts), source, self.where(scope, 0.5), tail, having), kinds
 
     def grouping_sets(self, columns):

@@ -36,7 +36,7 @@ class Sources(Expressions):
         """A table of constants."""
         r = self.r
         kinds = r.choices(["int", "text", "date", "double"], k=r.randint(1, 2))
-        row = lambda: List(", ", [Node("item", f"{{0}} AS x{i}", self.typed(self.constant(k))) for i, k in enumerate(kinds)], least=9)
+        row = lambda: List(", ", [Node("item", f"{{0}} AS x{i}", self.constant(k)) for i, k in enumerate(kinds)], least=9)
         rows = List(" UNION ALL ", [Node("query", "SELECT {0}", row()) for _ in range(r.randint(1, 3))])
         return Node("relation", f"({{0}}) {alias}", rows), columns(alias, kinds)
 
@@ -120,7 +120,7 @@ class Sources(Expressions):
         tail, choice = text("tail", ""), r.random()
         groups = [c for c in inner if c.kind in COMPARED]
         if choice < 0.2:
-            tail = Node("tail", " HAVING {0}", self.having(inner, []))
+            tail = Node("tail", " HAVING {0} AND count(*) >= 0", self.having(inner, []))
         elif choice < 0.35 and groups:
             group = text("group", r.choice(groups).name)
             tail = Node("tail", " GROUP BY {0}", group)
@@ -159,7 +159,7 @@ class Sources(Expressions):
         value, kind = self.aggregate(inner)
         subquery = Node(kind, "(SELECT {0} {1})", value, inside)
         if self.r.random() < 0.3:
-            subquery = Node(kind, "coalesce({0}, {1})", subquery, self.typed(self.constant(kind)))
+            subquery = Node(kind, "coalesce({0}, {1})", subquery, self.constant(kind))
         return self.compared(self.leaf(scope, kind), subquery)
 
     def quantified(self, scope):

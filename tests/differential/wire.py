@@ -4,6 +4,7 @@ Two answers are mostly equal byte by byte; only those that are not are taken apa
 """
 
 import datetime
+import math
 import socket
 import struct
 from decimal import Decimal
@@ -96,8 +97,10 @@ def binary_row(row, columns):
 
 
 def shortest(value, kind):
-    """A FLOAT has fewer digits than the DOUBLE that Python keeps it in."""
-    return float(f"{value:.7g}") if kind == FLOAT else value
+    """A FLOAT has fewer digits than the DOUBLE that Python keeps it in: as many as tell it from its neighbours."""
+    if kind == DOUBLE or not math.isfinite(value):
+        return value
+    return next(v for digits in range(6, 10) if struct.unpack("<f", struct.pack("<f", v := float(f"{value:.{digits}g}")))[0] == value)
 
 
 def of_time(raw, kind):
