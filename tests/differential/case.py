@@ -117,7 +117,7 @@ class Case:
             self.step(table.ddl(r, f"{database}.{name}"))
         # Few rows: joins of four tables have all their combinations.
         for _ in range(r.randint(1, 4)):
-            rows = table.new_rows(r, r.choice([0, 1, 3, 5, 5, 8, r.choice([8, 8, 40])]))
+            rows = table.new_rows(r, r.choice([0, 1, 3, 5, 5, 8, r.choice([8, 8, 8, 30])]))
             if not rows:
                 continue
             table.add(rows)

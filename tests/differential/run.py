@@ -18,6 +18,7 @@ import traceback
 
 import look_ups
 import minimise
+import reported
 import spills
 from case import Case
 from server import Client, Server
@@ -110,6 +111,12 @@ def main():
             asked, different = look_ups.check(Client(server.mysql, server.http), options.first)
             pairs["look-ups of few plans"] += asked
             findings += different
+        if server.process.poll() is None and (not options.checks or "reported" in options.checks):
+            asked, different = reported.check(Client(server.mysql, server.http))
+            pairs["reported of DataFusion"] += asked
+            for signature, _, script in different:
+                findings.append(signature)
+                print(f"{signature}\n{script}\n")
     finally:
         server.stop()
     for name, count in pairs.most_common():

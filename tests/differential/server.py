@@ -1,6 +1,7 @@
 """A dipper server on a new directory, and what is loaded into it."""
 
 import base64
+import contextlib
 import http.client
 import json
 import pathlib
@@ -64,7 +65,7 @@ class Client:
     """The connections of one process to the server, one for each of SESSIONS, made when they are needed."""
 
     def __init__(self, mysql, http_port):
-        self.mysql, self.http, self.open = mysql, http.client.HTTPConnection("127.0.0.1", http_port, timeout=60), {}
+        self.mysql, self.http, self.open = mysql, http_port, {}
 
     def session(self, name="2 workers"):
         if name not in self.open:
@@ -78,7 +79,6 @@ class Client:
         for connection in self.open.values():
             connection.close()
         self.open = {}
-        self.http.close()
 
     def run(self, *statements):
         for statement in statements:
@@ -88,8 +88,9 @@ class Client:
         """Stream Load of JSON lines."""
         lines = (json.dumps({c: in_json(v, t) for (c, t), v in zip(columns, row)}, separators=(",", ":")) for row in rows)
         headers = {"Authorization": "Basic " + base64.b64encode(b"root:").decode(), "format": "json", "read_json_by_line": "true"}
-        self.http.request("PUT", f"/api/{database}/{table}/_stream_load", "\n".join(lines).encode(), headers)
-        answer = json.loads(self.http.getresponse().read())
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)) as connection:
+            connection.request("PUT", f"/api/{database}/{table}/_stream_load", "\n".join(lines).encode(), headers)
+            answer = json.loads(connection.getresponse().read())
         if answer["Status"] != "Success":
             raise AssertionError(f"load of {database}.{table}: {answer['Message']}")
 

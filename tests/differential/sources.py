@@ -41,11 +41,11 @@ class Sources(Expressions):
         return Node("relation", f"({{0}}) {alias}", rows), columns(alias, kinds)
 
     def source(self, deep=1, most=3):
-        """FROM with its columns: up to four relations, joined in any way."""
+        """FROM with its columns: up to four relations, joined in any way; fewer inside of others, where rows multiply."""
         r = self.r
         tree, scope = self.relation(deep)
         tree = Node("source", "{0}", tree)
-        for _ in range(r.choice([0, 0, 0, 1, 1, 1, 2, 2, 3][: 3 + 2 * most])):
+        for _ in range(min(r.choice([0, 0, 0, 1, 1, 1, 2, 2, 3]), most if deep else 1)):
             tree, scope = self.join(tree, scope, *self.relation(deep if r.random() < 0.5 else 0))
         return tree, scope
 
