@@ -260,6 +260,19 @@ CASES = [
         "SELECT count(a), count(b) FROM (SELECT * FROM t1 FULL JOIN t2 ON a = b LIMIT 2) x",
         [(2, 2)],
     ),
+    (
+        "22726",
+        table("t", "k INT, s VARCHAR(10)", "(1,'foo'), (2,'Bazzz'), (3,'foobar')"),
+        "SELECT k FROM t WHERE s REGEXP '^Bazzz$' OR s REGEXP '^foo$' ORDER BY k",
+        [(1,), (2,)],
+    ),
+    ("19076", table("t", "k INT, s VARCHAR(10)", "(1,'foobar'), (2,'foo_bar')"), "SELECT k FROM t WHERE starts_with(s, 'foo_')", [(2,)]),
+    (
+        "18334",
+        table("t", "k INT, d DATETIME", "(1,'1900-06-15 07:09:00')"),
+        "SELECT date_trunc(d, 'hour'), date_trunc('1900-06-15 07:09:00', 'hour') FROM t",
+        [("1900-06-15 07:00:00", "1900-06-15 07:00:00")],
+    ),
 ]
 
 
