@@ -178,11 +178,13 @@ class Case:
             if what := difference(found, expected):
                 self.findings.append(Finding(self, f"rows of {self.names[place]}.{table.name} {when}", None, Outcome("rows", what)))
 
-    def run(self, statements):
-        """The checks of so many random statements; what differs is in `findings`."""
+    def run(self, statements, enough=lambda: False):
+        """The checks of so many random statements, or of those until it is enough; what differs is in `findings`."""
         queries = Queries(self.r, self.tables)
         checks = Checks(self.r, queries)
         for _ in range(statements):
+            if enough():
+                break
             self.place.known = {}
             for check in checks.of_statement():
                 self.check(check)

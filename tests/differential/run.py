@@ -34,20 +34,20 @@ def work(options, ports, directory, seeds, found, end):
         if seed > options.last:
             break
         try:
-            found.put(one_case(client, directory, seed, options))
+            found.put(one_case(client, directory, seed, options, lambda: time.monotonic() > end.value))
         except Exception:
             client.lost()
             found.put((collections.Counter(), [("a case that could not be run", seed, traceback.format_exc(limit=-4))]))
     found.put(None)
 
 
-def one_case(client, directory, seed, options):
+def one_case(client, directory, seed, options, enough):
     """Pairs by check, and findings as (signature, seed, script)."""
     if seed % spills.EVERY == 0 and (not options.checks or "spill" in options.checks):
         return spills.check(client, seed)
     case = Case(client, directory, seed)
     case.wanted = options.checks
-    case.run(options.statements)
+    case.run(options.statements, enough)
     scripts = {}
     for finding in case.findings:
         signature = finding.signature()
@@ -64,7 +64,7 @@ def arguments():
     words.add_argument("binary")
     words.add_argument("--seeds", default="1-", help="one, or first and last")
     words.add_argument("--statements", type=int, default=60, help="of each seed, with several checks each")
-    words.add_argument("--seconds", type=float, default=60, help="no seed begins later than this")
+    words.add_argument("--seconds", type=float, default=60, help="no statement begins later than this")
     words.add_argument("--pairs", type=int, help="ends after so many")
     words.add_argument("--checks", type=lambda s: s.split(","), help="those whose names contain one of these words")
     words.add_argument("--minimise", type=float, default=20, metavar="SECONDS", help="for each finding; 0: print it as it is")
