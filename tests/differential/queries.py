@@ -252,7 +252,9 @@ class Queries(Sources):
                 + [h for h in have if plain(h) not in merged]
                 + [c._replace(name=f"{alias}.{c.name}") for c in table.scope() if c.name not in merged]
             )
-        source, where = text("source", words), self.where(have, 0.5, 1)
+        # No subqueries: names without a table would be those of the tables inside.
+        where = Node("where", " WHERE {0}", self.condition(have, 1), optional=True) if r.random() < 0.5 else EMPTY
+        source = text("source", words)
         if star and r.random() < 0.4:
             columns = [text(c.kind, c.name) for c in have]
             every = Node("star", "*", List(", ", columns, least=99), duck="{0}")
