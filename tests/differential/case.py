@@ -11,7 +11,7 @@ import files
 from answers import difference, same_bytes
 from checks import Checks, Unfit
 from queries import Queries, order_of
-from schema import Table
+from schema import NESTED, Table
 from tree import DUCK, PREPARED, NoDuck, render
 from wire import Answer, Refused
 
@@ -147,7 +147,7 @@ class Case:
             condition = queries.condition(table.scope(), 1)
             self.both(table, "DELETE FROM {}.{} WHERE {}", condition)
         if table.model == "UNIQUE" and r.random() < 0.5:
-            values = [c for c in table.scope()[table.keys :] if c.name not in table.not_null and c.kind not in ("json", "map")]
+            values = [c for c in table.scope()[table.keys :] if c.name not in table.not_null and c.kind not in NESTED]
             if values:
                 column = r.choice(values)
                 value = queries.null(column.kind) if r.random() < 0.3 else queries.constant(column.kind)
