@@ -31,7 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::typed::TYPE_KEY;
-use super::{compare, extremes, lateral, mixed, nested, once, subqueries, text, zeros};
+use super::{compare, lateral, mixed, nested, once, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -447,12 +447,7 @@ pub(super) fn rewrite_expr(
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
-        (Stage::AfterCoercion, Expr::AggregateFunction(function)) => {
-            zeros::distinct(function, schema).transform_data(|e| match e {
-                Expr::AggregateFunction(function) => Ok(extremes::of_nested(function, schema)),
-                other => Ok(Transformed::no(other)),
-            })
-        }
+        (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::distinct(function, schema)),
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }

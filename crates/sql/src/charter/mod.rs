@@ -25,7 +25,6 @@ mod constants;
 pub mod datetime;
 pub(crate) mod declared;
 mod derived;
-mod extremes;
 mod grouping_keys;
 mod having;
 pub mod interval;
