@@ -208,9 +208,9 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::bare_calls(&mut ast, &names);
     let warnings = names::quoted_column_warnings(&ast, &names);
     let headers = names::name_items(&mut ast, &query.items, &names);
-    order_aliases::rename(&mut ast);
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
+    order_aliases::rename(&mut ast);
     names::refuse_duplicates(&ast)?;
     constants::fill_in(&mut ast, context.variables, context.parameters)?;
     rewrite::calls(&mut ast);

@@ -400,7 +400,7 @@ fn name_select(
                         // The planner knows no database of a table that it has read.
                         let qualifier = match &expr {
                             Expr::CompoundIdentifier(parts) => {
-                                parts.iter().nth_back(1).map(|table| table.value.clone())
+                                parts.iter().nth_back(1).map(|table| table.value.to_lowercase())
                             }
                             _ => None,
                         };
