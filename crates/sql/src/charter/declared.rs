@@ -247,17 +247,15 @@ fn of_aggregate(argument: &Expr, result: &DataType, schema: &DFSchema) -> Option
     }
 }
 
-/// A call whose arguments that hold DATETIME say of how many digits: functions make text of them. Those of dates and times do
-/// not, and see columns as they are.
+/// A call whose arguments that hold DATETIME say of how many digits: functions make text of them. Functions of dates and times
+/// do not, and see columns as they are.
 pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = function.func.name();
     let is_own = name == CAST_NAME || name == super::typed::TYPED_NAME || datetime::is_of_points(name);
     let wanted = |arg: &Expr| {
-        let field = arg.to_field(schema).ok()?.1;
-        if !holds_datetime(field.data_type()) || said(&field).is_some() {
-            return None;
-        }
-        declared(arg, schema)
+        let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
+        // Also of columns whose fields say it: what an aggregate or a CASE below gives says nothing when it is run.
+        if is_said { None } else { declared(arg, schema) }
     };
     if is_own {
         return Transformed::no(Expr::ScalarFunction(function));

@@ -59,7 +59,7 @@ fn search(a: &Args, count: bool) -> Result<ArrayRef> {
         let k = if wanted.one { 0 } else { i };
         let start = span.start;
         // What is no value of the elements' type is none of them, and no NULL.
-        let lost = other.is_null(k) && !wanted.array.is_null(k);
+        let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
         let equal = |at: &usize| !lost && inside.is_null(*at) == other.is_null(k) && compare(*at, k).is_eq();
         let mut hits = span.filter(equal);
         Some(if count { hits.count() as i64 } else { hits.next().map_or(0, |at| (at - start) as i64 + 1) })
@@ -72,7 +72,7 @@ fn remove(a: &Args) -> Result<ArrayRef> {
     let (inside, other, compare) = comparable(a, lists.array.values(), &wanted.array)?;
     pick(a, lists.array.values(), |i, out| {
         let k = if wanted.one { 0 } else { i };
-        let lost = other.is_null(k) && !wanted.array.is_null(k);
+        let lost = other.is_null(k) && !wanted.array.is_null(k) && !wanted.array.data_type().is_null();
         let equal = |at: usize| !lost && inside.is_null(at) == other.is_null(k) && compare(at, k).is_eq();
         out.extend(span(&lists, i)?.filter(|at| !equal(*at)).map(|at| Some(at as u64)));
         Some(())
