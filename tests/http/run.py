@@ -962,7 +962,7 @@ def on_update(s):
     status(s.load(t, b"1\t10\n", partial_columns="true", columns="id,a"), "Success")
     status(s.load(t, b'{"id":2,"a":20}', format="json", partial_columns="true", columns="id,a"), "Success")
     status(s.load(t, b"3\t30\t2002-02-02\n", partial_columns="true", columns="id,a,at"), "Success")
-    rows = s.sql("select id, a, b, at > '2020-01-01', year(at) from d.u order by id")
+    rows = s.sql("select id, a, b, if(at > '2020-01-01', 1, 0), year(at) from d.u order by id")
     assert [row[:4] for row in rows] == [[1, 10, 1, 1], [2, 20, 2, 1], [3, 30, 3, 0]], rows
     assert rows[2][4] == 2002
 
