@@ -20,6 +20,10 @@ pub(crate) struct RemoteArguments {
     /// Whether the bucket is part of the path of requests; if not given, it is wherever an endpoint is set
     #[arg(long, env = "DIPPER_S3_PATH_STYLE", value_name = "BOOL")]
     s3_path_style: Option<bool>,
+    /// The store's words for an object that is made only if there is none: s3 (If-None-Match), oss, cos or gcs; if not given,
+    /// those of the endpoint's owner
+    #[arg(long, env = "DIPPER_S3_CREATE_IF_ABSENT", value_name = "WORDS")]
+    s3_create_if_absent: Option<String>,
     /// Ask the machine's metadata service for keys
     #[arg(long, env = "DIPPER_S3_INSTANCE_PROFILE")]
     s3_instance_profile: bool,
@@ -37,6 +41,7 @@ impl RemoteArguments {
             ("s3.endpoint", self.s3_endpoint.clone()),
             ("s3.region", self.s3_region.clone()),
             ("s3.use_path_style", self.s3_path_style.map(|b| b.to_string())),
+            ("s3.create_if_absent", self.s3_create_if_absent.clone()),
             ("s3.use_instance_profile", self.s3_instance_profile.then(|| "true".to_string())),
         ];
         let given = flags.into_iter().filter_map(|(name, value)| Some((name.to_string(), Secret::new(value?))));

@@ -13,6 +13,7 @@
 //!
 //! After the Iceberg table specification, versions 1 to 3.
 
+mod avro;
 pub mod deletes;
 mod error;
 pub mod manifest;

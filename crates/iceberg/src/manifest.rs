@@ -1,10 +1,8 @@
 //! Manifest lists and manifests: Avro files that name the files of a snapshot.
 
-use std::collections::HashMap;
-
-use apache_avro::Reader;
 use apache_avro::types::Value as Avro;
 
+use crate::avro::{self, FileReader, Record, bytes_of, id, int};
 use crate::error::{IcebergError, Result};
 use crate::metadata::{PartitionSpec, Snapshot, TableMetadata};
 use crate::predicate::{Metrics, Range};
@@ -100,7 +98,7 @@ pub async fn manifests(locations: &dyn Locations, snapshot: &Snapshot) -> Result
     let bytes = get(locations, list).await?;
     let damaged = |what: &str| IcebergError::damaged(list, what);
     let mut found = Vec::new();
-    for value in Reader::new(bytes.as_ref()).map_err(|e| damaged(&e.to_string()))? {
+    for value in avro::reader(&bytes).map_err(|e| damaged(&e))? {
         let row = Record::of(value.map_err(|e| damaged(&e.to_string()))?).ok_or_else(|| damaged("no record"))?;
         let counts = [
             row.int(&["added_files_count", "added_data_files_count"]),
@@ -196,7 +194,7 @@ pub async fn entries(
 ) -> Result<Vec<FileEntry>> {
     let bytes = get(locations, &manifest.path).await?;
     let damaged = |what: &str| IcebergError::damaged(&manifest.path, what);
-    let reader = Reader::new(bytes.as_ref()).map_err(|e| damaged(&e.to_string()))?;
+    let reader = avro::reader(&bytes).map_err(|e| damaged(&e))?;
     let spec_id = match manifest.spec_id {
         // v1 without a manifest list: the manifest says it itself.
         -1 => reader
@@ -209,6 +207,7 @@ pub async fn entries(
     let spec = metadata.specs.get(&spec_id).ok_or_else(|| damaged(&format!("no partition spec {spec_id}")))?;
     let types = partition_types(metadata, spec);
     let positions = partition_positions(reader.writer_schema(), spec);
+    let is_numbered = is_numbered(&reader);
     let mut found = Vec::new();
     for value in reader {
         let row = Record::of(value.map_err(|e| damaged(&e.to_string()))?).ok_or_else(|| damaged("no record"))?;
@@ -225,14 +224,15 @@ pub async fn entries(
         };
         let sequence = match row.int(&["sequence_number"]) {
             Some(n) => n,
-            // A new entry has its manifest's; v1 has none at all.
-            None if status == ADDED || metadata.format_version == 1 => manifest.sequence,
+            // A new entry has its manifest's; v1 has none at all, and what it wrote is older than all that followed.
+            None if status == ADDED => manifest.sequence,
+            None if manifest.sequence == 0 || !is_numbered => 0,
             None => return Err(damaged("an old entry without sequence number")),
         };
         let values = file.get("partition").cloned().and_then(Record::of).unwrap_or_default();
         let mut partition = Vec::with_capacity(spec.fields.len());
         for (at, t) in positions.iter().zip(&types) {
-            let value = at.and_then(|at| values.0.get(at)).map_or(&Avro::Null, |(_, v)| v);
+            let value = at.and_then(|at| values.at(at)).unwrap_or(&Avro::Null);
             partition.push(match (value, t) {
                 (Avro::Null, _) => None,
                 (value, Some(t)) => {
@@ -278,6 +278,13 @@ const ADDED: i64 = 1;
 /// Entry status: the file was removed.
 const DELETED: i64 = 2;
 
+/// Whether entries of a manifest have numbers: those of v1 have none, also where the table is of a newer version now.
+fn is_numbered(reader: &FileReader<'_>) -> bool {
+    let is_v1 = reader.user_metadata().get("format-version").is_some_and(|version| version == b"1");
+    let apache_avro::Schema::Record(entry) = reader.writer_schema() else { return false };
+    !is_v1 && entry.lookup.contains_key("sequence_number")
+}
+
 /// Where each field of the spec is in the manifest's partition records, by field id, else by order.
 fn partition_positions(schema: &apache_avro::Schema, spec: &PartitionSpec) -> Vec<Option<usize>> {
     use apache_avro::Schema as S;
@@ -295,82 +302,123 @@ fn partition_positions(schema: &apache_avro::Schema, spec: &PartitionSpec) -> Ve
     spec.fields.iter().map(|f| ids.iter().position(|id| *id == Some(f.field_id.into()))).collect()
 }
 
-/// An Avro record, whose fields are found by name.
-#[derive(Default)]
-struct Record(Vec<(String, Avro)>);
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
 
-impl Record {
-    fn of(value: Avro) -> Option<Record> {
-        match value {
-            Avro::Record(fields) => {
-                Some(Record(fields.into_iter().map(|(name, value)| (name, plain(value))).collect()))
-            }
-            Avro::Union(_, inner) => Record::of(*inner),
-            _ => None,
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use object_store::{ObjectStore, ObjectStoreExt};
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+    use crate::avro::{write_bytes, write_long};
+
+    struct Memory(Arc<InMemory>);
+
+    impl Locations for Memory {
+        fn resolve(&self, location: &str) -> std::result::Result<(Arc<dyn ObjectStore>, Path), String> {
+            Ok((Arc::clone(&self.0) as _, Path::from(location)))
         }
     }
 
-    fn get(&self, name: &str) -> Option<&Avro> {
-        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
-    }
-
-    fn int(&self, names: &[&str]) -> Option<i64> {
-        names.iter().find_map(|n| self.get(n)).and_then(int)
-    }
-
-    fn bool(&self, name: &str) -> Option<bool> {
-        match self.get(name)? {
-            Avro::Boolean(b) => Some(*b),
-            _ => None,
+    /// An Avro file of one block, byte by byte: its records are encoded already.
+    fn file(metadata: &[(&str, &str)], schema: &Json, records: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = b"Obj\x01".to_vec();
+        write_long(&mut out, metadata.len() as i64 + 1);
+        write_bytes(&mut out, b"avro.schema");
+        write_bytes(&mut out, schema.to_string().as_bytes());
+        for (key, value) in metadata {
+            write_bytes(&mut out, key.as_bytes());
+            write_bytes(&mut out, value.as_bytes());
         }
+        out.push(0);
+        out.extend([7; 16]);
+        write_long(&mut out, records.len() as i64);
+        write_bytes(&mut out, &records.concat());
+        out.extend([7; 16]);
+        out
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        match self.get(name)? {
-            Avro::String(s) | Avro::Enum(_, s) => Some(s.clone()),
-            _ => None,
+    /// The schema of a manifest whose files are divided by two UUIDs; with or without the column of sequence numbers.
+    fn schema(is_numbered: bool) -> Json {
+        let uuid = json!({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"});
+        let partition = json!({"type": "record", "name": "r102", "fields": [
+            {"name": "日期", "type": ["null", uuid], "field-id": 1000},
+            {"name": "größe", "type": ["null", uuid], "field-id": 1001}]});
+        let file = json!({"type": "record", "name": "r2", "fields": [
+            {"name": "file_path", "type": "string"}, {"name": "file_format", "type": "string"},
+            {"name": "partition", "type": partition}, {"name": "record_count", "type": "long"}]});
+        let number = json!({"name": "sequence_number", "type": ["null", "long"]});
+        let fields: Vec<Json> = [json!({"name": "status", "type": "int"})]
+            .into_iter()
+            .chain(is_numbered.then_some(number))
+            .chain([json!({"name": "data_file", "type": file})])
+            .collect();
+        json!({"type": "record", "name": "manifest_entry", "fields": fields})
+    }
+
+    fn entry(status: i64, number: Option<Option<i64>>) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_long(&mut out, status);
+        if let Some(number) = number {
+            write_long(&mut out, number.is_some().into());
+            number.into_iter().for_each(|n| write_long(&mut out, n));
         }
+        write_bytes(&mut out, b"d.parquet");
+        write_bytes(&mut out, b"PARQUET");
+        write_long(&mut out, 1);
+        out.extend(0..16);
+        write_long(&mut out, 0);
+        write_long(&mut out, 5);
+        out
     }
 
-    fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        bytes_of(self.get(name)?)
-    }
-
-    /// Iceberg's maps by integer: arrays of records `key`, `value`.
-    fn map<T>(&self, name: &str, read: fn(&Avro) -> Option<T>) -> HashMap<i32, T> {
-        let Some(Avro::Array(items)) = self.get(name) else { return HashMap::new() };
-        let pair = |item: &Avro| {
-            let row = Record::of(item.clone())?;
-            Some((id(row.int(&["key"]))?, read(row.get("value")?)?))
+    async fn read(version: i64, sequence: i64, manifest: Vec<u8>) -> Result<Vec<FileEntry>> {
+        let store = Arc::new(InMemory::new());
+        store.put(&Path::from("m.avro"), manifest.into()).await.unwrap();
+        let column = |id, name| json!({"id": id, "name": name, "required": false, "type": "uuid"});
+        let by = |id, source, name| json!({"field-id": id, "source-id": source, "name": name, "transform": "identity"});
+        let metadata = json!({"format-version": version, "current-schema-id": 0, "default-spec-id": 0,
+            "schemas": [{"type": "struct", "schema-id": 0, "fields": [column(1, "日期"), column(2, "größe")]}],
+            "partition-specs": [{"spec-id": 0, "fields": [by(1000, 1, "日期"), by(1001, 2, "größe")]}]});
+        let metadata = TableMetadata::from_json("t.json", &metadata).unwrap();
+        let manifest = ManifestFile {
+            path: "m.avro".into(),
+            spec_id: 0,
+            is_deletes: false,
+            sequence,
+            partitions: None,
+            live_files: None,
         };
-        items.iter().filter_map(pair).collect()
+        entries(&Memory(store), &metadata, &manifest).await
     }
-}
 
-fn plain(value: Avro) -> Avro {
-    match value {
-        Avro::Union(_, inner) => *inner,
-        other => other,
+    #[tokio::test]
+    async fn partitions_by_uuid_under_names_of_any_script_are_read() {
+        let manifest = file(&[], &schema(true), &[entry(1, Some(None))]);
+        let found = read(2, 3, manifest).await.unwrap();
+        assert_eq!(found[0].partition, [Some(Value::Bytes((0..16).collect())), None]);
+        assert_eq!((found[0].sequence, found[0].records, found[0].path.as_str()), (3, 5, "d.parquet"));
     }
-}
 
-fn int(value: &Avro) -> Option<i64> {
-    match value {
-        Avro::Int(v) => Some(i64::from(*v)),
-        Avro::Long(v) => Some(*v),
-        Avro::Union(_, inner) => int(inner),
-        _ => None,
+    #[tokio::test]
+    async fn entries_of_upgraded_tables_are_the_oldest() {
+        // Status 0: the entry is older than its manifest.
+        let old = [("format-version", "1")];
+        for (version, sequence, metadata, manifest, expected) in [
+            (2, 0, &old[..], (false, entry(0, None)), Some(0)),
+            (3, 0, &[], (false, entry(0, None)), Some(0)),
+            (3, 7, &old, (true, entry(0, Some(None))), Some(0)),
+            (2, 0, &[], (true, entry(0, Some(None))), Some(0)),
+            (2, 7, &[], (true, entry(0, Some(Some(4)))), Some(4)),
+            (2, 7, &[], (true, entry(1, Some(None))), Some(7)),
+            (1, 0, &[], (false, entry(0, None)), Some(0)),
+            // A newer manifest whose old entry has no number is damaged: which deletes apply is not known.
+            (2, 7, &[("format-version", "2")], (true, entry(0, Some(None))), None),
+        ] {
+            let found = read(version, sequence, file(metadata, &schema(manifest.0), &[manifest.1])).await;
+            assert_eq!(found.ok().map(|f| f[0].sequence), expected, "version {version}, sequence {sequence}");
+        }
     }
-}
-
-fn bytes_of(value: &Avro) -> Option<Vec<u8>> {
-    match value {
-        Avro::Bytes(b) | Avro::Fixed(_, b) => Some(b.clone()),
-        Avro::Union(_, inner) => bytes_of(inner),
-        _ => None,
-    }
-}
-
-fn id(n: Option<i64>) -> Option<i32> {
-    i32::try_from(n?).ok()
 }

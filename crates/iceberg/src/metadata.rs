@@ -102,6 +102,10 @@ pub enum At {
     Now,
     /// A snapshot id, a branch or a tag.
     Version(String),
+    /// A branch.
+    Branch(String),
+    /// A tag.
+    Tag(String),
     /// The one that was current then: milliseconds since 1970, UTC.
     Time(i64),
 }
@@ -256,6 +260,15 @@ impl TableMetadata {
                 let is_branch = reference.is_some_and(|(_, is_branch)| is_branch);
                 Ok((Some(found), if is_branch { now } else { self.schema_at(found)? }))
             }
+            // Every table has this branch, also where its metadata names none.
+            At::Branch(name) if name == "main" && !self.refs.contains_key(name) => self.at(&At::Now),
+            At::Branch(name) | At::Tag(name) => {
+                let is_branch = matches!(at, At::Branch(_));
+                let kind = if is_branch { "branch" } else { "tag" };
+                let found = self.refs.get(name).filter(|(_, is)| *is == is_branch).and_then(|(id, _)| by_id(*id));
+                let found = found.ok_or_else(|| none(format!("{kind} '{name}'")))?;
+                Ok((Some(found), if is_branch { now } else { self.schema_at(found)? }))
+            }
             At::Time(ms) => {
                 let logged = self.snapshot_log.iter().rev().find(|(since, _)| since <= ms).map(|(_, id)| *id);
                 let found = logged.and_then(by_id).ok_or_else(|| none(format!("snapshot as old as {}", time(*ms))))?;
@@ -327,6 +340,11 @@ mod tests {
         assert_eq!(at(At::Now), Ok((Some(20), "b")));
         assert_eq!(at(At::Version("10".into())), Ok((Some(10), "a")));
         assert_eq!(at(At::Version("old".into())), Ok((Some(10), "a")));
+        assert_eq!(at(At::Tag("old".into())), Ok((Some(10), "a")));
+        assert_eq!(at(At::Branch("main".into())), Ok((Some(20), "b")));
+        assert!(
+            at(At::Branch("old".into())).unwrap_err().to_string().contains("no branch 'old'; there are 20, 10, old")
+        );
         assert_eq!(at(At::Time(150)), Ok((Some(10), "a")));
         assert_eq!(at(At::Time(200)), Ok((Some(20), "b")));
         assert!(at(At::Time(50)).unwrap_err().to_string().contains("1970-01-01 00:00:00.050"));

@@ -34,8 +34,6 @@ pub enum Primitive {
     /// Length in bytes.
     Fixed(u32),
     Binary,
-    /// v3: always NULL.
-    Unknown,
 }
 
 /// A type.
@@ -49,6 +47,9 @@ pub enum Type {
     List(Box<Field>),
     /// map: key and value
     Map(Box<Field>, Box<Field>),
+    /// One that is not read, such as `variant`, or nested with such a one inside, as the metadata spells it. Only whole columns
+    /// have it.
+    Unsupported(String),
 }
 
 /// A column, or a field within one.
@@ -82,10 +83,14 @@ impl Schema {
     pub(crate) fn from_json(location: &str, json: &Json) -> Result<Schema> {
         let id = json.get("schema-id").and_then(Json::as_i64).unwrap_or(0);
         let id = i32::try_from(id).map_err(|_| IcebergError::damaged(location, "schema-id is out of range"))?;
-        match Type::from_json(location, json)? {
-            Type::Struct(fields) => Ok(Schema { id, fields }),
-            _ => Err(IcebergError::damaged(location, "a schema is not of type struct")),
-        }
+        let columns = json.get("fields").and_then(Json::as_array).filter(|_| json["type"] == "struct");
+        let columns = columns.ok_or_else(|| IcebergError::damaged(location, "a schema is not of type struct"))?;
+        // A column that cannot be read does not close its table.
+        let one = |column: &Json| match Field::from_json(location, column) {
+            Err(IcebergError::Unsupported { .. }) => Field::unsupported(location, column),
+            column => column,
+        };
+        Ok(Schema { id, fields: columns.iter().map(one).collect::<Result<_>>()? })
     }
 
     /// The column or nested field of that id.
@@ -104,10 +109,7 @@ impl Schema {
     }
 
     /// The columns as Arrow fields with field ids; `views`: strings and bytes as views.
-    ///
-    /// # Errors
-    /// A type that Arrow cannot hold.
-    pub fn arrow_fields(&self, views: bool) -> Result<Vec<FieldRef>> {
+    pub fn arrow_fields(&self, views: bool) -> Vec<FieldRef> {
         self.fields.iter().map(|f| f.to_arrow(views)).collect()
     }
 }
@@ -115,7 +117,7 @@ impl Schema {
 impl Field {
     fn children(&self) -> impl Iterator<Item = &Field> {
         let all: Vec<&Field> = match &self.field_type {
-            Type::Primitive(_) => Vec::new(),
+            Type::Primitive(_) | Type::Unsupported(_) => Vec::new(),
             Type::Struct(fields) => fields.iter().collect(),
             Type::List(element) => vec![&**element],
             Type::Map(key, value) => vec![&**key, &**value],
@@ -123,28 +125,41 @@ impl Field {
         all.into_iter()
     }
 
-    /// The Arrow field, with its id.
-    ///
-    /// # Errors
-    /// A type that Arrow cannot hold.
-    pub fn to_arrow(&self, views: bool) -> Result<FieldRef> {
+    /// The column whose type is not read.
+    fn unsupported(location: &str, json: &Json) -> Result<Field> {
+        // All but the type.
+        let mut json = json.clone();
+        let written = json.get("type").map(|t| t.as_str().map_or_else(|| t.to_string(), str::to_string));
+        json["type"] = "string".into();
+        json["initial-default"] = Json::Null;
+        let field_type = Type::Unsupported(written.unwrap_or_default());
+        Ok(Field { field_type, ..Field::from_json(location, &json)? })
+    }
+
+    /// The type that is not read, as the metadata spells it, if that is the column's.
+    pub fn unsupported_type(&self) -> Option<&str> {
+        match &self.field_type {
+            Type::Unsupported(written) => Some(written),
+            _ => None,
+        }
+    }
+
+    /// The Arrow field, with its id. One that is not read is a string whose values nobody gets.
+    pub fn to_arrow(&self, views: bool) -> FieldRef {
         let data_type = match &self.field_type {
-            Type::Primitive(p) => p
-                .to_arrow(views)
-                .map_err(|what| IcebergError::unsupported(format!("column '{}': the type {what}", self.name)))?,
-            Type::Struct(fields) => {
-                DataType::Struct(fields.iter().map(|f| f.to_arrow(views)).collect::<Result<Fields>>()?)
-            }
-            Type::List(element) => DataType::List(element.to_arrow(views)?),
+            Type::Primitive(p) => p.to_arrow(views),
+            Type::Unsupported(_) => Primitive::String.to_arrow(views),
+            Type::Struct(fields) => DataType::Struct(fields.iter().map(|f| f.to_arrow(views)).collect()),
+            Type::List(element) => DataType::List(element.to_arrow(views)),
             Type::Map(key, value) => {
-                let entries = Fields::from(vec![key.to_arrow(views)?, value.to_arrow(views)?]);
+                let entries = Fields::from(vec![key.to_arrow(views), value.to_arrow(views)]);
                 DataType::Map(Arc::new(ArrowField::new("key_value", DataType::Struct(entries), false)), false)
             }
         };
         // Files of a table whose column became required later may still hold NULL: nothing leans on the word.
         let is_key = self.name == "key" && self.required;
         let metadata = HashMap::from([(FIELD_ID.to_string(), self.id.to_string())]);
-        Ok(Arc::new(ArrowField::new(&self.name, data_type, !is_key).with_metadata(metadata)))
+        Arc::new(ArrowField::new(&self.name, data_type, !is_key).with_metadata(metadata))
     }
 
     fn from_json(location: &str, json: &Json) -> Result<Field> {
@@ -225,7 +240,6 @@ impl Primitive {
             "string" => Primitive::String,
             "uuid" => Primitive::Uuid,
             "binary" => Primitive::Binary,
-            "unknown" => Primitive::Unknown,
             other => {
                 if let Some(length) = other.strip_prefix("fixed[").and_then(|s| s.strip_suffix(']')) {
                     return Some(Primitive::Fixed(length.trim().parse().ok()?));
@@ -239,8 +253,8 @@ impl Primitive {
     }
 
     /// The Arrow type that the column is read as; timestamps of nanoseconds are cut to microseconds.
-    fn to_arrow(self, views: bool) -> std::result::Result<DataType, String> {
-        Ok(match self {
+    fn to_arrow(self, views: bool) -> DataType {
+        match self {
             Primitive::Boolean => DataType::Boolean,
             Primitive::Int => DataType::Int32,
             Primitive::Long => DataType::Int64,
@@ -258,8 +272,7 @@ impl Primitive {
             Primitive::String | Primitive::Uuid => DataType::Utf8,
             Primitive::Fixed(_) | Primitive::Binary if views => DataType::BinaryView,
             Primitive::Fixed(_) | Primitive::Binary => DataType::Binary,
-            Primitive::Unknown => return Err("unknown".into()),
-        })
+        }
     }
 }
 
@@ -281,9 +294,25 @@ mod tests {
         assert_eq!(schema.primitive(8), Some(Primitive::Timestamptz));
         assert_eq!(schema.primitive(5), Some(Primitive::Fixed(3)));
         assert_eq!(schema.fields[0].initial_default, Some(Value::Decimal(150, 2)));
-        let fields = schema.arrow_fields(true).unwrap();
+        let fields = schema.arrow_fields(true);
         assert_eq!(fields[0].metadata()[FIELD_ID], "1");
-        let bad = json!({"type": "struct", "fields": [{"id": 1, "name": "g", "required": false, "type": "geometry"}]});
-        assert!(Schema::from_json("m.json", &bad).unwrap_err().to_string().contains("geometry"));
+    }
+
+    #[test]
+    fn columns_of_unknown_types_leave_the_others() {
+        let list = json!({"type": "list", "element-id": 5, "element": "variant", "element-required": false});
+        let json = json!({"type": "struct", "fields": [
+            {"id": 1, "name": "g", "required": true, "type": "geometry(srid:4326)", "doc": "where"},
+            {"id": 2, "name": "a", "required": false, "type": "int"},
+            {"id": 3, "name": "u", "required": false, "type": "unknown"},
+            {"id": 4, "name": "l", "required": false, "type": list}]});
+        let schema = Schema::from_json("m.json", &json).unwrap();
+        let types: Vec<_> = schema.fields.iter().map(Field::unsupported_type).collect();
+        assert_eq!(types, [Some("geometry(srid:4326)"), None, Some("unknown"), Some(list.to_string().as_str())]);
+        assert_eq!((schema.fields[0].required, schema.fields[0].doc.as_deref()), (true, Some("where")));
+        assert_eq!((schema.primitive(1), schema.primitive(2)), (None, Some(Primitive::Int)));
+        // What is no type at all is damage.
+        let bad = json!({"type": "struct", "fields": [{"id": 1, "name": "g", "required": false, "type": 7}]});
+        assert!(matches!(Schema::from_json("m.json", &bad), Err(IcebergError::Damaged { .. })));
     }
 }

@@ -77,7 +77,6 @@ impl Value {
             },
             Primitive::String => Value::String(String::from_utf8(bytes.to_vec()).ok()?),
             Primitive::Uuid | Primitive::Fixed(_) | Primitive::Binary => Value::Bytes(bytes.to_vec()),
-            Primitive::Unknown => return None,
         })
     }
 
@@ -111,7 +110,6 @@ impl Value {
             Primitive::String => Value::String(json.as_str()?.to_string()),
             Primitive::Uuid => Value::Bytes(hex(&json.as_str()?.replace('-', ""))?),
             Primitive::Fixed(_) | Primitive::Binary => Value::Bytes(hex(json.as_str()?)?),
-            Primitive::Unknown => return None,
         })
     }
 

@@ -188,7 +188,7 @@ pub(crate) async fn provider(
         }
         ExternalObject::Iceberg(metadata) => {
             let places = context.engine.places.of(&catalog.properties);
-            iceberg::provider::provider(context, places, metadata, &iceberg::at(context, version)?)
+            iceberg::provider::provider(context, places, metadata, &iceberg::at(context, version).await?)
         }
     }
 }

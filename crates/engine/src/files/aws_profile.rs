@@ -4,54 +4,105 @@
 //!
 //! After the AWS SDKs and Tools Reference Guide, "Shared config and credentials files": sections `[name]` of
 //! `~/.aws/credentials`, and `[profile name]` (or `[default]`) of `~/.aws/config`. A comment begins a line, or stands
-//! behind white space. Settings of single services (indented lines) and keys from elsewhere (`role_arn`, `sso_session`,
-//! `credential_process`) are not used, and a profile with no others is refused.
+//! behind white space. Settings of single services (indented lines) are not used. A profile has keys, a program that prints
+//! them (`credential_process`), or a role (`role_arn`) that another profile's keys take on (`source_profile`); one that gets
+//! its keys in another way is refused. What becomes of them is in [`credentials`](super::credentials).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use configparser::ini::Ini;
+use object_store::aws::AwsCredential;
 
+use super::credentials::Role;
 use crate::error::{EngineError, Result};
 
 /// What a profile says.
+#[derive(Debug)]
 pub(super) struct AwsProfile {
-    /// Access key and secret key.
-    pub(super) keys: (String, String),
-    pub(super) token: Option<String>,
+    pub(super) keys: KeySource,
     pub(super) region: Option<String>,
     pub(super) endpoint: Option<String>,
 }
 
+/// Where a profile's keys come from.
+#[derive(Debug)]
+pub(super) enum KeySource {
+    /// They stand in a file.
+    Written(AwsCredential),
+    /// A command line prints them.
+    Process(String),
+    /// A role that others' keys take on.
+    Role(Role, Box<KeySource>),
+}
+
 /// Ways to keys that a profile may name and that are not gone here.
-const ELSEWHERE: [&str; 6] =
-    ["role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file", "credential_source"];
+const ELSEWHERE: [&str; 5] =
+    ["sso_session", "sso_start_url", "web_identity_token_file", "credential_source", "mfa_serial"];
+
+/// Profiles that take on each other's roles, one behind the other, at most.
+const ROLES_MAX: usize = 5;
 
 /// The settings of a section, if the file has it.
 type Section = Option<HashMap<String, String>>;
 
-impl AwsProfile {
-    /// The profile that an environment means; `None` if it means none.
-    ///
-    /// # Errors
-    /// There is no such profile, or it has no keys; a file cannot be read or is no INI file.
-    pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AwsProfile>> {
+/// The shared files that an environment means, and the profile in them.
+#[derive(Debug, Clone)]
+pub(super) struct ProfileFiles {
+    name: String,
+    credentials: Option<PathBuf>,
+    config: Option<PathBuf>,
+    /// Keys of the environment itself, for `credential_source = Environment`.
+    environment: Option<(String, String, Option<String>)>,
+}
+
+/// When the files were changed last, and their sizes.
+pub(super) type Stamp = [Option<(SystemTime, u64)>; 2];
+
+impl ProfileFiles {
+    /// `None`: the environment means no profile.
+    pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Option<ProfileFiles> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let named = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
         if named.is_none() && variable("AWS_SHARED_CREDENTIALS_FILE").is_none() {
-            return Ok(None);
+            return None;
         }
-        let name = named.unwrap_or_else(|| "default".into());
         let file = |own: &str, usual: &str| {
             let home = || Some(PathBuf::from(variable("HOME")?).join(".aws").join(usual));
             variable(own).map(PathBuf::from).or_else(home)
         };
-        let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-        let config = file("AWS_CONFIG_FILE", "config");
-        let in_config = if name == "default" { name.clone() } else { format!("profile {name}") };
-        let found = [section(credentials.as_deref(), &name)?, section(config.as_deref(), &in_config)?];
+        let keys = variable("AWS_ACCESS_KEY_ID").zip(variable("AWS_SECRET_ACCESS_KEY"));
+        Some(ProfileFiles {
+            name: named.unwrap_or_else(|| "default".into()),
+            credentials: file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+            config: file("AWS_CONFIG_FILE", "config"),
+            environment: keys.map(|(key, secret)| (key, secret, variable("AWS_SESSION_TOKEN"))),
+        })
+    }
+
+    /// Another stamp than before: the files may say something else.
+    pub(super) fn stamp(&self) -> Stamp {
+        [&self.credentials, &self.config].map(|path| {
+            let meta = std::fs::metadata(path.as_ref()?).ok()?;
+            Some((meta.modified().ok()?, meta.len()))
+        })
+    }
+
+    /// The profile as the files have it now.
+    ///
+    /// # Errors
+    /// There is no such profile, or it has no keys; a file cannot be read or is no INI file.
+    pub(super) fn read(&self) -> Result<AwsProfile> {
+        self.profile(&self.name, 0)
+    }
+
+    fn profile(&self, name: &str, depth: usize) -> Result<AwsProfile> {
+        let in_config = if name == "default" { name.to_string() } else { format!("profile {name}") };
+        let (credentials, config) = (self.credentials.as_deref(), self.config.as_deref());
+        let found = [section(credentials, name)?, section(config, &in_config)?];
         let refused = |why: &str| {
-            let files: Vec<_> = [&credentials, &config].into_iter().flatten().collect();
+            let files: Vec<_> = [credentials, config].into_iter().flatten().collect();
             let files: Vec<_> = files.iter().map(|path| format!("'{}'", path.display())).collect();
             EngineError::invalid(format!("profile '{name}' of {}: {why}", files.join(" and ")))
         };
@@ -60,11 +111,55 @@ impl AwsProfile {
         }
         let get = |section: &Section, key: &str| section.as_ref()?.get(key).cloned();
         let any = |key: &str| found.iter().find_map(|section| get(section, key));
-        let pair = |section: &Section| {
-            let keys = get(section, "aws_access_key_id").zip(get(section, "aws_secret_access_key"))?;
-            Some((keys, get(section, "aws_session_token")))
+        let written = |section: &Section| {
+            let (key_id, secret_key) = get(section, "aws_access_key_id").zip(get(section, "aws_secret_access_key"))?;
+            Some(AwsCredential { key_id, secret_key, token: get(section, "aws_session_token") })
         };
-        let Some((keys, token)) = found.iter().find_map(pair) else {
+        let written = || found.iter().find_map(written);
+        let role = any("role_arn").filter(|_| any("web_identity_token_file").is_none());
+        let keys = if let Some(arn) = role {
+            let base = match (any("source_profile"), any("credential_source")) {
+                _ if depth == ROLES_MAX => {
+                    return Err(refused("its roles lead on to others without end (source_profile)"));
+                }
+                // A profile may take on a role by keys of its own.
+                (Some(source), _) if source == name => KeySource::Written(
+                    written().ok_or_else(|| refused("it is its own source_profile, and has no keys"))?,
+                ),
+                (Some(source), _) => self.profile(&source, depth + 1)?.keys,
+                (None, Some(source)) if source == "Environment" => match &self.environment {
+                    Some((key_id, secret_key, token)) => KeySource::Written(AwsCredential {
+                        key_id: key_id.clone(),
+                        secret_key: secret_key.clone(),
+                        token: token.clone(),
+                    }),
+                    None => {
+                        return Err(refused(
+                            "its credential_source = Environment needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                        ));
+                    }
+                },
+                (None, other) => {
+                    let what = other.map_or("no source_profile".into(), |o| {
+                        format!("credential_source = {o}, which is not supported")
+                    });
+                    return Err(refused(&format!("role_arn takes the keys of a source_profile, and there is {what}")));
+                }
+            };
+            if any("mfa_serial").is_some() {
+                return Err(refused("its role asks for a code (mfa_serial), which nobody types in"));
+            }
+            let seconds = any("duration_seconds").map(|text| text.parse());
+            let seconds = seconds.transpose().map_err(|_| refused("duration_seconds is no number"))?;
+            KeySource::Role(
+                Role { arn, external_id: any("external_id"), session_name: any("role_session_name"), seconds },
+                Box::new(base),
+            )
+        } else if let Some(keys) = written() {
+            KeySource::Written(keys)
+        } else if let Some(command) = any("credential_process") {
+            KeySource::Process(command)
+        } else {
             let way = ELSEWHERE.into_iter().find(|way| any(way).is_some());
             return Err(refused(&match way {
                 Some(way) => format!(
@@ -73,7 +168,7 @@ impl AwsProfile {
                 None => "it has no aws_access_key_id and aws_secret_access_key".into(),
             }));
         };
-        Ok(Some(AwsProfile { keys, token, region: any("region"), endpoint: any("endpoint_url") }))
+        Ok(AwsProfile { keys, region: any("region"), endpoint: any("endpoint_url") })
     }
 }
 
@@ -109,12 +204,17 @@ mod tests {
         let own = home.path().join(".aws");
         std::fs::create_dir(&own).unwrap();
         let read = |profile: Option<&str>, credentials: Option<&str>| {
-            AwsProfile::of(|variable| match variable {
+            let files = ProfileFiles::of(|variable| match variable {
                 "HOME" => Some(home.path().display().to_string()),
                 "AWS_PROFILE" => profile.map(str::to_string),
                 "AWS_SHARED_CREDENTIALS_FILE" => credentials.map(|name| own.join(name).display().to_string()),
                 _ => None,
-            })
+            });
+            files.map(|files| files.read()).transpose()
+        };
+        let keys = |profile: &AwsProfile| match &profile.keys {
+            KeySource::Written(keys) => (keys.key_id.clone(), keys.secret_key.clone(), keys.token.clone()),
+            other => panic!("{other:?}"),
         };
         let error = |profile| read(Some(profile), None).err().unwrap().message;
         assert!(error("Other").contains("there is none of this name"), "no files");
@@ -128,28 +228,39 @@ mod tests {
             own.join("config"),
             "[default]\nregion = eu-west-1\ns3 =\n  endpoint_url = http://elsewhere\n[profile Other]\nregion=us-east-2\n\
              endpoint_url = http://127.0.0.1:9000\n[profile far]\nrole_arn = arn:aws:iam::1:role/r\n[bare]\n\
-             aws_access_key_id=B\naws_secret_access_key=B\n[profile half]\naws_secret_access_key=I\n",
+             aws_access_key_id=B\naws_secret_access_key=B\n[profile half]\naws_secret_access_key=I\n\
+             [profile role]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = Other\nexternal_id = x\n\
+             [profile chain]\nrole_arn = arn:2\nsource_profile = role\n[profile circle]\nrole_arn = arn:3\n\
+             source_profile = round\n[profile round]\nrole_arn = arn:4\nsource_profile = circle\n\
+             [profile program]\ncredential_process = /bin/keys --all\n[profile sso]\nsso_session = s\n",
         )
         .unwrap();
         assert!(read(None, None).unwrap().is_none(), "nobody asked");
-        let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
         for found in [read(Some("default"), None), read(None, Some("credentials"))] {
             let found = found.unwrap().unwrap();
-            assert_eq!((found.keys, found.token, found.endpoint), (pair("A", "b/+=c#d;e"), None, None));
+            assert_eq!((keys(&found), found.endpoint), (("A".into(), "b/+=c#d;e".into(), None), None));
             assert_eq!(found.region.as_deref(), Some("eu-west-1"));
         }
         let found = read(Some("Other"), None).unwrap().unwrap();
-        assert_eq!((found.keys, found.token.as_deref()), (pair("O", "P"), Some("T")));
+        assert_eq!(keys(&found), ("O".into(), "P".into(), Some("T".into())));
         assert_eq!(found.endpoint.as_deref(), Some("http://127.0.0.1:9000"));
         for (profile, told) in [
             ("nobody", "there is none of this name"),
             ("bare", "there is none of this name"),
-            ("far", "gets its keys by role_arn"),
+            ("far", "there is no source_profile"),
+            ("circle", "without end"),
+            ("sso", "gets its keys by sso_session"),
             // A pair is one file's.
             ("half", "it has no aws_access_key_id"),
         ] {
             assert!(error(profile).contains(told) && error(profile).contains(".aws/config"), "{}", error(profile));
         }
+        let source = |profile| read(Some(profile), None).unwrap().unwrap().keys;
+        assert!(matches!(source("program"), KeySource::Process(command) if command == "/bin/keys --all"));
+        let KeySource::Role(role, base) = source("role") else { panic!() };
+        assert_eq!((role.arn.as_str(), role.external_id.as_deref()), ("arn:aws:iam::1:role/r", Some("x")));
+        assert!(matches!(*base, KeySource::Written(keys) if keys.key_id == "O"));
+        assert!(matches!(source("chain"), KeySource::Role(_, base) if matches!(*base, KeySource::Role(..))));
         std::fs::write(own.join("config"), "[broken\n").unwrap();
         assert!(error("Other").contains("config' is no file of AWS profiles"));
     }

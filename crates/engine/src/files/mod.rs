@@ -6,7 +6,11 @@
 
 mod ahead;
 mod aws_profile;
+mod credentials;
+mod dialects;
+mod google;
 pub(crate) mod hdfs;
+pub(crate) mod keys;
 pub(crate) mod lakes;
 pub(crate) mod listings;
 pub mod partitions;

@@ -4,13 +4,14 @@ use dipper_cache::CachedStore;
 use futures::TryStreamExt;
 use object_store::path::Path as ObjectPath;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::ahead::ReadAhead;
 use super::listings::Listings;
 use super::stores::{Remote, StoreProperties, Stores};
-use super::{FileEntry, braces, lakes, partitions};
+use super::{FileEntry, braces, keys, lakes, partitions};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// An object as it was listed.
@@ -68,6 +69,23 @@ fn hidden(part: &str) -> bool {
 /// # Errors
 /// The store cannot be asked, or the glob is none.
 pub async fn list(stores: &Stores, location: &str, properties: &StoreProperties) -> Result<Vec<FileEntry>> {
+    let found = list_as_written(stores, location, properties).await?;
+    // Hadoop's file systems take `//` for `/`: what they wrote is where it is not written to be.
+    let other = split_scheme(location).map(|(scheme, rest)| (scheme, keys::without_empty_parts(rest)));
+    match other {
+        Some((scheme, Cow::Owned(rest))) if found.is_empty() => {
+            let slash = if location.ends_with('/') { "/" } else { "" };
+            list_as_written(stores, &format!("{scheme}://{rest}{slash}"), properties).await
+        }
+        _ => Ok(found),
+    }
+}
+
+fn split_scheme(location: &str) -> Option<(&str, &str)> {
+    location.split_once("://").map(|(scheme, rest)| (scheme, rest.trim_end_matches('/')))
+}
+
+async fn list_as_written(stores: &Stores, location: &str, properties: &StoreProperties) -> Result<Vec<FileEntry>> {
     let remote = stores.open(location, properties)?;
     let entry = |meta| entry(stores, &remote, meta);
     let path: &str = remote.path.as_ref();
@@ -147,7 +165,11 @@ async fn refusal(remote: &Remote, e: &Error) -> Option<String> {
 
 async fn below(remote: &Remote, prefix: &ObjectPath, location: &str) -> Result<Vec<ObjectMeta>> {
     let prefix = Some(prefix).filter(|p| p.parts().next().is_some());
-    remote.store.list(prefix).try_collect().await.map_err(|e| failed(location, &e))
+    let listed = remote.store.list(prefix).try_filter(|meta| {
+        let is_object = !keys::is_marker(meta.location.as_ref(), meta.size);
+        std::future::ready(is_object)
+    });
+    listed.try_collect().await.map_err(|e| failed(location, &e))
 }
 
 /// A path below a root, as text.

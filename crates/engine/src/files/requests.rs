@@ -25,6 +25,8 @@ use object_store::client::{
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use parking_lot::Mutex;
 
+use super::dialects::{Dialect, Speaking};
+
 /// How long requests may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -61,10 +63,12 @@ pub(crate) fn retries() -> RetryConfig {
 
 /// Makes clients whose requests run on a runtime.
 #[derive(Debug)]
-pub(crate) struct Connector {
-    pub(crate) io: tokio::runtime::Handle,
+pub(super) struct Connector {
+    pub(super) io: tokio::runtime::Handle,
     /// Where requests are counted.
-    pub(crate) cache: Arc<DataCache>,
+    pub(super) cache: Arc<DataCache>,
+    /// How the store is spoken to.
+    pub(super) dialect: Arc<Dialect>,
 }
 
 impl HttpConnector for Connector {
@@ -72,7 +76,8 @@ impl HttpConnector for Connector {
         let client = ReqwestConnector::default().connect(&options.clone().with_timeout_disabled())?;
         let limited = Limited { client, limits: Limits::USUAL, reached: Arc::default() };
         let service = SpawnService::new(limited, self.io.clone());
-        Ok(HttpClient::new(Counting { service, cache: Arc::clone(&self.cache) }))
+        let service = Counting { service, cache: Arc::clone(&self.cache) };
+        Ok(HttpClient::new(Speaking { service, dialect: Arc::clone(&self.dialect) }))
     }
 }
 

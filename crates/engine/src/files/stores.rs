@@ -13,14 +13,18 @@ use datafusion::execution::memory_pool::MemoryPool;
 use dipper_cache::{CachedStore, DataCache};
 use dipper_store::secret::Secret;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::HttpConnector;
 use object_store::path::Path as ObjectPath;
 use object_store::prefix::PrefixStore;
 use object_store::{ClientOptions, ObjectStore};
 use parking_lot::Mutex;
 
 use super::ahead::ReadAhead;
-use super::aws_profile::AwsProfile;
+use super::aws_profile::{AwsProfile, ProfileFiles};
+use super::credentials::{Renewed, Role, Sts};
+use super::dialects::{CreateWords, Dialect};
 use super::hdfs::{self, Hdfs};
+use super::keys;
 use super::listings::KnownListings;
 use super::requests;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -45,7 +49,7 @@ pub struct Remote {
 impl Remote {
     /// The URL of a path in this store.
     pub fn url(&self, path: &ObjectPath) -> String {
-        format!("{}/{path}", self.base)
+        format!("{}/{}", self.base, keys::from_path(path.as_ref()))
     }
 }
 
@@ -148,7 +152,7 @@ impl Stores {
 
     fn opened(&self, location: &str, properties: &StoreProperties, drawn: bool) -> Result<Remote> {
         let (scheme, authority, path) = split(location)?;
-        let path = ObjectPath::parse(path.trim_end_matches('/'))
+        let path = ObjectPath::parse(keys::to_path(path.trim_end_matches('/')))
             .map_err(|e| EngineError::new(ErrorKind::File, format!("'{location}' is no path of an object: {e}")))?;
         let base = format!("{scheme}://{authority}");
         let key = (base.clone(), properties.clone(), drawn);
@@ -235,11 +239,10 @@ impl Stores {
             AmazonS3ConfigKey::ContainerCredentialsFullUri,
         ];
         let has_keys = own_keys || s3.anonymous || s3.instance_profile || keys.into_iter().any(|k| set(&builder, k));
-        let profile = if has_keys { None } else { AwsProfile::of(|name| std::env::var(name).ok())? };
+        let files = if has_keys { None } else { ProfileFiles::of(|name| std::env::var(name).ok()) };
         let (mut usual_region, mut usual_endpoint) = ("us-east-1".to_string(), None);
-        if let Some(AwsProfile { keys: (key, secret), token, region, endpoint }) = profile {
-            builder = builder.with_access_key_id(key).with_secret_access_key(secret);
-            builder = token.into_iter().fold(builder, AmazonS3Builder::with_token);
+        if let Some(files) = &files {
+            let AwsProfile { region, endpoint, .. } = files.read()?;
             (usual_region, usual_endpoint) = (region.unwrap_or(usual_region), endpoint);
         }
         if let (Some(key), Some(secret)) = (s3.access_key, s3.secret_key) {
@@ -258,12 +261,13 @@ impl Stores {
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
             .or(usual_endpoint);
-        let (mut plain_http, mut reached) = (false, String::new());
+        let (mut plain_http, mut reached, mut create) = (false, String::new(), s3.create);
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;
             // Stores of others than AWS take the bucket as the first part of the path, but for those that refuse it.
             let wants_host = ["aliyuncs.com", "myqcloud.com", "volces.com", "ksyuncs.com"];
             let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+            create = create.or_else(|| Some(CreateWords::of_host(name)));
             let path_style = s3.path_style.unwrap_or_else(|| !wants_host.iter().any(|w| name.ends_with(w)));
             let protocol = if secure { "https" } else { "http" };
             let url = match path_style || host.starts_with(&format!("{bucket}.")) {
@@ -284,19 +288,64 @@ impl Stores {
         } else if let Some(path_style) = s3.path_style {
             builder = builder.with_virtual_hosted_style_request(!path_style);
         }
+        let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_default();
+        let client = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_allow_http(plain_http);
+        let dialect =
+            Arc::new(Dialect { create: create.unwrap_or_default(), region: region.clone(), ..Dialect::default() });
+        let requests =
+            requests::Connector { io: self.io.clone(), cache: Arc::clone(&self.cache), dialect: Arc::clone(&dialect) };
+        let sts = || self.sts(&s3, &region);
+        let has_keys = own_keys || s3.instance_profile || keys.into_iter().any(|k| set(&builder, k));
         // Without any keys the client would ask the machine's metadata service, on a link-local address.
-        if s3.anonymous || !s3.instance_profile && !keys.into_iter().any(|k| set(&builder, k)) {
+        if s3.anonymous || !has_keys && files.is_none() {
             builder = builder.with_skip_signature(true);
         }
-        let client = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_allow_http(plain_http);
-        let store = builder
+        if let Some(files) = files {
+            builder = builder.with_credentials(Renewed::profile(files, sts()?));
+        }
+        builder = builder
             .with_bucket_name(bucket)
             .with_client_options(client)
             .with_retry(requests::retries())
-            .with_http_connector(requests::Connector { io: self.io.clone(), cache: Arc::clone(&self.cache) })
-            .build()
-            .map_err(bad)?;
+            .with_http_connector(requests);
+        if let Some(arn) = s3.role {
+            if s3.anonymous || builder.get_config_value(&AmazonS3ConfigKey::SkipSignature).as_deref() == Some("true") {
+                return Err(EngineError::invalid(format!(
+                    "the role '{arn}' is taken on by somebody's keys, and there are none; give 'aws.s3.access_key' and \
+                     'aws.s3.secret_key', or keys to this process (AWS_ACCESS_KEY_ID, AWS_PROFILE)"
+                )));
+            }
+            // Whoever signs without the role takes it on.
+            let base = builder.clone().build().map_err(bad)?.credentials().clone();
+            let text = |value: Option<&str>| value.map(str::to_string);
+            let role = Role { arn: arn.into(), external_id: text(s3.external_id), session_name: None, seconds: None };
+            builder = builder.with_credentials(Renewed::role(role, base, sts()?));
+        }
+        let store = builder.build().map_err(bad)?;
+        // The only one to set it.
+        let _ = dialect.keys.set(store.credentials().clone());
         Ok((Arc::new(store), reached))
+    }
+
+    /// Where roles are taken on.
+    fn sts(&self, s3: &S3Properties<'_>, region: &str) -> Result<Sts> {
+        let region = s3.sts_region.unwrap_or(region).to_string();
+        let variable = || std::env::var("AWS_ENDPOINT_URL_STS").ok().filter(|url| !url.is_empty());
+        let endpoint = match s3.sts_endpoint.map(str::to_string).or_else(variable) {
+            Some(given) => {
+                let Endpoint { secure, host } = Endpoint::parse(&given, None)?;
+                format!("{}://{host}", if secure { "https" } else { "http" })
+            }
+            None if region.starts_with("cn-") => format!("https://sts.{region}.amazonaws.com.cn"),
+            None => format!("https://sts.{region}.amazonaws.com"),
+        };
+        let options = ClientOptions::new()
+            .with_connect_timeout(Duration::from_secs(5))
+            .with_allow_http(endpoint.starts_with("http:"));
+        let requests =
+            requests::Connector { io: self.io.clone(), cache: Arc::clone(&self.cache), dialect: Arc::default() };
+        let client = requests.connect(&options).map_err(|e| EngineError::invalid(format!("{endpoint}: {e}")))?;
+        Ok(Sts { client, endpoint, region })
     }
 }
 
@@ -417,6 +466,11 @@ struct S3Properties<'a> {
     ssl: Option<bool>,
     anonymous: bool,
     instance_profile: bool,
+    create: Option<CreateWords>,
+    role: Option<&'a str>,
+    external_id: Option<&'a str>,
+    sts_endpoint: Option<&'a str>,
+    sts_region: Option<&'a str>,
 }
 
 /// What stands before the names of properties: StarRocks, Doris, Hadoop, and the products that Doris knows by name.
@@ -424,13 +478,15 @@ const PREFIXES: [&str; 12] =
     ["aws.s3.", "s3.", "fs.s3a.", "fs.s3.", "fs.oss.", "fs.cosn.", "fs.obs.", "oss.", "cos.", "obs.", "minio.", "aws."];
 
 /// Names that are mostly meant by one that is none of S3's.
-pub(crate) const USUAL_NAMES: [&str; 12] = [
+pub(crate) const USUAL_NAMES: [&str; 14] = [
     "aws.s3.endpoint",
     "aws.s3.region",
     "aws.s3.access_key",
     "aws.s3.secret_key",
     "aws.s3.session_token",
     "aws.s3.enable_path_style_access",
+    "aws.s3.iam_role_arn",
+    "aws.s3.create_if_absent",
     "s3.endpoint",
     "s3.region",
     "s3.access_key",
@@ -458,6 +514,11 @@ fn s3_property(key: &str) -> Option<&'static str> {
         "enable_ssl" | "connection.ssl.enabled" => "ssl",
         "use_anonymous" | "anonymous" if bare.is_some() => "anonymous",
         "use_instance_profile" | "use_aws_sdk_default_behavior" => "instance_profile",
+        "create_if_absent" if bare.is_some() => "create",
+        "iam_role_arn" | "role_arn" | "assumed.role.arn" if bare.is_some() => "role",
+        "external_id" if bare.is_some() => "external_id",
+        "sts.endpoint" | "assumed.role.sts.endpoint" if bare.is_some() => "sts_endpoint",
+        "sts.region" | "assumed.role.sts.endpoint.region" if bare.is_some() => "sts_region",
         _ => return None,
     })
 }
@@ -468,6 +529,7 @@ impl<'a> S3Properties<'a> {
         if self.endpoint.is_none() {
             self.endpoint = defaults.endpoint;
             self.path_style = self.path_style.or(defaults.path_style);
+            self.create = self.create.or(defaults.create);
         }
         self.region = self.region.or(defaults.region);
         self.instance_profile |= defaults.instance_profile && self.access_key.is_none();
@@ -488,10 +550,26 @@ impl<'a> S3Properties<'a> {
                 Some("ssl") => s3.ssl = Some(flag(key, value)?),
                 Some("anonymous") => s3.anonymous = flag(key, value)?,
                 Some("instance_profile") => s3.instance_profile = flag(key, value)?,
+                Some("create") => s3.create = Some(CreateWords::from_property(key, value)?),
+                Some("role") => s3.role = Some(value),
+                Some("external_id") => s3.external_id = Some(value),
+                Some("sts_endpoint") => s3.sts_endpoint = Some(value),
+                Some("sts_region") => s3.sts_region = Some(value),
                 _ => {}
             }
         }
-        for value in [&mut s3.access_key, &mut s3.secret_key, &mut s3.token, &mut s3.region, &mut s3.endpoint] {
+        let texts = [
+            &mut s3.access_key,
+            &mut s3.secret_key,
+            &mut s3.token,
+            &mut s3.region,
+            &mut s3.endpoint,
+            &mut s3.role,
+            &mut s3.external_id,
+            &mut s3.sts_endpoint,
+            &mut s3.sts_region,
+        ];
+        for value in texts {
             *value = value.filter(|v| !v.is_empty());
         }
         if s3.access_key.is_some() != s3.secret_key.is_some() {

@@ -14,7 +14,7 @@ use dipper_store::volumes::STORAGE_VOLUME;
 use dipper_text::hive::hive_type;
 
 use super::export::refuse_duplicates;
-use super::{partitions, qualified, table_properties};
+use super::{own_name, partitions, qualified, table_properties};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::local_path;
 use crate::files::stores::{is_remote, store_properties};
@@ -166,7 +166,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
     commit(session, &database, vec![change]).await?;
     if let Some(query) = &create.query {
         let insert = dipper_sql::statement::Insert {
-            table: Name(vec![database.clone(), name.clone()]),
+            table: own_name(&database, &name),
             overwrite: false,
             replace: false,
             partition: Vec::new(),

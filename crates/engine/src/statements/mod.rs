@@ -351,6 +351,11 @@ pub(crate) fn qualified(session: &Session, name: &Name) -> Result<(String, Strin
     }
 }
 
+/// The name of an object in dipper's own catalog, whichever catalog is selected.
+pub(crate) fn own_name(database: &str, object: &str) -> Name {
+    Name([query::CATALOG, database, object].map(str::to_string).into())
+}
+
 /// Tables that SYNC reads at once.
 const SYNCED_AT_ONCE: usize = 64;
 

@@ -266,7 +266,8 @@ async fn named(
     let catalog = name.catalog().or(context.selected_catalog.as_deref()).unwrap_or(CATALOG).to_string();
     match place {
         Place::Internal { .. } if version.is_some() => Ok(Found::Missing(EngineError::unsupported(format!(
-            "'{name}': FOR VERSION AS OF and FOR TIMESTAMP AS OF are for tables of Iceberg"
+            "'{name}' {}: older states, branches and tags are read of tables of Iceberg",
+            version.map(ToString::to_string).unwrap_or_default()
         )))),
         Place::External { .. } if !partitions.is_empty() => Ok(Found::Missing(only_native(name))),
         Place::Internal { database } => {
@@ -324,7 +325,7 @@ async fn named(
                 return Ok(Found::Missing(e));
             }
             // Two states of a table in one statement are two tables for the planner.
-            let state = version.map(|v| format!("{v:?}"));
+            let state = version.map(ToString::to_string);
             Ok(match catalogs::provider(context, &external, (&database, &table), version).await {
                 Ok(provider) if state.is_some() => {
                     let table = format!("{table}\u{1}{}", state.unwrap_or_default());

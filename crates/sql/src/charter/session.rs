@@ -1,5 +1,7 @@
 //! What the charter asks of a session: variables, parameters, and the columns behind a table.
 
+use std::fmt;
+
 use sqlparser::ast;
 
 use crate::error::SqlError;
@@ -134,6 +136,24 @@ pub enum TableVersion {
     Version(String),
     /// FOR TIMESTAMP AS OF: a time in the session's time zone, as written.
     Time(String),
+    /// FOR TIMESTAMP AS OF an expression: what it gives is a time in the session's time zone.
+    TimeOf(Box<ast::Expr>),
+    /// `t@branch(name)`.
+    Branch(String),
+    /// `t@tag(name)`.
+    Tag(String),
+}
+
+impl fmt::Display for TableVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TableVersion::Version(name) => write!(f, "FOR VERSION AS OF {name}"),
+            TableVersion::Time(text) => write!(f, "FOR TIMESTAMP AS OF '{text}'"),
+            TableVersion::TimeOf(expr) => write!(f, "FOR TIMESTAMP AS OF {expr}"),
+            TableVersion::Branch(name) => write!(f, "@branch({name})"),
+            TableVersion::Tag(name) => write!(f, "@tag({name})"),
+        }
+    }
 }
 
 /// Something in FROM that the engine must find.

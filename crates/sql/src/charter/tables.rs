@@ -55,12 +55,40 @@ pub(super) fn table_ref(factor: &TableFactor, ctes: &HashSet<String>, ansi_quote
     let name = Name(parts.iter().map(|p| p.value.clone()).collect());
     let maybe_cte = name.0.len() == 1 && ctes.contains(name.object());
     let version = version.as_ref().map(|version| match version {
-        ast::TableVersion::ForSystemTimeAsOf(e) => TableVersion::Version(text(e).unwrap_or_else(|| e.to_string())),
-        ast::TableVersion::TimestampAsOf(e) => TableVersion::Time(text(e).unwrap_or_else(|| e.to_string())),
+        ast::TableVersion::ForSystemTimeAsOf(e) => state(e),
+        ast::TableVersion::TimestampAsOf(e) => match text(e) {
+            Some(text) => TableVersion::Time(text),
+            None => TableVersion::TimeOf(Box::new(e.clone())),
+        },
         other => TableVersion::Version(other.to_string()),
     });
     let partitions = partitions.iter().map(|p| p.value.clone()).collect();
     Some(TableRef::Named { name, maybe_cte, version, partitions })
+}
+
+/// The state that an id or name means, or `branch(b)`, `tag('name' = 'b')`.
+fn state(expr: &Expr) -> TableVersion {
+    let named = |function: &ast::Function| {
+        let ast::FunctionArguments::List(list) = &function.args else { return None };
+        let [argument] = &list.args[..] else { return None };
+        let name = match property(argument) {
+            Some((key, value)) => key.eq_ignore_ascii_case("name").then_some(value)?,
+            None => match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => text(e)?,
+                _ => return None,
+            },
+        };
+        match function.name.to_string().to_ascii_lowercase().as_str() {
+            "branch" => Some(TableVersion::Branch(name)),
+            "tag" => Some(TableVersion::Tag(name)),
+            _ => None,
+        }
+    };
+    match expr {
+        Expr::Function(function) => named(function),
+        _ => None,
+    }
+    .unwrap_or_else(|| TableVersion::Version(text(expr).unwrap_or_else(|| expr.to_string())))
 }
 
 fn text(expr: &Expr) -> Option<String> {

@@ -23,6 +23,7 @@ mod show;
 mod table;
 mod types;
 mod unescape;
+mod versions;
 mod volume;
 mod words;
 mod write;
@@ -141,27 +142,6 @@ pub fn parse_expr(text: &str, options: &ParseOptions) -> Result<sqlparser::ast::
     Ok(expr)
 }
 
-/// `t FOR VERSION AS OF x` and `t FOR TIMESTAMP AS OF x` (also `FOR TIME`, `FOR SYSTEM_TIME`) in the words that
-/// `sqlparser` has for them: `FOR SYSTEM_TIME AS OF x`, where `x` may be any literal, and `TIMESTAMP AS OF x`.
-fn versions(dialect: &DipperDialect, tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range<usize>>) {
-    let mut at = 0;
-    while at + 3 < tokens.len() {
-        let word = |i: usize, text: &str| cursor::is_word(&tokens[i].token, text);
-        if word(at, "FOR") && word(at + 2, "AS") && word(at + 3, "OF") {
-            if word(at + 1, "VERSION") {
-                dialect.allow_versions();
-                tokens[at + 1].token = Token::make_keyword("SYSTEM_TIME");
-            } else if ["TIMESTAMP", "TIME", "SYSTEM_TIME"].iter().any(|w| word(at + 1, w)) {
-                dialect.allow_versions();
-                tokens[at + 1].token = Token::make_keyword("TIMESTAMP");
-                tokens.remove(at);
-                ranges.remove(at);
-            }
-        }
-        at += 1;
-    }
-}
-
 /// `LOCK IN SHARE MODE`, MySQL's older words, as `FOR SHARE`.
 fn share_locks(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<std::ops::Range<usize>>) {
     let words = ["LOCK", "IN", "SHARE", "MODE"];
@@ -242,7 +222,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
             tokens.push(token);
         }
     }
-    versions(dialect, &mut tokens, &mut ranges);
+    versions::in_words_of_the_parser(dialect, &mut tokens, &mut ranges);
     share_locks(&mut tokens, &mut ranges);
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);

@@ -39,7 +39,7 @@ use tokio::sync::oneshot;
 
 pub use error::{ChainError, CommitError};
 pub(crate) use io::{is_stray, number};
-pub use probe::probe_put_if_absent;
+pub use probe::{NotDone, probe_put_if_absent};
 pub(crate) use record::{Checkpoint, Done, Stored, decode, decode_as, encode_as};
 pub use record::{Entry, Op, Record, RecordId, TxnId};
 pub use state::{Shared, State};

@@ -1,54 +1,261 @@
 //! Does this store keep its word that one of several creators wins?
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, Result as StoreResult};
 use rand::Rng;
 
 use super::ChainError;
+use super::io::pause;
 
 const RACERS: usize = 32;
+/// How often one request of the probe is made while it meets faults.
+const ATTEMPTS_MAX: u32 = 8;
+/// After so long nothing is tried again: clients of remote stores have then repeated what failed, for longer.
+const AGAIN_WITHIN: Duration = Duration::from_secs(10);
+/// Races that are run until one is clear.
+const RACES_MAX: u32 = 4;
+
+/// What a store does not do at all, as its client found out: asking again is no use.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotDone(pub String);
 
 /// Lets 32 creators race for one object below `prefix` and takes it away again. To be run before the first write to a
 /// bucket: on a store that ignores `If-None-Match`, two writers would take the same version for theirs.
 ///
+/// Faults that pass are tried again. A create whose answer was lost may have come through, and may then be told that the
+/// object is there already: who won is read from the object. A race in which too little was told is run anew.
+///
 /// # Errors
 /// [`ChainError::NoPutIfAbsent`], or the store's own error.
 pub async fn probe_put_if_absent(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<(), ChainError> {
-    let path = prefix.clone().join("probe").join(format!("{:032x}", rand::rng().random::<u128>()));
-    let failed = |source| ChainError::Store { path: path.to_string(), source };
-    let mut racers: FuturesUnordered<_> = (0..RACERS)
-        .map(|i| {
-            let (store, path) = (Arc::clone(store), path.clone());
-            async move { (i, store.put_opts(&path, i.to_string().into(), PutMode::Create.into()).await) }
-        })
-        .collect();
-    let (mut winners, mut error) = (Vec::new(), None);
-    while let Some((i, put)) = racers.next().await {
-        match put {
-            Ok(_) => winners.push(i),
-            Err(Error::AlreadyExists { .. }) => {}
-            Err(e) => error = Some(e),
+    let mut race = 1;
+    loop {
+        match run(store, prefix).await? {
+            Told::Kept => return Ok(()),
+            Told::Broken { path, winners } => {
+                return Err(ChainError::NoPutIfAbsent { path, winners, racers: RACERS });
+            }
+            Told::Unclear { error: Some(source), path } if race == RACES_MAX => {
+                return Err(ChainError::Store { path, source });
+            }
+            Told::Unclear { path, .. } if race == RACES_MAX => {
+                return Err(ChainError::NoPutIfAbsent { path, winners: 0, racers: RACERS });
+            }
+            Told::Unclear { .. } => race += 1,
         }
     }
-    let content = match store.get(&path).await {
-        Ok(got) => Some(got.bytes().await.map_err(failed)?),
+}
+
+/// What a race told of the store.
+enum Told {
+    /// One creator won, and it is known which.
+    Kept,
+    /// Creators won that must not have.
+    Broken { path: String, winners: usize },
+    /// Not enough: answers were lost.
+    Unclear { path: String, error: Option<Error> },
+}
+
+/// What one creator was told.
+enum Put {
+    Made,
+    /// The object is there already: another's, or by an earlier try of this one whose answer was lost.
+    Refused,
+    Failed(Error),
+}
+
+async fn run(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<Told, ChainError> {
+    let path = prefix.clone().join("probe").join(format!("{:032x}", rand::rng().random::<u128>()));
+    let failed = |source| ChainError::Store { path: path.to_string(), source };
+    let at = &path;
+    let mut racers: FuturesUnordered<_> = (0..RACERS).map(|i| async move { (i, create(store, at, i).await) }).collect();
+    let (mut winners, mut refused, mut error) = (Vec::new(), 0, None);
+    while let Some((i, put)) = racers.next().await {
+        match put {
+            Put::Made => winners.push(i),
+            Put::Refused => refused += 1,
+            Put::Failed(e) if is_final(&e) => {
+                // Others may have made it before.
+                drop(racers);
+                drop(again(|| store.delete(&path)).await);
+                return Err(failed(e));
+            }
+            Put::Failed(e) => error = Some(e),
+        }
+    }
+    let content = match again(|| async { store.get(&path).await?.bytes().await }).await {
+        Ok(bytes) => Some(bytes),
         Err(Error::NotFound { .. }) => None,
         Err(e) => return Err(failed(e)),
     };
     if content.is_some() {
-        store.delete(&path).await.map_err(failed)?;
+        match again(|| store.delete(&path)).await {
+            // An earlier try took it away.
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(e) => return Err(failed(e)),
+        }
     }
-    if let Some(e) = error {
-        return Err(failed(e));
+    let found = content.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok()?.parse::<usize>().ok());
+    let path = path.to_string();
+    Ok(match (&winners[..], found) {
+        ([one], Some(found)) if *one == found => Told::Kept,
+        // Whoever made it did not hear of it, and all others were refused.
+        ([], Some(_)) if refused > RACERS / 2 => Told::Kept,
+        ([], _) => Told::Unclear { path, error },
+        (winners, _) => Told::Broken { path, winners: winners.len() },
+    })
+}
+
+/// Puts the number of a creator, until it is told whether the object is its own.
+async fn create(store: &Arc<dyn ObjectStore>, path: &Path, number: usize) -> Put {
+    let payload = number.to_string();
+    match again(|| store.put_opts(path, payload.clone().into(), PutMode::Create.into())).await {
+        Ok(_) => Put::Made,
+        Err(Error::AlreadyExists { .. }) => Put::Refused,
+        Err(e) => Put::Failed(e),
     }
-    let right = matches!(&winners[..], [one] if content.as_deref() == Some(one.to_string().as_bytes()));
-    if right {
-        Ok(())
-    } else {
-        Err(ChainError::NoPutIfAbsent { path: path.to_string(), winners: winners.len(), racers: RACERS })
+}
+
+/// Asks again while what is asked fails in passing.
+async fn again<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> StoreResult<T> {
+    let (mut attempt, began) = (1, Instant::now());
+    loop {
+        match ask().await {
+            Err(e @ (Error::Generic { .. } | Error::JoinError { .. }))
+                if attempt < ATTEMPTS_MAX && began.elapsed() < AGAIN_WITHIN && !is_final(&e) =>
+            {
+                attempt += 1;
+                pause(attempt + 2).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Whether the store says that it will never do this.
+fn is_final(e: &Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
+    while let Some(e) = cause {
+        if e.is::<NotDone>() {
+            return true;
+        }
+        cause = e.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use futures::TryStreamExt;
+    use futures::stream::BoxStream;
+    use object_store::memory::InMemory;
+    use object_store::{
+        CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, PutMultipartOptions, PutOptions,
+        PutPayload, PutResult,
+    };
+
+    use super::*;
+
+    /// A store of which some answers are errors, and others are lost.
+    #[derive(Debug, Default)]
+    struct Faulty {
+        inner: InMemory,
+        /// Requests of a hundred that fail before they are heard, and as many whose answers are lost.
+        percent: u32,
+        /// Creates are taken as any put.
+        lies: bool,
+        /// Creates are not done at all.
+        refuses: bool,
+        puts: AtomicUsize,
+    }
+
+    impl Faulty {
+        async fn asked<T>(&self, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+            let lost = || Error::Generic { store: "faulty", source: "lost".into() };
+            let drawn = rand::rng().random_range(0..100);
+            match drawn {
+                n if n < self.percent => Err(lost()),
+                n if n < 2 * self.percent => answer.await.and(Err(lost())),
+                _ => answer.await,
+            }
+        }
+    }
+
+    impl fmt::Display for Faulty {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a faulty store")
+        }
+    }
+
+    #[async_trait]
+    impl ObjectStore for Faulty {
+        async fn put_opts(&self, at: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
+            self.puts.fetch_add(1, Ordering::Relaxed);
+            if self.refuses {
+                let source = Box::new(NotDone("If-None-Match".into()));
+                return Err(Error::Generic { store: "faulty", source });
+            }
+            let options = if self.lies { PutMode::Overwrite.into() } else { options };
+            self.asked(self.inner.put_opts(at, payload, options)).await
+        }
+
+        async fn put_multipart_opts(
+            &self,
+            at: &Path,
+            options: PutMultipartOptions,
+        ) -> StoreResult<Box<dyn MultipartUpload>> {
+            self.inner.put_multipart_opts(at, options).await
+        }
+
+        async fn get_opts(&self, at: &Path, options: GetOptions) -> StoreResult<GetResult> {
+            self.asked(self.inner.get_opts(at, options)).await
+        }
+
+        fn delete_stream(&self, paths: BoxStream<'static, StoreResult<Path>>) -> BoxStream<'static, StoreResult<Path>> {
+            self.inner.delete_stream(paths)
+        }
+
+        fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+            self.inner.list(prefix)
+        }
+
+        async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
+            self.inner.list_with_delimiter(prefix).await
+        }
+
+        async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> StoreResult<()> {
+            self.inner.copy_opts(from, to, options).await
+        }
+    }
+
+    #[tokio::test]
+    async fn faults_that_pass_are_no_proof_against_a_store() {
+        for _ in 0..20 {
+            let honest: Arc<dyn ObjectStore> = Arc::new(Faulty { percent: 15, ..Faulty::default() });
+            probe_put_if_absent(&honest, &Path::default()).await.unwrap();
+            assert_eq!(honest.list(None).try_collect::<Vec<_>>().await.unwrap(), [], "the probe cleans up");
+            let liar: Arc<dyn ObjectStore> = Arc::new(Faulty { percent: 15, lies: true, ..Faulty::default() });
+            let e = probe_put_if_absent(&liar, &Path::default()).await.unwrap_err();
+            assert!(matches!(e, ChainError::NoPutIfAbsent { winners: 2.., .. }), "{e}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_store_never_does_is_asked_once() {
+        let store = Arc::new(Faulty { refuses: true, ..Faulty::default() });
+        let asked: Arc<dyn ObjectStore> = Arc::clone(&store) as _;
+        let e = probe_put_if_absent(&asked, &Path::default()).await.unwrap_err();
+        assert!(e.to_string().contains("If-None-Match"), "{e}");
+        assert!(store.puts.load(Ordering::Relaxed) <= RACERS);
     }
 }

@@ -7,27 +7,27 @@ pub(crate) mod about;
 mod columns;
 mod deleted;
 mod filters;
+mod instant;
 pub(crate) mod provider;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chrono::TimeZone;
-use dipper_iceberg::metadata::{At, TableMetadata};
+use dipper_iceberg::metadata::TableMetadata;
 use dipper_iceberg::{IcebergError, Locations};
-use dipper_sql::charter::session::TableVersion;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
+pub(crate) use instant::at;
+
 use super::properties;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::hdfs::{self, Hdfs};
 use crate::files::stores::{Remote, StoreProperties, Stores, is_hadoop_property, is_remote, store_properties};
-use crate::files::{FileAccess, local_path};
+use crate::files::{FileAccess, keys, local_path};
 use crate::info_schema::columns::{ColumnInfo, schema_columns};
-use crate::query::QueryContext;
 
 impl From<IcebergError> for EngineError {
     fn from(e: IcebergError) -> Self {
@@ -122,8 +122,9 @@ impl Locations for Places {
         }
         if let Some(authority) = hdfs::authority(location) {
             let (_, store) = self.hdfs.store(authority, &self.configuration).map_err(|e| e.message)?;
-            let path = location.splitn(4, '/').nth(3).unwrap_or_default();
-            return Ok((store, Path::parse(path.trim_end_matches('/')).map_err(|e| e.to_string())?));
+            // HDFS takes `//` for `/`.
+            let path = keys::without_empty_parts(location.splitn(4, '/').nth(3).unwrap_or_default());
+            return Ok((store, Path::parse(path.as_ref()).map_err(|e| e.to_string())?));
         }
         let path = local_path(location).and_then(|p| self.access.check(&p).map(|()| p)).map_err(|e| e.message)?;
         let path = std::path::absolute(&path).map_err(|e| e.to_string())?;
@@ -150,6 +151,11 @@ impl IcebergCatalog {
         }
         let warehouse = properties::first(all, &["iceberg.catalog.warehouse", "warehouse"])
             .ok_or_else(|| EngineError::invalid("an Iceberg catalog of type hadoop needs 'warehouse' = 'directory'"))?;
+        // Such a catalog is made by Hadoop's file systems, which take `//` for `/`.
+        let warehouse = match warehouse.split_once("://") {
+            Some((scheme, rest)) => format!("{scheme}://{}", keys::without_empty_parts(rest)),
+            None => warehouse.to_string(),
+        };
         Ok(IcebergCatalog { warehouse: warehouse.trim_end_matches('/').to_string() })
     }
 
@@ -164,8 +170,13 @@ impl IcebergCatalog {
     pub(super) async fn tables(&self, places: &Places, database: &str) -> Result<Vec<(String, bool)>> {
         let names = children(places, &format!("{}/{database}", self.warehouse)).await?;
         let seen = futures::stream::iter(names).map(|name| async move {
-            let state = newest(places, &format!("{}/{database}/{name}", self.warehouse)).await?;
-            Ok::<_, EngineError>(state.map(|_| (name, false)))
+            // One whose metadata is not clear is a table, too: who reads it is told why it cannot be read.
+            let is_table = match newest(places, &format!("{}/{database}/{name}", self.warehouse)).await {
+                Ok(state) => state.is_some(),
+                Err(e) if e.kind == ErrorKind::File => true,
+                Err(e) => return Err(e),
+            };
+            Ok::<_, EngineError>(is_table.then_some((name, false)))
         });
         seen.buffered(LISTINGS_AT_ONCE).try_filter_map(futures::future::ok).try_collect().await
     }
@@ -193,7 +204,7 @@ async fn children(places: &Places, location: &str) -> Result<Vec<String>> {
         listed => listed.map_err(|e| unreadable(location, &e.to_string()))?,
     };
     let names = listed.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string));
-    Ok(names.filter(|n| !n.starts_with(['.', '_'])).collect())
+    Ok(names.filter(|n| !n.starts_with(['.', '_']) && !keys::is_empty_part(n)).collect())
 }
 
 /// The newest metadata file of the table in a directory; `None` when there is no table.
@@ -237,44 +248,18 @@ fn version(name: &str) -> Option<u64> {
     }
 }
 
-/// The state that a statement asks for.
-///
-/// # Errors
-/// A time that is none.
-pub(crate) fn at(context: &QueryContext, version: Option<&TableVersion>) -> Result<At> {
-    let text = match version {
-        None => return Ok(At::Now),
-        Some(TableVersion::Version(text)) => return Ok(At::Version(text.clone())),
-        Some(TableVersion::Time(text)) => text.trim(),
-    };
-    let word = text.strip_suffix("()").unwrap_or(text).to_ascii_lowercase();
-    if ["now", "current_timestamp", "localtimestamp", "sysdate"].contains(&word.as_str()) {
-        return Ok(At::Time(chrono::Utc::now().timestamp_millis()));
-    }
-    let bad = || EngineError::invalid(format!("FOR TIMESTAMP AS OF '{text}': expected 'YYYY-MM-DD HH:MM:SS' or now()"));
-    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"];
-    let day = || chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
-    let local = formats.iter().find_map(|f| chrono::NaiveDateTime::parse_from_str(text, f).ok()).or_else(day);
-    let local = local.ok_or_else(bad)?;
-    let zone = context.variables.time_zone();
-    // Of a time that the clock shows twice the later one counts.
-    let found = match (zone.parse::<chrono_tz::Tz>(), zone.parse::<chrono::FixedOffset>()) {
-        (Ok(zone), _) => zone.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
-        (_, Ok(offset)) => offset.from_local_datetime(&local).latest().map(|t| t.timestamp_millis()),
-        _ => None,
-    };
-    Ok(At::Time(found.ok_or_else(bad)?))
-}
-
 /// The columns, as DESCRIBE tells them.
 pub(crate) fn columns(metadata: &TableMetadata) -> Result<Vec<ColumnInfo>> {
     let schema = metadata.schema_of(metadata.current_schema_id)?;
-    let arrow = arrow::datatypes::Schema::new(schema.arrow_fields(false)?);
+    let arrow = arrow::datatypes::Schema::new(schema.arrow_fields(false));
     let comment =
         |name: &str| schema.fields.iter().find(|f| f.name == name).and_then(|f| f.doc.clone()).unwrap_or_default();
     let mut columns = schema_columns(&arrow, comment);
     for (column, field) in columns.iter_mut().zip(&schema.fields) {
         column.nullable = !field.required;
+        if field.unsupported_type().is_some() {
+            column.type_text = "unsupported".into();
+        }
     }
     Ok(columns)
 }

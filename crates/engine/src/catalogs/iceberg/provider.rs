@@ -26,6 +26,7 @@ use dipper_iceberg::schema::Schema;
 use dipper_iceberg::transform::Transform;
 use dipper_store::segment::{Fetcher, ForeignFile, ObjectReader, ScanIo, check_claims};
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::ObjectStoreExt;
 use roaring::RoaringBitmap;
 
 use super::Places;
@@ -52,7 +53,7 @@ pub(crate) fn provider(
 ) -> Result<Arc<dyn TableProvider>> {
     let (snapshot, schema) = metadata.at(at)?;
     let (snapshot, schema) = (snapshot.cloned(), schema.clone());
-    let arrow = Arc::new(ArrowSchema::new(schema.arrow_fields(context.variables.string_view())?));
+    let arrow = Arc::new(ArrowSchema::new(schema.arrow_fields(context.variables.string_view())));
     let table = IcebergTable { context: Arc::clone(context), places, metadata, snapshot, schema, arrow };
     by_the_clock(context, Arc::new(table), |f| matches!(f.data_type(), DataType::Timestamp(_, Some(_))))
 }
@@ -152,6 +153,18 @@ impl IcebergTable {
         .await
     }
 
+    /// Passes when all these columns are of types that are read.
+    fn check_readable(&self, projection: &[usize]) -> Result<()> {
+        let columns = projection.iter().map(|at| &self.schema.fields[*at]);
+        match columns.filter_map(|column| Some((&column.name, column.unsupported_type()?))).next() {
+            None => Ok(()),
+            Some((name, written)) => Err(EngineError::unsupported(format!(
+                "column '{name}' is of Iceberg's type {written}, which is not read; name the other columns, or write \
+                 SELECT * EXCEPT(`{name}`)"
+            ))),
+        }
+    }
+
     /// One scan over files of one partition spec that have the same equality deletes.
     async fn group(
         &self,
@@ -165,7 +178,9 @@ impl IcebergTable {
         let limit = limit.filter(|_| first.equality.is_empty());
         let constants = self.constants(tasks);
         let is_constant = |f: &FieldRef| constants.iter().any(|(c, _)| c.name() == f.name());
-        let mut file_fields: Vec<FieldRef> = self.arrow.fields().iter().filter(|f| !is_constant(f)).cloned().collect();
+        let columns = self.arrow.fields().iter().zip(&self.schema.fields);
+        let readable = columns.filter(|(_, column)| column.unsupported_type().is_none()).map(|(field, _)| field);
+        let mut file_fields: Vec<FieldRef> = readable.filter(|f| !is_constant(f)).cloned().collect();
         // Columns that deletes compare and that the table does not have any more.
         for field in first.equality.iter().flat_map(|d| &work.equality[&d.path].fields) {
             let id = reshape::field_id(field);
@@ -275,22 +290,45 @@ impl IcebergTable {
         for (task, _) in files {
             let path = &task.file.path;
             let failed = |reason: String| EngineError::new(ErrorKind::File, format!("'{path}': {reason}"));
-            let size = u64::try_from(task.file.bytes).ok().filter(|size| *size > 0);
-            let size = size.ok_or_else(|| failed(format!("a size of {} bytes", task.file.bytes)))?;
+            let told = u64::try_from(task.file.bytes).unwrap_or(0);
             let (store, location) = dipper_iceberg::Locations::resolve(&self.places, path).map_err(failed)?;
             let name = self.places.store_name(path)?;
             let remote = name.is_some();
             let place = name.unwrap_or_default();
             let fetcher = fetchers.entry(place.clone()).or_insert_with(|| match remote {
-                false => Fetcher::local(store),
-                true => Fetcher::remote(store, self.context.engine.stores.io().clone(), io::anew()),
+                false => Fetcher::local(Arc::clone(&store)),
+                true => Fetcher::remote(Arc::clone(&store), self.context.engine.stores.io().clone(), io::anew()),
             });
             // Files are never written twice under one name.
             let (tag, modified) = (String::new(), None);
-            let file = ForeignFile { path: location, name: path.clone(), size, tag, modified, views };
+            let mut file = ForeignFile { path: location, name: path.clone(), size: told, tag, modified, views };
             let (fetcher, io) = (Arc::clone(fetcher), Arc::clone(&io));
+            let threads = self.context.engine.io().clone();
             opening.push(async move {
-                let reader = readers.get_foreign(&place, &fetcher, &file, Some(&io)).await?;
+                let opened = match told {
+                    0 => None,
+                    _ => Some(readers.get_foreign(&place, &fetcher, &file, Some(&io)).await),
+                };
+                let reader = match opened {
+                    Some(Ok(reader)) => reader,
+                    // Some writers put a wrong size into the manifest; only the store knows.
+                    refused => {
+                        let at = file.path.clone();
+                        let size =
+                            on_cpu(&threads, async move { Ok(store.head(&at).await.ok().map(|meta| meta.size)) });
+                        file.size = size.await?.filter(|size| *size != told).unwrap_or(0);
+                        match (refused, file.size) {
+                            (Some(Err(e)), 0) => return Err(e.into()),
+                            (_, 0) => {
+                                return Err(EngineError::new(
+                                    ErrorKind::File,
+                                    format!("'{}' is empty or gone", file.name),
+                                ));
+                            }
+                            _ => readers.get_foreign(&place, &fetcher, &file, Some(&io)).await?,
+                        }
+                    }
+                };
                 Ok::<_, EngineError>(Opened { reader, remote })
             });
         }
@@ -338,7 +376,7 @@ fn equality_fields(metadata: &TableMetadata, schema: &Schema, file: &FileEntry, 
                 file.path
             ))
         })?;
-        Ok(field.to_arrow(views)?)
+        Ok(field.to_arrow(views))
     };
     if file.equality_ids.is_empty() {
         return Err(EngineError::new(ErrorKind::File, format!("'{}': an equality delete without columns", file.path)));
@@ -368,9 +406,10 @@ impl TableProvider for IcebergTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let work = self.work(filters).await.map_err(EngineError::into_datafusion)?;
         let all: Vec<usize> = (0..self.arrow.fields().len()).collect();
         let projection = projection.unwrap_or(&all);
+        self.check_readable(projection).map_err(EngineError::into_datafusion)?;
+        let work = self.work(filters).await.map_err(EngineError::into_datafusion)?;
         let mut groups: BTreeMap<(i32, Vec<&str>), Vec<&Task>> = BTreeMap::new();
         for task in &work.plan.tasks {
             let mut equality: Vec<&str> = task.equality.iter().map(|d| d.path.as_str()).collect();

@@ -21,7 +21,7 @@ use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::{ddl, qualified};
+use crate::statements::{ddl, own_name, qualified};
 
 /// Name of the only partition of a table without partitions is the table's own, as in Doris.
 pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
@@ -75,7 +75,7 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
     let Some(source) = &create.query else { return Ok(Outcome::ok()) };
     let filled = super::insert::fill(session, &database, &name, source).await;
     if filled.is_err() {
-        let names = [Name(vec![database, name])];
+        let names = [own_name(&database, &name)];
         ddl::drop(session, ObjectKind::Table, &names, true).await?;
     }
     Ok(Outcome::Done(Done { affected_rows: filled?, ..Done::default() }))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{Insert, Name, QueryText};
+use dipper_sql::statement::{Insert, QueryText};
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::chain::TxnId;
 use dipper_store::labels::{Acquired, Held, LabelStatus};
@@ -25,8 +25,8 @@ use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
 use crate::result::Done;
 use crate::session::Session;
-use crate::statements::ddl;
 use crate::statements::insert::is_strict;
+use crate::statements::{ddl, own_name};
 
 /// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.
 const REPEATS_MAX: u32 = 10;
@@ -306,7 +306,7 @@ async fn acquire(session: &Session, database: &str, table: TableId, label: &str,
 
 /// Fills a table that was just made with the rows of a query.
 pub(super) async fn fill(session: &Session, database: &str, name: &str, source: &QueryText) -> Result<u64> {
-    let (_, table) = ddl::table_named(session, &Name(vec![database.into(), name.into()])).await?;
+    let (_, table) = ddl::table_named(session, &own_name(database, name)).await?;
     let handle = session.engine.native.get(table.id).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;

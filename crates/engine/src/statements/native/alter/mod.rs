@@ -21,7 +21,7 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::Alter;
 use crate::result::Outcome;
 use crate::session::Session;
-use crate::statements::{ddl, qualified};
+use crate::statements::{ddl, own_name, qualified};
 
 /// Runs the changes in order. Neighbours that change only the definition are one version of it.
 pub(in crate::statements) async fn alter(
@@ -309,7 +309,7 @@ async fn replace_with(session: &mut Session, (db, name): &(String, String), othe
         session,
         &match other.database() {
             Some(_) => other.clone(),
-            None => Name(vec![db.clone(), other.object().to_string()]),
+            None => own_name(db, other.object()),
         },
     )
     .await?;
