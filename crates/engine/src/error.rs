@@ -362,7 +362,13 @@ const CODES: &[(&str, u16, &str)] = &[
 
 /// The error that such a message is, without what only those know who write queries for DataFusion.
 fn with_code(message: &str, kind: ErrorKind) -> EngineError {
-    let message = wrong_arguments(message).unwrap_or_else(|| message.to_string());
+    // What follows is a dump of the tree.
+    let message = match message.starts_with("Dot access not supported for non-string expr") {
+        true => "a field of a STRUCT is named behind a dot: a column, then names of fields; for other values write \
+                 struct_element(value, 'field')"
+            .to_string(),
+        false => wrong_arguments(message).unwrap_or_else(|| message.to_string()),
+    };
     let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
         return EngineError::new(kind, message);
     };

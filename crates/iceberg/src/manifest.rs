@@ -138,9 +138,11 @@ impl ManifestFile {
         };
         let one = |(s, t): (&Summary, &Option<Primitive>)| {
             let t = (*t)?;
+            let bound = |bytes: &Option<Vec<u8>>| bytes.as_ref().and_then(|b| Value::from_bytes(t, b));
+            let (lower, upper) = Range::bounds(bound(&s.lower), bound(&s.upper));
             Some(Range {
-                lower: s.lower.as_ref().and_then(|b| Value::from_bytes(t, b)),
-                upper: s.upper.as_ref().and_then(|b| Value::from_bytes(t, b)),
+                lower,
+                upper,
                 has_null: s.contains_null,
                 // Neither bounds nor anything else: every value is NULL (or NaN).
                 all_null: Some(s.contains_null == Some(true) && s.lower.is_none() && s.contains_nan == Some(false)),

@@ -61,6 +61,14 @@ pub struct Range {
 }
 
 impl Range {
+    /// The bounds, if they are bounds: some writers order UUIDs as signed numbers.
+    pub(crate) fn bounds(lower: Option<Value>, upper: Option<Value>) -> (Option<Value>, Option<Value>) {
+        match lower.as_ref().zip(upper.as_ref()).and_then(|(lower, upper)| lower.compare(upper)) {
+            Some(Ordering::Greater) => (None, None),
+            _ => (lower, upper),
+        }
+    }
+
     fn may_compare(&self, op: Op, value: &Value) -> bool {
         if self.all_null == Some(true) {
             return false;
@@ -186,9 +194,11 @@ impl Metrics {
     /// What is known of a column whose type is `t` now.
     pub fn range(&self, field: i32, t: crate::schema::Primitive) -> Range {
         let (values, nulls) = (self.value_counts.get(&field), self.null_counts.get(&field));
+        let bound = |of: &HashMap<i32, Vec<u8>>| of.get(&field).and_then(|b| Value::from_bytes(t, b));
+        let (lower, upper) = Range::bounds(bound(&self.lower), bound(&self.upper));
         Range {
-            lower: self.lower.get(&field).and_then(|b| Value::from_bytes(t, b)),
-            upper: self.upper.get(&field).and_then(|b| Value::from_bytes(t, b)),
+            lower,
+            upper,
             has_null: nulls.map(|n| *n > 0),
             all_null: values.zip(nulls).map(|(v, n)| v == n && *v > 0),
             has_nan: self.nan_counts.get(&field).map(|n| *n > 0),
@@ -221,6 +231,8 @@ mod tests {
         assert!(!may(&Predicate::In(1, vec![Value::Int(1), Value::Int(30)])));
         assert!(may(&Predicate::Or(vec![cmp(Op::Eq, 1), Predicate::IsNull(2)])));
         assert!(!may(&Predicate::And(vec![cmp(Op::Eq, 1), Predicate::IsNull(2)])));
+        let turned = Range::bounds(Some(Value::Bytes(vec![0xff])), Some(Value::Bytes(vec![1])));
+        assert_eq!(turned, (None, None));
         // Another family: nothing is known.
         assert!(may(&Predicate::Compare(1, Op::Eq, Value::String("x".into()))));
         let floats = Range { lower: Some(Value::Double(1.0)), upper: Some(Value::Double(2.0)), ..Range::default() };

@@ -256,9 +256,12 @@ fn mapped_child(child: &FieldRef, name: &str, mapping: &serde_json::Value) -> Fi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{FixedSizeListArray, Int32Array, Int64Array, LargeListArray, StringArray};
+    use arrow::array::{
+        FixedSizeBinaryArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray, StringArray,
+        TimestampNanosecondArray,
+    };
     use arrow::buffer::NullBuffer;
-    use arrow::datatypes::Int64Type;
+    use arrow::datatypes::{Int64Type, TimeUnit, TimestampMicrosecondType};
 
     fn field(id: i32, name: &str, t: DataType) -> FieldRef {
         Arc::new(Field::new(name, t, true).with_metadata([(FIELD_ID.to_string(), id.to_string())].into()))
@@ -314,6 +317,33 @@ mod tests {
         assert_eq!(made.column(2).as_ref(), &Int64Array::from(vec![1, 2, 3]) as &dyn Array);
         let wrong = |_: &Field| Err("the default of column 'b' is no Utf8".to_string());
         assert!(shape(&from, &to, &wrong).is_err());
+    }
+
+    #[test]
+    fn uuids_become_text_and_times_go_down() {
+        let bytes: Vec<u8> = (0..16).collect();
+        let uuids = FixedSizeBinaryArray::try_from_sparse_iter_with_size([Some(bytes), None].into_iter(), 16).unwrap();
+        let times = TimestampNanosecondArray::from(vec![Some(-1), Some(1999)]);
+        for (array, to) in [
+            (Arc::new(uuids) as ArrayRef, DataType::Utf8View),
+            (Arc::new(times.clone()), DataType::Timestamp(TimeUnit::Microsecond, None)),
+            (Arc::new(times.with_timezone("UTC")), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        ] {
+            // Inside of a struct, where the reader of files does nothing.
+            let have = Fields::from(vec![field(1, "a", array.data_type().clone())]);
+            let structs: ArrayRef = Arc::new(StructArray::new(have.clone(), vec![array], None));
+            let from = field(9, "s", DataType::Struct(have));
+            let to = field(9, "s", DataType::Struct(vec![field(1, "a", to)].into()));
+            let made = reshape(&structs, &shape(&from, &to, &no_defaults).unwrap(), &to).unwrap();
+            let made = made.as_struct().column(0);
+            match made.data_type() {
+                DataType::Utf8View => {
+                    let texts: Vec<_> = made.as_string_view().iter().collect();
+                    assert_eq!(texts, [Some("00010203-0405-0607-0809-0a0b0c0d0e0f"), None]);
+                }
+                _ => assert_eq!(made.as_primitive::<TimestampMicrosecondType>().values()[..], [-1, 1]),
+            }
+        }
     }
 
     #[test]

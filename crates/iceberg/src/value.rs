@@ -155,6 +155,20 @@ impl Value {
     }
 }
 
+/// The text of a UUID: `00112233-4455-6677-8899-aabbccddeeff`.
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    let hex = |range: std::ops::Range<usize>| bytes[range].iter().map(|b| format!("{b:02x}")).collect::<String>();
+    [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
+}
+
+/// The UUID that this is the text of. `None`: it is none's, or spelled otherwise.
+pub fn uuid_of(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    let bytes = number.to_be_bytes();
+    (uuid_text(&bytes) == text).then_some(bytes)
+}
+
 pub(crate) const DAY_NS: i128 = 86_400_000_000_000;
 
 fn nanoseconds(at: chrono::NaiveDateTime) -> i128 {
@@ -193,6 +207,17 @@ pub(crate) fn primitive(t: &Type) -> Option<Primitive> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn uuids_are_read_as_they_are_written() {
+        let text = "00112233-4455-6677-8899-aabbccddeeff";
+        assert_eq!(uuid_of(text).map(|bytes| uuid_text(&bytes)).as_deref(), Some(text));
+        for other in
+            ["00112233-4455-6677-8899-AABBCCDDEEFF", "00112233445566778899aabbccddeeff", "", "-", "x", &text[1..]]
+        {
+            assert_eq!(uuid_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn bounds_of_narrower_types_are_read() {

@@ -216,8 +216,8 @@ pub struct Context<'a> {
     pub parameters: Option<&'a [VarValue]>,
 }
 
-impl std::fmt::Debug for Context<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("parameters", &self.parameters).finish_non_exhaustive()
     }
 }

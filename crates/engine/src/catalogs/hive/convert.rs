@@ -29,16 +29,30 @@ pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
             "'{name}' is a transactional table of Hive, whose delta directories are not read"
         )));
     }
+    let storage = table
+        .sd
+        .as_ref()
+        .ok_or_else(|| EngineError::new(ErrorKind::Storage, format!("the metastore tells no storage for '{name}'")))?;
+    if let Some(format) = lake_format(&properties, storage) {
+        return Err(EngineError::unsupported(format!(
+            "'{name}' is a table of {format}, whose own log says which of its files count; that log is not read"
+        )));
+    }
     if let Some(handler) = properties.get("storage_handler") {
         return Err(EngineError::unsupported(format!(
             "'{name}' is kept by the storage handler {handler}, which is not read"
         )));
     }
-    let storage = table
-        .sd
-        .as_ref()
-        .ok_or_else(|| EngineError::new(ErrorKind::Storage, format!("the metastore tells no storage for '{name}'")))?;
-    let (format, serde) = format_of(name, storage)?;
+    let source = properties.get("spark.sql.sources.provider").map(|p| p.to_lowercase());
+    let (format, serde) = format_of(name, storage).map_err(|e| match source.as_deref() {
+        // Hive cannot read them, so Spark gives them the class of files that nobody has.
+        Some(source) if !matches!(source, "hive" | "parquet") => EngineError::unsupported(format!(
+            "'{name}' is a table of Spark's data source {source}, of which Hive's part of the metastore tells too little; read \
+             its files by files('path' = '{}', ...)",
+            place_of(storage)
+        )),
+        _ => e,
+    })?;
     let definition = ExternalTable {
         columns: columns(storage.cols.iter().flatten()),
         partition_columns: columns(table.partition_keys.iter().flatten()),
@@ -61,6 +75,30 @@ pub(super) fn definition(name: &str, table: &Table) -> Result<ExternalTable> {
         .and_then(|()| define::fields(&definition.partition_columns))
         .map_err(|e| EngineError { message: format!("'{name}': {}", e.message), ..e })?;
     Ok(definition)
+}
+
+/// The format that keeps a log of its files beside them, if the table is of such a one: read without it they give rows that
+/// were replaced.
+fn lake_format(properties: &BTreeMap<String, String>, storage: &StorageDescriptor) -> Option<&'static str> {
+    let input = storage.input_format.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let handler = properties.get("storage_handler").map(|h| h.to_ascii_lowercase()).unwrap_or_default();
+    let source = properties.get("spark.sql.sources.provider").map(|p| p.to_ascii_lowercase()).unwrap_or_default();
+    let is = |name: &str| source == name || input.contains(name) || handler.contains(name);
+    if is("delta") {
+        Some("Delta Lake")
+    } else if is("hudi") || input.contains("hoodie") || properties.keys().any(|key| key.starts_with("hoodie.")) {
+        Some("Hudi")
+    } else if is("paimon") {
+        Some("Paimon")
+    } else {
+        None
+    }
+}
+
+/// Where the files of a table are; of one of Spark's, Hive is told of another place.
+fn place_of(storage: &StorageDescriptor) -> String {
+    let own = serde_properties(storage).remove("path");
+    own.unwrap_or_else(|| storage.location.as_deref().unwrap_or_default().to_string())
 }
 
 /// What INPUTFORMAT and SerDe together mean here.
@@ -134,4 +172,35 @@ pub(super) fn differs(table: &ExternalTable, partition: &StorageDescriptor) -> O
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_others_are_called_by_their_names() {
+        let told = |properties: &[(&str, &str)], input: &str| {
+            let storage = StorageDescriptor {
+                input_format: Some(input.to_string().into()),
+                location: Some("file:/here".into()),
+                ..StorageDescriptor::default()
+            };
+            let parameters = properties.iter().map(|(k, v)| (k.to_string().into(), v.to_string().into())).collect();
+            let table = Table { parameters: Some(parameters), sd: Some(storage), ..Table::default() };
+            definition("d.t", &table).unwrap_err().message
+        };
+        let spark = |source| [("spark.sql.sources.provider", source)];
+        let sequence = "org.apache.hadoop.mapred.SequenceFileInputFormat";
+        let parquet = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat";
+        assert!(told(&spark("delta"), sequence).contains("table of Delta Lake"));
+        assert!(told(&spark("DELTA"), parquet).contains("table of Delta Lake"));
+        assert!(told(&spark("hudi"), parquet).contains("table of Hudi"));
+        assert!(told(&[], "org.apache.hudi.hadoop.HoodieParquetInputFormat").contains("table of Hudi"));
+        let handler = [("storage_handler", "io.delta.hive.DeltaStorageHandler")];
+        assert!(told(&handler, "x").contains("table of Delta Lake"));
+        let csv = told(&spark("csv"), sequence);
+        assert!(csv.contains("Spark's data source csv") && csv.contains("file:/here"), "{csv}");
+        assert!(told(&[], sequence).contains("stored as SequenceFile"));
+    }
 }

@@ -7,7 +7,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use dipper_iceberg::predicate::{Op, Predicate};
 use dipper_iceberg::schema::{Primitive, Schema, Type};
-use dipper_iceberg::value::Value;
+use dipper_iceberg::value::{Value, uuid_of};
 
 use crate::tables::CONVERT_TZ;
 
@@ -125,6 +125,11 @@ fn literal(e: &Expr, t: Primitive) -> Option<Value> {
             Primitive::String,
             ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)),
         ) => Value::String(v.clone()),
+        // Of text that is spelled otherwise no UUID is the text.
+        (
+            Primitive::Uuid,
+            ScalarValue::Utf8(Some(v)) | ScalarValue::Utf8View(Some(v)) | ScalarValue::LargeUtf8(Some(v)),
+        ) => Value::Bytes(uuid_of(v)?.to_vec()),
         (Primitive::Binary, ScalarValue::Binary(Some(v)) | ScalarValue::BinaryView(Some(v))) => Value::Bytes(v.clone()),
         _ => return None,
     })

@@ -42,6 +42,10 @@ fn partition_ids(state: &TableState, names: &[String]) -> Result<Vec<PartitionId
         .iter()
         .map(|name| match state.partition_by_name(name) {
             Some(p) => Ok(p.id),
+            // Doris's words for the partitions that rows fall into.
+            None if name == "*" => Err(EngineError::unsupported(
+                "PARTITION (*), the partitions that the rows fall into, is not supported; name them: PARTITION (p1, p2)",
+            )),
             None => {
                 let near = crate::near::closest(name, state.partitions().map(|p| p.name.as_str()));
                 let hint = near.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
