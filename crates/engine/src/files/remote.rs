@@ -215,11 +215,16 @@ pub(crate) async fn partitioned(
     columns: &[String],
 ) -> Result<Vec<PartitionFiles>> {
     let root = stores.open(location, properties)?.path;
+    // Where `list` looks behind it.
+    let key = keys::from_path(root.as_ref());
+    let other = ObjectPath::parse(keys::without_empty_parts(&key)).unwrap_or_else(|_| root.clone());
     let directory = format!("{}/", location.trim_end_matches('/'));
     let mut all: std::collections::BTreeMap<Vec<Option<String>>, Vec<FileEntry>> = std::collections::BTreeMap::new();
     for file in listings.list(stores, &directory, properties).await?.iter() {
         let Some(remote) = &file.remote else { continue };
-        let parts: Vec<&str> = relative(&root, &remote.meta.location).split('/').collect();
+        let place = &remote.meta.location;
+        let root = if place.prefix_matches(&root) { &root } else { &other };
+        let parts: Vec<&str> = relative(root, place).split('/').collect();
         // An empty object of a directory's name stands for the directory itself.
         if parts.len() <= columns.len() && file.len == 0 {
             continue;
