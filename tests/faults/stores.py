@@ -267,15 +267,13 @@ def iceberg_of_strangers_is_read():
         w = Warehouse(directory)
         uuids = ["00112233-4455-6677-8899-aabbccddeeff", "ffffffff-0000-4000-8000-000000000001"]
         raw = [bytes.fromhex(u.replace("-", "")) for u in uuids]
-        fixed = {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}
+        fixed = {"type": "fixed", "name": "uuid_fixed", "size": 16}
         files = [(f"{w.root}/db/byid/data/{i}.parquet", parquet([1, 2], k=[i], u=pa.array([raw[i]], pa.binary(16))),
                   {"日期": raw[i]}) for i in (0, 1)]
         files.append((f"{w.root}/db/byid/data/2.parquet", parquet([1, 2], k=[2], u=pa.array([None], pa.binary(16))), {"日期": None}))
-        # fastavro does not write the names and UUIDs of Iceberg's library: they are put in behind it.
-        odd = lambda data: data
         spec = [{"source-id": 2, "field-id": 1000, "name": "日期", "transform": "identity"}]
         w.write("byid", table([column(1, "k", "long"), column(2, "u", "uuid")], spec), files,
-                partition_fields=[{"name": "日期", "type": ["null", {k: v for k, v in fixed.items() if k != "logicalType"}], "field-id": 1000}])
+                partition_fields=[{"name": "日期", "type": ["null", fixed], "field-id": 1000}])
         same(w.sql("SELECT k FROM ice.db.byid ORDER BY k"), [[0], [1], [2]])
         same(w.sql(f"SELECT k FROM ice.db.byid WHERE u = '{uuids[1]}'"), [[1]])
         same(w.sql("SELECT k, u FROM ice.db.byid ORDER BY k"), [[0, uuids[0]], [1, uuids[1]], [2, None]])
