@@ -27,9 +27,11 @@ pub struct Accounts {
 /// Why nobody is let in.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoginError {
-    /// Too many wrong passwords came from there.
-    #[error("too many wrong passwords came from {0}; wait a few seconds, other hosts can log in")]
-    Blocked(IpAddr),
+    /// Too many wrong passwords came for the account, or for many, from there.
+    #[error(
+        "too many wrong passwords came from {1}, and as many logins of '{0}' wait as may; try again in a few seconds"
+    )]
+    Blocked(String, IpAddr),
     /// A statement has locked it.
     #[error("Access denied for user {0}. Account is locked; ALTER USER {0} ACCOUNT_UNLOCK opens it")]
     Disabled(String),
@@ -84,9 +86,9 @@ impl Accounts {
     }
 
     /// What is kept of the password of whom `user` is when it comes from `address`; `None` for nobody. Waits where
-    /// wrong passwords came from.
+    /// wrong passwords for the account came from.
     pub(crate) async fn verifier(&self, user: &str, address: IpAddr) -> Result<Option<Verifier>, LoginError> {
-        self.backoff.wait(address).await.map_err(|Blocked| LoginError::Blocked(address))?;
+        self.backoff.wait(user, address).await.map_err(|Blocked| LoginError::Blocked(user.into(), address))?;
         self.open_verifier(self.engine.known_account(user, address).await)
     }
 
@@ -114,6 +116,7 @@ impl Accounts {
     /// Whether who has given the right password may come in.
     pub(crate) fn admit(&self, user: &str, address: IpAddr) -> Result<(), LoginError> {
         let known = self.engine.accounts();
+        self.backoff.succeeded(user, address);
         let Some(user) = known.find(user, address) else { return Ok(()) };
         // As in MySQL only who knows the password learns that a statement has locked the account.
         if user.policy.locked {
@@ -143,7 +146,7 @@ impl Accounts {
 
     /// Counts a wrong password.
     pub(crate) fn failed(&self, user: &str, address: IpAddr) {
-        self.backoff.failed(address);
+        self.backoff.failed(user, address);
         if let Some(user) = self.engine.accounts().find(user, address) {
             self.locks.failed(user);
         }

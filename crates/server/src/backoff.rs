@@ -1,11 +1,16 @@
 //! Wrong passwords cost time.
 //!
-//! A host that has sent more than [`FREE`] wrong passwords waits before each further login is looked at, 100 ms at first,
-//! then twice as long with each wrong one, up to 2 s; each 10 seconds forgive one. Right passwords wait as long, or a
-//! guesser would know a wrong one by the wait. Of one host at most [`WAITING_MAX`] logins wait, the rest is refused, so
-//! more connections are no way to guess faster. Other hosts notice nothing; an IPv6 host is its network of 64 bits.
+//! Who has sent more than [`FREE`] wrong passwords for an account from a host waits before each further login of that account
+//! from there is looked at, 100 ms at first, then twice as long with each wrong one, up to 2 s; each 10 seconds forgive one.
+//! Right passwords wait as long, or a guesser would know a wrong one by the wait. Of one such pair at most [`WAITING_MAX`]
+//! logins wait, the rest is refused, so more connections are no way to guess faster. Other accounts from the same host, which
+//! may be a load balancer, and other hosts notice nothing.
+//!
+//! Wrong passwords for more than [`ACCOUNTS_FREE`] accounts from one host are a search for one that fits. Then all logins from
+//! there wait so, but those of accounts that have logged in from there before. An IPv6 host is its network of 64 bits.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
@@ -13,34 +18,53 @@ use parking_lot::Mutex;
 
 /// Wrong passwords without consequences.
 const FREE: u32 = 10;
+/// Accounts that wrong passwords may come for from one host without consequences.
+const ACCOUNTS_FREE: u32 = 10;
 /// One wrong password is forgotten after this time.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(10);
 /// Wait after the first wrong password too many.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// Longest wait; below the time that a login may take.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Wrong passwords that count at most: so many are forgiven in three minutes.
-const FAILURES_MAX: u32 = FREE + 8;
-/// Logins of one host that may wait.
+/// What counts at most above what is free: so much is forgiven in three minutes.
+const BEYOND_MAX: u32 = 8;
+/// Logins of one pair, or of strangers from one host, that may wait.
 const WAITING_MAX: u32 = 16;
-/// Hosts that are remembered; beyond them the one that failed longest ago is forgotten.
-const HOSTS_MAX: usize = 10_000;
+/// Pairs, and hosts, that are remembered; beyond them the one that failed longest ago is forgotten.
+const REMEMBERED_MAX: usize = 10_000;
 
-/// Hosts with wrong passwords.
+/// An account, by the hash of its name, from a host.
+type Pair = (IpAddr, u64);
+
+/// Pairs and hosts with wrong passwords.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    hosts: Mutex<HashMap<IpAddr, Host>>,
+    hashes: RandomState,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    pairs: HashMap<Pair, Record>,
+    /// Accounts that wrong passwords came for.
+    hosts: HashMap<IpAddr, Record>,
 }
 
 #[derive(Debug)]
-struct Host {
+struct Record {
     failures: u32,
     /// When failures were last counted or forgiven.
     since: Instant,
     waiting: u32,
+    /// A right password came once.
+    known: bool,
 }
 
-impl Host {
+impl Record {
+    fn new(now: Instant) -> Self {
+        Record { failures: 0, since: now, waiting: 0, known: false }
+    }
+
     fn forgive(&mut self, now: Instant) {
         let times = now.saturating_duration_since(self.since).as_secs() / FORGIVEN_AFTER.as_secs();
         if times > 0 {
@@ -48,13 +72,41 @@ impl Host {
             self.since = now;
         }
     }
+
+    fn fail(&mut self, free: u32, now: Instant) {
+        self.failures = (self.failures + 1).min(free + BEYOND_MAX);
+        self.since = now;
+    }
+
+    /// How long a login has to wait; it then counts as waiting.
+    fn begin(&mut self, free: u32) -> Result<Option<Duration>, Blocked> {
+        if self.failures <= free {
+            return Ok(None);
+        }
+        if self.waiting >= WAITING_MAX {
+            return Err(Blocked);
+        }
+        self.waiting += 1;
+        Ok(Some((WAIT_MIN * (1 << (self.failures - free - 1).min(8))).min(WAIT_MAX)))
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.failures == 0 && self.waiting == 0 && !self.known
+    }
 }
 
-/// Too many logins of one host wait.
+/// Too many logins of one account from one host wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Blocked;
 
-fn key(address: IpAddr) -> IpAddr {
+/// What a login waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Because {
+    Pair(Pair),
+    Host(IpAddr),
+}
+
+fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
@@ -65,65 +117,95 @@ fn key(address: IpAddr) -> IpAddr {
 }
 
 impl Backoff {
-    /// Waits as long as a login of this host has to.
+    fn pair(&self, user: &str, address: IpAddr) -> Pair {
+        (host(address), self.hashes.hash_one(user))
+    }
+
+    /// Waits as long as a login of this account from this host has to.
     ///
     /// # Errors
     /// Too many wait already.
-    pub(crate) async fn wait(&self, address: IpAddr) -> Result<(), Blocked> {
-        let key = key(address);
-        let Some(time) = self.begin(key, Instant::now())? else { return Ok(()) };
-        struct Waiting<'a>(&'a Backoff, IpAddr);
+    pub(crate) async fn wait(&self, user: &str, address: IpAddr) -> Result<(), Blocked> {
+        let Some((because, time)) = self.begin(self.pair(user, address), Instant::now())? else { return Ok(()) };
+        struct Waiting<'a>(&'a Backoff, Because);
         impl Drop for Waiting<'_> {
             fn drop(&mut self) {
-                if let Some(host) = self.0.hosts.lock().get_mut(&self.1) {
-                    host.waiting = host.waiting.saturating_sub(1);
+                let mut seen = self.0.seen.lock();
+                let record = match self.1 {
+                    Because::Pair(pair) => seen.pairs.get_mut(&pair),
+                    Because::Host(host) => seen.hosts.get_mut(&host),
+                };
+                if let Some(record) = record {
+                    record.waiting = record.waiting.saturating_sub(1);
                 }
             }
         }
-        let _waiting = Waiting(self, key);
+        let _waiting = Waiting(self, because);
         tokio::time::sleep(time).await;
         Ok(())
     }
 
-    /// How long a login has to wait; it then counts as waiting.
-    fn begin(&self, key: IpAddr, now: Instant) -> Result<Option<Duration>, Blocked> {
-        let mut hosts = self.hosts.lock();
-        let Some(host) = hosts.get_mut(&key) else { return Ok(None) };
-        host.forgive(now);
-        if host.failures == 0 && host.waiting == 0 {
-            hosts.remove(&key);
-            return Ok(None);
+    fn begin(&self, pair: Pair, now: Instant) -> Result<Option<(Because, Duration)>, Blocked> {
+        let mut seen = self.seen.lock();
+        let seen = &mut *seen;
+        let mut known = false;
+        if let Some(record) = forgiven(&mut seen.pairs, &pair, now) {
+            known = record.known;
+            if let Some(time) = record.begin(FREE)? {
+                return Ok(Some((Because::Pair(pair), time)));
+            }
         }
-        if host.failures <= FREE {
-            return Ok(None);
+        match forgiven(&mut seen.hosts, &pair.0, now) {
+            Some(record) if !known => Ok(record.begin(ACCOUNTS_FREE)?.map(|time| (Because::Host(pair.0), time))),
+            _ => Ok(None),
         }
-        if host.waiting >= WAITING_MAX {
-            return Err(Blocked);
-        }
-        host.waiting += 1;
-        Ok(Some((WAIT_MIN * (1 << (host.failures - FREE - 1).min(8))).min(WAIT_MAX)))
     }
 
     /// Counts a wrong password.
-    pub(crate) fn failed(&self, address: IpAddr) {
-        self.count(key(address), Instant::now());
+    pub(crate) fn failed(&self, user: &str, address: IpAddr) {
+        self.count(self.pair(user, address), Instant::now());
     }
 
-    fn count(&self, key: IpAddr, now: Instant) {
-        let mut hosts = self.hosts.lock();
-        if hosts.len() >= HOSTS_MAX && !hosts.contains_key(&key) {
-            let oldest = hosts.iter().filter(|(_, h)| h.waiting == 0).min_by_key(|(_, h)| h.since).map(|(k, _)| *k);
-            match oldest {
-                Some(oldest) => hosts.remove(&oldest),
-                // All of them wait, which no number of connections can do; better forget one more than grow.
-                None => return,
-            };
+    fn count(&self, pair: Pair, now: Instant) {
+        let mut seen = self.seen.lock();
+        let seen = &mut *seen;
+        let Some(record) = remembered(&mut seen.pairs, pair, now) else { return };
+        let is_first = record.failures == 0;
+        record.fail(FREE, now);
+        // Who guesses at one account does not search.
+        if is_first && let Some(record) = remembered(&mut seen.hosts, pair.0, now) {
+            record.fail(ACCOUNTS_FREE, now);
         }
-        let host = hosts.entry(key).or_insert(Host { failures: 0, since: now, waiting: 0 });
-        host.forgive(now);
-        host.failures = (host.failures + 1).min(FAILURES_MAX);
-        host.since = now;
     }
+
+    /// Notes that a right password came.
+    pub(crate) fn succeeded(&self, user: &str, address: IpAddr) {
+        let mut seen = self.seen.lock();
+        if let Some(record) = remembered(&mut seen.pairs, self.pair(user, address), Instant::now()) {
+            record.known = true;
+        }
+    }
+}
+
+/// The record of `key`, if there is something in it by now.
+fn forgiven<'r, K: Eq + Hash>(records: &'r mut HashMap<K, Record>, key: &K, now: Instant) -> Option<&'r mut Record> {
+    records.get_mut(key)?.forgive(now);
+    if records.get(key)?.is_nothing() {
+        records.remove(key);
+    }
+    records.get_mut(key)
+}
+
+/// The record of `key`, made if need be. `None` where all others have logins that wait, which no number of connections can do.
+fn remembered<K: Copy + Eq + Hash>(records: &mut HashMap<K, Record>, key: K, now: Instant) -> Option<&mut Record> {
+    if records.len() >= REMEMBERED_MAX && !records.contains_key(&key) {
+        let idle = records.iter().filter(|(_, record)| record.waiting == 0);
+        let oldest = *idle.min_by_key(|(_, record)| (record.known, record.since))?.0;
+        records.remove(&oldest);
+    }
+    let record = records.entry(key).or_insert_with(|| Record::new(now));
+    record.forgive(now);
+    Some(record)
 }
 
 #[cfg(test)]
@@ -134,53 +216,90 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn time(begun: Result<Option<(Because, Duration)>, Blocked>) -> Result<Option<Duration>, Blocked> {
+        begun.map(|wait| wait.map(|(_, time)| time))
+    }
+
     #[test]
-    fn one_host_waits_and_others_do_not() {
-        let backoff = Backoff::default();
-        let (bad, good, now) = (ip("10.0.0.1"), ip("10.0.0.2"), Instant::now());
+    fn one_account_from_one_host_waits_and_others_do_not() {
+        let (backoff, now) = (Backoff::default(), Instant::now());
+        let bad = backoff.pair("root", ip("10.0.0.1"));
         for _ in 0..FREE {
             backoff.count(bad, now);
         }
         assert_eq!(backoff.begin(bad, now), Ok(None));
         backoff.count(bad, now);
-        assert_eq!(backoff.begin(bad, now), Ok(Some(WAIT_MIN)));
+        assert_eq!(time(backoff.begin(bad, now)), Ok(Some(WAIT_MIN)));
         for _ in 0..50 {
             backoff.count(bad, now);
         }
         for _ in 1..WAITING_MAX {
-            assert_eq!(backoff.begin(bad, now), Ok(Some(WAIT_MAX)));
+            assert_eq!(time(backoff.begin(bad, now)), Ok(Some(WAIT_MAX)));
         }
         assert_eq!(backoff.begin(bad, now), Err(Blocked));
-        assert_eq!(backoff.begin(good, now), Ok(None));
+        for (user, address) in [("root", "10.0.0.2"), ("ann", "10.0.0.1")] {
+            assert_eq!(backoff.begin(backoff.pair(user, ip(address)), now), Ok(None), "{user} {address}");
+        }
+    }
+
+    #[test]
+    fn a_search_over_accounts_waits_and_those_who_were_there_before_do_not() {
+        let (backoff, now, address) = (Backoff::default(), Instant::now(), ip("10.0.0.1"));
+        backoff.succeeded("ann", address);
+        for n in 0..100 {
+            backoff.count(backoff.pair(&format!("user{n}"), address), now);
+        }
+        let stranger = backoff.pair("bob", address);
+        for _ in 0..WAITING_MAX {
+            assert_eq!(time(backoff.begin(stranger, now)), Ok(Some(WAIT_MAX)));
+        }
+        assert_eq!(backoff.begin(backoff.pair("cid", address), now), Err(Blocked));
+        assert_eq!(backoff.begin(backoff.pair("ann", address), now), Ok(None));
+        assert_eq!(backoff.begin(backoff.pair("bob", ip("10.0.0.2")), now), Ok(None));
+    }
+
+    #[test]
+    fn who_was_there_before_and_is_guessed_at_waits() {
+        let (backoff, now, address) = (Backoff::default(), Instant::now(), ip("10.0.0.1"));
+        backoff.succeeded("ann", address);
+        for _ in 0..=FREE {
+            backoff.failed("ann", address);
+        }
+        assert_eq!(time(backoff.begin(backoff.pair("ann", address), now)), Ok(Some(WAIT_MIN)));
     }
 
     #[test]
     fn time_forgives() {
-        let backoff = Backoff::default();
-        let (host, now) = (ip("10.0.0.1"), Instant::now());
-        for _ in 0..100 {
-            backoff.count(host, now);
+        let (backoff, now, address) = (Backoff::default(), Instant::now(), ip("10.0.0.1"));
+        let guessed = backoff.pair("root", address);
+        for n in 0..100 {
+            backoff.count(guessed, now);
+            backoff.count(backoff.pair(&format!("user{n}"), address), now);
         }
-        let later = now + FORGIVEN_AFTER * FAILURES_MAX;
-        assert_eq!(backoff.begin(host, later), Ok(None));
-        assert!(backoff.hosts.lock().is_empty());
+        let later = now + FORGIVEN_AFTER * (FREE + BEYOND_MAX);
+        assert_eq!(backoff.begin(guessed, later), Ok(None));
+        let seen = backoff.seen.lock();
+        assert!(!seen.pairs.contains_key(&guessed) && seen.hosts.is_empty());
     }
 
     #[test]
     fn memory_is_bounded() {
-        let backoff = Backoff::default();
-        let now = Instant::now();
-        for i in 0..HOSTS_MAX as u32 + 500 {
-            backoff.count(IpAddr::V4(i.into()), now + Duration::from_millis(i.into()));
+        let (backoff, now) = (Backoff::default(), Instant::now());
+        backoff.succeeded("ann", ip("10.0.0.1"));
+        for i in 0..REMEMBERED_MAX as u32 + 500 {
+            let address = IpAddr::V4(i.into());
+            backoff.count(backoff.pair("root", address), now + Duration::from_millis(i.into()));
         }
-        assert_eq!(backoff.hosts.lock().len(), HOSTS_MAX);
-        assert!(!backoff.hosts.lock().contains_key(&ip("0.0.0.0")));
+        let seen = backoff.seen.lock();
+        assert_eq!((seen.pairs.len(), seen.hosts.len()), (REMEMBERED_MAX, REMEMBERED_MAX));
+        assert!(!seen.hosts.contains_key(&ip("0.0.0.0")));
+        assert!(seen.pairs.contains_key(&backoff.pair("ann", ip("10.0.0.1"))));
     }
 
     #[test]
     fn a_network_of_64_bits_is_one_host() {
-        assert_eq!(key(ip("2001:db8:0:1::1")), key(ip("2001:db8:0:1:ffff::2")));
-        assert_ne!(key(ip("2001:db8:0:1::1")), key(ip("2001:db8:0:2::1")));
-        assert_eq!(key(ip("::ffff:1.2.3.4")), ip("1.2.3.4"));
+        assert_eq!(host(ip("2001:db8:0:1::1")), host(ip("2001:db8:0:1:ffff::2")));
+        assert_ne!(host(ip("2001:db8:0:1::1")), host(ip("2001:db8:0:2::1")));
+        assert_eq!(host(ip("::ffff:1.2.3.4")), ip("1.2.3.4"));
     }
 }

@@ -53,7 +53,7 @@ fn sql_error(e: &EngineError) -> SqlError {
 fn refused(e: &LoginError) -> SqlError {
     match e {
         LoginError::Engine(e) => sql_error(e),
-        LoginError::Blocked(_) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
+        LoginError::Blocked(..) => SqlError::new(code::HOST_IS_BLOCKED, e.to_string()),
         LoginError::Disabled(_) => SqlError::new(code::ACCOUNT_IS_LOCKED, e.to_string()),
         LoginError::Locked { .. } => SqlError::new(code::USER_IS_BLOCKED, e.to_string()),
         LoginError::Expired(_) => SqlError::new(code::PASSWORD_EXPIRED, e.to_string()),

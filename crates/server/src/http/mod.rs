@@ -159,7 +159,7 @@ async fn authorized(app: &App, client: &Client, headers: &HeaderMap) -> Result<S
     match app.accounts.accepts(&user, &password, client.peer.ip()).await {
         Ok(true) => Ok(user),
         Ok(false) => Err(denied()),
-        Err(e @ LoginError::Blocked(_)) => Err(reply::failure(429, "Too Many Requests", &e.to_string())),
+        Err(e @ LoginError::Blocked(..)) => Err(reply::failure(429, "Too Many Requests", &e.to_string())),
         Err(e @ (LoginError::Disabled(_) | LoginError::Locked { .. } | LoginError::Expired(_))) => {
             Err(reply::failure(403, "Forbidden", &e.to_string()))
         }
