@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use dipper_cache::{CacheOptions, DataCache};
 use dipper_store::local::LocalStore;
+use dipper_store::nodes::Nodes;
 use dipper_store::probed::ProbedStore;
 use object_store::ObjectStore;
 
@@ -84,6 +85,18 @@ impl RemoteOptions {
             memory_bytes: (memory_bytes / CACHE_MEMORY_SHARE).min(CACHE_MEMORY_MAX),
             ..CacheOptions::default()
         })
+    }
+
+    /// The processes of this machine that use a database: known in its directory, for one in a bucket in that of the cache.
+    pub(crate) fn nodes(&self, data: Option<&DataLocation>) -> Option<Nodes> {
+        Some(Nodes::new(match data? {
+            DataLocation::Local(dir) => dir.join(".dipper").join("nodes"),
+            DataLocation::Remote(url) => {
+                let name: String =
+                    url.bytes().map(|b| if b.is_ascii_alphanumeric() { char::from(b) } else { '-' }).collect();
+                self.cache_dir.clone().or_else(default_cache_dir)?.join("nodes").join(name)
+            }
+        }))
     }
 }
 

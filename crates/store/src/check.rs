@@ -563,7 +563,7 @@ mod tests {
     #[tokio::test]
     async fn damage_is_found_beside_chains_and_data() {
         let (store, table) = database().await;
-        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        let labels = Labels::start(Arc::clone(&store), None).await.unwrap();
         let Acquired::New(held) = labels.acquire(TableId(7), "l", table.begin(), table.id()).await.unwrap() else {
             panic!("it is the first")
         };

@@ -12,10 +12,10 @@
 //! any more, and the next attempt may begin. Attempts have numbers from 1 without a gap.
 //!
 //! Leases depend on the clocks of nodes. Correctness does not: a node that is taken for dead by mistake finds its
-//! transaction aborted.
+//! transaction aborted. Of nodes on its own machine a process knows [at once](crate::nodes) that they are gone.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -28,6 +28,7 @@ use twox_hash::XxHash3_64;
 
 use crate::catalog::TableId;
 use crate::chain::{ChainError, Stored, TxnId, decode_as, encode_as};
+use crate::nodes::{Nodes, Present};
 use crate::table::{Table, TableError};
 
 /// Format of labels and leases.
@@ -181,6 +182,10 @@ struct Inner {
     node: u64,
     /// Transactions of this process that hold labels, with their number: loads that share a commit share it.
     running: Mutex<HashMap<TxnId, usize>>,
+    /// Processes of this machine that use the database.
+    nodes: Option<Nodes>,
+    /// This one is there.
+    present: OnceLock<Present>,
 }
 
 fn now_ms() -> i64 {
@@ -194,16 +199,32 @@ fn failed(path: &Path, source: Error) -> LabelError {
 impl Labels {
     /// A view for a process that loads nothing: it has no lease.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
-        let inner = Inner { store, node: rand::rng().random(), running: Mutex::default() };
+        Self::with_nodes(store, None)
+    }
+
+    fn with_nodes(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Self {
+        let node = rand::rng().random();
+        let inner = Inner { store, node, running: Mutex::default(), nodes, present: OnceLock::new() };
         Self { inner: Arc::new(inner) }
     }
 
-    /// A view with a lease, which a task renews until all clones are dropped. Needs tokio.
+    /// A view with a lease, which a task renews until all clones are dropped. The leases of processes of this machine that are
+    /// gone end now. Needs tokio.
     ///
     /// # Errors
     /// The lease could not be written.
-    pub async fn start(store: Arc<dyn ObjectStore>) -> Result<Self, LabelError> {
-        let labels = Self::new(store);
+    pub async fn start(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Result<Self, LabelError> {
+        let labels = Self::with_nodes(store, nodes);
+        if let Some(nodes) = &labels.inner.nodes {
+            for node in nodes.gone() {
+                labels.remove(&lease_path(node)).await?;
+                nodes.forget(node);
+            }
+            match nodes.enter(labels.inner.node) {
+                Ok(present) => drop(labels.inner.present.set(present)),
+                Err(e) => tracing::warn!(error = %e, "killed, this process would count as alive for {LEASE_MS} ms"),
+            }
+        }
         labels.renew().await?;
         let inner = Arc::downgrade(&labels.inner);
         tokio::spawn(async move {
@@ -458,6 +479,9 @@ impl Labels {
         if attempt.node == self.inner.node {
             return Ok(self.inner.running.lock().contains_key(&attempt.txn));
         }
+        if self.inner.nodes.as_ref().is_some_and(|nodes| nodes.is_gone(attempt.node)) {
+            return Ok(false);
+        }
         let lease = self.get::<Lease>(&lease_path(attempt.node), attempt.node).await?;
         Ok(lease.is_some_and(|l| l.until_ms > now_ms()))
     }
@@ -634,7 +658,7 @@ mod tests {
     async fn of_two_loads_into_two_tables_one_wins() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let (a, b) = (table(&store, 1).await, table(&store, 2).await);
-        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        let labels = Labels::start(Arc::clone(&store), None).await.unwrap();
         for round in 0..20 {
             let label = format!("l{round}");
             let (x, y) = tokio::join!(
@@ -653,7 +677,7 @@ mod tests {
     async fn loads_with_one_transaction_happen_all_or_none() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let t = table(&store, 1).await;
-        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        let labels = Labels::start(Arc::clone(&store), None).await.unwrap();
         for commits in [false, true] {
             let txn = t.begin();
             let name = |which| format!("{which}-{commits}");
@@ -676,11 +700,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_killed_process_is_gone_at_once_for_its_own_machine() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = || Some(Nodes::new(dir.path().to_path_buf()));
+        let t = table(&store, 1).await;
+        let killed = Labels::start(Arc::clone(&store), nodes()).await.unwrap();
+        let beside = Labels::start(Arc::clone(&store), nodes()).await.unwrap();
+        for label in ["seen by the one beside it", "seen after a restart"].map(|l| l.replace(' ', "_")) {
+            std::mem::forget(held(&killed, &label, &t, t.begin()).await);
+        }
+        assert_eq!(exists(&beside, "seen_after_a_restart", &t).await.1, LabelStatus::Running);
+        // What the system does when a process ends: its locks are gone, its lease is not.
+        let node = killed.inner.node;
+        let path = dir.path().join(format!("{node:016x}"));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::File::create(&path).unwrap();
+        let (_, status) = beside.lookup(DB, "seen_by_the_one_beside_it").await.unwrap().unwrap();
+        assert_eq!(status, LabelStatus::Aborted);
+        let restarted = Labels::start(Arc::clone(&store), nodes()).await.unwrap();
+        assert!(!path.exists());
+        let elsewhere = Labels::new(Arc::clone(&store));
+        let (_, status) = elsewhere.lookup(DB, "seen_after_a_restart").await.unwrap().unwrap();
+        assert_eq!(status, LabelStatus::Aborted);
+        drop(restarted);
+    }
+
+    #[tokio::test]
     async fn a_label_is_what_its_tables_chain_says() {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         let t = table(&store, 1).await;
-        let mine = Labels::start(Arc::clone(&store)).await.unwrap();
-        let other = Labels::start(Arc::clone(&store)).await.unwrap();
+        let mine = Labels::start(Arc::clone(&store), None).await.unwrap();
+        let other = Labels::start(Arc::clone(&store), None).await.unwrap();
         let txn = t.begin();
         let hold = held(&mine, "l", &t, txn).await;
         // Running, as its node says to itself and its lease says to others.

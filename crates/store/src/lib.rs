@@ -11,6 +11,7 @@ pub mod labels;
 pub mod local;
 pub mod merge;
 pub mod mow;
+pub mod nodes;
 mod now;
 pub mod preempt;
 pub mod probed;

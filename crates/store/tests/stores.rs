@@ -116,7 +116,7 @@ async fn a_label_is_won_once_and_dropped_tables_vanish() {
         let id = |n: u64| TableId(((now as u64) << 20) | n);
         let (a, b) = (create(store, id(1), Model::Duplicate).await, create(store, id(2), Model::Duplicate).await);
         let db = TableId(9);
-        let nodes: Vec<Labels> = futures::future::join_all((0..4).map(|_| Labels::start(Arc::clone(store))))
+        let nodes: Vec<Labels> = futures::future::join_all((0..4).map(|_| Labels::start(Arc::clone(store), None)))
             .await
             .into_iter()
             .map(Result::unwrap)

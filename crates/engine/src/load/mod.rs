@@ -45,6 +45,7 @@ mod work;
 use std::sync::Arc;
 
 use dipper_store::labels::Labels;
+use dipper_store::nodes::Nodes;
 use object_store::ObjectStore;
 use tokio::sync::OnceCell;
 
@@ -62,19 +63,21 @@ pub struct Loads {
     pub(crate) records: Arc<LoadRecords>,
     /// Made by the first load that brings a label: from then on this process has a lease.
     labels: OnceCell<Labels>,
+    /// Processes of this machine that use the database.
+    nodes: Option<Nodes>,
     pub(crate) groups: group::Groups,
 }
 
 impl Loads {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>) -> Self {
-        Loads { store, records: Arc::default(), labels: OnceCell::new(), groups: Default::default() }
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Self {
+        Loads { store, records: Arc::default(), labels: OnceCell::new(), nodes, groups: Default::default() }
     }
 
     /// The labels. `io` runs what renews the lease.
     pub(crate) async fn labels(&self, io: &tokio::runtime::Handle) -> Result<&Labels> {
         self.labels
             .get_or_try_init(|| async {
-                let started = io.spawn(Labels::start(Arc::clone(&self.store))).await;
+                let started = io.spawn(Labels::start(Arc::clone(&self.store), self.nodes.clone())).await;
                 let started = started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))?;
                 started.map_err(|e| EngineError::new(ErrorKind::Storage, e.to_string()))
             })

@@ -23,6 +23,7 @@
 //! <root>/.dipper/format    "dipper data directory\nformat 1\n"
 //! <root>/.dipper/lock      flock: shared by LIST, exclusive for delete
 //! <root>/.dipper/tmp/      unfinished puts
+//! <root>/.dipper/nodes/    processes that load (crate::nodes)
 //! <root>/<everything else> one file an object
 //! ```
 

@@ -252,7 +252,7 @@ mod tests {
     async fn only_what_nobody_can_need_is_deleted() {
         let store = memory();
         let catalog = Catalog::open(Arc::clone(&store)).await.unwrap();
-        let labels = Labels::start(Arc::clone(&store)).await.unwrap();
+        let labels = Labels::start(Arc::clone(&store), None).await.unwrap();
         let now = chrono::Utc::now().timestamp_millis();
         let create = async |id| {
             let partitions = vec![partition(0, "p", Bounds::All)];
