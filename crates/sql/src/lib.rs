@@ -2,6 +2,7 @@
 //!
 //! [`parser::parse`] turns text into [`statement::Statement`]s; queries inside them are `sqlparser` trees.
 
+mod chains;
 pub mod charter;
 pub mod error;
 pub mod functions;

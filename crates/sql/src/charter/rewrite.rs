@@ -672,8 +672,7 @@ pub(super) fn own_names(query: &mut Query) {
     let _ = walk::change(query, &mut OwnNames);
 }
 
-/// First of all: `FROM DUAL` is no table, and long chains of AND or OR become balanced trees, because every later walk
-/// takes time with the square of the depth.
+/// First of all: `FROM DUAL` is no table.
 pub(super) fn simplify(query: &mut Query) {
     struct Simplify;
     impl Change for Simplify {
@@ -688,62 +687,7 @@ pub(super) fn simplify(query: &mut Query) {
             }
             Ok(())
         }
-
-        fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
-            if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
-                let op = op.clone();
-                balance(expr, &op);
-            }
-            Ok(())
-        }
     }
-    // Neither can fail.
+    // It cannot fail.
     let _ = walk::change(query, &mut Simplify);
-}
-
-/// Chains shorter than this stay as they are.
-const CHAIN_MIN: usize = 16;
-
-/// Balances the left spine of one operator.
-pub(super) fn balance(expr: &mut Expr, op: &BinaryOperator) {
-    let mut length = 1;
-    let mut at = &*expr;
-    while let Expr::BinaryOp { left, op: o, .. } = at
-        && o == op
-    {
-        length += 1;
-        at = left;
-    }
-    if length < CHAIN_MIN {
-        return;
-    }
-    let mut operands = Vec::with_capacity(length);
-    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
-    loop {
-        match rest {
-            Expr::BinaryOp { left, op: o, right } if o == *op => {
-                operands.push(*right);
-                rest = *left;
-            }
-            first => {
-                operands.push(first);
-                break;
-            }
-        }
-    }
-    operands.reverse();
-    while operands.len() > 1 {
-        let mut pairs = Vec::with_capacity(operands.len().div_ceil(2));
-        let mut from = operands.into_iter();
-        while let Some(left) = from.next() {
-            pairs.push(match from.next() {
-                Some(right) => binary(left, op.clone(), right),
-                None => left,
-            });
-        }
-        operands = pairs;
-    }
-    if let Some(whole) = operands.pop() {
-        *expr = whole;
-    }
 }

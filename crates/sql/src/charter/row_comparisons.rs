@@ -16,7 +16,8 @@ use std::collections::HashSet;
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
 use super::mixed::kind;
-use super::rewrite::{balance, binary, function_name, nested, plain_args};
+use super::rewrite::{binary, function_name, nested, plain_args};
+use crate::chains::balance;
 use crate::error::SqlError;
 
 /// The values of `(a, b)` or `ROW(a, b)`; `None` of what is no row.

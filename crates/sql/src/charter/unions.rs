@@ -98,23 +98,34 @@ fn derived(body: SetExpr) -> TableFactor {
 }
 
 /// Plans what [`relations`] made. One node for neighbours that are all UNION ALL: their common type is that of all of them.
+/// Below a UNION without ALL all are neighbours, because it makes all of their rows distinct.
 pub(super) fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    let mut behind = Vec::new();
-    let mut first = body;
-    while is_union(&first) {
-        let SetExpr::SetOperation { set_quantifier, left, right, .. } = first else { break };
-        behind.push((set_quantifier == SetQuantifier::All, *right));
-        first = *left;
-    }
-    let mut inputs = vec![context.plan(derived(first))?];
-    for (all, input) in behind.into_iter().rev() {
-        inputs.push(context.plan(derived(input))?);
-        if !all {
-            let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(union(std::mem::take(&mut inputs))?)));
-            inputs.push(distinct);
-        }
-    }
+    let mut inputs = Vec::new();
+    members(body, false, &mut inputs, context)?;
     union(inputs)
+}
+
+/// Plans the members of a UNION; `distinct`: there is one without ALL around it.
+fn members(
+    body: SetExpr,
+    distinct: bool,
+    inputs: &mut Vec<LogicalPlan>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<()> {
+    if !is_union(&body) {
+        inputs.push(context.plan(derived(body))?);
+        return Ok(());
+    }
+    let SetExpr::SetOperation { set_quantifier, left, right, .. } = body else { return Ok(()) };
+    if distinct || set_quantifier == SetQuantifier::All {
+        members(*left, distinct, inputs, context)?;
+        return members(*right, distinct, inputs, context);
+    }
+    let mut below = Vec::new();
+    members(*left, true, &mut below, context)?;
+    members(*right, true, &mut below, context)?;
+    inputs.push(LogicalPlan::Distinct(Distinct::All(Arc::new(union(below)?))));
+    Ok(())
 }
 
 fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {

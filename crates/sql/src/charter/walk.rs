@@ -12,7 +12,7 @@ use crate::error::SqlError;
 type Step = Result<(), SqlError>;
 
 /// A pass that looks. Parents come before children, in order of the text except that WITH comes before the body.
-pub(super) trait Look {
+pub(crate) trait Look {
     fn query(&mut self, _: &Query) -> Step {
         Ok(())
     }
@@ -34,7 +34,7 @@ pub(super) trait Look {
 }
 
 /// A pass that changes: parents before children, or after them where the name says so.
-pub(super) trait Change {
+pub(crate) trait Change {
     fn query(&mut self, _: &mut Query) -> Step {
         Ok(())
     }
@@ -59,17 +59,17 @@ pub(super) trait Change {
 }
 
 /// Runs a pass over a query; the first error ends it.
-pub(super) fn look(query: &Query, pass: &mut dyn Look) -> Step {
+pub(crate) fn look(query: &Query, pass: &mut dyn Look) -> Step {
     finish(query.visit(&mut Looking(pass)))
 }
 
 /// Runs a changing pass over a query; the first error ends it and leaves the tree half changed.
-pub(super) fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
+pub(crate) fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
     finish(query.visit(&mut Changing(pass)))
 }
 
 /// [`change`] of one expression and what is in it.
-pub(super) fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
+pub(crate) fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
     finish(expr.visit(&mut Changing(pass)))
 }
 
@@ -84,7 +84,7 @@ pub(super) fn change_node(node: &mut impl VisitMut, pass: &mut dyn Change) -> St
 }
 
 /// Whether an expression, or one in it, is `wanted`.
-pub(super) fn any(expr: &Expr, wanted: fn(&Expr) -> bool) -> bool {
+pub(crate) fn any(expr: &Expr, wanted: fn(&Expr) -> bool) -> bool {
     struct Any {
         wanted: fn(&Expr) -> bool,
         found: bool,

@@ -14,6 +14,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
 use super::dialect::DipperDialect;
 use super::types::{BARE_DECIMAL, parse_type_with};
 use super::{items, unescape};
+use crate::chains;
 use crate::charter::lateral;
 use crate::error::{Position, SqlError};
 use crate::statement::{Literal, Name, Properties, QueryText};
@@ -433,6 +434,7 @@ impl<'a> Cursor<'a> {
         let start = self.index();
         let ast = self.parser.parse_query();
         let mut ast = self.lift(ast)?;
+        chains::balance_query(&mut ast);
         lateral::expand(&mut ast)?;
         Ok(QueryText {
             ast,
@@ -453,7 +455,9 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn expr(&mut self) -> Result<sqlparser::ast::Expr, SqlError> {
         let expr = self.parser.parse_expr();
-        self.lift(expr)
+        let mut expr = self.lift(expr)?;
+        chains::balance_expr(&mut expr);
+        Ok(expr)
     }
 
     /// Text from token `start` up to the next token.

@@ -9,11 +9,11 @@ use sqlparser::tokenizer::{Token, Word};
 use super::cursor::{Source, Tokens};
 use crate::error::{Position, SqlError};
 
-/// Deepest tree, chains of AND and OR included. Doris's `expr_depth_limit` has the same default.
-pub const DEPTH_MAX: usize = 3_000;
+/// Deepest tree that the parser makes, chains of AND, OR and UNION included.
+pub const DEPTH_MAX: usize = 20_000;
 
-/// Deepest tree without those chains: they are balanced before planning, everything else stays as deep as it is, and
-/// planning takes time with the square of that. (`sqlparser` by itself allows 50.)
+/// Deepest tree without those chains: they are [balanced](crate::chains) when they are read, everything else stays as deep as
+/// it is, and planning takes time with the square of that. (`sqlparser` by itself allows 50.)
 pub const OPERATOR_DEPTH_MAX: usize = 400;
 
 /// What a call (or a cast, or a list in brackets) counts beside its parenthesis: planning finds the type of each anew from
@@ -68,10 +68,10 @@ const QUERY_DEPTH: usize = 6;
 
 /// Words that put one more level on the tree, and do not end at a comma.
 const OPERATOR_WORDS: &[&str] =
-    &["NOT", "DIV", "MOD", "LIKE", "RLIKE", "REGEXP", "IN", "IS", "BETWEEN", "COLLATE", "INTERVAL", "BINARY"];
+    &["NOT", "XOR", "DIV", "MOD", "LIKE", "RLIKE", "REGEXP", "IN", "IS", "BETWEEN", "COLLATE", "INTERVAL", "BINARY"];
 
 /// Words that chain queries: a comma does not end the chain.
-const CHAIN_WORDS: &[&str] = &["UNION", "EXCEPT", "INTERSECT", "MINUS", "JOIN"];
+const CHAIN_WORDS: &[&str] = &["EXCEPT", "INTERSECT", "MINUS", "JOIN"];
 
 pub(super) fn too_deep(position: Option<Position>) -> SqlError {
     SqlError {
@@ -79,7 +79,7 @@ pub(super) fn too_deep(position: Option<Position>) -> SqlError {
         sqlstate: "HY000",
         message: format!(
             "the statement is nested too deep: more than {OPERATOR_DEPTH_MAX} levels of operators (a call counts as {}), or \
-             {DEPTH_MAX} with AND and OR; split it, or use IN (...)",
+             {DEPTH_MAX} with AND, OR and UNION; split it, or use IN (...)",
             CALL_DEPTH + 1
         ),
         position,
@@ -89,14 +89,19 @@ pub(super) fn too_deep(position: Option<Position>) -> SqlError {
 /// One open parenthesis (or CASE).
 #[derive(Default)]
 struct Level {
-    /// AND, OR and the like: they chain operands, so they add up.
+    /// OR and the like: they chain operands, so they add up.
     logic: usize,
+    /// AND in the operand of OR that is being read, and the most that any had.
+    ands: usize,
+    ands_max: usize,
     /// Other operators of the operand that is being read.
     operand: usize,
     /// The most that any operand since the last comma had.
     operand_max: usize,
     /// Chained queries and joins, for the whole level.
     chained: usize,
+    /// UNIONs, for the whole level.
+    unions: usize,
     /// It is a query.
     query: bool,
     /// It is the arguments of a call.
@@ -105,7 +110,7 @@ struct Level {
 
 impl Level {
     fn depth(&self) -> usize {
-        self.logic + self.operator_depth()
+        self.logic + self.ands_max + self.unions + self.operator_depth()
     }
 
     fn operator_depth(&self) -> usize {
@@ -124,7 +129,8 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
         let mut opens = false;
         let mut closes = false;
         let next_item = |level: &mut Level| {
-            *level = Level { chained: level.chained, query: level.query, call: level.call, ..Level::default() };
+            let &mut Level { chained, unions, query, call, .. } = level;
+            *level = Level { chained, unions, query, call, ..Level::default() };
         };
         match &token.token {
             Token::LParen | Token::LBracket | Token::LBrace => opens = true,
@@ -141,9 +147,15 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                     level.query = true;
                 } else if is(&["WHEN", "THEN", "ELSE", "FROM", "WHERE"]) {
                     next_item(level);
-                } else if is(&["AND", "OR", "XOR"]) {
-                    level.logic += 1;
+                } else if is(&["AND"]) {
+                    level.ands += 1;
                     level.operand = 0;
+                } else if is(&["OR"]) {
+                    level.logic += 1;
+                    level.ands = 0;
+                    level.operand = 0;
+                } else if is(&["UNION"]) {
+                    level.unions += 1;
                 } else if is(OPERATOR_WORDS) {
                     level.operand += 1;
                 } else if is(CHAIN_WORDS) {
@@ -163,6 +175,7 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
             _ => level.operand += 1,
         }
         level.operand_max = level.operand_max.max(level.operand);
+        level.ands_max = level.ands_max.max(level.ands);
         if below + level.depth() > DEPTH_MAX || operators_below + level.operator_depth() > OPERATOR_DEPTH_MAX {
             return Err(too_deep(Some(source.position(tokens.ranges[i].clone()))));
         }
@@ -222,7 +235,10 @@ mod tests {
         assert!(!refused(&format!("select 1{}", ", 1+1".repeat(many))));
         assert!(!refused(&format!("values (1){}", ",(1+2)".repeat(many))));
         assert!(!refused(&format!("select case {} end", "when a = 1 and b = 2 then 3 ".repeat(many))));
-        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 + 1".repeat(2_500))));
+        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 + 1".repeat(10_000))));
+        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 and c > 1".repeat(10_000))));
+        assert!(!refused(&format!("select a = 1{}", " and a.b between 1 and 2".repeat(5_000))));
+        assert!(!refused(&format!("select 1{}", " union all select 1".repeat(2_000))));
     }
 
     #[test]
