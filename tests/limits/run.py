@@ -78,7 +78,8 @@ class Client:
         first = self.checked(self.packet())
         if first[0] == 0:
             return []
-        for _ in range(first[0] + 1):
+        columns = first[0] if first[0] < 0xFB else int.from_bytes(first[1:3], "little")
+        for _ in range(columns + 1):
             self.packet()
         rows = []
         while True:
@@ -181,6 +182,157 @@ def nested_operands(server):
                 assert depth > 3, f"{error}: {expression}"
             took = time.monotonic() - begun
             assert took < 5, f"{took:.1f} s: {expression[:100]}"
+
+
+def flat_statements(server):
+    """What programs write: thousands of members of one operator. Planned in time that grows with their number."""
+    client = server.client()
+    client.in_new_database("f")
+    client.query("create table t (k int, v int) duplicate key (k) distributed by hash (k) buckets 1")
+    client.query("insert into t values (1, 2), (7, 7), (null, 3)")
+
+    def answers(sql, *rows):
+        begun = time.monotonic()
+        got = client.query(sql)
+        assert got == [list(row) for row in rows], f"{str(got)[:100]}: {sql[:60]}"
+        took = time.monotonic() - begun
+        assert took < 10, f"{took:.1f} s: {sql[:60]}"
+
+    many = range(10_000)
+    answers("select count(*) from t where " + " or ".join(f"k = {n}" for n in many), [b"2"])
+    answers("select count(*) from t where " + " or ".join(f"k = {n} and v > {n}" for n in many), [b"1"])
+    answers("select count(*) from t where " + " and ".join(f"k <> {n + 2}" for n in many), [b"1"])
+    answers("select count(*) from t where " + " and ".join(f"k between {-n} and 8 + {n}" for n in range(5_000)), [b"2"])
+    answers("select count(*), sum(n) from (" + " union all ".join(f"select {n} n" for n in range(2_000)) + ") u",
+            [b"2000", b"1999000"])
+    answers("select count(*) from (" + " union ".join(f"select {n % 10} n" for n in range(500)) + ") u", [b"10"])
+    mixed = " union all ".join("select 1 n" for _ in range(300)) + " union select 1 union all select 1"
+    answers(f"select count(*) from ({mixed}) u", [b"2"])
+    client.query("set sql_mode = 'PIPES_AS_CONCAT'")
+    answers("select length(" + " || ".join(["k"] * 5_000) + ") from t where v = 7", [b"5000"])
+
+
+def much_of_little(server):
+    """A few bytes of arguments that stand for gigabytes: an error or NULL, in no time and in the memory that there is."""
+    client = server.client()
+    client.in_new_database("m")
+    client.query("create table t (id int) duplicate key (id) distributed by hash (id) buckets 1")
+    client.query("insert into t values (1), (2), (3), (3)")
+    for sql in ["select id from t group by id order by id limit 1000000000",
+                "select distinct id from t order by id desc limit 1000000000",
+                "select max(id) m from t group by id order by m limit 1000000000"]:
+        assert len(client.query(sql)) == 3, sql
+    client.query("set query_timeout = 20")
+    rows = "from numbers('number' = '100000')"
+    for expression in [
+        "size(range(0, 5000000000))", "size(generate_series(0, 5000000000))", "size(array_resize([1], 5000000000, 2))",
+        "size(array_range(5000000000))", "size(array_repeat(1, 5000000000))", "size(array_with_constant(5000000000, 7))",
+        "size(generate_series(cast('0001-01-01' as date), cast('9999-01-01' as date), interval 1 day))",
+    ]:
+        client.refused(f"select {expression}", "1000000")
+    for sql in [
+        f"select sum(length(repeat('a', 10000000 + number))) {rows}", f"select max(lpad('x', 10000000 + number, 'y')) {rows}",
+        f"select sum(length(space(10000000 + number))) {rows}", f"select sum(size(array_range(900000 + number % 7))) {rows}",
+        f"select sum(size(array_repeat(number, 900000))) {rows}", f"select sum(size(range(number, number + 900000))) {rows}",
+        f"select sum(size(array_append(range(0, 900000), number))) {rows}",
+        f"select sum(length(concat(repeat('a', 10000000), number))) {rows}",
+        f"select sum(length(concat_ws(repeat('-', 1000000), number, number, number, number))) {rows}",
+        "select length(replace(repeat('a', 10000000), 'a', repeat('b', 10000000)))",
+        "select length(regexp_replace(repeat('a', 10000000), 'a', repeat('b', 10000000)))",
+        "select length(array_join(range(0, 900000), repeat('-', 1000000)))",
+        f"select sum(size(split_by_string(repeat('a,', 5000000 + number), ','))) {rows}",
+    ]:
+        begun = time.monotonic()
+        try:
+            client.query(sql)
+        except Refused as error:
+            assert error.code in (1041, 3024), f"{error}: {sql}"
+        took = time.monotonic() - begun
+        assert took < 25, f"{took:.1f} s: {sql}"
+        assert server.process.poll() is None, sql
+        peak = server.resident_mib()
+        assert peak < 1024 * 1.15 + 128, f"{peak} MiB: {sql}"
+    assert client.query("select repeat('a', 5000000000), space(5000000000)") == [[None, None]]
+
+
+def wide_tables(server):
+    """Plans over thousands of columns take no thread from others, and end for whoever does not wait for them any more."""
+    client = server.client()
+    client.in_new_database("w")
+    width = 8_000
+    columns = ", ".join(f"c{n} int" for n in range(width))
+    client.query(f"create table t ({columns}) duplicate key (c0) distributed by hash (c0) buckets 1")
+    client.query("insert into t values (" + ", ".join(["7"] * width) + ")")
+    names = ", ".join(f"c{n}" for n in reversed(range(width)))
+    for sql in ["select * from t", f"select {names} from t where c5 = 7 order by c3 limit 1"]:
+        client.query(sql)
+        before = server.cpu_seconds()
+        assert client.query(sql) == [[b"7"] * width]
+        spent = server.cpu_seconds() - before
+        assert spent < 1, f"{spent:.2f} s of CPU: {sql[:40]}"
+    assert client.query("select c7999 from (select * from t) x where c1 = 7") == [[b"7"]]
+    # These have an expression for each column, which the planner compares with each other.
+    slow = "select " + ", ".join(f"c{n} + 1" for n in range(3_000)) + " from t"
+    clients = [server.client() for _ in range(2)]
+    for other in clients:
+        other.query("use w")
+        other.query("set query_timeout = 2")
+    took = []
+    threads = [threading.Thread(target=lambda c=c: took.append(ended(c, slow))) for c in clients]
+    for thread in threads:
+        thread.start()
+    longest = 0
+    while any(thread.is_alive() for thread in threads):
+        begun = time.monotonic()
+        assert client.query("select 1") == [[b"1"]]
+        longest = max(longest, time.monotonic() - begun)
+        time.sleep(0.01)
+    assert longest < 0.5, f"SELECT 1 waited {longest:.2f} s"
+    assert max(took) < 2.5, took
+
+
+def ended(client, sql):
+    """How long a statement takes, however it ends."""
+    begun = time.monotonic()
+    with contextlib.suppress(Refused):
+        client.query(sql)
+    return time.monotonic() - begun
+
+
+def joins_in_little_memory(server):
+    """Eight large joins at once, in memory for one: each ends, with its rows or without memory, and leaves nothing behind."""
+    client = server.client()
+    client.in_new_database("j")
+    client.query("create table big (k bigint not null, v bigint, t varchar(100)) duplicate key (k) distributed by hash (k) buckets 4")
+    client.query("insert into big select number, number * 7919 % 1000003, repeat('z', number % 60) "
+                 "from numbers('number' = '1000000')")
+    joins = [
+        "select count(b.k), sum(length(a.t)) from big a left join big b on a.k = b.v and b.k > a.k",
+        "select count(*) from big a join big b on a.k = b.v join big c on b.k = c.v where a.t <> c.t",
+        "select a.v, count(*) c from big a join big b on a.k = b.k group by a.v order by c desc limit 3",
+        "select count(*) from (select k from big where v % 7 = 1 intersect select v from big) q",
+        "select max(r) from (select row_number() over (partition by v % 1000 order by t, k) r from big) q",
+        "select count(*) from big a left join (select k from big where k % 50000 = 3) b on a.k < b.k and a.v > b.k",
+    ]
+    for round in range(6):
+        clients = [server.client() for _ in range(8)]
+        for other in clients:
+            other.query("use j")
+            other.query("set query_timeout = 60")
+        took = []
+        threads = [threading.Thread(target=lambda c=c, n=n: took.append(ended(c, joins[(round + n % 2) % len(joins)])))
+                   for n, c in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(took) < 55, f"round {round}: {took}"
+        for other in clients:
+            other.socket.close()
+    before = server.cpu_seconds()
+    time.sleep(0.5)
+    spent = server.cpu_seconds() - before
+    assert spent < 0.25, f"{spent:.2f} s of CPU in half a second after all have ended"
 
 
 def half_open_connections(server):
@@ -509,6 +661,10 @@ CASES = {
     held_by_a_session: [],
     busy_neighbours: [],
     short_statements_beside_long_ones: ["--threads", "2"],
+    flat_statements: [],
+    much_of_little: ["--memory", "1GiB"],
+    wide_tables: ["--threads", "2"],
+    joins_in_little_memory: ["--memory", "128MiB", "--threads", "2"],
     full_disk_when_spilling: ["--memory", "72MiB", "--threads", "1"],
 }
 

@@ -39,7 +39,10 @@ use futures::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins.
+use crate::reread::with_left_reread;
+
+/// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Nested loop joins may
+/// [read](crate::reread) their left side again.
 #[derive(Debug)]
 pub(crate) struct GiveWay;
 
@@ -56,6 +59,7 @@ impl PhysicalOptimizerRule for GiveWay {
                     }
                     _ => node,
                 };
+            let node = with_left_reread(&node)?;
             let multiplies = node.is::<CrossJoinExec>()
                 || node.is::<NestedLoopJoinExec>()
                 || node.is::<HashJoinExec>()
@@ -214,8 +218,7 @@ thread_local! {
 /// may fail where the work is shorter than another thread needs to wake up, so it is tried until the turn ends; once they
 /// are gone it costs next to nothing.
 fn is_long() -> bool {
-    BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN)
-        && Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+    BEGUN.get().is_some_and(|begun| begun.elapsed() > TURN) && is_one_of_many()
 }
 
 /// Does a part of a turn; if the turn is long already, another thread does meanwhile what else waits for this one.
@@ -224,6 +227,20 @@ fn beside_others<R>(part: impl FnOnce() -> R) -> R {
         true => block_in_place(part),
         false => part(),
     }
+}
+
+/// Work whose turns are long from the first on, where `is_long`: another thread does meanwhile what else waits for this one.
+pub(crate) fn at_length<F: Future>(is_long: bool, work: F) -> impl Future<Output = F::Output> + use<F> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| match is_long && is_one_of_many() {
+        true => block_in_place(|| work.as_mut().poll(context)),
+        false => work.as_mut().poll(context),
+    })
+}
+
+/// Whether there are other threads for what this one cannot do.
+fn is_one_of_many() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// Notes when the turns of `work` begin.

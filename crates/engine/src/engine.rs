@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::common::config::ConfigNonZeroUsize;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
@@ -34,6 +35,7 @@ use crate::process::Processes;
 use crate::profile::{self, Profile, Profiles};
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
+use crate::spill::{BATCHES_PER_FILE, SpillFiles};
 use crate::variables::Globals;
 
 /// How an [`Engine`] is set up.
@@ -114,6 +116,7 @@ pub struct Engine {
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
+    spilled: Arc<SpillFiles>,
     next_connection: AtomicU32,
     cpu: Pool,
     /// Plans, and runs what is over soon.
@@ -150,7 +153,7 @@ impl Engine {
         // They go before long statements on the same cores, and behind look-ups.
         let short = Pool::cpu("short", threads, nice + options.nice / 2)?;
         let merge = Pool::cpu("merge", 2, nice)?;
-        let runtime = runtime_env(&options)?;
+        let (runtime, spilled) = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
         let template = cpu.handle().spawn(async move { template(runtime) });
@@ -161,7 +164,7 @@ impl Engine {
         let Opened { store: root, proof } = location::open(options.data.as_ref(), &stores)?;
         let catalog = Catalog::open(Arc::clone(&root)).await?;
         let volumes = Volumes::new(Arc::new(VolumeStore::new(root)), Arc::clone(&stores), catalog.clone());
-        let loads = Loads::new(volumes.store());
+        let loads = Loads::new(volumes.store(), options.remote.nodes(options.data.as_ref()));
         // Requests of a bucket take long to begin: they are made ahead, on threads of their own.
         let requests = matches!(options.data, Some(DataLocation::Remote(_))).then(|| io.handle().clone());
         let native = NativeTables::new(volumes, requests, cpu.handle().clone(), memory_bytes(&options) / CACHE_SHARE);
@@ -192,6 +195,7 @@ impl Engine {
             prepared: Arc::default(),
             template,
             threads,
+            spilled,
             // Those of MySQL connections are the server's own, from 1 on.
             next_connection: AtomicU32::new(1 << 31),
             cpu,
@@ -266,11 +270,7 @@ impl Engine {
     /// Removes what statements wrote because it did not fit in memory. For a process that ends without waiting for its
     /// threads, which hold these files; statements that still run will fail.
     pub fn remove_spilled(&self) {
-        for dir in self.template.runtime_env().disk_manager.temp_dir_paths() {
-            if let Err(e) = std::fs::remove_dir_all(&dir) {
-                tracing::warn!(dir = %dir.display(), error = %e, "files of statements that have ended stay there");
-            }
-        }
+        self.spilled.remove();
     }
 
     /// The data cache.
@@ -469,6 +469,7 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     options.catalog.information_schema = false;
     options.catalog.default_catalog = CATALOG.into();
     options.execution.collect_statistics = true;
+    options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(BATCHES_PER_FILE)?;
     // Filters run inside the Parquet decoder, which then skips the other columns of rows that fail.
     options.execution.parquet.pushdown_filters = true;
     options.execution.parquet.reorder_filters = true;
@@ -477,6 +478,7 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
+        .with_query_planner(Arc::new(crate::columns::Planner))
         .with_optimizer_rules(crate::coop::while_wanted(crate::rules::rules()))
         .with_physical_optimizer_rules(crate::pushdown::rules())
         .with_physical_optimizer_rule(Arc::new(crate::coop::GiveWay))
@@ -507,21 +509,20 @@ fn row_cache_bytes(options: &EngineOptions) -> u64 {
     options.row_cache_bytes.unwrap_or(memory_bytes(options) as u64 / ROW_CACHE_SHARE)
 }
 
-fn runtime_env(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
+fn runtime_env(options: &EngineOptions) -> Result<(Arc<RuntimeEnv>, Arc<SpillFiles>)> {
     let memory = memory_bytes(options);
     let rows = if options.row_cache { row_cache_bytes(options) as usize } else { 0 };
     let pool = TrackConsumersPool::new(
         FairSpillPool::new((memory - memory / CACHE_SHARE).saturating_sub(rows)),
         std::num::NonZero::new(3).expect("3 is not 0"),
     );
-    let mut builder = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool));
     if let Some(dir) = &options.spill_dir {
         std::fs::create_dir_all(dir).map_err(|e| cannot(dir, "create the spill directory", &e))?;
-        builder = builder.with_disk_manager_builder(
-            DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![dir.clone()])),
-        );
     }
-    Ok(Arc::new(builder.build()?))
+    let spilled = Arc::new(SpillFiles::new(options.spill_dir.clone()));
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::clone(&spilled) as _);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).with_disk_manager_builder(disk).build()?;
+    Ok((Arc::new(runtime), spilled))
 }
 
 /// Memory of the machine, or of the cgroup that confines this process, whichever is less.

@@ -12,17 +12,23 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, JoinType, Result};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterPushdownResult, ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
@@ -51,7 +57,39 @@ pub(crate) fn rules() -> Vec<Rule> {
     rules.extend(PhysicalOptimizer::new().rules.into_iter().map(ours));
     let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan").unwrap_or(rules.len());
     rules.insert(check, Arc::new(SortWhatIsUnsorted));
+    rules.insert(check, Arc::new(FewGroupsAtOnce));
     rules
+}
+
+/// Groups that an aggregate under ORDER BY LIMIT keeps in its heap at most: DataFusion takes the memory for all of them before
+/// the first row, and asks the pool for none of it. Above that it keeps all groups, in the memory that they are granted.
+const HEAP_MAX: usize = 10_000;
+
+/// Takes a large LIMIT away from aggregates that would make a heap of that size.
+#[derive(Debug)]
+struct FewGroupsAtOnce;
+
+impl PhysicalOptimizerRule for FewGroupsAtOnce {
+    fn optimize(&self, plan: Plan, _config: &ConfigOptions) -> Result<Plan> {
+        plan.transform_up(|node| {
+            let large = node.downcast_ref::<AggregateExec>().filter(|aggregate| {
+                aggregate.limit_options().is_some_and(|l| l.descending.is_some() && l.limit > HEAP_MAX)
+            });
+            Ok(match large {
+                Some(aggregate) => Transformed::yes(Arc::new(aggregate.with_new_limit_options(None)) as Plan),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "few_groups_at_once"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// Hands filters down to the operators that can use them.
@@ -62,7 +100,7 @@ struct PushFilters {
 
 impl PhysicalOptimizerRule for PushFilters {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        Ok(self.push(&plan, Vec::new(), config)?.updated_node.unwrap_or(plan))
+        Ok(self.push(&plan, Vec::new(), false, config)?.updated_node.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -78,11 +116,13 @@ impl PhysicalOptimizerRule for PushFilters {
 }
 
 impl PushFilters {
-    /// Offers `filters`, which are over the output of `node`, to it and to what is below it.
+    /// Offers `filters`, which are over the output of `node`, to it and to what is below it. `skipped`: of the partitions of
+    /// `node` some may never be asked for a row.
     fn push(
         &self,
         node: &Plan,
         filters: Vec<Filter>,
+        skipped: bool,
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Plan>> {
         let children: Vec<Plan> = node.children().into_iter().cloned().collect();
@@ -100,7 +140,7 @@ impl PushFilters {
         let mut own_results = Vec::with_capacity(children.len());
         let mut below = Vec::with_capacity(children.len());
         for (place, child) in children.into_iter().enumerate() {
-            let own: Vec<usize> = match compares_bits(node) {
+            let own: Vec<usize> = match compares_bits(node) || (skipped && learns_from_all_partitions(node)) {
                 true => Vec::new(),
                 false => (0..of_node[place].len()).filter(|f| !is_volatile(&of_node[place][*f])).collect(),
             };
@@ -110,7 +150,8 @@ impl PushFilters {
                 .collect();
             let own_filters = own.iter().map(|f| Arc::clone(&of_node[place][*f]));
             let passed_filters = passed.iter().map(|f| Arc::clone(&of_parent[place][*f].predicate));
-            let result = self.push(&child, own_filters.chain(passed_filters).collect(), config)?;
+            let offers = own_filters.chain(passed_filters).collect();
+            let result = self.push(&child, offers, may_skip(node, place, skipped), config)?;
             let (results_of_own, results_of_passed) = result.filters.split_at(own.len());
             let mut results = vec![PushedDown::No; of_node[place].len()];
             for (f, result) in own.into_iter().zip(results_of_own) {
@@ -172,6 +213,24 @@ fn is_of_keys(node: &Plan, place: usize, filter: &Filter) -> bool {
         })
     };
     collect_columns(filter).iter().all(is_key)
+}
+
+/// Whether a join learns a filter once all of its partitions have seen the build side that they share. A partition that is
+/// never asked for a row does not say that it has seen it, and the others would wait for ever.
+fn learns_from_all_partitions(node: &Plan) -> bool {
+    node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
+}
+
+/// Whether some partitions of the child at `place` of `node` may never be asked for a row, where this is so of `node` itself
+/// or not. A join of a partition without rows on its build side does not ask its probe side.
+fn may_skip(node: &Plan, place: usize, skipped: bool) -> bool {
+    let exchanges = node.is::<RepartitionExec>()
+        || node.is::<CoalescePartitionsExec>()
+        || node.is::<SortPreservingMergeExec>()
+        || node.is::<RecursiveQueryExec>();
+    let builds_first =
+        node.downcast_ref::<HashJoinExec>().is_some_and(|join| *join.partition_mode() == PartitionMode::Partitioned);
+    !exchanges && (skipped || node.is::<SortMergeJoinExec>() || (builds_first && place == 1))
 }
 
 /// Whether the names of the filter's columns say which columns of `node` and of its children are meant.

@@ -10,14 +10,15 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
 use dipper_sql::charter::session::{Context, VarValue, Variables};
+use dipper_sql::charter::wide::{PickColumns, Picking, WIDE};
 use dipper_sql::charter::{prepare_query, visible_name};
 use dipper_sql::functions::datetime;
-use dipper_sql::functions::{LostValues, SessionInfo};
+use dipper_sql::functions::{LostValues, Memory, SessionInfo};
 use dipper_sql::statement::{QueryText, Scope};
 use dipper_store::catalog::access::Rights;
 use dipper_store::catalog::{CatalogState, TableId, View};
@@ -26,10 +27,11 @@ use dipper_store::table::TableState;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use sqlparser::ast::Query;
 
 use crate::access::{self, Quota};
 use crate::admission::Class;
-use crate::coop::{Run, still_wanted};
+use crate::coop::{Run, at_length, still_wanted};
 use crate::correlated::outer_columns;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
@@ -191,6 +193,8 @@ pub(crate) struct Planned {
     pub(crate) headers: Vec<String>,
     /// What the user should be told.
     pub(crate) warnings: Vec<String>,
+    /// Planning takes longer than others should wait for a thread.
+    pub(crate) is_long: bool,
 }
 
 /// A column of a table, in a database and under the table's alias in the query; all empty for an expression.
@@ -246,6 +250,11 @@ impl Planned {
                     },
                 })
             }
+            LogicalPlan::Extension(extension)
+                if let Some(picked) = extension.node.as_any().downcast_ref::<PickColumns>() =>
+            {
+                self.origin(picked.inputs()[0], *picked.places().get(at)?)
+            }
             LogicalPlan::Projection(projection) => {
                 let mut value = &projection.expr[at];
                 while let Expr::Alias(alias) = value {
@@ -255,10 +264,20 @@ impl Planned {
                 self.origin(&projection.input, projection.input.schema().maybe_index_of_column(column)?)
             }
             LogicalPlan::Union(_) | LogicalPlan::RecursiveQuery(_) => None,
-            other => other.inputs().into_iter().find_map(|input| {
-                let same = |(q, f): (Option<&TableReference>, &FieldRef)| q == qualifier && f.name() == field.name();
-                self.origin(input, input.schema().iter().position(same)?)
-            }),
+            other => {
+                let width = plan.schema().fields().len();
+                let mut before = 0;
+                other.inputs().into_iter().find_map(|input| {
+                    let same =
+                        |(q, f): (Option<&TableReference>, &FieldRef)| q == qualifier && f.name() == field.name();
+                    // Mostly the columns are those of the inputs, one behind the other.
+                    let own = input.schema().fields().len();
+                    let likely = at.checked_sub(before).filter(|likely| width >= own && *likely < own);
+                    before += own;
+                    let is_there = likely.filter(|likely| same(input.schema().qualified_field(*likely)));
+                    self.origin(input, is_there.or_else(|| input.schema().iter().position(same))?)
+                })
+            }
         }
     }
 
@@ -278,6 +297,10 @@ impl Planned {
 
     /// The optimised plan, ready to run.
     pub(crate) async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        at_length(self.is_long, self.optimized()).await
+    }
+
+    async fn optimized(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let optimized = self.state.optimizer().optimize(self.logical.clone(), &self.state, |_, _| {})?;
         still_wanted()?;
         let outside = outer_columns(&optimized)?;
@@ -465,6 +488,16 @@ pub(crate) async fn plan(
     plan_over(context, query, params, &tables).await
 }
 
+/// [`plan`] without parameters, for who is not on the threads for it.
+pub(crate) async fn plan_elsewhere(context: &Arc<QueryContext>, query: &QueryText) -> Result<Planned> {
+    let threads = context.engine.short().clone();
+    let (context, query) = (Arc::clone(context), query.clone());
+    on_cpu(&threads, async move { plan(&context, &query, None).await }).await
+}
+
+/// Bytes of a statement from which on others should not wait for its plan.
+const LONG_TEXT: usize = 32 << 10;
+
 /// [`plan`] over these tables.
 pub(crate) async fn plan_over(
     context: &Arc<QueryContext>,
@@ -472,17 +505,43 @@ pub(crate) async fn plan_over(
     params: Option<&[VarValue]>,
     tables: &TableSet,
 ) -> Result<Planned> {
+    let is_long = query.text.len() > LONG_TEXT || tables.columns() >= WIDE;
+    at_length(is_long, planned_over(context, query, params, tables, is_long)).await
+}
+
+async fn planned_over(
+    context: &Arc<QueryContext>,
+    query: &QueryText,
+    params: Option<&[VarValue]>,
+    tables: &TableSet,
+    is_long: bool,
+) -> Result<Planned> {
     let prepared = prepare_query(query, &Context { schemas: tables, variables: context.as_ref(), parameters: params })?;
     let state = session_state(context, tables);
-    let statement = sqlparser::ast::Statement::Query(prepared.query.clone());
-    let logical = state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await;
+    let logical = logical_plan(&state, &prepared.query, tables.columns()).await;
     let logical = logical.map_err(|e| match EngineError::from(e) {
         e if e.code == NOT_GROUPED && !prepared.is_grouped() => EngineError { code: MIXED_WITH_AGGREGATES, ..e },
         e => e,
     })?;
     let logical = with_types(&state, logical, params.is_none())?;
     let headers = prepared.headers(logical.schema().fields().iter().map(|f| f.name().as_str()));
-    Ok(Planned { state, logical, headers, warnings: prepared.warnings })
+    Ok(Planned { state, logical, headers, warnings: prepared.warnings, is_long })
+}
+
+/// What the planner makes of a query, over tables with so many columns.
+async fn logical_plan(state: &SessionState, query: &Query, columns: usize) -> datafusion::error::Result<LogicalPlan> {
+    if let Some(picking) = Picking::of(query, columns) {
+        let narrow = planned_by(state, picking.narrow.clone()).await?;
+        if let Some(picked) = picking.over(narrow)? {
+            return Ok(picked);
+        }
+    }
+    planned_by(state, query.clone()).await
+}
+
+async fn planned_by(state: &SessionState, query: Query) -> datafusion::error::Result<LogicalPlan> {
+    let statement = sqlparser::ast::Statement::Query(Box::new(query));
+    state.statement_to_plan(DfStatement::Statement(Box::new(statement))).await
 }
 
 /// The plan that gives rows that are there already.
@@ -491,7 +550,7 @@ pub(crate) fn rows(context: &Arc<QueryContext>, rows: RecordBatch) -> Result<Pla
     let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
     let logical = LogicalPlanBuilder::scan("rows", provider_as_source(Arc::new(table)), None)?.build()?;
     let state = session_state(context, &TableSet::default());
-    Ok(Planned { state, logical, headers, warnings: Vec::new() })
+    Ok(Planned { state, logical, headers, warnings: Vec::new(), is_long: false })
 }
 
 /// The plan with the types that its rows will have. Before, UNION, CASE and functions have those of what comes first in
@@ -543,6 +602,7 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         row_count: context.counts.0,
         found_rows: context.counts.1,
         lost: Arc::clone(&context.lost),
+        memory: Some(Memory(context.quota.pool(&engine.template.runtime_env().memory_pool))),
         ..SessionInfo::default()
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the

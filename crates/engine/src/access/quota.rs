@@ -125,6 +125,14 @@ impl Quota {
         self.memory.as_ref().map(|memory| memory.bytes)
     }
 
+    /// The memory of its plan, out of that of `all`.
+    pub(crate) fn pool(&self, all: &Arc<dyn MemoryPool>) -> Arc<dyn MemoryPool> {
+        match &self.memory {
+            Some(own) => Arc::clone(own) as Arc<dyn MemoryPool>,
+            None => Arc::clone(all),
+        }
+    }
+
     /// A place among those who run a statement; `None` where their number is not limited.
     ///
     /// # Errors

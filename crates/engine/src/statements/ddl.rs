@@ -190,7 +190,7 @@ pub(super) async fn create_table(session: &mut Session, create: &CreateExternalT
 /// The columns that a query gives, without the partition columns at its end.
 async fn columns_of_query(session: &Session, query: &QueryText, table: &ExternalTable) -> Result<Vec<Column>> {
     let context = session.query_context().await?;
-    let planned = query::plan(&context, query, None).await?;
+    let planned = query::plan_elsewhere(&context, query).await?;
     let mut columns = planned
         .columns()
         .into_iter()
@@ -358,7 +358,7 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
         )));
     }
     let context = session.query_context().await?;
-    let planned = query::plan(&context, query, None).await?;
+    let planned = query::plan_elsewhere(&context, query).await?;
     let given = planned.columns();
     if names.is_empty() {
         return refuse_duplicates(given.iter().map(|column| column.name.as_str()));

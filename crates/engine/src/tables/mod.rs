@@ -100,6 +100,15 @@ pub(crate) struct TableSet {
 }
 
 impl TableSet {
+    /// Columns of all tables together.
+    pub(crate) fn columns(&self) -> usize {
+        let widths = self.found.iter().map(|(_, found)| match found {
+            Found::Table { provider, .. } => provider.schema().fields().len(),
+            Found::Missing(_) => 0,
+        });
+        widths.sum()
+    }
+
     /// Finds every table of the query. A name that is nobody's is kept as an error, which counts only where the name is
     /// no common table expression.
     pub(crate) async fn load(context: &Arc<QueryContext>, query: &QueryText) -> Result<Self> {

@@ -52,7 +52,8 @@ pub mod text;
 pub(crate) mod typed;
 pub mod types;
 mod unions;
-mod walk;
+pub(crate) mod walk;
+pub mod wide;
 mod windows;
 mod zeros;
 

@@ -3,6 +3,7 @@
 //! The conversions are MySQL's in the way Doris limits them: text that is no number or no date becomes NULL (MySQL
 //! would take its numeric prefix), booleans are 1 and 0, fractions round half away from zero when an integer is wanted.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
 use super::func::DATETIME;
+use super::growth::Growth;
 use super::lost::LostValues;
 use crate::charter::digits_of;
 use crate::charter::text::format_datetime_to;
@@ -57,6 +59,7 @@ pub struct Args<'a> {
     pub ret: DataType,
     cols: Vec<(ArrayRef, bool)>,
     fields: &'a [FieldRef],
+    growth: RefCell<Growth>,
 }
 
 /// Casts with NULL for values that do not fit.
@@ -89,6 +92,7 @@ impl<'a> Args<'a> {
             ret: call.return_field.data_type().clone(),
             cols,
             fields: &call.arg_fields,
+            growth: RefCell::new(Growth::new(name, &call.config_options)),
         })
     }
 
@@ -193,6 +197,20 @@ impl<'a> Args<'a> {
         Ok(Col { array: datetimes, one: *one })
     }
 
+    /// Room for so many bytes, asked for before they are made. `None`: there is none; the row may be left without a value, as
+    /// [`made`](Self::made) fails for it.
+    pub fn ask(&self, bytes: usize) -> Option<()> {
+        self.growth.borrow_mut().ask(bytes)
+    }
+
+    /// So many bytes were made for a row.
+    ///
+    /// # Errors
+    /// There is no room for them, or nobody waits for the statement any more.
+    pub fn made(&self, bytes: usize) -> Result<()> {
+        self.growth.borrow_mut().add(bytes)
+    }
+
     /// A text result; `f` appends the row's text to the empty buffer and says whether there is a value.
     pub fn texts(&self, mut f: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
         let mut builder = StringViewBuilder::with_capacity(self.rows);
@@ -203,6 +221,7 @@ impl<'a> Args<'a> {
                 Some(()) => builder.append_value(&buffer),
                 None => builder.append_null(),
             }
+            self.made(buffer.len())?;
         }
         Ok(Arc::new(builder.finish()))
     }

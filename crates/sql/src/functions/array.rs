@@ -11,6 +11,7 @@ use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
 use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, Ret, common_type, def};
+use super::growth::bytes_of;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
@@ -39,7 +40,7 @@ pub fn element_at_udf() -> ScalarUDF {
 }
 
 /// Longest list a function makes, as in Doris.
-const LIST_VALUES_MAX: i64 = 1_000_000;
+pub const LIST_VALUES_MAX: i64 = 1_000_000;
 
 /// The type of arrays of these.
 pub fn list_of(t: &DataType) -> DataType {
@@ -81,6 +82,7 @@ pub fn pick(
     values: &ArrayRef,
     mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
 ) -> Result<ArrayRef> {
+    let each = bytes_of(values) / values.len().max(1);
     let mut picked = Vec::new();
     let mut lengths = Vec::with_capacity(a.rows);
     let mut valid = Vec::with_capacity(a.rows);
@@ -89,6 +91,7 @@ pub fn pick(
         let ok = f(i, &mut picked).is_some();
         valid.push(ok);
         lengths.push(picked.len() - before);
+        a.made((picked.len() - before).saturating_mul(size_of::<Option<u64>>() + each))?;
     }
     let values = take(values, &arrow::array::UInt64Array::from(picked), None)?;
     let item = match &a.ret {
@@ -252,10 +255,12 @@ fn range(a: &Args) -> Result<ArrayRef> {
         if (end - start).max(0) / step > LIST_VALUES_MAX {
             return exec_err!("{}: expected at most {LIST_VALUES_MAX} values, found {}", a.name, (end - start) / step);
         }
+        a.made((end - start).max(0) as usize / step as usize * size_of::<i64>())?;
         let mut v = start;
         while v < end {
             builder.values().append_value(v);
-            v += step;
+            // The last may be the greatest that there is.
+            v = v.saturating_add(step);
         }
         builder.append(true);
     }
@@ -266,15 +271,15 @@ fn range(a: &Args) -> Result<ArrayRef> {
 fn repeated(a: &Args, count: usize, value: usize) -> Result<ArrayRef> {
     let counts = a.int(count)?;
     let raw = a.raw(value);
-    let mut total: i64 = 0;
+    let each = bytes_of(&raw.array) / raw.array.len().max(1);
     let mut too_long = false;
     let out = pick(a, &raw.array, |i, out| {
         let n = Some(counts.at(i).unwrap_or(0)).filter(|n| *n >= 0)?;
-        total += n;
-        too_long |= n > LIST_VALUES_MAX || total > 64 * LIST_VALUES_MAX;
+        too_long |= n > LIST_VALUES_MAX;
         if too_long {
             return None;
         }
+        a.ask((n as usize).saturating_mul(size_of::<Option<u64>>() + each))?;
         out.extend(std::iter::repeat_n(Some(if raw.one { 0 } else { i as u64 }), n as usize));
         Some(())
     })?;

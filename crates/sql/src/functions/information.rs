@@ -13,6 +13,7 @@ use datafusion::logical_expr::Volatility;
 
 use super::args::Args;
 use super::func::{Def, Ret, def};
+use super::growth::Memory;
 use super::lost::LostValues;
 
 /// What the information functions answer in one session.
@@ -40,6 +41,8 @@ pub struct SessionInfo {
     pub row_count: i64,
     /// Dates and times of the statement that are none.
     pub lost: Arc<LostValues>,
+    /// What functions ask for room; `None`: there is room for everything.
+    pub memory: Option<Memory>,
 }
 
 impl Default for SessionInfo {
@@ -56,6 +59,7 @@ impl Default for SessionInfo {
             found_rows: 0,
             row_count: -1,
             lost: Arc::default(),
+            memory: None,
         }
     }
 }

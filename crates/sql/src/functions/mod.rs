@@ -19,12 +19,14 @@ mod array;
 mod array_numbers;
 mod array_sets;
 mod bits;
+mod bounded;
 mod conditional;
 pub mod datetime;
 pub(crate) mod decimals;
 pub(crate) mod distinct;
 mod extreme;
 mod func;
+mod growth;
 mod hash;
 mod information;
 mod json;
@@ -59,6 +61,7 @@ use datafusion::execution::FunctionRegistry;
 
 pub(crate) use aggregate::count_distinct;
 pub(crate) use array::{as_list, element_at_udf};
+pub use growth::Memory;
 pub use information::SessionInfo;
 pub(crate) use json::{json_value_udf, write_quoted};
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
@@ -100,11 +103,11 @@ fn defs() -> Vec<func::Def> {
     all
 }
 
-/// Whether nobody wants the plan any more that is being made by this thread.
+/// Whether nobody waits any more for the statement that this thread plans or runs.
 static ENDED: OnceLock<fn() -> bool> = OnceLock::new();
 
-/// Lets functions fail when they are asked for their types while `ended` holds. The planner asks them so often that this
-/// ends the planning of a statement whose client is gone, wherever it has come to.
+/// Lets functions fail when they are asked for their types while `ended` holds, and when they make much. The planner asks for
+/// types so often that this ends the planning of a statement whose client is gone, wherever it has come to.
 pub fn give_up_when(ended: fn() -> bool) {
     // Said once is enough: it is the same for all registries of a process.
     let _ = ENDED.set(ended);
@@ -141,6 +144,7 @@ pub fn register_all(registry: &mut dyn FunctionRegistry) -> Result<()> {
         let function = registry.udf(name)?.as_ref().clone().with_aliases(aliases.iter().copied());
         registry.register_udf(Arc::new(function))?;
     }
+    bounded::register(registry)?;
     aggregate::register(registry)?;
     top::register(registry)?;
     sketch_aggregate::register(registry)

@@ -147,6 +147,9 @@ fn replacement(text: &str) -> String {
     out
 }
 
+/// Bytes of a text that need not be counted beforehand.
+const SURELY_SHORT: usize = 1 << 20;
+
 fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
     let (s, with) = (a.text(0)?, a.text(2)?);
     each(a, 1, |patterns| {
@@ -169,6 +172,11 @@ fn regexp_replace(a: &Args, limit: usize) -> Result<ArrayRef> {
             }
             let pattern = patterns.at(i)?;
             let with = constant.clone().unwrap_or_else(|| replacement(text));
+            // As long as it can become; where that is much, as long as it does.
+            let longest = |times: usize| s.len() * (1 + with.matches('$').count()) + times.saturating_mul(with.len());
+            if longest(s.len() + 1) > SURELY_SHORT {
+                a.ask(longest(pattern.find_iter(s).count()))?;
+            }
             out.push_str(&pattern.replacen(s, limit, with.as_str()));
             Some(())
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
+use arrow::array::{ArrayBuilder, ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 
@@ -112,7 +112,9 @@ pub fn text_list(_: &datafusion::logical_expr::ReturnFieldArgs) -> Result<DataTy
 pub fn text_lists(a: &Args, mut f: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>) -> Result<ArrayRef> {
     let mut builder = ListBuilder::new(StringViewBuilder::new());
     for i in 0..a.rows {
+        let before = builder.values().len();
         let valid = f(i, builder.values()).is_some();
+        a.made((builder.values().len() - before) * 2 * size_of::<u128>())?;
         builder.append(valid);
     }
     Ok(Arc::new(builder.finish()))

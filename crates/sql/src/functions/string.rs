@@ -110,6 +110,7 @@ fn lower(c: char) -> char {
 fn concat(a: &Args) -> Result<ArrayRef> {
     let parts = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
+        a.ask(parts.iter().filter_map(|part| part.at(i)).map(str::len).sum())?;
         for part in &parts {
             out.push_str(part.at(i)?);
         }
@@ -130,7 +131,9 @@ fn concat_ws(a: &Args) -> Result<ArrayRef> {
                 return None;
             }
             let range = lists_array.value_offsets()[row] as usize..lists_array.value_offsets()[row + 1] as usize;
-            join(out, separator, range.filter(|k| !values.is_null(*k)).map(|k| values.value(k)));
+            let parts = range.filter(|k| !values.is_null(*k)).map(|k| values.value(k));
+            a.ask(parts.clone().map(|part| part.len() + separator.len()).sum())?;
+            join(out, separator, parts);
             Some(())
         });
     }
@@ -389,6 +392,9 @@ fn space(a: &Args) -> Result<ArrayRef> {
     })
 }
 
+/// Bytes of a text that need not be counted beforehand.
+const SURELY_SHORT: usize = 1 << 20;
+
 fn replace(a: &Args) -> Result<ArrayRef> {
     let (s, from, to) = (a.text(0)?, a.text(1)?, a.text(2)?);
     a.texts(|i, out| {
@@ -396,6 +402,11 @@ fn replace(a: &Args) -> Result<ArrayRef> {
         if from.is_empty() {
             out.push_str(s);
             return Some(());
+        }
+        // As long as it can become; where that is much, as long as it does.
+        let longest = |times: usize| s.len() + times.saturating_mul(to.len());
+        if longest(s.len() / from.len()) > SURELY_SHORT {
+            a.ask(longest(s.matches(from).count()))?;
         }
         let mut rest = 0;
         for (at, _) in s.match_indices(from) {

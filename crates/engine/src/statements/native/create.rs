@@ -176,7 +176,7 @@ async fn columns_of_query(
     names: &[String],
 ) -> Result<Vec<ColumnDef>> {
     let context = session.query_context().await?;
-    let planned = query::plan(&context, source, None).await?;
+    let planned = query::plan_elsewhere(&context, source).await?;
     let columns = planned.columns();
     if !names.is_empty() && names.len() != columns.len() {
         return Err(EngineError::invalid(format!(
