@@ -108,7 +108,11 @@ fn has_other(expr: &Expr) -> bool {
             always_has_rows(&exists.subquery.subquery)
                 || is_correlated(e) && !is_safe(&exists.subquery.subquery, At::EXISTS)
         }
-        Expr::ScalarSubquery(subquery) => is_correlated(e) && !is_safe(&subquery.subquery, At::VALUE),
+        // Of a struct, as of a value beside the number of rows, the rule does not find the value without rows.
+        Expr::ScalarSubquery(subquery) => {
+            let is_struct = subquery.subquery.schema().fields().iter().any(|field| field.data_type().is_nested());
+            is_correlated(e) && (is_struct || !is_safe(&subquery.subquery, At::VALUE))
+        }
         _ => false,
     };
     expr.exists(|e| Ok(is_other(e))).unwrap_or(false)
