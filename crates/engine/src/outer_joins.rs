@@ -2,7 +2,7 @@
 //!
 //! DataFusion's joins take over what each side says of columns that are constant in it. On the side that may lack a partner
 //! such a column is NULL in some rows, so that sorts by it and windows over it would be left out. A node above those joins
-//! forgets it.
+//! forgets it. So it does above a UNION ALL whose inputs have different constants.
 
 use std::sync::Arc;
 
@@ -10,13 +10,15 @@ use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
+use datafusion::physical_expr::AcrossPartitions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL. It has to run before rules that look
+/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL, and above unions of different ones. It has to run before rules that look
 /// at orders.
 #[derive(Debug)]
 pub(crate) struct ForgetAboveOuterJoins;
@@ -49,6 +51,11 @@ fn makes_null_of_constants(node: &dyn ExecutionPlan) -> bool {
         Some(JoinType::Full) => &[0, 1],
         _ => &[],
     };
+    // What is constant in each input of a union, and another constant in another, is a key of no sort below the merge of all.
+    if node.downcast_ref::<UnionExec>().is_some() {
+        let constants = node.equivalence_properties().constants();
+        return constants.iter().any(|c| matches!(c.across_partitions, AcrossPartitions::Heterogeneous));
+    }
     let children = node.children();
     sides.iter().any(|side| !children[*side].equivalence_properties().constants().is_empty())
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
@@ -40,6 +40,7 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 rules.push(Arc::new(Rule { name: "join_scalar_subqueries", rewrite: join_subqueries }));
             }
             "push_down_filter" => rules.push(Arc::new(KeepAbove(rule))),
+            "replace_distinct_aggregate" => rules.push(Arc::new(SoundBelow(rule))),
             "simplify_expressions" => rules.push(Arc::new(Settled(rule))),
             "single_distinct_aggregation_to_group_by" => {
                 rules.push(Arc::new(Unless { rule, not_for: has_names_of_rule }))
@@ -48,6 +49,34 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
     }
     rules
+}
+
+/// DataFusion's rule for DISTINCT, which makes a key of each DISTINCT below before it comes to the one above.
+#[derive(Debug)]
+struct SoundBelow(Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for SoundBelow {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let input = Arc::unwrap_or_clone(input).transform_up(|node| forget_unsound(node, config))?.data;
+                self.0.rewrite(LogicalPlan::Distinct(Distinct::All(Arc::new(input))), config)
+            }
+            other => self.0.rewrite(other, config),
+        }
+    }
 }
 
 /// A rule of DataFusion for all nodes but some.

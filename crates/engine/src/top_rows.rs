@@ -17,7 +17,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::enforce_distribution::{
     DistributionContext, PlanWithKeyRequirements, adjust_input_keys_ordering, ensure_distribution,
@@ -37,6 +37,7 @@ use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_child
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
@@ -104,11 +105,14 @@ impl PhysicalOptimizerRule for LimitBelowWindows {
     }
 }
 
-/// Puts a [`HeldSort`] in the place of a sort that must not be moved.
+/// Puts a [`HeldSort`] in the place of a sort, or of a merge of sorted rows, whose LIMIT must not be moved.
 fn hold(node: Plan) -> Result<Transformed<Plan>> {
-    let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
-    let order: Vec<PhysicalSortExpr> = sort.expr().iter().cloned().collect();
-    if sort.fetch().is_none() || !meets_order(sort.input(), order)? {
+    let (order, input) = match (node.downcast_ref::<SortExec>(), node.downcast_ref::<SortPreservingMergeExec>()) {
+        (Some(sort), _) => (sort.expr(), sort.input()),
+        (_, Some(merge)) => (merge.expr(), merge.input()),
+        _ => return Ok(Transformed::no(node)),
+    };
+    if node.fetch().is_none() || !meets_order(input, order.iter().cloned().collect())? {
         return Ok(Transformed::no(node));
     }
     Ok(Transformed::yes(Arc::new(HeldSort { sort: node })))
@@ -178,7 +182,7 @@ fn release(node: Plan, shared: &mut Vec<Arc<dyn PhysicalExpr>>) -> Result<Transf
     Ok(Transformed::yes(Arc::new(own)))
 }
 
-/// A sort with a LIMIT that is not seen as one.
+/// A sort, or a merge of sorted rows, with a LIMIT that is not seen.
 #[derive(Debug)]
 struct HeldSort {
     sort: Plan,
@@ -205,6 +209,10 @@ impl ExecutionPlan for HeldSort {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         self.sort.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.sort.required_input_ordering()
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
