@@ -33,6 +33,9 @@ TYPES = {"BIGINT": "BIGINT", "INTEGER": "INT", "VARCHAR": "STRING", "DATE": "DAT
 # Where Doris reads a query in another way: names of tables differ by case, and a date plus a number is a number.
 SPELLINGS = {49: [(") catalog", ") CATALOG")], 72: [("d1.d_date + INTERVAL 5 DAY", "d1.d_date + 5")]}
 
+# The sample deviation of one row is 0 in Doris and NULL in DuckDB.
+ONE_ROW = re.compile(r"stddev_samp\((\w+)\)", re.IGNORECASE)
+
 # Names in double quotes are names in this mode, and `||` joins text: standard SQL, which TPC-DS is written in.
 MODES = {"full": "ONLY_FULL_GROUP_BY,ANSI_QUOTES,PIPES_AS_CONCAT", "any": "ANSI_QUOTES,PIPES_AS_CONCAT"}
 
@@ -144,7 +147,7 @@ def main():
             for number, text in duck.execute("SELECT query_nr, query FROM tpcds_queries() ORDER BY 1").fetchall():
                 if only and number not in only:
                     continue
-                text = text.strip().rstrip(";")
+                text = ONE_ROW.sub(r"CASE WHEN count(\1) > 1 THEN stddev_samp(\1) END", text.strip().rstrip(";"))
                 for ours, theirs in SPELLINGS.get(number, ()):
                     text = text.replace(theirs, ours)
                 expected = duck.execute(LIMIT.sub("", text)).fetchall()
