@@ -21,12 +21,14 @@ build:
 	cargo build --release -p dipper-cli
 
 ## Installs what the tests need and runs all of them.
-test: gateway
+test: gateway $(TESTS)/tpcds/installed
 	cargo test --release --workspace
 	cargo build --release -p dipper-cli
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	python3 tests/http/run.py $(BIN)/dipper
 	python3 tests/limits/run.py $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/files/run.py $(BIN)/dipper
+	$(TESTS)/tpcds/bin/python tests/tpcds/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/stores.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
@@ -50,6 +52,12 @@ gateway:
 	@! command -v go >/dev/null || test -x $(HOME)/.cache/dipper/bin/versitygw || \
 	  GOBIN=$(HOME)/.cache/dipper/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 || \
 	  echo "versitygw cannot be installed: the store's tests do not run on S3"
+
+# DuckDB with its extension for TPC-DS, which is of another version than the one that answers are compared with elsewhere.
+$(TESTS)/tpcds/installed: tests/tpcds/requirements.txt
+	python3 -m venv $(TESTS)/tpcds
+	$(TESTS)/tpcds/bin/pip install -q -r $<
+	touch $@
 
 lint:
 	cargo fmt --all --check
