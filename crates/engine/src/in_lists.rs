@@ -43,9 +43,14 @@ impl OptimizerRule for Settled {
         // Of a condition that is not true nothing depends on which of the other values it is.
         let wanted = if matches!(plan, LogicalPlan::Filter(_)) { Wanted::True } else { Wanted::Exact };
         let names = NamePreserver::new(&plan);
-        let settled = plan.map_expressions(|expr| {
+        let named = |expr: Expr| {
             let name = names.save(&expr);
             Ok(Transformed::yes(name.restore(settle(expr, wanted)?)))
+        };
+        let settled = plan.map_expressions(|expr| match &expr {
+            // Its keys have names, the set has none.
+            Expr::GroupingSet(_) => expr.map_children(named),
+            _ => named(expr),
         })?;
         self.0.rewrite(settled.data, config)
     }
