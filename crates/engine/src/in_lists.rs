@@ -43,7 +43,7 @@ impl OptimizerRule for Settled {
         // Of a condition that is not true nothing depends on which of the other values it is.
         let wanted = if matches!(plan, LogicalPlan::Filter(_)) { Wanted::True } else { Wanted::Exact };
         let names = NamePreserver::new(&plan);
-        let named = |expr: Expr| {
+        let named = |expr: Expr| -> Result<Transformed<Expr>> {
             let name = names.save(&expr);
             Ok(Transformed::yes(name.restore(settle(expr, wanted)?)))
         };

@@ -398,10 +398,15 @@ fn rewrite_expressions(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) 
     }
     let schema: DFSchemaRef = Arc::new(schema);
     let names = NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
+    let named = |expr: Expr| -> Result<Transformed<Expr>> {
         let name = names.save(&expr);
         let expr = expr.transform_up(|e| rewrite_expr(e, stage, &schema, config))?;
         Ok(expr.update_data(|e| name.restore(e)))
+    };
+    let rewritten = plan.map_expressions(|expr| match &expr {
+        // Its keys have names, the set has none.
+        Expr::GroupingSet(_) => expr.map_children(named),
+        _ => named(expr),
     })?;
     if rewritten.transformed {
         let plan = rewritten.data.recompute_schema()?;
