@@ -30,6 +30,7 @@ pub(super) struct Adapted {
     empty_list: bool,
     /// The arguments, where they are other ones than the aggregate's own.
     takes: Option<(Takes, Signature)>,
+    aliases: Vec<String>,
 }
 
 /// What one argument becomes before the aggregate gets it.
@@ -58,6 +59,7 @@ impl Adapted {
     /// `function` with moving frames, which are worked out anew for each row.
     pub(super) fn new(function: Arc<AggregateUDF>) -> Self {
         Adapted {
+            aliases: function.aliases().to_vec(),
             inner: function,
             sorts_itself: false,
             distinct_rows: false,
@@ -87,6 +89,12 @@ impl Adapted {
         Adapted { empty_list: true, ..self }
     }
 
+    /// Its other names, instead of those that it has: a name that has moved to another function would otherwise come back.
+    /// (DataFusion's `with_aliases` forgets sliding accumulators.)
+    pub(super) fn named(self, aliases: &[&str]) -> Self {
+        Adapted { aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(), ..self }
+    }
+
     /// What is not of the aggregate's own type is made so.
     pub(super) fn takes(self, takes: Takes) -> Self {
         Adapted { takes: Some((takes, Signature::user_defined(Volatility::Immutable))), ..self }
@@ -104,7 +112,7 @@ impl AggregateUDFImpl for Adapted {
     }
 
     fn aliases(&self) -> &[String] {
-        self.inner.aliases()
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {

@@ -48,9 +48,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (Adapted::new(df::bool_and_or::bool_and_udaf()).takes(Takes::Boolean), &[]),
     ];
     for (function, names) in known {
-        // The original keeps its own aliases: a name that has moved to another function would otherwise come back.
-        let renamed = function.udaf().as_ref().clone().with_aliases(names.iter().copied());
-        registry.register_udaf(Arc::new(renamed))?;
+        registry.register_udaf(function.named(names).udaf())?;
     }
     let regressions = [
         df::regr::regr_slope_udaf(),

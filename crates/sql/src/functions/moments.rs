@@ -292,11 +292,18 @@ impl Moments for Pairs {
         if statistic != Statistic::Corr {
             return statistic.spread(self.products, self.rows);
         }
-        let both = self.squares_x.sqrt() * self.squares_y.sqrt();
-        match both == 0.0 {
+        match self.squares_x == 0.0 || self.squares_y == 0.0 {
             true => 0.0,
-            // The last digit may lie beyond.
-            false => (self.products / both).clamp(-1.0, 1.0),
+            false => {
+                let both = self.squares_x * self.squares_y;
+                // Where the product leaves the range of a DOUBLE its parts do not.
+                let both = match both.is_normal() {
+                    true => both.sqrt(),
+                    false => self.squares_x.sqrt() * self.squares_y.sqrt(),
+                };
+                // The last digit may lie beyond.
+                (self.products / both).clamp(-1.0, 1.0)
+            }
         }
     }
 }
