@@ -45,6 +45,8 @@ fn comparable(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<(ArrayRef
         Some(common) => common,
         None => common_type(a.name, &[x.clone(), y.clone()])?,
     };
+    // An array of the type of NULL has no mask of its own.
+    let common = if common.is_null() { DataType::Int8 } else { common };
     let (inside, other) = (cast_values(inside, &common)?, cast_values(other, &common)?);
     let compare = make_comparator(&inside, &other, SortOptions::default())?;
     Ok((inside, other, compare))
