@@ -160,7 +160,7 @@ def told():
     as_signed = [v if v is None or v < 2**31 else v - 2**32 for v in unsigned]
     low, high = stored(INT32, -1), stored(INT32, 5)
     column_cases(put("old_uint32.parquet", flat(INT32, as_signed, converted=raw.UINT_32, stats=statistics(low, high, 1, deprecated=True), **old)), "c", unsigned, 4)
-    column_cases(put("turned_uint32.parquet", flat(INT32, as_signed, converted=raw.UINT_32, stats=statistics(high, low, 1))), "c", unsigned, 4)
+    column_cases(put("turned_uint32.parquet", flat(INT32, as_signed, converted=raw.UINT_32, stats=statistics(low, high, 1))), "c", unsigned, 4)
     numbers = [5, 7, None, 6]
     bounds = stored(INT64, 0), stored(INT64, 100)
     column_cases(put("inexact.parquet", flat(INT64, numbers, stats=statistics(*bounds, 1, exact=False))), "c", numbers, 4)

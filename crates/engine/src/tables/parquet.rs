@@ -69,12 +69,13 @@ impl ParquetTable {
             Arc::new(ParquetTable { footers, files, access, spelled, file_schema, schema })
         };
         if let Some(declared) = declared {
+            let declared: Fields = declared.fields().iter().map(bare).collect();
             let spelled = match listed.first() {
                 Some((first, _)) => {
                     let own = footers.open(state, &[first], &requests, |reader| reader.fields().clone()).await?;
-                    spelled_as_in(declared.fields(), &own[0])
+                    spelled_as_in(&declared, &own[0])
                 }
-                None => declared.fields().clone(),
+                None => declared,
             };
             return Ok(over(files, spelled.clone(), spelled));
         }
@@ -88,6 +89,24 @@ impl ParquetTable {
         let named = spelled.iter().zip(&names).map(named).collect();
         by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
     }
+}
+
+/// The column without what is noted beside fields within it: expressions over the column do not keep that, and plans compare
+/// the types of both.
+fn bare(field: &FieldRef) -> FieldRef {
+    fn inner(field: &FieldRef) -> FieldRef {
+        let data_type = data_type(field.data_type());
+        Arc::new(field.as_ref().clone().with_data_type(data_type).with_metadata(HashMap::new()))
+    }
+    fn data_type(of: &DataType) -> DataType {
+        match of {
+            DataType::List(item) => DataType::List(inner(item)),
+            DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+            DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+            other => other.clone(),
+        }
+    }
+    Arc::new(field.as_ref().clone().with_data_type(data_type(field.data_type())))
 }
 
 /// What opens the files of tables.

@@ -527,7 +527,7 @@ fn fit(counts: &[Count], columns: &mut usize, hints: &Hints) -> (Fit, Option<usi
         }
     }
     let widens = first > 1 && counts.is_sorted_by_key(|count| count.fields);
-    if first < most && widens && (alike > 1 || (rest_same && 2 * first >= most)) {
+    if widens && (alike > 1 || (rest_same && 2 * first >= most)) {
         // Later records are wider than the first ones, which say what the columns are.
         *columns = first;
         return (Fit::Ragged, None);

@@ -451,8 +451,8 @@ fn error(queue: &ScanQueue, chunk: &Chunk, fault: &Fault) -> TextError {
     }
     match fault.kind {
         ErrorKind::BadValue | ErrorKind::BadRecord if matches!(scan.options.dialect, Dialect::Json(_)) => e.with_hint(
-            "fix the line (jq -c makes lines of a document), or give columns and types by 'columns'='name:type;...', or say \
-             'on_error'='null' or 'skip'",
+            "fix the line, or give columns and types by 'columns'='name:type;...', or say 'on_error'='null' or 'skip'; jq -c \
+             makes lines of a document",
         ),
         ErrorKind::BadValue => e.with_hint("fix the row, or read bad values as NULL"),
         ErrorKind::BadRecord => e.with_hint(
