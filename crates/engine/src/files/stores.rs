@@ -202,10 +202,6 @@ impl Stores {
                 // Two clusters may give their name services the same name.
                 Ok((store, hdfs::name_nodes(&configuration).collect::<Vec<_>>().join(" ")))
             }
-            "abfs" | "abfss" | "wasb" | "wasbs" | "az" | "adl" => Err(EngineError::unsupported(format!(
-                "the scheme {scheme}:// (Azure) is not supported; copy the files into an S3-compatible store (s3://), to hdfs:// or \
-                 to a local path"
-            ))),
             "gs" => Err(EngineError::unsupported(
                 "the scheme gs:// is not supported; Google's buckets are read by their S3 interface: s3://bucket/key with \
                  's3.endpoint' = 'https://storage.googleapis.com' and HMAC keys",
@@ -387,6 +383,12 @@ fn split(location: &str) -> Result<(String, &str, &str)> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if authority.is_empty() {
         return Err(bad("names no bucket"));
+    }
+    if ["abfs", "abfss", "wasb", "wasbs", "az", "adl"].iter().any(|azure| scheme.eq_ignore_ascii_case(azure)) {
+        return Err(EngineError::unsupported(format!(
+            "'{location}': Azure's storage ({scheme}://) is not supported; copy the files into an S3-compatible store (s3://), to \
+             hdfs:// or to a local path"
+        )));
     }
     if authority.contains('@') {
         return Err(bad("holds credentials; give them as properties"));
