@@ -103,7 +103,8 @@ def literal(v, sql_type, bare=False):
         named = f"{'DATE' if kind == 'date' else 'TIMESTAMP'} '{v}'"
         return Literal(kind, f"'{v}'" if bare else named, named, str(v) if bare else v)
     if kind == "bool":
-        return Literal(kind, "true" if v else "false", "true" if v else "false", v)
+        # Not bound: the protocol has no booleans, and a number is of another kind in set operations.
+        return Literal(kind, "true" if v else "false", "true" if v else "false", v, bind=False)
     if kind == "double":
         return Literal(kind, f"CAST({v!r} AS DOUBLE)", f"CAST({v!r} AS DOUBLE)", v)
     if kind in ("int", "decimal"):
