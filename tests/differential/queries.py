@@ -247,6 +247,9 @@ class Queries(Sources):
                 once = r.sample(once, r.randint(1, len(once)))
                 words += f" {kind} {table.name} {alias} USING ({', '.join(plain(h) for h in have if plain(h) in {c.name for c in once})})"
             merged = {c.name for c in once}
+            if {h.name for h in have} & {c.name for c in table.scope()} - merged:
+                # A column that was merged before would be there twice.
+                return self.selected(0, None)
             have = (
                 [h._replace(name=plain(h)) for h in have if plain(h) in merged]
                 + [h for h in have if plain(h) not in merged]
