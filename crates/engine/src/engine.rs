@@ -79,7 +79,7 @@ impl Default for EngineOptions {
 
 /// Stack of the query threads. Planning recurses over expression trees; `recursive_protection` grows stacks where
 /// DataFusion recurses itself, this is for everything else. Only touched pages cost memory.
-const STACK_BYTES: usize = 16 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 /// One part in so many of the memory keeps pages of native tables that were read.
 const CACHE_SHARE: usize = 4;

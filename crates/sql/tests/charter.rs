@@ -333,8 +333,8 @@ fn the_deepest_statements_plan() {
         for sql in [
             format!("select 1{}", "+1".repeat(390)),
             format!("select a{} from (select 1 as a) t", "+a".repeat(390)),
-            format!("select 1{}", " or 0".repeat(10_000)),
-            format!("select count(*) from (select 1 as a) t where a = 0{}", " or a = 1 and a > 0".repeat(5_000)),
+            format!("select 1{}", " or 0".repeat(4_900)),
+            format!("select count(*) from (select 1 as a) t where a = 0{}", " or a = 1 and a > 0".repeat(4_900)),
             format!("select {}1{}", "(".repeat(390), ")".repeat(390)),
             format!("select a{} from (select 1e0 as a) t", "+a".repeat(390)),
             format!("select a{} from (select 1 as a) t", "+a-a".repeat(60)),
