@@ -130,9 +130,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "list-type" in asked:
                 return self.list(bucket, asked)
             if self.command == "POST" and "delete" in asked:
-                for part in body.decode().split("<Key>")[1:]:
-                    store.objects.pop((bucket, xml.sax.saxutils.unescape(part.split("</Key>")[0])), None)
-                return self.answer(200, b"<DeleteResult></DeleteResult>")
+                gone = [part.split("</Key>")[0] for part in body.decode().split("<Key>")[1:]]
+                for key in gone:
+                    store.objects.pop((bucket, xml.sax.saxutils.unescape(key)), None)
+                told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in gone)
+                return self.answer(200, f"<DeleteResult>{told}</DeleteResult>".encode())
             if self.command == "PUT":
                 return self.put(bucket, key, body)
             if self.command == "DELETE":

@@ -40,8 +40,12 @@ pub(super) fn in_words_of_the_parser(
         if let Some((count, words)) = found {
             dialect.allow_versions();
             let (span, range) = (tokens[at].span, ranges[at].clone());
+            let behind = at + words.len();
             ranges.splice(at..at + count, words.iter().map(|_| range.clone()));
             tokens.splice(at..at + count, words.into_iter().map(|token| TokenWithSpan { token, span }));
+            // What was put in is not read again.
+            at = behind;
+            continue;
         }
         at += 1;
     }
