@@ -188,8 +188,18 @@ impl sqllogictest::AsyncDB for Session {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn slt_files() {
+/// On a stack as large as those that the engine plans on.
+#[test]
+fn slt_files() {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(run_slt_files());
+    };
+    let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(run).unwrap();
+    thread.join().unwrap();
+}
+
+async fn run_slt_files() {
     let folder = Path::new("../../tests/slt/charter");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "slt"));

@@ -459,3 +459,11 @@ pub fn to_datetime(name: &str, array: &ArrayRef, session: Zone) -> Result<Timest
         _ => to_int(name, array)?.iter().map(|v| datetime_from_number(v?)).collect(),
     })
 }
+
+/// A condition with false in place of NULL: the rows that an aggregate's filter lets through.
+pub(super) fn where_true(filter: &BooleanArray) -> BooleanArray {
+    match filter.null_count() {
+        0 => filter.clone(),
+        _ => arrow::compute::prep_null_mask_filter(filter),
+    }
+}

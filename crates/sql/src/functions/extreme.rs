@@ -10,6 +10,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
+use super::args::where_true;
 use super::kept::{KeptRows, own_row};
 
 /// The best row so far.
@@ -180,7 +181,7 @@ impl GroupsAccumulator for BestRows {
     fn convert_to_state(&self, columns: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let Some(filter) = opt_filter else { return Ok(columns.to_vec()) };
         // A row without a key does not count.
-        let out = arrow::compute::not(&arrow::compute::prep_null_mask_filter(filter))?;
+        let out = arrow::compute::not(&where_true(filter))?;
         let mut state = columns.to_vec();
         if let Some(keys) = state.last_mut() {
             *keys = arrow::compute::nullif(keys, &out)?;

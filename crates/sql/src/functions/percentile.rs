@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumulate::accumulate;
 
 use super::adapted::Adapted;
+use super::args::where_true;
 
 /// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
@@ -246,7 +247,7 @@ impl GroupsAccumulator for Many {
 
     fn convert_to_state(&self, columns: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = columns[0].as_primitive::<Float64Type>();
-        let wanted = opt_filter.map(|filter| arrow::compute::prep_null_mask_filter(filter).values().clone());
+        let wanted = opt_filter.map(|filter| where_true(filter).values().clone());
         let counts = NullBuffer::union(values.nulls(), wanted.map(NullBuffer::new).as_ref());
         let valid = |at: usize| counts.as_ref().is_none_or(|counts| counts.is_valid(at));
         let lengths = (0..values.len()).map(|at| usize::from(valid(at)));
