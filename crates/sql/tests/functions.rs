@@ -69,7 +69,9 @@ fn cell(array: &ArrayRef, row: usize) -> Result<String> {
             }
             out + "]"
         }
-        t if t.is_nested() => ArrayFormatter::try_new(array, &FormatOptions::new().with_null("NULL"))?.value(row).to_string(),
+        t if t.is_nested() => {
+            ArrayFormatter::try_new(array, &FormatOptions::new().with_null("NULL"))?.value(row).to_string()
+        }
         _ => to_text("slt", array)?.value(row).to_owned(),
     };
     Ok(if shown.is_empty() { "(empty)".to_owned() } else { shown })
