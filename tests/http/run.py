@@ -949,9 +949,9 @@ def op_deletes(s):
     status(s.load(u, b"8\tz\t7\n", columns="id,v,__op"), "Fail", "not nullable")
     status(s.load(u, b"8\tz\t1\n", columns="id,v,__op", merge_type="DELETE"), "Fail", "'merge_type' says what rows do, too")
     assert s.sql("select * from d.u order by id") == left
-    w = fresh(s, "w", "create table d.{} (id int not null, __op int) unique key(id) distributed by hash(id) buckets 1")
+    w = fresh(s, "named_op", "create table d.{} (id int not null, __op int) unique key(id) distributed by hash(id) buckets 1")
     status(s.load(w, b"1\t1\n2\t0\n", columns="id,__op"), "Success")
-    assert s.sql("select * from d.w order by id") == [[1, 1], [2, 0]]
+    assert s.sql("select * from d.named_op order by id") == [[1, 1], [2, 0]]
 
 
 def on_update(s):

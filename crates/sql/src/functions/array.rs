@@ -82,7 +82,8 @@ pub fn pick(
     values: &ArrayRef,
     mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
 ) -> Result<ArrayRef> {
-    let each = bytes_of(values) / values.len().max(1);
+    // A vector that grows has up to twice the room that it needs, and the array of indices is made beside it.
+    let each = bytes_of(values) / values.len().max(1) + 2 * size_of::<Option<u64>>() + size_of::<u64>();
     let mut picked = Vec::new();
     let mut lengths = Vec::with_capacity(a.rows);
     let mut valid = Vec::with_capacity(a.rows);
@@ -91,7 +92,7 @@ pub fn pick(
         let ok = f(i, &mut picked).is_some();
         valid.push(ok);
         lengths.push(picked.len() - before);
-        a.made((picked.len() - before).saturating_mul(size_of::<Option<u64>>() + each))?;
+        a.made((picked.len() - before).saturating_mul(each))?;
     }
     let values = take(values, &arrow::array::UInt64Array::from(picked), None)?;
     let item = match &a.ret {
