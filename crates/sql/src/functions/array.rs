@@ -82,8 +82,8 @@ pub fn pick(
     values: &ArrayRef,
     mut f: impl FnMut(usize, &mut Vec<Option<u64>>) -> Option<()>,
 ) -> Result<ArrayRef> {
-    // A vector that grows has up to twice the room that it needs, and the array of indices is made beside it.
-    let each = bytes_of(values) / values.len().max(1) + 2 * size_of::<Option<u64>>() + size_of::<u64>();
+    // An index in the vector, which becomes an array, and the value.
+    let each = size_of::<Option<u64>>() + size_of::<u64>() + bytes_of(values) / values.len().max(1);
     let mut picked = Vec::new();
     let mut lengths = Vec::with_capacity(a.rows);
     let mut valid = Vec::with_capacity(a.rows);

@@ -18,6 +18,9 @@ use super::{SessionInfo, still_wanted};
 /// What a call may make without asking.
 const FREE_BYTES: usize = 8 << 20;
 
+/// Memory of a result that grows, in its bytes: a full vector moves into one of twice the size.
+const ROOM: usize = 2;
+
 /// The memory that the functions of a statement ask for room.
 #[derive(Clone, Debug)]
 pub struct Memory(pub Arc<dyn MemoryPool>);
@@ -91,9 +94,9 @@ impl Growth {
             let reservation = self.reservation.get_or_insert_with(|| MemoryConsumer::new(name).register(pool));
             // By halves, so that a call asks seldom; by what is needed where that is not there.
             let ahead = wanted.saturating_add(self.made / 2);
-            match reservation.try_resize(ahead) {
+            match reservation.try_resize(ahead.saturating_mul(ROOM)) {
                 Ok(()) => Ok(ahead),
-                Err(_) => reservation.try_resize(wanted).map(|()| wanted),
+                Err(_) => reservation.try_resize(wanted.saturating_mul(ROOM)).map(|()| wanted),
             }
         });
         match granted {
@@ -156,11 +159,11 @@ mod tests {
 
     #[test]
     fn much_is_asked_for_and_given_back() {
-        let (mut growth, pool) = growth(4 * FREE_BYTES);
+        let (mut growth, pool) = growth(4 * FREE_BYTES * ROOM);
         for _ in 0..4 {
             growth.add(FREE_BYTES).unwrap();
         }
-        assert_eq!(pool.reserved(), 4 * FREE_BYTES);
+        assert_eq!(pool.reserved(), 4 * FREE_BYTES * ROOM);
         assert!(growth.ask(1).is_none());
         assert!(growth.add(0).unwrap_err().to_string().contains("repeat"));
         drop(growth);
