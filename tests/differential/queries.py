@@ -191,7 +191,7 @@ class Queries(Sources):
         numbers = [c for c in scope if c.kind in ("double", "decimal")]
         if numbers and r.random() < 0.5:
             column = r.choice(numbers)
-            name = r.choice(["sum", "min", "max"] + ["avg", "var_samp", "stddev_pop"] * (column.kind == "double"))
+            name = r.choice(["sum", "min", "max"] + ["avg", "var_pop", "stddev_pop"] * (column.kind == "double"))
             return Node(column.kind, f"{name}({{0}})", text(column.kind, column.name)), column.kind
         if column.kind == "int":
             name = r.choice(["sum", "avg", "min", "max"])
