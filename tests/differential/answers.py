@@ -46,7 +46,7 @@ def inside(v):
 
 
 def by_value(row):
-    number = lambda v: float(f"{float(v):.6g}") if v == v else math.inf
+    number = lambda v: float(f"{float(v):.9g}") if v == v else math.inf
     return [(0, 0, "") if v is None else (1, number(v), "") if isinstance(v, (int, float, Decimal)) else (2, 0, v) for v in row]
 
 
