@@ -121,7 +121,7 @@ struct Spilled {
 
 impl Drop for Spilled {
     fn drop(&mut self) {
-        // It may be gone with its directory.
+        // The file may be gone with its directory.
         let _ = std::fs::remove_file(&self.path);
     }
 }

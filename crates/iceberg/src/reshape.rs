@@ -52,7 +52,7 @@ pub fn shape(from: &Field, to: &Field, defaults: &Defaults<'_>) -> Result<Shape,
     shaped(from, to, &|have, want| want.iter().map(|w| position(have, w)).collect(), defaults)
 }
 
-/// The same where fields of structs are found by name, as [`places`] does.
+/// Finds fields of structs by name, where field ids are not used, as [`places`] does.
 ///
 /// # Errors
 /// No cast leads from one to the other.

@@ -36,7 +36,7 @@ impl BitmapUnion {
     /// Adds the members of a BITMAP value.
     ///
     /// # Errors
-    /// It is no set.
+    /// `value` is no set.
     pub fn add(&mut self, value: &[u8]) -> Result<(), SketchError> {
         if let Some(member) = only_member(value) {
             self.insert(member);

@@ -29,7 +29,7 @@ pub(super) struct AwsProfile {
 /// Where a profile's keys come from.
 #[derive(Debug)]
 pub(super) enum KeySource {
-    /// They stand in a file.
+    /// The keys stand in a file.
     Written(AwsCredential),
     /// A command line prints them.
     Process(String),

@@ -45,7 +45,7 @@ impl CreateWords {
     /// The words that a property names.
     ///
     /// # Errors
-    /// It names none.
+    /// `value` names no words of a store.
     pub(super) fn from_property(key: &str, value: &str) -> EngineResult<CreateWords> {
         Ok(match value.to_ascii_lowercase().as_str() {
             "s3" => CreateWords::S3,

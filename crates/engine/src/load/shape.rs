@@ -55,7 +55,7 @@ enum Source {
     Derived(usize),
     /// What a row gets that is new; where a load brings only some columns, rows that are there keep what they have.
     Constant(ScalarValue),
-    /// The same for all rows, whether they are there or not.
+    /// One value for all rows, whether they are there or not.
     Given(ScalarValue),
     /// The load makes it up.
     Missing,

@@ -127,7 +127,7 @@ pub(crate) struct Quick {
     pub(crate) read_staleness_ms: u64,
     /// Rows of a SELECT without LIMIT, where that is limited.
     pub(crate) select_limit: Option<u64>,
-    /// The same of one with ORDER BY.
+    /// Most rows of a query with ORDER BY.
     pub(crate) order_by_limit: Option<u64>,
 }
 

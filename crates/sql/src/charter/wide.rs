@@ -250,7 +250,7 @@ impl PickColumns {
         &self.places
     }
 
-    /// The same columns of another input, as far as it has them: the optimizer leaves out what nobody above asks for.
+    /// These columns of another input, as far as that input has them: the optimizer leaves out what nobody above asks for.
     fn of_input(&self, input: LogicalPlan) -> Result<Self> {
         let before = self.input.schema();
         let now = input.schema();

@@ -74,7 +74,7 @@ impl Adapted {
         Adapted { sorts_itself: true, ..self }
     }
 
-    /// It does not know DISTINCT: its accumulator gets the different rows.
+    /// For a function that does not know DISTINCT: its accumulator gets the different rows.
     pub(super) fn distinct_rows(self) -> Self {
         Adapted { distinct_rows: true, ..self }
     }

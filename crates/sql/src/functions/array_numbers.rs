@@ -210,7 +210,7 @@ fn difference(a: &Args) -> Result<ArrayRef> {
         span.map(move |k| (k, if k == start { k } else { k - 1 }))
     });
     let values: ArrayRef = match item.data_type() {
-        // As in Doris, BIGINT goes around its end.
+        // BIGINT goes around its end, as in Doris.
         DataType::Int64 => {
             let values = lenient_cast(lists.array.values(), &DataType::Int64)?;
             let values = values.as_primitive::<Int64Type>();

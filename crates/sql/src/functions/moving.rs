@@ -73,7 +73,7 @@ impl Maker {
         }
     }
 
-    /// The same call without DISTINCT.
+    /// This call without DISTINCT.
     pub(crate) fn of_all_values(mut self) -> Self {
         self.is_distinct = false;
         self

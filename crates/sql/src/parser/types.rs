@@ -11,7 +11,7 @@ const TYPE_DEPTH_MAX: usize = 32;
 /// Precision and scale of DECIMAL without them, as in Doris.
 pub(super) const BARE_DECIMAL: (u64, u64) = (38, 9);
 
-/// The same in Hive.
+/// Precision and scale of a DECIMAL without them in Hive.
 pub(super) const BARE_DECIMAL_OF_HIVE: (u64, u64) = (10, 0);
 
 /// Reads one type at the parser's place.

@@ -64,7 +64,7 @@ pub(super) struct Footer {
 /// Reads a footer, which ends before its length.
 ///
 /// # Errors
-/// It is none, or says something that cannot be read.
+/// `bytes` are no footer, or say something that cannot be read.
 pub(super) fn read(bytes: &[u8]) -> ParquetResult<Footer> {
     let broken = |what: &str| ParquetError::General(what.to_string());
     let Ok(seen) = walk(bytes) else {

@@ -443,7 +443,7 @@ enum Indexed {
     With(ParquetMetaData),
     /// So many bytes of the file's end are needed.
     Needs(u64),
-    /// They are damaged or make no sense.
+    /// The indexes are damaged or make no sense.
     Without,
 }
 

@@ -151,7 +151,7 @@ impl IcebergCatalog {
         }
         let warehouse = properties::first(all, &["iceberg.catalog.warehouse", "warehouse"])
             .ok_or_else(|| EngineError::invalid("an Iceberg catalog of type hadoop needs 'warehouse' = 'directory'"))?;
-        // Such a catalog is made by Hadoop's file systems, which take `//` for `/`.
+        // A `hadoop` catalog is made by Hadoop's file systems, which take `//` for `/`.
         let warehouse = match warehouse.split_once("://") {
             Some((scheme, rest)) => format!("{scheme}://{}", keys::without_empty_parts(rest)),
             None => warehouse.to_string(),
