@@ -52,7 +52,7 @@ pub fn shape(from: &Field, to: &Field, defaults: &Defaults<'_>) -> Result<Shape,
     shaped(from, to, &|have, want| want.iter().map(|w| position(have, w)).collect(), defaults)
 }
 
-/// Finds fields of structs by name, where field ids are not used, as [`places`] does.
+/// [`shape`] by the names of fields of structs, which are matched as [`places`] does.
 ///
 /// # Errors
 /// No cast leads from one to the other.
