@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Runs programs that users of Doris and StarRocks work with against a dipper server; see README.md."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "clients"))
+import run as clients  # noqa: E402  (the directory of the client programs is no package)
+
+CACHE = clients.CACHE / "tools"
+TOOL_SECONDS = 600
+
+# What Spark and Flink reach into by reflection under Java 17.
+OPENED = [
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+]
+
+
+def java_program(directory, program, *options):
+    """A program of one Java file with the libraries of the pom.xml beside it, compiled when one of both has changed."""
+    clients.need("javac", "openjdk-17-jdk-headless")
+    clients.need("mvn", "maven")
+    source = HERE / directory / f"{program}.java"
+    pom = HERE / directory / "pom.xml"
+    place = CACHE / directory
+    if not clients.stamped(place, pom, source):
+        clients.run(["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={place}/lib"])
+        clients.run(["javac", "-nowarn", "-cp", f"{place}/lib/*", "-d", place / "classes", source])
+        clients.stamp(place, pom, source)
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    return ["java", *opened, *options, "-cp", f"{place}/classes:{place}/lib/*", program]
+
+
+# Each gives a command; the ports of MySQL and HTTP are put behind it. Programs print `ok NAME` or `FAILED NAME` for each check.
+TOOLS = {
+    "flink": lambda: java_program("flink", "Sinks", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
+    "spark": lambda: java_program("spark", "Writes"),
+}
+
+
+@contextlib.contextmanager
+def server(binary):
+    """A server of its own on loopback, ended and removed afterwards; gives the ports of MySQL and HTTP."""
+    with tempfile.TemporaryDirectory(prefix="dipper-tools-") as data:
+        mysql, http = clients.free_port(), clients.free_port()
+        log_path = pathlib.Path(data) / "server.log"
+        command = [binary, "server", "--data", f"{data}/data", "--mysql-port", str(mysql), "--http-port", str(http)]
+        with open(log_path, "w", encoding="utf-8") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            deadline = time.monotonic() + 20
+            while True:
+                with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{http}/api/health", timeout=1):
+                    break
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"the server did not start:\n{log_path.read_text()[-4000:]}")
+                time.sleep(0.05)
+            yield mysql, http
+            if process.poll() is not None:
+                raise SystemExit(f"the server ended by itself:\n{log_path.read_text()[-4000:]}")
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def test(name, mysql, http):
+    """Runs one tool; the numbers of checks passed and failed."""
+    try:
+        command = TOOLS[name]()
+    except (clients.Missing, subprocess.TimeoutExpired) as error:
+        print(f"{name}: FAILED install: {error}")
+        return 0, 1
+    work = CACHE / "work" / name
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    try:
+        done = subprocess.run(
+            [str(word) for word in [*command, mysql, http]],
+            cwd=work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TOOL_SECONDS,
+            check=False,
+        )
+        output, code = done.stdout, done.returncode
+    except subprocess.TimeoutExpired as error:
+        output, code = (error.stdout or b"").decode("utf-8", "replace"), f"stopped after {TOOL_SECONDS} s"
+    lines = output.splitlines()
+    passed = sum(line.startswith("ok ") for line in lines)
+    failed = sum(line.startswith("FAILED ") for line in lines)
+    if code != 0 or passed == 0:
+        # The reasons are between the lines that are counted.
+        failed = max(failed, 1)
+        print(f"{name}: exit {code}:\n{output[-6000:]}")
+    for line in lines:
+        if line.startswith(("ok ", "FAILED ")):
+            print(f"{name}: {line}")
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Programs of Doris's and StarRocks' users against a dipper server.")
+    parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"which ones: {', '.join(TOOLS)} (default all)")
+    parser.add_argument("--server", type=pathlib.Path, default=clients.default_server(), help="dipper binary (default %(default)s)")
+    arguments = parser.parse_args()
+    names = arguments.tools or list(TOOLS)
+    unknown = [name for name in names if name not in TOOLS]
+    if unknown:
+        parser.error(f"no such tool: {', '.join(unknown)}; there are {', '.join(TOOLS)}")
+    passed = failed = 0
+    with server(arguments.server) as (mysql, http):
+        for name in names:
+            good, bad = test(name, mysql, http)
+            passed += good
+            failed += bad
+            sys.stdout.flush()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
