@@ -27,10 +27,13 @@ test: gateway $(TESTS)/tpcds/installed
 	python3 tests/clients/run.py --server $(BIN)/dipper
 	python3 tests/http/run.py $(BIN)/dipper
 	python3 tests/limits/run.py $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/limits/logins.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/files/run.py $(BIN)/dipper
 	$(TESTS)/tpcds/bin/python tests/tpcds/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/stores.py --server $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/faults/iceberg.py --server $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/faults/labels.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
 	@if test -x $(HOME)/.cache/dipper/bin/versitygw; then \
 	  $(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper; \
