@@ -5,7 +5,9 @@ again, and checks what it promised:
 - every acknowledged load is there, once;
 - no unacknowledged load is there in part;
 - keys of UNIQUE tables are unique, and hold the newest acknowledged value;
-- AGGREGATE sums count every load once.
+- AGGREGATE sums count every load once;
+- of a transaction (BEGIN ... COMMIT, or several loads of one) all statements are there or none, for readers at any time:
+  money that moves between accounts is neither made nor lost.
 
     tests/faults/kill.py --server BIN [--cycles 300] [--seed N] [--keep DIR] [--data s3 [--faults]]
 
@@ -37,6 +39,10 @@ import bucket
 
 ROWS = 50
 BUCKETS = 4
+ACCOUNTS = 20
+MONEY = 100
+# The transaction lost against another one.
+REPEAT = 1213
 TABLES = {
     "dup": "CREATE TABLE IF NOT EXISTS dup (load_id BIGINT, n INT, pad VARCHAR(64)) DUPLICATE KEY(load_id, n) "
     "DISTRIBUTED BY HASH(n) BUCKETS %d" % BUCKETS,
@@ -44,6 +50,7 @@ TABLES = {
     "DISTRIBUTED BY HASH(k) BUCKETS %d" % BUCKETS,
     "agg": "CREATE TABLE IF NOT EXISTS agg (k INT, loads BIGINT SUM, last BIGINT MAX) AGGREGATE KEY(k) "
     "DISTRIBUTED BY HASH(k) BUCKETS %d" % BUCKETS,
+    "bank": "CREATE TABLE IF NOT EXISTS bank (k INT, money BIGINT) UNIQUE KEY(k) DISTRIBUTED BY HASH(k) BUCKETS %d" % BUCKETS,
 }
 
 
@@ -98,6 +105,9 @@ class Server:
 
     def load(self, table, label, body, headers=()):
         """One Stream Load; returns its answer, or None if there was none."""
+        return self.request("PUT", f"/api/faults/{table}/_stream_load", label, body, headers)
+
+    def request(self, method, path, label, body=b"", headers=()):
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
         auth = base64.b64encode(b"root:").decode()
         fields = {"Authorization": f"Basic {auth}", "column_separator": ",", "Expect": "100-continue"}
@@ -105,7 +115,7 @@ class Server:
             fields["label"] = label
         fields.update(headers)
         try:
-            connection.request("PUT", f"/api/faults/{table}/_stream_load", body=body, headers=fields)
+            connection.request(method, path, body=body, headers=fields)
             return json.loads(connection.getresponse().read())
         finally:
             connection.close()
@@ -126,7 +136,8 @@ class Writers:
         self.next = first
         self.acknowledged = {"dup": set(), "uniq": {}, "agg": set()}
         self.open = {"dup": set(), "uniq": {}, "agg": set()}
-        self.seeds = [rng.random() for _ in range(9)]
+        self.seeds = [rng.random() for _ in range(14)]
+        self.wrong = []
 
     def number(self):
         with self.lock:
@@ -176,6 +187,95 @@ class Writers:
                     else:
                         self.open[table].discard(n)
 
+    def note(self, error):
+        """Notes a client's error, unless it is that its server was killed."""
+        # Connections end a moment before their server has.
+        end = time.time() + 2
+        while time.time() < end:
+            if self.server.process.poll() is not None or self.stop.is_set():
+                return
+            time.sleep(0.05)
+        self.wrong.append(repr(error))
+
+    def transactor(self, seed):
+        """Loads into `dup` in two halves, by BEGIN and COMMIT or by several loads of one transaction."""
+        rng = random.Random(seed)
+        try:
+            connection = self.server.connect()
+            with connection.cursor() as cursor:
+                while not self.stop.is_set():
+                    n = self.number()
+                    rows = [(n, i, "t" * rng.randrange(40)) for i in range(ROWS)]
+                    halves = rows[: ROWS // 2], rows[ROWS // 2 :]
+                    commits = rng.random() < 0.8
+                    if commits:
+                        with self.lock:
+                            self.open["dup"].add(n)
+                    if labelled("dup", n):
+                        done = self.several_loads(f"dup-{n}", halves, commits, rng)
+                    else:
+                        cursor.execute("BEGIN")
+                        for half in halves:
+                            cursor.execute("INSERT INTO dup (load_id, n, pad) VALUES " + ",".join(map(str, half)))
+                        cursor.execute("COMMIT" if commits else "ROLLBACK")
+                        done = commits
+                    if done:
+                        with self.lock:
+                            self.acknowledged["dup"].add(n)
+                            self.open["dup"].discard(n)
+        except (pymysql.err.Error, OSError, http.client.HTTPException, ValueError) as e:
+            self.note(e)
+
+    def several_loads(self, label, halves, commits, rng):
+        table = {"db": "faults", "table": "dup", "columns": "load_id,n,pad"}
+        steps = [("POST", "begin", b"")]
+        steps += [("PUT", "load", "".join(f"{n},{i},{pad}\n" for n, i, pad in half).encode()) for half in halves]
+        if commits:
+            steps += [("POST", "prepare", b"")] if rng.random() < 0.7 else []
+            steps += [("POST", "commit", b"")]
+        else:
+            steps += [("POST", "rollback", b"")]
+        for method, step, body in steps:
+            answer = self.server.request(method, f"/api/transaction/{step}", label, body, table)
+            if answer.get("Status") != "OK":
+                self.wrong.append(f"{step} of {label}: {answer}")
+                return False
+        return commits
+
+    def payer(self, seed):
+        """Moves money between two accounts, by two UPDATEs of one transaction."""
+        rng = random.Random(seed)
+        try:
+            connection = self.server.connect()
+            with connection.cursor() as cursor:
+                while not self.stop.is_set():
+                    one, other = rng.sample(range(ACCOUNTS), 2)
+                    try:
+                        cursor.execute("BEGIN")
+                        cursor.execute(f"UPDATE bank SET money = money - 1 WHERE k = {one}")
+                        cursor.execute(f"UPDATE bank SET money = money + 1 WHERE k = {other}")
+                        cursor.execute("COMMIT" if rng.random() < 0.9 else "ROLLBACK")
+                    except pymysql.err.OperationalError as e:
+                        if e.args[0] != REPEAT:
+                            raise
+        except (pymysql.err.Error, OSError) as e:
+            self.note(e)
+
+    def auditor(self, seed):
+        """Reads all accounts while money moves."""
+        rng = random.Random(seed)
+        try:
+            connection = self.server.connect()
+            with connection.cursor() as cursor:
+                while not self.stop.is_set():
+                    cursor.execute("SELECT count(*), sum(money) FROM bank")
+                    found = tuple(map(int, cursor.fetchone()))
+                    if found != (ACCOUNTS, ACCOUNTS * MONEY):
+                        self.wrong.append(f"bank: {found[0]} accounts with {found[1]}")
+                    time.sleep(rng.random() * 0.02)
+        except (pymysql.err.Error, OSError) as e:
+            self.note(e)
+
     def disturber(self, seed):
         """Schema changes, compactions, deletes of what nobody checks."""
         rng = random.Random(seed)
@@ -204,7 +304,8 @@ class Writers:
     def run(self):
         jobs = [("dup", 0), ("dup", 1), ("dup", 2), ("uniq", 3), ("uniq", 4), ("uniq", 5), ("uniq", 6), ("agg", 7)]
         self.threads = [threading.Thread(target=self.loader, args=(t, self.seeds[i], 1000 * i)) for t, i in jobs]
-        self.threads.append(threading.Thread(target=self.disturber, args=(self.seeds[8],)))
+        others = [self.disturber, self.transactor, self.transactor, self.payer, self.payer, self.auditor]
+        self.threads += [threading.Thread(target=run, args=(seed,)) for run, seed in zip(others, self.seeds[8:])]
         for t in self.threads:
             t.start()
 
@@ -241,6 +342,9 @@ class Truth:
                 expect(rows == ROWS and distinct == ROWS, f"dup: load {n} has {rows} rows, {distinct} distinct")
                 there[n] = rows
             self.settle("dup", set(there))
+            cursor.execute("SELECT count(*), sum(money) FROM bank")
+            accounts, money = map(int, cursor.fetchone())
+            expect((accounts, money) == (ACCOUNTS, ACCOUNTS * MONEY), f"bank: {accounts} accounts with {money}")
             cursor.execute("SELECT count(*), count(DISTINCT k) FROM uniq")
             rows, distinct = cursor.fetchone()
             expect(rows == distinct, f"uniq: {rows} rows, {distinct} keys")
@@ -338,6 +442,7 @@ def main():
             cursor.execute("USE faults")
             for ddl in TABLES.values():
                 cursor.execute(ddl)
+            cursor.execute("INSERT INTO bank VALUES " + ",".join(f"({k}, {MONEY})" for k in range(ACCOUNTS)))
         server.created = True
         first = int(time.time()) * 1000
         for cycle in range(options.cycles):
@@ -346,6 +451,7 @@ def main():
             time.sleep(0.05 + rng.random() * 1.2)
             server.kill()
             writers.join()
+            expect(not writers.wrong, f"{writers.wrong[:3]}")
             first = writers.next
             truth.add(writers)
             if cycle % 10 == 9:
@@ -356,7 +462,7 @@ def main():
             if cycle % 20 == 19 or cycle + 1 == options.cycles:
                 print(f"{cycle + 1} cycles, {loads} loads into dup and agg, {len(truth.keys)} keys, "
                       f"{time.time() - begun:.0f} s", flush=True)
-        print("every acknowledged load is there once, none in part, keys are unique")
+        print("every acknowledged load is there once, none in part, keys are unique, no money was made or lost")
     finally:
         if server.process and server.process.poll() is None:
             server.process.terminate()

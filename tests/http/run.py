@@ -692,7 +692,8 @@ def http_stream_headers(s):
                   load(into(f"with label {label}"), b"2,a,1\n", label=label), s.load(t, b"2\ta\t1\n", label=label)):
         status(again, "Label Already Exists", label)
         assert again["ExistingJobStatus"] == "FINISHED" and again["NumberTotalRows"] == 0, again
-    status(load(into("with label other"), b"2,a,1\n", label=label), "Fail", "a load has one label")
+    # Of two the header's.
+    assert status(load(into("with label other"), b"2,a,1\n", label=label), "Label Already Exists")["Label"] == label
     status(load(into(f"with label {label}g"), b"2,a,1\n", group_commit="sync_mode"), "Fail", "label and group_commit")
     status(load(into(), b"bad\n", label=label + "f"), "Fail")
     status(load(into(), b"3,a,1\n", label=label + "f"), "Success")
@@ -704,7 +705,7 @@ def http_stream_headers(s):
 
     # What the statement says is no header.
     for header, value, word in [
-        ("two_phase_commit", "true", "committed when it ends"), ("columns", "c1,c2", "SELECT"), ("where", "id > 1", "WHERE"),
+        ("columns", "c1,c2", "SELECT"), ("where", "id > 1", "WHERE"),
         ("merge_type", "DELETE", "__DORIS_DELETE_SIGN__"), ("function_column.sequence_col", "a", "__DORIS_SEQUENCE_COL__"),
         ("hidden_columns", "__DORIS_DELETE_SIGN__", "list of columns"), ("negative", "true", "minus"),
         ("partitions", "p1", "PARTITION (p1"), ("temporary_partitions", "p1", "TEMPORARY PARTITION"),
@@ -713,6 +714,17 @@ def http_stream_headers(s):
     ]:
         answer = status(load(into(), b"9,a,1\n", **{header: value}), "Fail", f"header '{header}' has no effect")
         assert word in answer["Message"], answer
+    # In two phases, under a label or a number.
+    for name in ({"label": label + "two"}, {}):
+        prepared = status(load(into(), b"8,a,1\n", two_phase_commit="true", **name), "Success")
+        assert prepared["TwoPhaseCommit"] == "true" and s.sql("select count(*) from d.t where id = 8") == [[0]], prepared
+        ended = {**(name or {"txn_id": str(prepared["TxnId"])}), "txn_operation": "commit" if name else "abort"}
+        answer = json.loads(s.request("PUT", "/api/d/_stream_load_2pc", b"", ended)[2])
+        assert answer["status"] == "Success", answer
+        assert s.sql("select count(*) from d.t where id = 8") == [[1 if name else 0]], answer
+        s.sql("delete from d.t where id = 8")
+    status(load(into().replace('"csv"', '"txt"'), b"8,a,1\n"), "Success")
+    s.sql("delete from d.t where id = 8")
     status(load(into(), b"5,a,1\n", column_separator=",", format="csv", exec_mem_limit="1000000000", comment="why"), "Success")
     assert s.count(t) == 4
 
@@ -1143,6 +1155,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
 
 
 def main():
+    import transaction_cases
     binary = os.path.abspath(sys.argv[1])
     pattern = sys.argv[2] if len(sys.argv) > 2 else ""
     failed = []
@@ -1150,7 +1163,7 @@ def main():
         server = Server(binary, directory)
         try:
             server.sql("create database d")
-            for case in CASES:
+            for case in CASES + transaction_cases.CASES:
                 if pattern not in case.__name__:
                     continue
                 begun = time.monotonic()

@@ -16,6 +16,7 @@
 //! | [`load`] | what happens to the bytes of a load? |
 //! | [`point`] | how are rows looked up by key without a planner? |
 //! | [`statements`] | what does each statement that is not a query do? |
+//! | `uncommitted` | what has a transaction written, and what does it see? |
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`profile`] | where did the time of a statement or load go? |
 //! | [`process`] | what is running, and how is it killed? |
@@ -62,6 +63,7 @@ mod spill;
 pub mod statements;
 pub mod tables;
 mod top_rows;
+mod uncommitted;
 pub mod variables;
 mod windows;
 

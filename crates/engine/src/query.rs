@@ -71,6 +71,8 @@ pub(crate) struct QueryContext {
     pub(crate) view_depth: usize,
     /// Snapshots of native tables: all mentions of a table in one statement see the same.
     pub(crate) snapshots: Arc<Snapshots>,
+    /// The table that the session's transaction has written to, with its rows.
+    pub(crate) own: Option<(TableId, Arc<TableState>)>,
     /// The table whose rows a statement changes.
     pub(crate) changed: Option<ChangedTable>,
     /// Hidden columns of native tables are shown.
@@ -115,6 +117,7 @@ impl QueryContext {
         let memory = &session.engine.template.runtime_env().memory_pool;
         let client = &session.client;
         let quota = Quota::of(&catalog.accounts, &client.user, client.connection_id, memory);
+        let own = session.transaction.known();
         QueryContext {
             engine: Arc::clone(&session.engine),
             catalog,
@@ -128,7 +131,8 @@ impl QueryContext {
             quota,
             connection_id: session.client.connection_id,
             view_depth: 0,
-            snapshots: Arc::default(),
+            snapshots: snapshots_of(own.as_ref()),
+            own,
             changed: None,
             hidden_columns: session.variables.flag("show_hidden_columns"),
             io: crate::io::context(&session.variables),
@@ -141,6 +145,11 @@ impl QueryContext {
             lost: Arc::clone(&session.lost),
             body: session.body.clone(),
         }
+    }
+
+    /// The states of a statement that has read nothing yet.
+    pub(crate) fn first_snapshots(&self) -> Arc<Snapshots> {
+        snapshots_of(self.own.as_ref())
     }
 
     /// What it reads data objects and Parquet files by.
@@ -169,6 +178,7 @@ impl QueryContext {
             connection_id: self.connection_id,
             view_depth: self.view_depth + 1,
             snapshots: Arc::clone(&self.snapshots),
+            own: self.own.clone(),
             changed: None,
             hidden_columns: false,
             io: Arc::clone(&self.io),
@@ -182,6 +192,11 @@ impl QueryContext {
             body: None,
         })
     }
+}
+
+/// Of a transaction's own table its statements see one state.
+fn snapshots_of(own: Option<&(TableId, Arc<TableState>)>) -> Arc<Snapshots> {
+    Arc::new(parking_lot::Mutex::new(own.cloned().into_iter().collect()))
 }
 
 /// A query that can be run.
@@ -351,7 +366,8 @@ fn rerun(
         let catalog = context.engine.catalog.refresh().await?;
         context.engine.external.forget();
         let context = context.as_ref().clone();
-        let context = QueryContext { catalog, snapshots: Arc::default(), listings: Arc::default(), ..context };
+        let snapshots = context.first_snapshots();
+        let context = QueryContext { catalog, snapshots, listings: Arc::default(), ..context };
         run_once(Arc::new(context), query, params).await
     })
 }

@@ -34,7 +34,7 @@ use crate::profile::QueryId;
 use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::scan::worker::Aborting;
-use crate::statements;
+use crate::statements::{self, Transaction};
 use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// `ER_TRUNCATED_WRONG_VALUE`.
@@ -191,8 +191,10 @@ pub struct Session {
     pub(crate) in_transaction: bool,
     /// It was begun as READ ONLY.
     pub(crate) reads_only: bool,
-    /// Rows were written since the transaction began; they stay when it is rolled back.
-    pub(crate) wrote_in_transaction: bool,
+    /// What BEGIN has opened.
+    pub(crate) transaction: Transaction,
+    /// Without autocommit and BEGIN, rows were written by statements that took effect by themselves.
+    pub(crate) wrote_alone: bool,
     pub(crate) warnings: Vec<Warning>,
     /// Memory that look-ups use again.
     pub(crate) point: crate::point::Scratch,
@@ -236,7 +238,8 @@ impl Session {
             held_variables: None,
             in_transaction: false,
             reads_only: false,
-            wrote_in_transaction: false,
+            transaction: Transaction::default(),
+            wrote_alone: false,
             warnings: Vec::new(),
             point: Default::default(),
             point_text: String::new(),
@@ -328,10 +331,10 @@ impl Session {
         self.reads_only &= self.in_transaction || !self.autocommit();
     }
 
-    /// Rows were written: a ROLLBACK that follows must not claim to undo it.
+    /// Rows were written: a ROLLBACK that follows must not claim to undo it, unless a transaction has begun.
     pub(crate) fn wrote(&mut self) {
-        if self.in_transaction || !self.autocommit() {
-            self.wrote_in_transaction = true;
+        if !self.in_transaction && !self.autocommit() {
+            self.wrote_alone = true;
         }
     }
 
@@ -364,7 +367,9 @@ impl Session {
         self.prepared.clear();
         self.in_transaction = false;
         self.reads_only = false;
-        self.wrote_in_transaction = false;
+        // What it has written goes with it.
+        self.transaction = Transaction::default();
+        self.wrote_alone = false;
         self.warnings.clear();
         if self.catalog.is_some() {
             self.select(None, None);
@@ -663,7 +668,7 @@ impl Session {
 
     /// A context as `known`, on the newest state.
     async fn newest(&self, known: &Arc<QueryContext>, query: &QueryText) -> Result<Arc<QueryContext>> {
-        let before = QueryContext { snapshots: Arc::default(), ..known.as_ref().clone() };
+        let before = QueryContext { snapshots: known.first_snapshots(), ..known.as_ref().clone() };
         let io = Arc::clone(&known.io);
         let catalog = io.scope(native::refresh(&before, query)).await?;
         let after = QueryContext::new(self, catalog);

@@ -15,7 +15,8 @@
 //! segments enter objects in the order in which they were cut: so among equal keys the higher
 //! ([object, ordinal](dipper_store::table::data::SegmentId)) is the later row, however many threads parse.
 //!
-//! A load that brings only some columns goes through [`Partial`] first.
+//! A load that brings only some columns goes through [`Partial`] first, one whose rows bring different ones through
+//! [`Flexible`].
 //!
 //! [`body`]: bytes that arrive, as a source for `dipper_text`.
 
@@ -23,6 +24,7 @@ pub mod body;
 mod buffer;
 mod check;
 mod error;
+mod flexible;
 mod load;
 mod output;
 mod partial;
@@ -31,9 +33,12 @@ mod sort;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use buffer::memory_of;
 pub use error::LoadError;
+pub use flexible::{Flexible, Given};
 pub use load::{Checked, Load, LoadOptions, LoadTarget, PushReport, RejectedRow};
 pub use partial::{Filled, Partial};
 pub use profile::LoadProfile;
+pub use together::together;

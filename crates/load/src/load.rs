@@ -59,6 +59,8 @@ pub struct LoadOptions {
     pub object_bytes: u64,
     /// Most bytes of a STRING, JSON or BINARY value.
     pub string_bytes_max: usize,
+    /// Number of the first object. Loads that share a transaction name their objects apart by it.
+    pub first_object: u32,
 }
 
 impl Default for LoadOptions {
@@ -75,6 +77,7 @@ impl Default for LoadOptions {
             segment_rows: 128 * 1024,
             object_bytes: 256 << 20,
             string_bytes_max: 10 << 20,
+            first_object: 0,
         }
     }
 }
@@ -181,7 +184,7 @@ impl Load {
                 target.table.clone(),
                 target.txn,
                 Arc::clone(&write),
-                options.object_bytes,
+                (options.first_object, options.object_bytes),
                 ordered,
                 runtime.clone(),
             ),

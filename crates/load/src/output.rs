@@ -32,6 +32,7 @@ pub(crate) struct Output {
     table: Table,
     txn: TxnId,
     options: Arc<WriteOptions>,
+    first_object: u32,
     object_bytes: u64,
     /// Whether segments are appended in the order of their numbers.
     ordered: bool,
@@ -69,15 +70,18 @@ enum Message {
 }
 
 impl Output {
+    /// `objects`: the number of the first one, and the bytes at which one is ended.
     pub fn new(
         table: Table,
         txn: TxnId,
         options: Arc<WriteOptions>,
-        object_bytes: u64,
+        objects: (u32, u64),
         ordered: bool,
         runtime: Handle,
     ) -> Self {
-        Output { table, txn, options, object_bytes, ordered, runtime, state: Mutex::default() }
+        let (first_object, object_bytes) = objects;
+        let state = Mutex::default();
+        Output { table, txn, options, first_object, object_bytes, ordered, runtime, state }
     }
 
     /// Puts a segment into the open object; waits where the store is too slow.
@@ -103,7 +107,7 @@ impl Output {
             self.end_object(state, counters)?;
         }
         if state.open.is_none() {
-            let id = ObjectId { txn: self.txn, index: state.objects };
+            let id = ObjectId { txn: self.txn, index: self.first_object + state.objects };
             state.objects += 1;
             state.open = Some((ObjectBuilder::new(Arc::clone(&self.options), id), self.upload(id)));
         }
@@ -173,8 +177,8 @@ impl Output {
             upload.writer
         });
         let writers: Vec<_> = state.writers.drain(..).chain(open).collect();
-        let written: Vec<Path> =
-            (0..state.objects).map(|index| self.table.data_path(ObjectId { txn: self.txn, index })).collect();
+        let named = |at| ObjectId { txn: self.txn, index: self.first_object + at };
+        let written: Vec<Path> = (0..state.objects).map(|at| self.table.data_path(named(at))).collect();
         state.early.clear();
         state.finished.clear();
         let store = Arc::clone(self.table.store());

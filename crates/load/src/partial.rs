@@ -55,16 +55,19 @@ pub struct Filled {
 }
 
 /// Where an old row is.
-type Address = (SegmentId, u32);
+pub(crate) type Address = (SegmentId, u32);
 
 /// What is known of the keys of some rows.
-struct LookedUp {
-    keys: Keys,
+pub(crate) struct LookedUp {
+    pub(crate) keys: Keys,
     /// Whether the key has no NULL where there must be none.
-    valid: Vec<bool>,
+    pub(crate) valid: Vec<bool>,
     /// The living row of the table with that key.
-    found: Vec<Option<Address>>,
+    pub(crate) found: Vec<Option<Address>>,
 }
+
+/// Rows of segments with the columns that a load does not bring, in the order of their numbers.
+pub(crate) type Old = BTreeMap<SegmentId, (RoaringBitmap, RecordBatch)>;
 
 impl Partial {
     /// For a load that brings the columns at `given` (places in the table's schema), computed on `state`.
@@ -108,17 +111,7 @@ impl Partial {
     /// The store's, and damage.
     pub fn fill(&self, batch: &RecordBatch) -> Result<Filled, LoadError> {
         let LookedUp { found, .. } = self.look_up(batch)?;
-        let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
-        for (segment, row) in found.iter().flatten() {
-            wanted.entry(*segment).or_default().insert(*row);
-        }
-        let old = self.runtime.block_on(self.values(&wanted))?;
-        {
-            let mut read = self.read.lock();
-            for (segment, rows) in wanted {
-                *read.entry(segment).or_default() |= rows;
-            }
-        }
+        let old = self.read(&found)?;
         // Source 0 is the batch itself, the others are the segments.
         let place: BTreeMap<SegmentId, usize> = old.keys().zip(1..).map(|(id, i)| (*id, i)).collect();
         let indexes: Vec<(usize, usize)> = found
@@ -138,6 +131,25 @@ impl Partial {
         }
         let is_new = found.iter().map(|at| Some(at.is_none())).collect();
         Ok(Filled { batch: RecordBatch::try_new(batch.schema(), columns)?, is_new })
+    }
+
+    /// The missing columns of rows that were found, which from now on are rows that the load was computed from.
+    pub(crate) fn read(&self, found: &[Option<Address>]) -> Result<Old, LoadError> {
+        let mut wanted: BTreeMap<SegmentId, RoaringBitmap> = BTreeMap::new();
+        for (segment, row) in found.iter().flatten() {
+            wanted.entry(*segment).or_default().insert(*row);
+        }
+        let old = self.runtime.block_on(self.values(&wanted))?;
+        let mut read = self.read.lock();
+        for (segment, rows) in wanted {
+            *read.entry(segment).or_default() |= rows;
+        }
+        Ok(old)
+    }
+
+    /// The table's definition.
+    pub(crate) fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
     }
 
     /// Which rows have keys that the table does not have and that `is_first` has not met, which is asked row by row. A row
@@ -195,7 +207,7 @@ impl Partial {
     }
 
     /// Finds the keys of rows in the table.
-    fn look_up(&self, batch: &RecordBatch) -> Result<LookedUp, LoadError> {
+    pub(crate) fn look_up(&self, batch: &RecordBatch) -> Result<LookedUp, LoadError> {
         let (tablets, valid) = self.tablets(batch)?;
         let keys = &batch.columns()[..self.schema.keys];
         let keys = self.keys.encode(keys).map_err(dipper_store::segment::SegmentError::from)?;
@@ -252,10 +264,7 @@ impl Partial {
     }
 
     /// The missing columns of some rows, by segment, in the order of rows.
-    async fn values(
-        &self,
-        wanted: &BTreeMap<SegmentId, RoaringBitmap>,
-    ) -> Result<BTreeMap<SegmentId, (RoaringBitmap, RecordBatch)>, LoadError> {
+    async fn values(&self, wanted: &BTreeMap<SegmentId, RoaringBitmap>) -> Result<Old, LoadError> {
         let mut all = BTreeMap::new();
         for (id, rows) in wanted {
             // Found in this state a moment ago.

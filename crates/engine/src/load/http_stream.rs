@@ -56,6 +56,7 @@ const OPTIONS: &[&str] = &[
     "enclose",
     "escape",
     "trim_double_quotes",
+    "trim_space",
     "skip_lines",
     "empty_field_as_null",
     "compress_type",
@@ -63,7 +64,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Formats that are read.
-const FORMATS: &[&str] = &["csv", "csv_with_names", "csv_with_names_and_types"];
+const FORMATS: &[&str] = &["csv", "csv_with_names", "csv_with_names_and_types", "txt"];
 
 /// Bytes of the body that are looked at for its columns.
 const HEAD_BYTES: usize = 1 << 20;
@@ -116,7 +117,10 @@ impl BodyTable {
             let expected = OPTIONS.join(", ");
             return Err(EngineError::invalid(format!("{FUNCTION}(...): '{key}' is unknown; expected {expected}")));
         }
-        let given = options.iter().map(|(key, value)| (key.as_str(), value.as_bytes()));
+        // Another name of it.
+        let value = |value: &str| if value.eq_ignore_ascii_case("txt") { "csv".to_string() } else { value.to_string() };
+        let given: Vec<(&str, String)> = options.iter().map(|(key, text)| (key.as_str(), value(text))).collect();
+        let given = given.iter().map(|(key, value)| (*key, value.as_bytes()));
         let request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
         let Format::Csv { head_lines } = request.format else { unreachable!("the format is one of FORMATS") };
         let columns = options.iter().find(|(key, _)| key.eq_ignore_ascii_case("csv_schema"));
@@ -443,6 +447,10 @@ async fn run(
     });
     session.body = Some(Arc::clone(&read));
     answer.times.plan = begun.elapsed();
+    if request.two_phase_commit {
+        session.begin_labelled(&answer.label);
+        answer.two_phase_commit = true;
+    }
     let outcome = match prepared {
         Ok(()) => session.execute(sql, &parsed, Vec::new()).await,
         Err(e) => Err(e),
@@ -467,6 +475,10 @@ async fn run(
         answer.filtered_rows += inserted.rejected;
         rejected.extend(inserted.reasons.into_iter().map(unplaced));
     }
+    let outcome = match (outcome, session.take_written()) {
+        (Ok(done), Some(written)) => written.prepare().await.map(|_| done),
+        (outcome, _) => outcome,
+    };
     match outcome {
         Ok(Outcome::Done(done)) => {
             answer.loaded_rows = done.affected_rows;
@@ -525,18 +537,19 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
         )));
     }
     match (&request.label, &insert.label) {
-        (Some(header), Some(label)) if header != label => {
-            return Err(EngineError::invalid(format!(
-                "header 'label' says '{header}', the statement says WITH LABEL {label}; a load has one label, leave one out"
-            )));
-        }
+        // As in Doris the header wins.
         (Some(header), _) => insert.label = Some(header.clone()),
         (None, Some(_)) if matches!(request.group_commit, GroupCommit::Sync | GroupCommit::Async) => {
             return Err(EngineError::invalid("label and group_commit can't be set at the same time"));
         }
         (None, _) => {}
     }
-    parsed.statement = Statement::Insert(insert.clone());
+    let mut run = insert.clone();
+    if request.two_phase_commit {
+        // It is its transaction's.
+        run.label = None;
+    }
+    parsed.statement = Statement::Insert(run);
     Ok((parsed, insert))
 }
 
@@ -557,11 +570,6 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
     let none = StreamLoadRequest::default();
     let (csv, own, no) = (&request.csv, &function.csv, &none.csv);
     [
-        (
-            "two_phase_commit",
-            request.two_phase_commit,
-            "an INSERT is committed when it ends; a load in two phases is PUT /api/DB/TABLE/_stream_load",
-        ),
         (
             "unique_key_update_mode",
             request.update_mode == UpdateMode::FlexibleColumns,
@@ -594,6 +602,7 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
         ("enclose", other(&csv.enclose, &no.enclose, &own.enclose), OPTION),
         ("escape", other(&csv.escape, &no.escape, &own.escape), OPTION),
         ("trim_double_quotes", other(&csv.trim_double_quotes, &no.trim_double_quotes, &own.trim_double_quotes), OPTION),
+        ("trim_space", other(&csv.trim_space, &no.trim_space, &own.trim_space), OPTION),
         ("skip_lines", other(&csv.skip_lines, &no.skip_lines, &own.skip_lines), OPTION),
         (
             "empty_field_as_null",

@@ -27,11 +27,21 @@ use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot, check_regular};
 use crate::result::{Done, Outcome};
 use crate::session::{Level, Session, Warning};
-use crate::statements::qualified;
+use crate::statements::{check_transaction, qualified};
 
 /// PROPERTIES that a load of text has something for.
-const PROPERTIES: &[&str] =
-    &["strict_mode", "max_filter_ratio", "timeout", "timezone", "exec_mem_limit", "trim_double_quotes"];
+const PROPERTIES: &[&str] = &[
+    "strict_mode",
+    "max_filter_ratio",
+    "timeout",
+    "timezone",
+    "exec_mem_limit",
+    "trim_double_quotes",
+    "trim_space",
+    "enclose",
+    "escape",
+    "empty_field_as_null",
+];
 
 /// `Row was truncated`: the number that rejected rows have in SHOW WARNINGS.
 const ROW_REJECTED: u16 = 1262;
@@ -54,6 +64,7 @@ impl Session {
         self.warnings.clear();
         self.process().begin(source.get(parsed.text.clone()).unwrap_or(source));
         let allowed = self.spend(Hourly::Queries).and_then(|()| self.check_writes());
+        let allowed = allowed.and_then(|()| check_transaction(self, &parsed.statement));
         let begun = match allowed.and_then(|()| self.spend(Hourly::Updates)) {
             Ok(()) => begin(self, load).await,
             Err(e) => Err(e),
@@ -261,11 +272,22 @@ fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
     }
     csv.column_separator = fields.terminated_by.clone().into_bytes();
     csv.line_delimiter = fields.lines_terminated_by.clone().into_bytes();
-    csv.enclose = one_byte("ENCLOSED BY", &fields.enclosed_by)?;
-    csv.escape = one_byte("ESCAPED BY", &fields.escaped_by)?;
+    let enclosed = one_byte("ENCLOSED BY", &fields.enclosed_by)?;
+    if enclosed.is_some() && csv.enclose.is_some_and(|property| Some(property) != enclosed) {
+        return Err(EngineError::invalid(
+            "LOAD DATA: ENCLOSED BY and the property 'enclose' differ; write one of them",
+        ));
+    }
+    csv.enclose = csv.enclose.or(enclosed);
+    // What ESCAPED BY is where nobody has written that says nothing against a property.
+    csv.escape = match csv.escape {
+        Some(property) => Some(property),
+        None => one_byte("ESCAPED BY", &fields.escaped_by)?,
+    };
     csv.skip_lines = load.skip_lines;
     csv.null_values = csv.escape.map(|e| vec![e, b'N']).into_iter().collect();
-    if csv.enclose.is_some() {
+    // MySQL's rule; Doris, which has the properties, does not know it.
+    if enclosed.is_some() {
         csv.null_values.push(b"NULL".to_vec());
     }
     Ok(())

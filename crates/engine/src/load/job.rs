@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use dipper_load::body::BodySource;
-use dipper_load::{Load, LoadOptions, LoadTarget, Partial};
+use dipper_load::{Flexible, Load, LoadOptions, LoadTarget, Partial};
 use dipper_store::catalog::access::Privileges;
 use dipper_store::catalog::{CatalogState, Table as CatalogTable, TableDef, TableId};
 use dipper_store::chain::TxnId;
@@ -21,15 +21,16 @@ use super::group::{MEMBER_BYTES_MAX, Shared};
 use super::json::JsonRows;
 use super::parquet::{ParquetBody, own_names};
 use super::records::{LoadHeader, LoadKind, Running};
-use super::request::{Format, MergeType, StreamLoadRequest, UpdateMode};
+use super::request::{Format, GroupCommit, MergeType, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{RowSource, plain};
-use super::work::Work;
+use super::work::{Completion, Work};
 use crate::access::{self, Hourly, Object};
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native;
 use crate::session::{ClientInfo, Session};
+use crate::uncommitted::{Part, Slot};
 
 /// What a load is, before its body comes.
 #[derive(Debug, Clone)]
@@ -59,6 +60,8 @@ pub struct LoadJob {
     load: Arc<Load>,
     /// Of formats whose columns are known before the body is.
     shape: Option<Arc<Shape>>,
+    /// The load is one of a transaction, which commits it.
+    slot: Option<Slot>,
 }
 
 /// Whether a load can be asked for again.
@@ -91,10 +94,26 @@ impl LoadJob {
     /// # Errors
     /// The answer to give instead.
     pub fn begin(engine: &Arc<Engine>, spec: LoadSpec) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
-        Box::pin(Self::begun(engine, spec))
+        Box::pin(Self::begun(engine, spec, None))
     }
 
-    async fn begun(engine: &Arc<Engine>, spec: LoadSpec) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
+    /// As [`begin`](Self::begin), for a load of a transaction, which has the label.
+    pub(super) fn begin_within(
+        engine: &Arc<Engine>,
+        mut spec: LoadSpec,
+        slot: Slot,
+    ) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
+        // Its rows are the transaction's alone.
+        spec.request.group_commit = GroupCommit::Off;
+        spec.request.two_phase_commit = false;
+        Box::pin(Self::begun(engine, spec, Some(slot)))
+    }
+
+    async fn begun(
+        engine: &Arc<Engine>,
+        spec: LoadSpec,
+        slot: Option<Slot>,
+    ) -> std::result::Result<LoadJob, Box<LoadAnswer>> {
         let request = Arc::new(spec.request.clone());
         let label = request.label.clone().unwrap_or_else(|| new_label(request.grouped()));
         let running = engine.loads.records.begin(LoadHeader {
@@ -107,14 +126,14 @@ impl LoadJob {
             comment: request.comment.clone(),
         });
         let mut answer = LoadAnswer::new(label, request.comment.clone());
-        answer.two_phase_commit = request.two_phase_commit;
+        answer.two_phase_commit = request.two_phase_commit || slot.is_some();
         answer.group_commit = request.grouped();
         let refuse = |mut answer: LoadAnswer, running: Running| {
             answer.times.total = running.elapsed();
             running.end(&answer);
             Err(Box::new(answer))
         };
-        let planned = plan(engine, &spec, &request).await;
+        let planned = plan(engine, &spec, &request, slot.as_ref()).await;
         answer.times.plan = running.elapsed();
         let planned = match planned {
             Ok(planned) => planned,
@@ -122,7 +141,7 @@ impl LoadJob {
         };
         let begun = Instant::now();
         // Without a label of its own nobody can ask for it again; a prepared load is ended by it.
-        let named = request.label.is_some() || request.two_phase_commit;
+        let named = slot.is_none() && (request.label.is_some() || request.two_phase_commit);
         let Planned { session, table, state, txn, database, used, load, shape } = planned;
         let label = match (used, named, request.may_share()) {
             (Some(used), ..) => Ok(Err(used)),
@@ -139,7 +158,8 @@ impl LoadJob {
             Err(e) => return refuse(answer.failed(e.message), running),
         };
         answer.txn = Some(txn);
-        Ok(LoadJob { engine: Arc::clone(engine), running, answer, session, request, table, state, label, load, shape })
+        let engine = Arc::clone(engine);
+        Ok(LoadJob { engine, running, answer, session, request, table, state, label, load, shape, slot })
     }
 
     /// Label, given or made.
@@ -157,7 +177,8 @@ impl LoadJob {
 
     async fn loaded(self, body: BodySource) -> LoadAnswer {
         let body = Arc::new(body);
-        let LoadJob { engine, running, mut answer, session, request, table, state, mut label, load, shape } = self;
+        let LoadJob { engine, running, mut answer, session, request, table, state, mut label, load, shape, slot } =
+            self;
         let mut cleanup = AbortOnDrop { load: Arc::clone(&load), armed: true, engine: Arc::clone(&engine) };
         let limit = request.timeout.min(LOAD_TIME_MAX);
         let process = Arc::clone(session.process());
@@ -206,7 +227,10 @@ impl LoadJob {
             Ok(Shared::Refused(_) | Shared::Apart) => {
                 let begun = Instant::now();
                 let committed = match enough(&request, &answer, &rejected) {
-                    Ok(()) => commit(&engine, &table, &work, &answer, label, &mut cleanup).await,
+                    Ok(()) => match &slot {
+                        Some(slot) => keep(&engine, &work, slot, &mut cleanup).await,
+                        None => commit(&engine, &table, &work, &answer, label, &mut cleanup).await,
+                    },
                     Err(e) => Err(e),
                 };
                 answer.times.commit = begun.elapsed();
@@ -305,7 +329,12 @@ pub(super) fn new_label(grouped: bool) -> String {
     text
 }
 
-async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadRequest>) -> Result<Planned> {
+async fn plan(
+    engine: &Arc<Engine>,
+    spec: &LoadSpec,
+    request: &Arc<StreamLoadRequest>,
+    slot: Option<&Slot>,
+) -> Result<Planned> {
     let asked = Instant::now();
     let known = engine.catalog.snapshot().table(&spec.database, &spec.table).filter(|t| t.is_native()).map(|t| t.id);
     // At the same time: each is a request of its own. What fails here fails again, with its message, below.
@@ -316,7 +345,7 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     };
     let snapshot = engine.catalog.snapshot();
     let used = async {
-        let late = request.label.as_deref().filter(|_| request.may_share());
+        let late = request.label.as_deref().filter(|_| request.may_share() && slot.is_none());
         match late.zip(snapshot.database(&spec.database)) {
             Some((label, database)) => {
                 let found = engine.loads.labels(engine.io()).await?.lookup(database.id, label).await?;
@@ -342,7 +371,8 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
     // What is found in a database that has this name no more says nothing; taking the label tells.
     let used = used?.filter(|(id, _, status)| *id == database && *status != LabelStatus::Aborted);
     let used = used.map(|(_, txn, status)| (txn, status));
-    let state = engine.native.newest_since(asked, found.id).await?;
+    let newest = engine.native.newest_since(asked, found.id).await?;
+    let state = slot.and_then(|slot| slot.seen.clone()).unwrap_or(newest);
     let table = engine.native.get(found.id).await?;
     native::heed_cache_property(engine, found.id, &state);
     let mut session = engine.session(spec.client.clone());
@@ -351,13 +381,14 @@ async fn plan(engine: &Arc<Engine>, spec: &LoadSpec, request: &Arc<StreamLoadReq
         session.variables.set("time_zone", zone)?;
     }
     session.process().begin(&format!("LOAD INTO {}.{}", spec.database, spec.table));
-    let txn = table.begin();
+    let txn = slot.map_or_else(|| table.begin(), |slot| slot.place.txn);
     let options = LoadOptions {
         strict: request.strict_mode,
         partitions: (!request.partitions.is_empty()).then(|| request.partitions.clone()),
         temporary_partitions: request.temporary_partitions,
         threads: engine.threads,
         memory_bytes: request.memory_bytes.unwrap_or(LoadOptions::default().memory_bytes),
+        first_object: slot.map_or(0, |slot| slot.place.first_object),
         ..LoadOptions::default()
     };
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn };
@@ -472,7 +503,7 @@ async fn commit(
         return Ok(Ended::Committed(None));
     }
     rowset.label = held.is_some().then(|| answer.label.clone());
-    rowset.reads = work.partial.get().map(Partial::reads);
+    rowset.reads = work.partial.get().map(Completion::reads);
     if work.request.two_phase_commit {
         table.prepare(rowset).await?;
         // Its state tells how it ends.
@@ -494,6 +525,15 @@ async fn commit(
     ))
 }
 
+/// Makes the rows durable, for the transaction that the load is one of.
+async fn keep(engine: &Arc<Engine>, work: &Arc<Work>, slot: &Slot, cleanup: &mut AbortOnDrop) -> Result<Ended> {
+    let mut rowset = finish(engine, &work.load).await?;
+    rowset.reads = work.partial.get().map(Completion::reads);
+    *slot.part.lock() = Some(Part { load: Arc::clone(&work.load), rowset });
+    cleanup.disarm();
+    Ok(Ended::Committed(None))
+}
+
 /// Encodes what is left and waits until all is durable.
 async fn finish(engine: &Arc<Engine>, load: &Arc<Load>) -> Result<Rowset> {
     let load = Arc::clone(load);
@@ -508,9 +548,14 @@ async fn rebased(engine: &Arc<Engine>, table: &Table, work: &Arc<Work>, rowset: 
     let load =
         Load::begin(target, LoadOptions { threads: engine.threads, ..LoadOptions::default() }, engine.io().clone())?;
     let shape = work.shape.get().ok_or_else(|| EngineError::new(ErrorKind::Internal, "a load without a shape"))?;
-    let filler = partial(engine, table, &state, shape)?;
-    let (pushed, old) = (Arc::clone(&load), rowset.clone());
-    let pushing = engine.cpu().spawn_blocking(move || filler.rebase(&old, &pushed).map(|()| filler.reads())).await;
+    let given = given(&work.request, &state, shape);
+    let filler = partial(engine, table, &state, &given)?;
+    let (pushed, old, work) = (Arc::clone(&load), rowset.clone(), Arc::clone(work));
+    let pushing = engine.cpu().spawn_blocking(move || match work.partial.get() {
+        Some(Completion::Flexible(flexible)) => flexible.again(filler, &pushed),
+        _ => filler.rebase(&old, &pushed).map(|()| filler.reads()),
+    });
+    let pushing = pushing.await;
     let reads = pushing.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
     Ok(Rowset { reads: Some(reads), ..finish(engine, &load).await? })
 }
@@ -576,9 +621,12 @@ async fn rows(
             (shape, RowSource::Parquet(Arc::new(received.rows(names))))
         }
     };
-    if request.update_mode == UpdateMode::FixedColumns {
-        let partial = partial(engine, table, state, &shape)?;
-        let _ = work.partial.set(partial);
+    if request.update_mode != UpdateMode::Upsert {
+        let partial = partial(engine, table, state, &given(&request, state, &shape))?;
+        let _ = work.partial.set(match request.update_mode {
+            UpdateMode::FlexibleColumns => Completion::Flexible(Flexible::try_new(partial, engine.text_memory())?),
+            _ => Completion::Fixed(partial),
+        });
     }
     let _ = work.source.set(source);
     let _ = work.shape.set(shape);
@@ -591,10 +639,18 @@ async fn rows(
     Ok(())
 }
 
+/// Places of the columns that all rows bring.
+fn given(request: &StreamLoadRequest, state: &TableState, shape: &Shape) -> Vec<usize> {
+    match request.update_mode {
+        UpdateMode::FlexibleColumns => (0..state.schema().keys).collect(),
+        UpdateMode::Upsert | UpdateMode::FixedColumns => shape.given(),
+    }
+}
+
 /// What fills the columns that a load does not bring.
-fn partial(engine: &Arc<Engine>, table: &Table, state: &Arc<TableState>, shape: &Shape) -> Result<Partial> {
+fn partial(engine: &Arc<Engine>, table: &Table, state: &Arc<TableState>, given: &[usize]) -> Result<Partial> {
     let readers = Arc::clone(engine.native.readers());
-    Ok(Partial::try_new(table.clone(), Arc::clone(state), &shape.given(), readers, engine.io().clone())?)
+    Ok(Partial::try_new(table.clone(), Arc::clone(state), given, readers, engine.io().clone())?)
 }
 
 /// How often a load of some columns begins again because rows that it was computed from have changed.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatchOptions};
 use arrow::compute::{filter, interleave};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::answer::RejectedRow;
 use super::errors::Kept;
-use super::request::{JsonLayout, StreamLoadRequest};
+use super::request::{JsonLayout, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{Origin, Piece, ROW_BYTES_MAX, ROW_BYTES_SHOWN, is_too_bad, too_bad};
 use crate::error::{EngineError, ErrorKind, Result};
@@ -45,9 +45,13 @@ pub(super) struct JsonRows {
     absent: Vec<Option<ArrayRef>>,
     /// Columns by name, lower case; without paths.
     by_name: HashMap<String, usize>,
-    /// Paths of the columns.
-    paths: Option<Vec<Vec<Step>>>,
+    /// Paths of the columns; `None` for one that the body does not have.
+    paths: Option<Vec<Option<Vec<Step>>>>,
     root: Vec<Step>,
+    /// Columns without which an object is no row; only where others may be missing.
+    required: Vec<usize>,
+    /// Which columns each row brings is told.
+    tells_present: bool,
     strict: bool,
     request: StreamLoadRequest,
     rejected: AtomicU64,
@@ -140,18 +144,22 @@ impl JsonRows {
         let schema = Arc::new(shape.body.project(&shape.wanted)?);
         let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
         let converters = schema.fields().iter().map(|f| Ok(csv_converter(f, &dialect)?)).collect::<Result<Vec<_>>>()?;
-        let path =
-            |text: &String| parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}")));
+        let path = |text: &String| match text.as_str() {
+            "$." => Ok(Vec::new()),
+            _ => parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}"))),
+        };
         let layout = request.json.clone();
         let paths = match &layout.jsonpaths {
             None => None,
             Some(paths) => {
                 let columns = shape.body.fields().len();
-                if paths.len() < columns {
+                // Columns that nobody has listed need not all be in the body.
+                if paths.len() < columns && !request.derives_only() {
                     let (n, m) = (paths.len(), columns);
                     return Err(EngineError::invalid(format!("jsonpaths has {n} paths for {m} columns")));
                 }
-                Some(shape.wanted.iter().map(|i| path(&paths[*i])).collect::<Result<Vec<_>>>()?)
+                let of = |i: &usize| paths.get(*i).map(path).transpose();
+                Some(shape.wanted.iter().map(of).collect::<Result<Vec<_>>>()?)
             }
         };
         let root = layout.json_root.as_ref().map(path).transpose()?.unwrap_or_default();
@@ -170,6 +178,8 @@ impl JsonRows {
             by_name,
             paths,
             root,
+            required: shape.required().to_vec(),
+            tells_present: request.update_mode == UpdateMode::FlexibleColumns,
             strict: request.strict_mode,
             request: request.clone(),
             rejected: AtomicU64::new(0),
@@ -230,8 +240,15 @@ impl JsonRows {
     /// Rows of one JSON text.
     fn text(&self, bytes: &[u8], start: usize, end: usize, line: u64, cells: &mut Cells) -> Result<()> {
         let text = &bytes[..end];
-        let found = whole(text, start).and_then(|root| lookup(text, root, &self.root));
-        let root = match found {
+        let value = match whole(text, start) {
+            Ok(value) => value,
+            Err(bad) => return self.reject(line, &bytes[start..end], parse_failed(&bad, start)),
+        };
+        // A root of members is in each item of an array.
+        let in_items = value.kind == Kind::Array
+            && self.layout.strip_outer_array
+            && matches!(self.root.first(), Some(Step::Key(_)));
+        let root = match lookup(text, value, if in_items { &[] } else { &self.root }) {
             Ok(Some(root)) => root,
             Ok(None) => return self.reject(line, &bytes[start..end], "JSON Root not found.".into()),
             Err(bad) => return self.reject(line, &bytes[start..end], parse_failed(&bad, start)),
@@ -253,7 +270,11 @@ impl JsonRows {
             // The whole text was checked above.
             let Ok(item) = item else { break };
             at_line = (item.start, at_line.1 + count(&text[at_line.0..item.start], &self.line_end));
-            self.row(text, item, at_line.1, cells)?;
+            let row = if in_items { lookup(text, item, &self.root).ok().flatten() } else { Some(item) };
+            match row {
+                Some(row) => self.row(text, row, at_line.1, cells)?,
+                None => self.reject(at_line.1, &text[item.start..item.end], "JSON Root not found.".into())?,
+            }
         }
         Ok(())
     }
@@ -269,7 +290,7 @@ impl JsonRows {
         match &self.paths {
             Some(paths) => {
                 for (column, path) in paths.iter().enumerate() {
-                    let cell = lookup(text, row, path).ok().flatten();
+                    let cell = path.as_ref().and_then(|path| lookup(text, row, path).ok().flatten());
                     any |= cell.is_some();
                     let found = cell.map_or(Text::Absent, |cell| cells.text(text, cell));
                     cells.texts[column].push(found);
@@ -297,6 +318,12 @@ impl JsonRows {
             // It is not of this table: Doris takes no row of which it finds nothing, rather than one of NULLs.
             cells.texts.iter_mut().for_each(|texts| texts.truncate(before));
             return self.reject(line, &text[row.start..row.end], self.nothing_found());
+        }
+        if let Some(key) = self.required.iter().find(|at| matches!(cells.texts[**at].last(), Some(Text::Absent))) {
+            cells.texts.iter_mut().for_each(|texts| texts.truncate(before));
+            let name = self.schema.field(*key).name();
+            let reason = format!("the row has no key column '{name}'; each row brings all of the key");
+            return self.reject(line, &text[row.start..row.end], reason);
         }
         cells.rows.push((row.start as u32, row.end as u32, line));
         Ok(())
@@ -340,7 +367,7 @@ impl JsonRows {
         let mut all = bytes;
         all.extend_from_slice(&side);
         let block = TextBlock::from_vec(all);
-        let mut piece = Piece { order, batches: Vec::new(), origins: Vec::new() };
+        let mut piece = Piece { order, batches: Vec::new(), origins: Vec::new(), present: Vec::new() };
         let total = rows.len();
         for from in (0..total).step_by(BATCH_ROWS) {
             let to = (from + BATCH_ROWS).min(total);
@@ -372,6 +399,13 @@ impl JsonRows {
                     });
                 }
             }
+            let is_there = |column: &Vec<Text>| -> BooleanArray {
+                column[from..to].iter().map(|text| Some(!matches!(text, Text::Absent))).collect()
+            };
+            let mut present: Vec<BooleanArray> = match self.tells_present {
+                true => texts.iter().map(is_there).collect(),
+                false => Vec::new(),
+            };
             let mut here = rows[from..to].to_vec();
             let mut count = to - from;
             if !faults.is_empty() {
@@ -381,12 +415,16 @@ impl JsonRows {
                 }
                 let keep: BooleanArray = (0..count).map(|row| Some(!faults.contains_key(&row))).collect();
                 columns = columns.iter().map(|c| filter(c, &keep)).collect::<std::result::Result<Vec<_>, _>>()?;
+                for column in &mut present {
+                    *column = filter(column, &keep)?.as_boolean().clone();
+                }
                 let mut row = 0..;
                 here.retain(|_| row.next().is_none_or(|row| !faults.contains_key(&row)));
                 count = here.len();
             }
             let options = RecordBatchOptions::new().with_row_count(Some(count));
             piece.batches.push(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+            piece.present.push(present);
             piece.origins.push(Origin::Json(JsonOrigins { block: block.clone(), rows: here }));
         }
         Ok(piece)

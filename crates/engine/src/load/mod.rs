@@ -18,6 +18,7 @@
 //! | `op` | which rows delete by StarRocks' column `__op`? |
 //! | `times` | which moment is a time with an offset, where the load has a time zone? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
+//! | [`transactions`] | how are several loads one transaction? |
 //! | [`answer`] | what is the client told? |
 //! | `http_stream` | how does an INSERT read a body? |
 //! | `group` | how do small loads share a commit? |
@@ -39,6 +40,7 @@ pub mod request;
 mod shape;
 mod source;
 mod times;
+pub mod transactions;
 pub mod two_phase;
 mod work;
 
@@ -66,11 +68,13 @@ pub struct Loads {
     /// Processes of this machine that use the database.
     nodes: Option<Nodes>,
     pub(crate) groups: group::Groups,
+    pub(crate) transactions: transactions::Transactions,
 }
 
 impl Loads {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, nodes: Option<Nodes>) -> Self {
-        Loads { store, records: Arc::default(), labels: OnceCell::new(), nodes, groups: Default::default() }
+        let (groups, transactions) = Default::default();
+        Loads { store, records: Arc::default(), labels: OnceCell::new(), nodes, groups, transactions }
     }
 
     /// The labels. `io` runs what renews the lease.

@@ -120,7 +120,12 @@ impl ParquetRows {
                 let batch = self.in_order(&batch.map_err(failed)?)?;
                 let first = self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed) + 1;
                 let order = self.numbers.next();
-                return Ok(Some(Piece { order, batches: vec![batch], origins: vec![Origin::Rows(first)] }));
+                return Ok(Some(Piece {
+                    order,
+                    batches: vec![batch],
+                    origins: vec![Origin::Rows(first)],
+                    present: Vec::new(),
+                }));
             }
             let group = readers.next_group;
             if group >= self.body.metadata.metadata().num_row_groups() {

@@ -212,14 +212,14 @@ impl LoadRecords {
         running.or_else(|| known.ended.iter().rev().find(|r| is(r)).map(|r| (**r).clone()))
     }
 
-    /// A prepared load was committed or aborted.
-    pub(super) fn settle(&self, txn: TxnId, committed: bool) {
+    /// A prepared load, or a transaction's, was committed or aborted.
+    pub(crate) fn settle(&self, txn: TxnId, committed: bool) {
         let mut known = self.known.lock();
-        let of = |r: &&mut Arc<LoadRecord>| r.txn() == Some(txn);
-        if let Some(record) = known.ended.iter_mut().rev().find(of)
-            && let Some(end) = &mut Arc::make_mut(record).ended
-        {
-            end.second = Some(committed);
+        // A transaction may have several loads.
+        for record in known.ended.iter_mut().filter(|r| r.txn() == Some(txn)) {
+            if let Some(end) = &mut Arc::make_mut(record).ended {
+                end.second = Some(committed);
+            }
         }
     }
 
@@ -235,6 +235,7 @@ impl LoadRecords {
 }
 
 /// A load that runs. When it is dropped without an answer, the load was cut short.
+#[derive(Debug)]
 pub(crate) struct Running {
     records: Arc<LoadRecords>,
     id: u64,

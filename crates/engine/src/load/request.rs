@@ -35,10 +35,7 @@ const STARROCKS: &[(&str, &str)] = &[
 ];
 
 /// Headers that would change what is loaded, and do not here.
-const REFUSED: &[(&str, &str)] = &[
-    ("merge_condition", "give the table a sequence column, whose greater value wins"),
-    ("trim_space", "trim in 'columns', as in a,b,x=trim(b)"),
-];
+const REFUSED: &[(&str, &str)] = &[("merge_condition", "give the table a sequence column, whose greater value wins")];
 
 /// Headers that are read.
 const HEADERS: &[&str] = &[
@@ -51,6 +48,7 @@ const HEADERS: &[&str] = &[
     "enclose",
     "escape",
     "trim_double_quotes",
+    "trim_space",
     "skip_lines",
     "empty_field_as_null",
     "columns",
@@ -80,13 +78,15 @@ const HEADERS: &[&str] = &[
     "num_as_string",
 ];
 
-/// Headers of HTTP that are near one of those, or could be.
+/// Headers of HTTP that are near one of those, or could be; and `db` and `table`, which StarRocks' clients send beside the
+/// address that says the same.
 const FOREIGN: &[&str] = &[
     "accept",
     "authorization",
     "connection",
     "cookie",
     "date",
+    "db",
     "expect",
     "forwarded",
     "from",
@@ -96,6 +96,7 @@ const FOREIGN: &[&str] = &[
     "priority",
     "range",
     "referer",
+    "table",
     "te",
     "token",
     "trailer",
@@ -145,6 +146,8 @@ pub struct CsvLayout {
     pub escape: Option<u8>,
     /// Fields in double quotes lose them.
     pub trim_double_quotes: bool,
+    /// Blanks and tabs around fields are dropped, also those outside of what encloses them.
+    pub trim_space: bool,
     /// Lines to pass over at the start, behind the header lines of the format if it has any.
     pub skip_lines: u64,
     /// An empty field is NULL.
@@ -161,6 +164,7 @@ impl Default for CsvLayout {
             enclose: None,
             escape: None,
             trim_double_quotes: false,
+            trim_space: false,
             skip_lines: 0,
             empty_field_as_null: false,
             null_values: vec![b"\\N".to_vec()],
@@ -175,9 +179,9 @@ pub struct JsonLayout {
     pub strip_outer_array: bool,
     /// Each line is a value.
     pub read_json_by_line: bool,
-    /// Path of each column of the body, in order.
+    /// Path of each column of the body, in order; `$.` is the whole object. Never empty.
     pub jsonpaths: Option<Vec<String>>,
-    /// Path of the value that holds the rows.
+    /// Path of the value that holds the rows; of an array without its brackets, of the row in each item.
     pub json_root: Option<String>,
     /// Numbers keep the digits as written.
     pub num_as_string: bool,
@@ -272,7 +276,7 @@ pub struct StreamLoadRequest {
     pub delete: Option<String>,
     /// Column of the body that gives the hidden sequence column.
     pub sequence_col: Option<String>,
-    /// Hidden columns of the body, behind the table's.
+    /// Hidden columns of the body, behind the table's; only without `columns`.
     pub hidden_columns: Vec<String>,
     /// SUM columns are subtracted.
     pub negative: bool,
@@ -388,11 +392,9 @@ impl StreamLoadRequest {
             _ => {}
         }
         request.sequence_col = given.text("function_column.sequence_col").map(str::to_string);
-        request.hidden_columns = given.list("hidden_columns");
-        if !request.hidden_columns.is_empty() && !request.columns.is_empty() {
-            return invalid(
-                "Can not specify both 'columns' and 'hidden_columns'; name the hidden columns in 'columns'",
-            );
+        // As in Doris: a list of columns has the hidden ones in it, where the body has them.
+        if request.columns.is_empty() {
+            request.hidden_columns = given.list("hidden_columns");
         }
         request.negative = given.flag("negative")?;
         request.max_filter_ratio = given.ratio("max_filter_ratio")?;
@@ -461,6 +463,11 @@ impl StreamLoadRequest {
             && self.update_mode == UpdateMode::Upsert
             && self.partitions.is_empty()
             && !self.two_phase_commit
+    }
+
+    /// Whether `columns` has expressions only: then, as in Doris, the body has the table's columns.
+    pub(super) fn derives_only(&self) -> bool {
+        !self.columns.is_empty() && self.columns.iter().all(|item| matches!(item, ColumnItem::Derived { .. }))
     }
 
     fn asks_for_group(&self) -> bool {
@@ -625,6 +632,7 @@ impl<'a> Given<'a> {
         csv.enclose = self.single_byte("enclose")?;
         csv.escape = self.single_byte("escape")?;
         csv.trim_double_quotes = self.flag("trim_double_quotes")?;
+        csv.trim_space = self.flag("trim_space")?;
         csv.empty_field_as_null = self.flag("empty_field_as_null")?;
         if let Some(lines) = self.integer("skip_lines")? {
             csv.skip_lines =
@@ -637,9 +645,12 @@ impl<'a> Given<'a> {
         let strip_outer_array = self.flag("strip_outer_array")?;
         let jsonpaths = match self.text("jsonpaths") {
             None => None,
-            Some(text) => Some(serde_json::from_str::<Vec<String>>(text).map_err(|e| {
-                RequestError(format!("Invalid json path: expected an array of strings, found {text}: {e}"))
-            })?),
+            Some(text) => {
+                let paths = serde_json::from_str::<Vec<String>>(text).map_err(|e| {
+                    RequestError(format!("Invalid json path: expected an array of strings, found {text}: {e}"))
+                })?;
+                Some(paths).filter(|paths| !paths.is_empty())
+            }
         };
         Ok(JsonLayout {
             strip_outer_array,

@@ -62,7 +62,6 @@ fn errors() {
         (&[("merge_type", "merge")], "Excepted DELETE ON clause when merge type is MERGE."),
         (&[("delete", "a = 1")], "Not support DELETE ON clause when merge type is not MERGE."),
         (&[("merge_type", "upsert")], "Invalid merge type upsert"),
-        (&[("columns", "a,b"), ("hidden_columns", "__DORIS_DELETE_SIGN__")], "both 'columns' and 'hidden_columns'"),
         (&[("columns", "a,,b")], "expected a name or name = expression, found ''"),
         (&[("columns", "a, b = ")], "expected '=' and an expression behind 'b'"),
         (&[("columns", "a, b = f(a")], "a bracket is not closed"),

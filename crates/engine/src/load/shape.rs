@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatchOptions, new_null_array};
-use arrow::compute::filter_record_batch;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatchOptions, UInt32Array, new_null_array,
+};
 use arrow::compute::kernels::numeric::neg;
+use arrow::compute::{filter_record_batch, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -21,6 +23,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::sql::parser::Statement as DfStatement;
+use dipper_load::Given;
 use dipper_sql::charter::prepare_query;
 use dipper_sql::charter::session::Context;
 use dipper_sql::charter::text::format_datetime;
@@ -86,6 +89,10 @@ pub(super) struct Shape {
     negated: Vec<usize>,
     /// A value of the body that does not fit its column refuses its row.
     strict: bool,
+    /// Places among `wanted` of columns that each row must bring, where rows bring different ones.
+    required: Vec<usize>,
+    /// Places of columns that rows which do not bring them get all the same, as of a change.
+    always: Vec<usize>,
     output: SchemaRef,
     /// Of DATETIME columns with fewer than six digits: place and microseconds of the last digit.
     rounded: Vec<(usize, i64)>,
@@ -145,14 +152,20 @@ impl Shape {
     ) -> Result<Self> {
         let request = &*op::resolved(table, request)?;
         check_model(table, request)?;
+        let is_flexible = request.update_mode == UpdateMode::FlexibleColumns;
         let visible = table.columns.iter().filter(|c| !c.hidden).map(|c| c.name.clone());
         let mut names: Vec<String> = Vec::new();
         let mut derived: Vec<(usize, String)> = Vec::new();
-        if request.columns.is_empty() {
+        if request.columns.is_empty() || request.derives_only() {
             // A body that says what it has may lack columns, as a JSON object may.
             let has =
                 |name: &String| inferred.is_none_or(|s| s.fields().iter().any(|f| f.name().eq_ignore_ascii_case(name)));
             names = visible.filter(has).chain(request.hidden_columns.iter().cloned()).collect();
+            // A row may say that it deletes, and when it was made.
+            let is_own = |c: &&TableColumn| c.hidden && (c.name == DELETE_SIGN || c.name == SEQUENCE);
+            if is_flexible {
+                names.extend(table.columns.iter().filter(is_own).map(|c| c.name.clone()));
+            }
             if names.is_empty() && inferred.is_some() {
                 return Err(EngineError::new(
                     ErrorKind::NoColumn,
@@ -165,10 +178,12 @@ impl Shape {
                 )));
             }
             // A body with names may say what its rows do.
-            let has_op = match inferred {
-                Some(schema) => schema.fields().iter().any(|f| op::is_op(f.name())),
-                None => request.format == Format::Json && request.json.jsonpaths.is_none(),
-            };
+            let has_op = request.columns.is_empty()
+                && !is_flexible
+                && match inferred {
+                    Some(schema) => schema.fields().iter().any(|f| op::is_op(f.name())),
+                    None => request.format == Format::Json && request.json.jsonpaths.is_none(),
+                };
             let sign = table.columns.iter().position(|c| c.name == DELETE_SIGN);
             if let Some(sign) = sign.filter(|_| has_op && op::applies(table) && request.merge_type == MergeType::Append)
                 && !request.hidden_columns.iter().any(|h| h.eq_ignore_ascii_case(DELETE_SIGN))
@@ -260,10 +275,16 @@ impl Shape {
                     temporary.push((wanted.len(), name.clone()));
                 }
                 wanted.push(i);
-                absent.push(match at.filter(|_| request.format == Format::Json) {
-                    Some(at) => default_of(&table.columns[at], &data_type, &now)?,
+                let changed = match at.filter(|_| is_flexible) {
+                    Some(at) => changed_at(&table.columns[at], &now)?,
                     None => None,
-                });
+                };
+                let absent_value = match (changed, at.filter(|_| request.format == Format::Json)) {
+                    (Some(changed), _) => Some(changed.to_array()?),
+                    (None, Some(at)) => default_of(&table.columns[at], &data_type, &now)?,
+                    (None, None) => None,
+                };
+                absent.push(absent_value);
             }
             fields.push(Field::new(name, data_type, true));
         }
@@ -291,6 +312,14 @@ impl Shape {
                 None => unnamed(column, table, request, &now),
             })
             .collect::<Result<Vec<_>>>()?;
+        let (mut required, mut always) = (Vec::new(), Vec::new());
+        for (at, (source, column)) in sources.iter().zip(&table.columns).enumerate().filter(|_| is_flexible) {
+            match source {
+                Source::Body(place) | Source::Time(place, _) if at < table.keys => required.push(*place),
+                _ if column.on_update.is_some() => always.push(at),
+                _ => {}
+            }
+        }
         let nullable = |f: &FieldRef| Arc::new(f.as_ref().clone().with_nullable(true));
         let output: SchemaRef = Arc::new(Schema::new(table.arrow().fields().iter().map(nullable).collect::<Vec<_>>()));
         let mut seen: Vec<FieldRef> = output.fields().iter().cloned().collect();
@@ -324,6 +353,8 @@ impl Shape {
             has_where: request.where_.is_some(),
             has_delete: request.delete.is_some(),
             negated,
+            required,
+            always,
             strict: request.strict_mode,
             output,
             rounded: table.columns.iter().enumerate().filter_map(digits).collect(),
@@ -334,6 +365,28 @@ impl Shape {
     pub(super) fn given(&self) -> Vec<usize> {
         let is_given = |source: &Source| !matches!(source, Source::Constant(_) | Source::Missing);
         (0..self.sources.len()).filter(|at| is_given(&self.sources[*at])).collect()
+    }
+
+    /// Places among `wanted` of columns that each row must bring.
+    pub(super) fn required(&self) -> &[usize] {
+        &self.required
+    }
+
+    /// For each column of the table which rows bring it. `present` says so of the columns `wanted`.
+    pub(super) fn given_by_row(&self, present: &[BooleanArray], shaped: &Shaped) -> Result<Given> {
+        let rows = shaped.batch.num_rows();
+        let kept = shaped.rows.as_ref().map(|rows| UInt32Array::from(rows.clone()));
+        let all = |given: bool| BooleanArray::from(vec![given; rows]);
+        let of = |(at, source): (usize, &Source)| match source {
+            _ if self.always.contains(&at) => Ok(all(true)),
+            Source::Body(place) | Source::Time(place, _) => match &kept {
+                Some(kept) => Ok(take(&present[*place], kept, None)?.as_boolean().clone()),
+                None => Ok(present[*place].clone()),
+            },
+            Source::Derived(_) | Source::Given(_) | Source::DeleteSign => Ok(all(true)),
+            Source::Constant(_) | Source::Missing => Ok(all(false)),
+        };
+        self.sources.iter().enumerate().map(of).collect()
     }
 
     /// Rows of the body, with the columns `wanted`, as rows of the table.
@@ -411,12 +464,7 @@ impl Shape {
 
 /// Headers that only some tables take.
 fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
-    if request.update_mode == UpdateMode::FlexibleColumns {
-        return Err(EngineError::unsupported(
-            "unique_key_update_mode: UPDATE_FLEXIBLE_COLUMNS; send rows with the same columns together, with UPDATE_FIXED_COLUMNS",
-        ));
-    }
-    if request.update_mode == UpdateMode::FixedColumns && table.model != Model::Unique {
+    if request.update_mode != UpdateMode::Upsert && table.model != Model::Unique {
         return Err(invalid("Only unique key merge on write support partial update"));
     }
     if request.merge_type != MergeType::Append && table.model != Model::Unique {

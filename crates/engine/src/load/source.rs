@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
 use dipper_text::{
@@ -47,6 +48,8 @@ pub(super) struct Piece {
     pub(super) batches: Vec<RecordBatch>,
     /// Where the rows of each batch come from.
     pub(super) origins: Vec<Origin>,
+    /// For each batch, which rows bring each of its columns; empty where all bring all.
+    pub(super) present: Vec<Vec<BooleanArray>>,
 }
 
 /// Where the rows of a batch come from.
@@ -176,6 +179,7 @@ impl Reader {
                     order: split.order,
                     batches: split.batches,
                     origins: split.origins.into_iter().map(Origin::Text).collect(),
+                    present: Vec::new(),
                 })),
                 Err(e) if e.kind == TextKind::Limit && e.line.is_some() => Err(too_bad()),
                 Err(e) => Err(EngineError::from(e)),
@@ -217,7 +221,7 @@ pub(super) fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
         comment: None,
         header: false,
         skip_lines: if head_lines > 0 { u64::from(head_lines) } else { layout.skip_lines },
-        trim: false,
+        trim: layout.trim_space,
         null_values,
         ragged: dipper_text::Ragged::Error,
         dates: DateOrder::YearFirst,

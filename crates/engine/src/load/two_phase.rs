@@ -85,6 +85,47 @@ async fn ended(
     name: &TxnName,
     operation: TwoPhase,
 ) -> Result<String> {
+    let invalid = |message: String| Err(EngineError::invalid(message));
+    match end(engine, client, database_name, table, name, operation).await? {
+        End::Unknown => match name {
+            TxnName::Number(number) => invalid(format!("transaction [{number}] not found")),
+            TxnName::Label(label) => invalid(format!("transaction with label [{label}] not found")),
+        },
+        End::Was(txn, true) => {
+            invalid(format!("transaction [{}] is already visible, not pre-committed.", txn_number(txn)))
+        }
+        End::Was(txn, false) => {
+            invalid(format!("transaction [{}] is already aborted. abort reason: User Abort", txn_number(txn)))
+        }
+        End::Running(txn) => invalid(format!("transaction [{}] is prepare, not pre-committed.", txn_number(txn))),
+        End::Now(txn) => {
+            let done = if operation == TwoPhase::Commit { "commit" } else { "abort" };
+            Ok(format!("transaction [{}] {done} successfully.", txn_number(txn)))
+        }
+    }
+}
+
+/// What became of a request to end a prepared load.
+pub(super) enum End {
+    /// Done.
+    Now(TxnId),
+    /// It had ended before: true if it was committed.
+    Was(TxnId, bool),
+    /// It is not prepared yet.
+    Running(TxnId),
+    /// There is none of that name.
+    Unknown,
+}
+
+/// Commits or aborts a prepared load.
+pub(super) async fn end(
+    engine: &Arc<Engine>,
+    client: &ClientInfo,
+    database_name: &str,
+    table: Option<&str>,
+    name: &TxnName,
+    operation: TwoPhase,
+) -> Result<End> {
     let state = engine.catalog.refresh().await?;
     let rights = engine.rights(&state, engine.account_of(&state, client), client)?;
     let around = Object::Database(database_name.to_string());
@@ -93,21 +134,11 @@ async fn ended(
         TxnName::Number(number) => by_number(engine, database_name, table, *number).await?,
         TxnName::Label(label) => by_label(engine, database_name, label).await?,
     };
-    let invalid = |message: String| Err(EngineError::invalid(message));
     match found {
-        None => match name {
-            TxnName::Number(number) => invalid(format!("transaction [{number}] not found")),
-            TxnName::Label(label) => invalid(format!("transaction with label [{label}] not found")),
-        },
-        Some(Found::Committed(txn)) => {
-            invalid(format!("transaction [{}] is already visible, not pre-committed.", txn_number(txn)))
-        }
-        Some(Found::Aborted(txn)) => {
-            invalid(format!("transaction [{}] is already aborted. abort reason: User Abort", txn_number(txn)))
-        }
-        Some(Found::Running(txn)) => {
-            invalid(format!("transaction [{}] is prepare, not pre-committed.", txn_number(txn)))
-        }
+        None => Ok(End::Unknown),
+        Some(Found::Committed(txn)) => Ok(End::Was(txn, true)),
+        Some(Found::Aborted(txn)) => Ok(End::Was(txn, false)),
+        Some(Found::Running(txn)) => Ok(End::Running(txn)),
         Some(Found::Prepared(table, txn)) => {
             let place = state.table_by_id(table.id()).map(|(d, t)| Object::Table(d.name.clone(), t.name.clone()));
             access::check(&rights, &state, Privileges::INSERT, &place.unwrap_or(around))?;
@@ -116,8 +147,7 @@ async fn ended(
                 TwoPhase::Commit => commit(engine, &table, txn).await?,
             }
             engine.loads.records.settle(txn, operation == TwoPhase::Commit);
-            let done = if operation == TwoPhase::Commit { "commit" } else { "abort" };
-            Ok(format!("transaction [{}] {done} successfully.", txn_number(txn)))
+            Ok(End::Now(txn))
         }
     }
 }

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use dipper_load::{Load, Partial, RejectedRow as Refused, memory_of};
+use dipper_load::{Flexible, Load, Partial, RejectedRow as Refused, memory_of};
 use dipper_store::catalog::TableId;
-use dipper_store::table::Table;
 use dipper_store::table::schema::TableSchema;
+use dipper_store::table::{Reads, Table};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, RejectedRow};
 use super::errors::Kept;
 use super::group::{self, Committed, Share, Shared};
-use super::request::{GroupCommit, NewKeys, StreamLoadRequest};
+use super::request::{GroupCommit, NewKeys, StreamLoadRequest, UpdateMode};
 use super::shape::{Shape, Shaped};
 use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
 use crate::engine::Engine;
@@ -37,6 +38,24 @@ struct Pieces {
     bytes: u64,
 }
 
+/// What completes the rows of a load that brings some columns.
+pub(super) enum Completion {
+    /// All rows bring the same ones.
+    Fixed(Partial),
+    /// Each brings its own.
+    Flexible(Flexible),
+}
+
+impl Completion {
+    /// The rows that the load was computed from.
+    pub(super) fn reads(&self) -> Reads {
+        match self {
+            Completion::Fixed(partial) => partial.reads(),
+            Completion::Flexible(flexible) => flexible.reads(),
+        }
+    }
+}
+
 /// What the threads of a load share.
 pub(super) struct Work {
     engine: Arc<Engine>,
@@ -44,7 +63,7 @@ pub(super) struct Work {
     pub(super) load: Arc<Load>,
     pub(super) source: std::sync::OnceLock<RowSource>,
     pub(super) shape: std::sync::OnceLock<Arc<Shape>>,
-    pub(super) partial: std::sync::OnceLock<Partial>,
+    pub(super) partial: std::sync::OnceLock<Completion>,
     threads: AtomicUsize,
     rows: AtomicU64,
     loaded: AtomicU64,
@@ -80,7 +99,9 @@ impl Work {
 
     /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
     pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
-        if self.threads.fetch_add(1, Ordering::Relaxed) >= self.engine.threads {
+        // Rows that are completed by those before them come one after the other.
+        let most = if self.request.update_mode == UpdateMode::FlexibleColumns { 1 } else { self.engine.threads };
+        if self.threads.fetch_add(1, Ordering::Relaxed) >= most {
             return;
         }
         let work = Arc::clone(self);
@@ -113,9 +134,19 @@ impl Work {
     }
 
     /// Rows with the columns that the load does not bring.
-    fn filled(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let Some(partial) = self.partial.get() else { return Ok(batch.clone()) };
-        let filled = partial.fill(&self.load.with_stored_keys(batch)?)?;
+    fn filled(&self, shape: &Shape, rows: &Shaped, present: Option<&Vec<BooleanArray>>) -> Result<RecordBatch> {
+        let batch = &rows.batch;
+        let Some(completion) = self.partial.get() else { return Ok(batch.clone()) };
+        let stored = self.load.with_stored_keys(batch)?;
+        let filled = match (completion, present) {
+            (Completion::Fixed(partial), _) => partial.fill(&stored)?,
+            (Completion::Flexible(flexible), Some(present)) => {
+                flexible.fill(&stored, shape.given_by_row(present, rows)?)?
+            }
+            (Completion::Flexible(_), None) => {
+                return Err(EngineError::new(ErrorKind::Internal, "rows that do not tell which columns they bring"));
+            }
+        };
         if self.request.new_keys == NewKeys::Error
             && let Some(row) = (0..batch.num_rows()).find(|row| filled.is_new.value(*row))
         {
@@ -137,7 +168,7 @@ impl Work {
             let rows = shape.shape(batch)?;
             self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
             self.refuse(&piece, batches.len(), &rows.misfits)?;
-            batches.push(self.filled(&rows.batch)?);
+            batches.push(self.filled(shape, &rows, piece.present.get(batches.len()))?);
             shaped.push(rows);
         }
         let mut ready = vec![Pushed { piece, shaped, batches }];

@@ -295,7 +295,12 @@ impl Session {
     fn looks_up(&self) -> bool {
         let quick = self.variables.quick();
         // Look-ups are of dipper's own tables.
-        quick.short_circuit && !quick.hidden_columns && quick.select_limit.is_none() && self.catalog.is_none()
+        quick.short_circuit
+            && !quick.hidden_columns
+            && quick.select_limit.is_none()
+            && self.catalog.is_none()
+            // They look into what is committed.
+            && !self.transaction.has_written()
     }
 
     /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
@@ -371,6 +376,7 @@ impl Session {
             Known::Plan(_) if !self.looks_up() => not(match self.variables.quick().short_circuit {
                 false => "enable_short_circuit_query is off",
                 true if self.variables.quick().select_limit.is_some() => "sql_select_limit is set",
+                true if self.transaction.has_written() => "the transaction has written rows",
                 true => "show_hidden_columns is on",
             }),
             Known::Plan(plan) => {

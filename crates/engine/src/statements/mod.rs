@@ -20,6 +20,7 @@ pub(crate) use export::unescape;
 pub(crate) use insert::stored;
 pub(crate) use native::{Now, changed_at, default_value, range_text};
 pub use show::like;
+pub(crate) use transaction::{Transaction, check as check_transaction};
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -103,6 +104,9 @@ async fn run_statement(
         session.forget_reads_only();
     }
     checked?;
+    if session.in_transaction {
+        transaction::admit(session, statement).await?;
+    }
     if writes(statement) {
         session.spend(Hourly::Updates)?;
     }
@@ -179,12 +183,12 @@ async fn run_statement(
         }
         Statement::SwitchCatalog(name) => catalogs::switch(session, name).await,
         Statement::Set(assignments) => set::set(session, assignments).await,
-        Statement::Begin { read_only, label, .. } => transaction::begin(session, *read_only, label.as_deref()),
-        Statement::Commit { chain, .. } => transaction::commit(session, *chain),
-        Statement::Rollback { chain, .. } => transaction::rollback(session, *chain),
-        // As BEGIN and COMMIT: each statement has taken effect by itself, and going back to a savepoint says so.
-        Statement::Savepoint(_) | Statement::ReleaseSavepoint(_) => Ok(Outcome::ok()),
-        Statement::RollbackTo(_) => transaction::rollback_to(session),
+        Statement::Begin { read_only, label, .. } => transaction::begin(session, *read_only, label.as_deref()).await,
+        Statement::Commit { chain, .. } => transaction::commit(session, *chain).await,
+        Statement::Rollback { chain, .. } => transaction::rollback(session, *chain).await,
+        Statement::Savepoint(name) => transaction::savepoint(session, name).await,
+        Statement::ReleaseSavepoint(name) => transaction::release(session, name),
+        Statement::RollbackTo(name) => transaction::rollback_to(session, name).await,
         Statement::Unset { scope, name } => set::unset(session, *scope, name.as_deref()).await,
         Statement::Kill { query, id } => kill(session, *query, id),
         // Statements never see half of another's change, so there is nothing that a lock would add.

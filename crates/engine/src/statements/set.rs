@@ -67,9 +67,8 @@ pub(super) async fn set(session: &mut Session, assignments: &[Assignment]) -> Re
     }
     // As in MySQL, turning autocommit on commits.
     if variables.autocommit() && !session.variables.autocommit() {
-        session.in_transaction = false;
+        super::transaction::commit(session, false).await?;
         session.reads_only = false;
-        session.wrote_in_transaction = false;
     }
     session.reads_only = reads_only.unwrap_or(session.reads_only);
     session.variables = variables;

@@ -1,49 +1,282 @@
-//! BEGIN, COMMIT, ROLLBACK, answered truthfully: every statement takes effect by itself, as with MySQL's
-//! non-transactional tables, and a ROLLBACK that cannot take rows back says so (warning 1196).
+//! BEGIN, COMMIT, ROLLBACK and savepoints.
+//!
+//! After BEGIN the INSERTs, UPDATEs and DELETEs of one table take effect together, or not at all; see
+//! [`uncommitted`](crate::uncommitted). `SET autocommit = 0` begins nothing, as in Doris: many drivers send it, and most of
+//! their users know no COMMIT. Every statement outside of BEGIN takes effect by itself, and a ROLLBACK that cannot take rows
+//! back says so (warning 1196).
 
-use crate::error::Result;
-use crate::result::Outcome;
+use std::sync::Arc;
+
+use dipper_sql::charter::table_refs;
+use dipper_sql::statement::{Assignment, SetValue, Statement};
+use dipper_store::catalog::{Table as CatalogTable, TableId};
+use dipper_store::table::TableState;
+
+use super::{native, writes};
+use crate::error::{EngineError, Result};
+use crate::load::answer::txn_number;
+use crate::load::records::{LoadHeader, LoadKind};
+use crate::result::{Done, Outcome};
 use crate::session::Session;
+use crate::uncommitted::{Mark, Uncommitted};
 
 /// `ER_WARNING_NOT_COMPLETE_ROLLBACK`.
 const NOT_ROLLED_BACK: u16 = 1196;
 
-pub(super) fn begin(session: &mut Session, reads_only: bool, label: Option<&str>) -> Result<Outcome> {
+/// What a session keeps of the transaction that it has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    label: Option<String>,
+    written: Option<Box<Uncommitted>>,
+    /// The table that it writes to, as `database.table`.
+    place: String,
+    savepoints: Vec<(String, Option<Mark>)>,
+}
+
+impl Transaction {
+    /// The table that it has written to, as it sees it; `None` where that was not computed since.
+    pub(crate) fn known(&self) -> Option<(TableId, Arc<TableState>)> {
+        self.written.as_ref()?.known().map(|(id, state)| (id, Arc::clone(state)))
+    }
+
+    /// Whether it has written anything.
+    pub(crate) fn has_written(&self) -> bool {
+        self.written.as_ref().is_some_and(|written| !written.is_empty())
+    }
+
+    /// Its label, once it has written.
+    pub(in crate::statements) fn label(&self) -> Option<&str> {
+        self.written.as_ref().map(|written| written.label.as_str())
+    }
+
+    /// What it has written, of a statement that has [entered](enter).
+    ///
+    /// # Errors
+    /// None has.
+    pub(in crate::statements) fn written(&mut self) -> Result<&mut Uncommitted> {
+        let written = self.written.as_deref_mut();
+        written.ok_or_else(|| EngineError::new(crate::error::ErrorKind::Internal, "a transaction without a table"))
+    }
+}
+
+impl Session {
+    /// Begins a transaction of that label, as BEGIN WITH LABEL does.
+    pub(crate) fn begin_labelled(&mut self, label: &str) {
+        self.in_transaction = true;
+        self.transaction = Transaction { label: Some(label.to_string()), ..Transaction::default() };
+    }
+
+    /// Ends the transaction, if there is one, and gives what it has written to who commits or prepares it.
+    pub(crate) fn take_written(&mut self) -> Option<Box<Uncommitted>> {
+        over(self, false)
+    }
+}
+
+pub(super) async fn begin(session: &mut Session, reads_only: bool, label: Option<&str>) -> Result<Outcome> {
     if let Some(label) = label {
-        session.warn(
-            super::WARNING,
-            format!(
-                "label '{label}' has no effect: every statement takes effect by itself; a label belongs to one load \
-                 (INSERT INTO ... WITH LABEL ...)"
-            ),
-        );
+        crate::load::request::label(label).map_err(|e| EngineError::invalid(e.to_string()))?;
     }
     // SET TRANSACTION READ ONLY was for this one.
-    session.reads_only = reads_only || session.reads_only && !session.in_transaction;
+    let reads_only = reads_only || session.reads_only && !session.in_transaction;
+    // As in MySQL.
+    commit(session, false).await?;
+    session.reads_only = reads_only;
     session.in_transaction = true;
-    session.wrote_in_transaction = false;
-    Ok(Outcome::ok())
+    session.transaction.label = label.map(str::to_string);
+    let label = label.unwrap_or_default();
+    Ok(told(format!("{{'label':'{label}', 'status':'PREPARE', 'txnId':''}}")))
 }
 
-pub(super) fn commit(session: &mut Session, chain: bool) -> Result<Outcome> {
-    session.in_transaction = chain;
+fn told(info: String) -> Outcome {
+    Outcome::Done(Done { info, ..Done::default() })
+}
+
+/// The session's transaction is over; what it has written is the caller's.
+fn over(session: &mut Session, chain: bool) -> Option<Box<Uncommitted>> {
     session.reads_only &= chain;
-    session.wrote_in_transaction = false;
-    Ok(Outcome::ok())
-}
-
-pub(super) fn rollback(session: &mut Session, chain: bool) -> Result<Outcome> {
-    rollback_to(session)?;
     session.in_transaction = chain;
-    session.reads_only &= chain;
-    session.wrote_in_transaction = false;
-    Ok(Outcome::ok())
+    session.wrote_alone = false;
+    std::mem::take(&mut session.transaction).written
 }
 
-/// ROLLBACK TO SAVEPOINT: the transaction goes on.
-pub(super) fn rollback_to(session: &mut Session) -> Result<Outcome> {
-    if session.wrote_in_transaction {
-        session.warn(NOT_ROLLED_BACK, "Some non-transactional changed tables couldn't be rolled back");
+pub(super) async fn commit(session: &mut Session, chain: bool) -> Result<Outcome> {
+    let Some(written) = over(session, chain) else { return Ok(Outcome::ok()) };
+    let (label, number) = (written.label.clone(), txn_number(written.txn()));
+    written.commit().await?;
+    Ok(told(format!("{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{number}'}}")))
+}
+
+pub(super) async fn rollback(session: &mut Session, chain: bool) -> Result<Outcome> {
+    warn_of_alone(session);
+    if let Some(written) = over(session, chain) {
+        written.roll_back().await;
     }
     Ok(Outcome::ok())
+}
+
+/// Rows that were written by statements of their own stay.
+fn warn_of_alone(session: &mut Session) {
+    if session.wrote_alone {
+        session.warn(NOT_ROLLED_BACK, "Some non-transactional changed tables couldn't be rolled back");
+    }
+}
+
+/// SAVEPOINT. One of the same name is forgotten.
+pub(super) async fn savepoint(session: &mut Session, name: &str) -> Result<Outcome> {
+    if session.in_transaction {
+        let Transaction { written, savepoints, .. } = &mut session.transaction;
+        let mark = match written {
+            Some(written) => Some(written.mark().await?),
+            None => None,
+        };
+        savepoints.retain(|(there, _)| !there.eq_ignore_ascii_case(name));
+        savepoints.push((name.to_string(), mark));
+    }
+    Ok(Outcome::ok())
+}
+
+/// The place of a savepoint among those of the transaction.
+fn place_of(session: &Session, name: &str) -> Result<usize> {
+    let known = session.transaction.savepoints.iter().position(|(there, _)| there.eq_ignore_ascii_case(name));
+    known.ok_or_else(|| EngineError { code: 1305, ..EngineError::invalid(format!("SAVEPOINT {name} does not exist")) })
+}
+
+/// RELEASE SAVEPOINT: what was written stays, and the savepoints that were set later go, too.
+pub(super) fn release(session: &mut Session, name: &str) -> Result<Outcome> {
+    if session.in_transaction {
+        let at = place_of(session, name)?;
+        session.transaction.savepoints.truncate(at);
+    }
+    Ok(Outcome::ok())
+}
+
+/// ROLLBACK TO SAVEPOINT: the transaction goes on without what was written since.
+pub(super) async fn rollback_to(session: &mut Session, name: &str) -> Result<Outcome> {
+    if !session.in_transaction {
+        warn_of_alone(session);
+        return Ok(Outcome::ok());
+    }
+    let at = place_of(session, name)?;
+    let Transaction { written, savepoints, .. } = &mut session.transaction;
+    savepoints.truncate(at + 1);
+    if let (Some(written), Some((_, mark))) = (written, savepoints.last()) {
+        written.back_to(mark.as_ref()).await?;
+    }
+    Ok(Outcome::ok())
+}
+
+/// Refuses what cannot be taken back, in Doris's words, and sees to it that a statement sees what was written before.
+pub(super) async fn admit(session: &mut Session, statement: &Statement) -> Result<()> {
+    check(session, statement)?;
+    if sees(session, statement) && session.transaction.has_written() {
+        session.transaction.written()?.seen().await?;
+    }
+    Ok(())
+}
+
+/// Refuses a statement in a transaction that is neither a query nor changes rows by INSERT, UPDATE or DELETE.
+///
+/// # Errors
+/// Doris's words.
+pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
+    let refused = match statement {
+        Statement::Insert(insert) => insert.overwrite,
+        Statement::Update(_) | Statement::Delete(_) => false,
+        Statement::CreateCatalog { .. }
+        | Statement::AlterCatalog { .. }
+        | Statement::DropCatalog { .. }
+        | Statement::CreateVolume { .. }
+        | Statement::AlterVolume { .. }
+        | Statement::DropVolume { .. }
+        | Statement::DefaultVolume(_)
+        | Statement::Access(_) => true,
+        other => writes(other),
+    };
+    if !session.in_transaction || !refused {
+        return Ok(());
+    }
+    Err(EngineError::invalid(
+        "This is in a transaction, only insert, update, delete, commit, rollback is acceptable. COMMIT or ROLLBACK first",
+    ))
+}
+
+/// Whether a statement reads tables, or may.
+fn sees(session: &Session, statement: &Statement) -> bool {
+    match statement {
+        Statement::Insert(insert) => {
+            let is_partial = !insert.columns.is_empty() && session.variables.flag("enable_unique_key_partial_update");
+            insert.ignore || is_partial || !table_refs(&insert.source).is_empty()
+        }
+        Statement::Query(query) => !table_refs(query).is_empty(),
+        Statement::Set(assignments) => assignments.iter().any(|assignment| {
+            let value = match assignment {
+                Assignment::Variable { value, .. } | Assignment::User { value, .. } => Some(value),
+                _ => None,
+            };
+            matches!(value, Some(SetValue::Query(_)))
+        }),
+        Statement::Show(_)
+        | Statement::Describe { .. }
+        | Statement::Begin { .. }
+        | Statement::Commit { .. }
+        | Statement::Rollback { .. }
+        | Statement::Savepoint(_)
+        | Statement::ReleaseSavepoint(_)
+        | Statement::RollbackTo(_)
+        | Statement::Prepare { .. }
+        | Statement::Execute { .. }
+        | Statement::Use(_) => false,
+        _ => true,
+    }
+}
+
+/// Sees to it that what a statement writes to a table belongs to the session's transaction; false where there is none.
+///
+/// # Errors
+/// The transaction writes to another table (1235); its label is another's.
+pub(in crate::statements) async fn enter(session: &mut Session, database: &str, table: &CatalogTable) -> Result<bool> {
+    if !session.in_transaction {
+        return Ok(false);
+    }
+    if let Some(written) = &session.transaction.written {
+        if written.table().id() == table.id {
+            return Ok(true);
+        }
+        if !written.is_empty() {
+            return Err(EngineError::unsupported(format!(
+                "a transaction writes to one table, and this one has written to '{}'; COMMIT it before writing to '{database}.{}'",
+                session.transaction.place, table.name
+            )));
+        }
+        if let Some(written) = session.transaction.written.take() {
+            written.roll_back().await;
+        }
+    }
+    let handle = session.engine.native.get(table.id).await?;
+    let base = handle.refresh().await?;
+    let txn = handle.begin();
+    let named = session.transaction.label.clone();
+    let held = match &named {
+        Some(label) => Some(native::acquire(session, database, table.id, label, txn).await?),
+        None => None,
+    };
+    let label = named.unwrap_or_else(|| format!("txn_insert_{txn}"));
+    // One that reads the body of a request is that request's load.
+    let record = session.body.is_none().then(|| {
+        session.engine.loads.records.begin(LoadHeader {
+            kind: LoadKind::Insert,
+            user: session.client.user.clone(),
+            client: session.client.host.clone(),
+            database: database.into(),
+            table: table.name.clone(),
+            label: label.clone(),
+            comment: String::new(),
+        })
+    });
+    let written = Uncommitted::new(&session.engine, handle, base, txn, (label, held), record);
+    session.transaction.written = Some(Box::new(written));
+    session.transaction.place = format!("{database}.{}", table.name);
+    // Savepoints that were set before come back to nothing.
+    session.transaction.savepoints.iter_mut().for_each(|(_, mark)| *mark = None);
+    Ok(true)
 }

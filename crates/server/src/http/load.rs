@@ -113,6 +113,17 @@ async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
+    answered(&taken(app, client, label, load, body).await, headers)
+}
+
+/// The same, for the load's own answer.
+pub(super) async fn taken<F: Future<Output = LoadAnswer> + Send + 'static>(
+    app: &App,
+    client: &Client,
+    label: String,
+    load: impl FnOnce(BodySource) -> F,
+    body: Body,
+) -> LoadAnswer {
     let (sender, receiver) = dipper_engine::load::body::body();
     // A task of its own: once the body is whole, the load goes on also when its client has gone.
     let mut running = tokio::spawn(load(receiver));
@@ -135,11 +146,11 @@ async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
     };
     // Ends at once where nothing is left.
     drain(stream, Drain::Load, client.busy());
-    answered(&answer, headers)
+    answer
 }
 
 /// Who asks, or the answer that ends the matter: a redirect, or a refusal.
-async fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
+pub(super) async fn admitted(app: &App, client: &Client, headers: &HeaderMap, uri: &Uri) -> Result<String, Response> {
     let user = authorized(app, client, headers).await?;
     if headers.contains_key(REDIRECT_POLICY) && parameter(uri, REDIRECTED).is_none() {
         return Err(redirect(headers, uri));
@@ -162,7 +173,7 @@ fn redirect(headers: &HeaderMap, uri: &Uri) -> Response {
 }
 
 /// An answer that is given before the body was asked for.
-fn early(response: Response, headers: &HeaderMap, body: Body, client: &Client, limit: Drain) -> Response {
+pub(super) fn early(response: Response, headers: &HeaderMap, body: Body, client: &Client, limit: Drain) -> Response {
     if !expects_leave(headers) {
         drain(body.into_data_stream(), limit, client.busy());
     }
@@ -170,18 +181,18 @@ fn early(response: Response, headers: &HeaderMap, body: Body, client: &Client, l
 }
 
 /// A body needs a length, or pieces that say theirs.
-fn framing(headers: &HeaderMap) -> Result<(), String> {
+pub(super) fn framing(headers: &HeaderMap) -> Result<(), String> {
     if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
         return Ok(());
     }
     Err("[INTERNAL_ERROR]content_length is empty and transfer-encoding!=chunked, please set content_length or transfer-encoding=chunked".into())
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-fn client_info(app: &App, client: &Client, user: String) -> ClientInfo {
+pub(super) fn client_info(app: &App, client: &Client, user: String) -> ClientInfo {
     ClientInfo { connection_id: app.engine.next_connection_id(), user, host: client.peer.to_string(), database: None }
 }
 
@@ -270,7 +281,7 @@ pub(super) async fn load_state(
         return reply::failure(1, "Error", &e.message);
     }
     match label_state(&app.engine, database(&db), &label).await {
-        Ok(state) => reply::success(&state.into()),
+        Ok(state) => reply::load_state(state),
         Err(e) => reply::failure(1, "Error", &e.message),
     }
 }

@@ -5,6 +5,7 @@
 //! | `listener` | how many connections, and how long may one be silent? |
 //! | `guard` | who may ask? |
 //! | `body` | how does a body reach a load, and what becomes of one that nobody wants? |
+//! | `transaction` | StarRocks' transactions of several loads |
 //! | `load` | Stream Load, its second phase, its labels and error logs |
 //! | `query` | SQL in, JSON out |
 //! | `info` | health, bootstrap, backends, schema, metrics, profiles |
@@ -23,6 +24,7 @@ mod listener;
 mod load;
 mod query;
 mod reply;
+mod transaction;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -100,6 +102,11 @@ fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/api/{db}/{table}/_stream_load", put(load::stream_load))
         .route("/api/_http_stream", put(load::http_stream))
+        .route("/api/transaction/begin", post(transaction::begin))
+        .route("/api/transaction/load", put(transaction::load))
+        .route("/api/transaction/prepare", post(transaction::prepare))
+        .route("/api/transaction/commit", post(transaction::commit))
+        .route("/api/transaction/rollback", post(transaction::rollback))
         .route("/api/{db}/_stream_load_2pc", put(load::two_phase))
         .route("/api/{db}/{table}/_stream_load_2pc", put(load::two_phase_of_table))
         .route("/api/{db}/get_load_state", get(load::load_state))

@@ -26,6 +26,15 @@ pub(super) fn success(data: &Value) -> Response {
     envelope(StatusCode::OK, "success", 0, data)
 }
 
+/// A label's state, where clients of Doris look for it (`data`) and where those of StarRocks do (`state`).
+pub(super) fn load_state(state: &str) -> Response {
+    let state = Value::from(state);
+    let text = format!(
+        "{{\"msg\":\"success\",\"code\":0,\"data\":{state},\"count\":0,\"status\":\"OK\",\"state\":{state}}}\n"
+    );
+    json_text(StatusCode::OK, text)
+}
+
 /// An error in the same envelope; Doris answers 200 and puts the number into `code`.
 pub(super) fn failure(code: u16, message: &str, detail: &str) -> Response {
     envelope(StatusCode::OK, message, code, &Value::from(detail))

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::Rowset;
+use super::change::{Deletes, Replaced, Rowset, TableChange};
 use super::data::{ColumnStats, ObjectId, SegmentId, Tablet, arc_list};
+use super::error::Refused;
 use super::schema::{ColumnId, Model, Partition, PartitionId, TableSchema};
 use super::segments::{Item, SegmentRef, Segments};
 use super::stats::Stats;
-use crate::chain::TxnId;
+use crate::chain::{State, TxnId};
 
 /// How long after its removal an object can still be read by who holds an older state; longer than any query.
 pub const READING_WINDOW_MS: i64 = 3_600_000;
@@ -249,6 +250,25 @@ impl TableState {
     pub fn names_object(&self, id: ObjectId) -> bool {
         self.segments.has_object(id)
             || self.prepared.get(&id.txn).is_some_and(|p| p.rowset.objects.iter().any(|o| o.id == id))
+    }
+
+    /// The state with the rows of a load that is not committed, and without `deletes`: what the load's own transaction
+    /// sees. Partitions that were made since, and that the load may have rows for, are taken from `newest`.
+    ///
+    /// # Errors
+    /// The load does not fit the definition.
+    pub fn with_uncommitted(&self, rowset: &Rowset, deletes: Deletes, newest: &Self) -> Result<Self, Refused> {
+        let mut state = self.clone();
+        if newest.partitions.keys().any(|id| !state.partitions.contains_key(id)) {
+            let own = Arc::make_mut(&mut state.partitions);
+            for (id, partition) in newest.partitions.iter() {
+                own.entry(*id).or_insert_with(|| Arc::clone(partition));
+            }
+        }
+        let replaced = Some(Replaced { base: self.seq, deletes, after: None });
+        let rowset = Rowset { reads: None, ..rowset.clone() };
+        state.apply(&TableChange::Load { rowset, replaced, at_ms: self.changed_ms })?;
+        Ok(state)
     }
 
     /// Adds to or takes from the number of rows what these entries have.

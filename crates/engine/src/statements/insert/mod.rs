@@ -21,6 +21,12 @@ use crate::session::Session;
 pub(super) async fn insert(session: &mut Session, insert: &Insert, params: Vec<VarValue>) -> Result<Outcome> {
     let (database, table) = table_named(session, &insert.table).await?;
     let done = match table.as_external() {
+        Some(_) if session.in_transaction => {
+            return Err(EngineError::unsupported(format!(
+                "INSERT into '{database}.{}' in a transaction: rows of tables over files cannot be taken back; COMMIT first",
+                table.name
+            )));
+        }
         Some(external) => {
             let affected_rows = files::insert(session, external, insert, params).await?;
             Done { affected_rows, ..Done::default() }

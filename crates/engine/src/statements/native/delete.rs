@@ -19,13 +19,13 @@ use roaring::RoaringBitmap;
 use sqlparser::ast;
 
 use super::shape::Now;
-use super::update::rewrite;
+use super::update::{Changed, rewrite};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{self, CHANGED, ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable, QueryContext};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::ddl;
+use crate::statements::{ddl, transaction};
 
 pub(in crate::statements) async fn delete(
     session: &mut Session,
@@ -42,17 +42,30 @@ pub(in crate::statements) async fn delete(
     if delete.temporary {
         return Err(EngineError::unsupported("DELETE of temporary partitions; drop or replace them"));
     }
+    let is_within = transaction::enter(session, &database, &table).await?;
     let handle = session.engine.native.get(table.id).await?;
-    let state = handle.refresh().await?;
+    let state = match is_within {
+        true => session.transaction.written()?.seen().await?,
+        false => handle.refresh().await?,
+    };
     keys_only(&state, &delete.source)?;
     let partitions = super::partition_ids(&state, &delete.partitions)?;
     let alias = delete.alias.clone().unwrap_or_else(|| delete.table.object().to_string());
-    if state.schema().sequence.is_some() {
+    // In a transaction a row of a later statement may come back by its key.
+    if state.schema().sequence.is_some() || is_within && state.schema().model == Model::Unique {
         let items = |definition: &TableSchema, _: &Now| Ok(tombstones(definition, &alias));
-        return rewrite(session, &table, &delete.partitions, &delete.source, params, items).await;
+        let changed = Changed { table: &table, is_within, partitions: &delete.partitions, source: &delete.source };
+        return rewrite(session, changed, params, items).await;
     }
     let items = vec![column(&alias, SEGMENT_COLUMN), column(&alias, ROW_COLUMN)];
     let (source, mention) = with_items(&delete.source, &delete.partitions, items)?;
+    if is_within {
+        let changed = ChangedTable { id: table.id, partitions: mention, state: Arc::clone(&state), after: 0 };
+        let found = addresses(session, changed, &state, source, params).await?;
+        let affected_rows = found.values().map(|rows| rows.0.len()).sum();
+        session.transaction.written()?.delete(found);
+        return Ok(Outcome::Done(Done { affected_rows, ..Done::default() }));
+    }
     let session_ref: &Session = session;
     let mut first = None;
     let found = handle.delete(partitions, |state, after| {

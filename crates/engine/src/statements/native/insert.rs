@@ -15,7 +15,7 @@ use sqlparser::ast;
 
 use super::shape::{Now, Shape};
 use super::values;
-use super::write::{NewKeys, Patience, Target, Written, run};
+use super::write::{Kept, NewKeys, Patience, Target, Written, run};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::answer::{LoadAnswer, LoadStatus, txn_number};
 use crate::load::http_stream::Inserted;
@@ -26,7 +26,7 @@ use crate::query::{self, QueryContext};
 use crate::result::Done;
 use crate::session::Session;
 use crate::statements::insert::is_strict;
-use crate::statements::{ddl, own_name};
+use crate::statements::{ddl, own_name, transaction};
 
 /// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.
 const REPEATS_MAX: u32 = 10;
@@ -89,6 +89,12 @@ async fn insert_once(
     insert: &Insert,
     params: Vec<VarValue>,
 ) -> Result<Done> {
+    if session.in_transaction && insert.label.is_some() {
+        return Err(EngineError::unsupported(
+            "WITH LABEL in a transaction, which has one label: BEGIN WITH LABEL ...; leave it out here",
+        ));
+    }
+    let is_within = transaction::enter(session, database, table).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;
     let partial = partial(session, state.schema(), insert);
@@ -106,6 +112,10 @@ async fn insert_once(
     let mut target = Target::new(session.engine.native.get(table.id).await?, state, shape);
     target.partial = partial;
     aim(&mut target, session, insert)?;
+    if is_within {
+        target.enter(session.transaction.written()?)?;
+    }
+    let kept = Kept::of(&target);
     let txn = target.txn;
     let held = match &insert.label {
         Some(label) => Some(acquire(session, database, table.id, label, txn).await?),
@@ -114,7 +124,7 @@ async fn insert_once(
     let engine = Arc::clone(&session.engine);
     // Where it reads the body of a request, that is the load; and many small statements would drive loads out of the list.
     let is_values = matches!(insert.source.ast.body.as_ref(), ast::SetExpr::Values(_));
-    let recorded = session.body.is_none() && (insert.label.is_some() || !is_values);
+    let recorded = session.body.is_none() && !is_within && (insert.label.is_some() || !is_values);
     let record = recorded.then(|| {
         engine.loads.records.begin(LoadHeader {
             kind: LoadKind::Insert,
@@ -158,7 +168,11 @@ async fn insert_once(
     if let Some(record) = record {
         end(record, txn, &written);
     }
-    Ok(tell(session, insert, txn, written?))
+    let mut written = written?;
+    if is_within {
+        written = kept.give(written, session.transaction.written()?).await?;
+    }
+    Ok(tell(session, insert, txn, written))
 }
 
 /// Notes how it ended, for SHOW LOAD.
@@ -250,7 +264,9 @@ fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) ->
     let last_insert_id = written.generated.and_then(|v| u64::try_from(v).ok());
     let (rows, filtered, shared) = (written.rows, written.rejected, written.txn.is_some());
     let txn = written.txn.unwrap_or(txn);
-    let label = insert.label.clone().unwrap_or_else(|| match is_grouped(session) && shared {
+    let within = session.transaction.label().map(str::to_string);
+    let status = if within.is_some() { "PREPARE" } else { "VISIBLE" };
+    let label = insert.label.clone().or(within).unwrap_or_else(|| match is_grouped(session) && shared {
         true => format!("group_commit_{txn}"),
         false => format!("insert_{txn}"),
     });
@@ -265,7 +281,7 @@ fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) ->
     }
     let number = txn_number(txn);
     let info = format!(
-        "{{'label':'{label}', 'status':'VISIBLE', 'txnId':'{number}', 'rows':'{rows}', 'filtered':'{filtered}'}}"
+        "{{'label':'{label}', 'status':'{status}', 'txnId':'{number}', 'rows':'{rows}', 'filtered':'{filtered}'}}"
     );
     Done { affected_rows: rows, last_insert_id, info }
 }
@@ -282,8 +298,14 @@ fn replaced_rows(state: &TableState, replaces: &Replace) -> u64 {
     }
 }
 
-/// The label for this INSERT; an error if another load has it.
-async fn acquire(session: &Session, database: &str, table: TableId, label: &str, txn: TxnId) -> Result<Held> {
+/// The label for this INSERT or transaction; an error if another load has it.
+pub(in crate::statements) async fn acquire(
+    session: &Session,
+    database: &str,
+    table: TableId,
+    label: &str,
+    txn: TxnId,
+) -> Result<Held> {
     let engine = &session.engine;
     let state = engine.catalog.snapshot();
     let database = state.database(database).ok_or_else(|| state.no_database(database))?;

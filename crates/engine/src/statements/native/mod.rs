@@ -28,7 +28,7 @@ pub(crate) use definition::range_text;
 pub(super) use definition::statement;
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
-pub(super) use insert::insert;
+pub(super) use insert::{acquire, insert};
 pub(crate) use shape::{Now, changed_at, default_value};
 pub(super) use truncate::truncate;
 pub(super) use update::update;

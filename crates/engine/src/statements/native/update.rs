@@ -16,14 +16,14 @@ use sqlparser::ast;
 use super::ATTEMPTS_MAX;
 use super::delete::{Addresses, changing, column, with_items};
 use super::shape::{Now, Shape, default_expr, now_expr};
-use super::write::{Target, run};
+use super::write::{Kept, Target, run};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{ROW_COLUMN, SEGMENT_COLUMN};
 use crate::query::{self, ChangedTable};
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::ddl;
 use crate::statements::insert::{no_column, twice};
+use crate::statements::{ddl, transaction};
 
 pub(in crate::statements) async fn update(
     session: &mut Session,
@@ -39,22 +39,35 @@ pub(in crate::statements) async fn update(
     }
     let alias = update.alias.clone().unwrap_or_else(|| update.table.object().to_string());
     let items = |definition: &TableSchema, now: &Now| items(definition, update, &alias, now);
-    rewrite(session, &table, &update.partitions, &update.source, params, items).await
+    let is_within = transaction::enter(session, &database, &table).await?;
+    let changed = Changed { table: &table, is_within, partitions: &update.partitions, source: &update.source };
+    rewrite(session, changed, params, items).await
+}
+
+/// What a statement changes.
+pub(super) struct Changed<'a> {
+    pub(super) table: &'a CatalogTable,
+    /// The statement is one of a transaction.
+    pub(super) is_within: bool,
+    pub(super) partitions: &'a [String],
+    pub(super) source: &'a QueryText,
 }
 
 /// Writes the rows that a query finds again, with the values that `items` asks for: of every column of the table, and the
 /// row's address.
 pub(super) async fn rewrite(
     session: &mut Session,
-    table: &CatalogTable,
-    partitions: &[String],
-    source: &QueryText,
+    changed: Changed<'_>,
     params: Vec<VarValue>,
     items: impl Fn(&TableSchema, &Now) -> Result<Vec<ast::SelectItem>>,
 ) -> Result<Outcome> {
+    let Changed { table, is_within, partitions, source } = changed;
     let handle = session.engine.native.get(table.id).await?;
     for attempt in 0..ATTEMPTS_MAX {
-        let state = handle.refresh().await?;
+        let state = match is_within {
+            true => session.transaction.written()?.seen().await?,
+            false => handle.refresh().await?,
+        };
         let definition = Arc::clone(state.schema());
         let now = Now::of(session);
         let (source, mention) = with_items(source, partitions, items(&definition, &now)?)?;
@@ -72,6 +85,10 @@ pub(super) async fn rewrite(
             filter_record_batch(batch, &new.into()).map_err(|e| EngineError::invalid(e.to_string()))
         }));
         target.reads = Some(Box::new(move || Reads { seq: state.seq(), rows: read.lock().len() }));
+        if is_within {
+            target.enter(session.transaction.written()?)?;
+        }
+        let kept = Kept::of(&target);
         let (engine, params) = (Arc::clone(&session.engine), params.clone());
         let threads = session.engine.short().clone();
         let written = query::on_cpu(&threads, async move {
@@ -79,7 +96,10 @@ pub(super) async fn rewrite(
             run(&engine, planned, target).await
         });
         match written.await {
-            Ok(written) => {
+            Ok(mut written) => {
+                if is_within {
+                    written = kept.give(written, session.transaction.written()?).await?;
+                }
                 session.wrote();
                 return Ok(Outcome::Done(Done { affected_rows: written.rows, ..Done::default() }));
             }

@@ -12,6 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, execute_stream_partitioned};
 use dipper_load::{Filled, Load, LoadOptions, LoadProfile, LoadTarget, Partial, RejectedRow, memory_of};
 use dipper_store::chain::TxnId;
+use dipper_store::table::schema::TableSchema;
 use dipper_store::table::{Reads, Replace, Rowset, Table, TableState};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -27,6 +28,7 @@ use crate::load::group::{self, Share, Shared};
 use crate::profile::Recorder;
 use crate::query::{self, Planned};
 use crate::statements::insert::check_width;
+use crate::uncommitted::{Part, Place, Uncommitted};
 
 /// Chooses among the rows of a query, as they come.
 type Select = Arc<dyn Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync>;
@@ -65,6 +67,8 @@ pub(super) struct Target {
     pub(super) select: Option<Select>,
     /// The rows that the new ones were computed from, asked when all are read.
     pub(super) reads: Option<Box<dyn FnOnce() -> Reads + Send>>,
+    /// The statement is one of a transaction, to which it gives what it writes.
+    within: Option<Place>,
 }
 
 impl Target {
@@ -85,11 +89,68 @@ impl Target {
             recorder: None,
             select: None,
             reads: None,
+            within: None,
         }
+    }
+
+    /// What is written belongs to a transaction.
+    ///
+    /// # Errors
+    /// That has too many parts.
+    pub(super) fn enter(&mut self, transaction: &mut Uncommitted) -> Result<()> {
+        let place = transaction.place()?;
+        self.txn = place.txn;
+        self.within = Some(place);
+        Ok(())
+    }
+}
+
+/// What a statement of a transaction has for it.
+pub(super) enum Own {
+    /// A few rows.
+    Rows(Vec<RecordBatch>),
+    /// Rows that are durable.
+    Part(Part),
+}
+
+/// How the rows of a statement were made, for the transaction that gets them.
+pub(super) struct Kept {
+    definition: Arc<TableSchema>,
+    strict: bool,
+    max_filter_ratio: f64,
+}
+
+impl Kept {
+    pub(super) fn of(target: &Target) -> Self {
+        let Target { shape, max_filter_ratio, .. } = target;
+        Kept { definition: Arc::clone(&shape.definition), strict: shape.strict, max_filter_ratio: *max_filter_ratio }
+    }
+
+    /// Gives what was written to the transaction.
+    ///
+    /// # Errors
+    /// Too many of the rows are refused: then the transaction has none of them.
+    pub(super) async fn give(&self, mut written: Written, to: &mut Uncommitted) -> Result<Written> {
+        match written.own.take() {
+            None => {}
+            Some(Own::Part(part)) => to.add(part),
+            Some(Own::Rows(rows)) => {
+                let pushed: usize = rows.iter().map(RecordBatch::num_rows).sum();
+                let refused_max = (self.max_filter_ratio * pushed as f64).floor() as u64;
+                let taken = to.values(&self.definition, rows, self.strict, refused_max).await?;
+                let mut rejects = Rejects::default();
+                rejects.add(pushed, taken.refused, self.max_filter_ratio)?;
+                written = Written { generated: taken.generated, ..rejects.written() };
+                written.check(self.max_filter_ratio)?;
+            }
+        }
+        to.rows += written.rows;
+        Ok(written)
     }
 }
 
 /// What a statement has written.
+#[derive(Default)]
 pub(super) struct Written {
     pub(super) rows: u64,
     /// Rows left out.
@@ -104,6 +165,8 @@ pub(super) struct Written {
     pub(super) generated: Option<i64>,
     /// What became of them on their way, where they had a load of their own, and the time of its commit.
     pub(super) pipeline: Option<(LoadProfile, Duration)>,
+    /// What is still to be given to the transaction that the statement is one of.
+    own: Option<Own>,
 }
 
 impl Written {
@@ -183,9 +246,8 @@ impl Rejects {
             rejected: self.rejected,
             reasons: self.reasons.clone(),
             left_out: self.left_out,
-            txn: None,
             generated: self.generated,
-            pipeline: None,
+            ..Written::default()
         }
     }
 
@@ -247,6 +309,10 @@ async fn write(
                 bytes += memory_of(&batch);
                 batches.push(batch);
             }
+            if bytes <= group::MEMBER_BYTES_MAX && target.within.is_some() {
+                let rows = batches.iter().map(|batch| target.shape.shape(batch)).collect::<Result<Vec<_>>>()?;
+                return Ok(Written { own: Some(Own::Rows(rows)), ..Written::default() });
+            }
             if bytes <= group::MEMBER_BYTES_MAX
                 && let Some(written) =
                     share(engine, &target.handle, &target.shape, target.max_filter_ratio, patience, &batches).await?
@@ -261,7 +327,7 @@ async fn write(
         }
     };
     let Target { handle, state, txn, shape, partitions, temporary, replaces, label, max_filter_ratio, .. } = target;
-    let (select, reads) = (target.select, target.reads);
+    let (select, reads, within) = (target.select, target.reads, target.within);
     let defaults = LoadOptions::default();
     let quota = Quota::under(&planned.state).and_then(|quota| quota.bytes());
     let options = LoadOptions {
@@ -270,6 +336,7 @@ async fn write(
         temporary_partitions: temporary,
         threads: engine.threads,
         memory_bytes: defaults.memory_bytes.min(quota.map_or(u64::MAX, |bytes| bytes as u64)),
+        first_object: within.map_or(0, |place| place.first_object),
         ..defaults
     };
     let begin = |state: &Arc<TableState>, txn| {
@@ -358,6 +425,10 @@ async fn write(
         (Some((partial, _)), _) => Some(partial.reads()),
         (None, reads) => reads.map(|reads| reads()).or(unread),
     };
+    if within.is_some() {
+        let pipeline = Some((load.profile(), Duration::ZERO));
+        return Ok(Written { pipeline, own: Some(Own::Part(Part { load, rowset })), ..written });
+    }
     let begun = Instant::now();
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(&handle, rowset.clone()).await {

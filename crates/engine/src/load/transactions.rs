@@ -1,0 +1,436 @@
+//! StarRocks' transaction interface: several Stream Loads into one table take effect together.
+//!
+//! ```text
+//! begin ─ load ─ load ─ ... ─ prepare ─ commit
+//!                                └─ from here on as any prepared load: over restarts, by its label, in each process
+//! ```
+//!
+//! Up to `prepare` a transaction is of this process alone, and goes with it. One in which nothing happens for its time is
+//! rolled back; so is one of whose loads one fails, because clients do not look at each answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dipper_store::catalog::TableId;
+use dipper_store::catalog::access::Privileges;
+use dipper_store::chain::TxnId;
+use dipper_store::labels::{Acquired, LabelStatus};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+use super::answer::{LoadAnswer, LoadStatus, txn_number};
+use super::body::BodySource;
+use super::job::{self, LoadJob, LoadSpec};
+use super::records::LoadKind;
+use super::request::{self, StreamLoadRequest, UpdateMode};
+use super::two_phase::{End, TwoPhase, TxnName, end};
+use crate::access::{self, Object};
+use crate::engine::Engine;
+use crate::error::{EngineError, ErrorKind, Result};
+use crate::session::ClientInfo;
+use crate::uncommitted::{Slot, Uncommitted};
+
+/// Time for a transaction up to its `prepare` where `begin` names none, as StarRocks' `stream_load_default_timeout_second`.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// Transactions that may be open at once.
+const OPEN_MAX: usize = 4096;
+
+/// What is asked about a transaction.
+#[derive(Debug, Clone)]
+pub struct TransactionName {
+    /// Who asks.
+    pub client: ClientInfo,
+    /// Database.
+    pub database: String,
+    /// The transaction's table; only of `begin` and `load` it must be known.
+    pub table: Option<String>,
+    /// The transaction's name in its database.
+    pub label: String,
+}
+
+/// How long a transaction may take.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TransactionTimes {
+    /// From `begin` to `prepare`; `None`: ten minutes.
+    pub whole: Option<Duration>,
+    /// Between two requests.
+    pub idle: Option<Duration>,
+}
+
+/// What is done with a transaction, but loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Keeps it for a commit, also over restarts.
+    Prepare,
+    /// Makes its rows visible.
+    Commit,
+    /// Forgets it.
+    Rollback,
+}
+
+/// Why a request is refused, in StarRocks' words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionError {
+    /// `FAILED`, `LABEL_ALREADY_EXISTS`, `TXN_NOT_EXISTS`.
+    pub status: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What the transaction is that has the label: `RUNNING`, `PREPARED`, `FINISHED`.
+    pub existing: Option<&'static str>,
+    /// The transaction, where it is known.
+    pub number: Option<u64>,
+}
+
+impl From<EngineError> for TransactionError {
+    fn from(e: EngineError) -> Self {
+        TransactionError { status: "FAILED", message: e.message, existing: None, number: None }
+    }
+}
+
+fn not_there(label: &str) -> TransactionError {
+    let message = format!("transaction with label {label} not exists; it was never begun here, or has ended");
+    TransactionError { status: "TXN_NOT_EXISTS", message, existing: None, number: None }
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionDone {
+    /// Number of the transaction.
+    pub number: u64,
+    /// Rows of its loads, as far as this process knows.
+    pub rows: u64,
+    /// What there is to say.
+    pub message: String,
+}
+
+/// The transactions that are open, by database and label.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    open: Mutex<HashMap<(TableId, String), Arc<Open>>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    table: TableId,
+    txn: TxnId,
+    written: Arc<tokio::sync::Mutex<Option<Uncommitted>>>,
+    /// When something was last asked of it.
+    asked: Mutex<Instant>,
+    until: Instant,
+    idle: Option<Duration>,
+    /// It is over.
+    ended: Notify,
+}
+
+impl Open {
+    /// When it is rolled back if nothing more is asked of it.
+    fn deadline(&self) -> Instant {
+        let idle = self.idle.map(|idle| *self.asked.lock() + idle);
+        idle.map_or(self.until, |idle| idle.min(self.until))
+    }
+}
+
+/// A load of a transaction that can take its body.
+pub struct TransactionLoad {
+    job: LoadJob,
+    slot: Slot,
+    open: Arc<Open>,
+    written: OwnedMutexGuard<Option<Uncommitted>>,
+    engine: Arc<Engine>,
+    key: (TableId, String),
+    number: u64,
+}
+
+/// Begins a transaction: takes its label. Gives its number.
+///
+/// # Errors
+/// As of [`TransactionError`].
+pub fn begin<'a>(
+    engine: &'a Arc<Engine>,
+    name: &'a TransactionName,
+    times: TransactionTimes,
+) -> BoxFuture<'a, std::result::Result<u64, TransactionError>> {
+    Box::pin(begun(engine, name, times))
+}
+
+async fn begun(
+    engine: &Arc<Engine>,
+    name: &TransactionName,
+    times: TransactionTimes,
+) -> std::result::Result<u64, TransactionError> {
+    let label = request::label(&name.label).map_err(|e| EngineError::invalid(e.to_string()))?;
+    let (database, id) = target(engine, name).await?;
+    let table = engine.native.get(id).await?;
+    let base = table.refresh().await.map_err(EngineError::from)?;
+    let txn = table.begin();
+    if engine.loads.transactions.open.lock().len() >= OPEN_MAX {
+        let message = format!("{OPEN_MAX} transactions are open; commit or roll back some of them");
+        return Err(EngineError::new(ErrorKind::Resources, message).into());
+    }
+    let labels = engine.loads.labels(engine.io()).await?;
+    let held = match labels.acquire(database, &label, txn, id).await.map_err(EngineError::from)? {
+        Acquired::New(held) => held,
+        Acquired::Exists(there, status) => {
+            let existing = match status {
+                LabelStatus::Running => "RUNNING",
+                LabelStatus::Precommitted => "PREPARED",
+                LabelStatus::Finished | LabelStatus::Aborted | LabelStatus::Forgotten => "FINISHED",
+            };
+            return Err(TransactionError {
+                status: "LABEL_ALREADY_EXISTS",
+                message: format!("Label [{label}] has already been used."),
+                existing: Some(existing),
+                number: Some(txn_number(there.txn)),
+            });
+        }
+    };
+    let now = Instant::now();
+    let written = Uncommitted::new(engine, table, base, txn, (label.clone(), Some(held)), None);
+    let open = Arc::new(Open {
+        table: id,
+        txn,
+        written: Arc::new(tokio::sync::Mutex::new(Some(written))),
+        asked: Mutex::new(now),
+        until: now + times.whole.unwrap_or(TIMEOUT),
+        idle: times.idle,
+        ended: Notify::new(),
+    });
+    engine.loads.transactions.open.lock().insert((database, label.clone()), Arc::clone(&open));
+    let weak = Arc::downgrade(engine);
+    engine.io().spawn(async move {
+        loop {
+            if tokio::time::timeout_at(open.deadline().into(), open.ended.notified()).await.is_ok() {
+                return;
+            }
+            // What it is at, it ends: a load has a time of its own.
+            let mut written = open.written.lock().await;
+            if open.deadline() > Instant::now() && written.is_some() {
+                continue;
+            }
+            let late = written.take();
+            let Some(engine) = weak.upgrade() else { return };
+            engine.loads.transactions.remove(&(database, label.clone()), &open);
+            if let Some(late) = late {
+                tracing::info!(label, "a transaction was rolled back: its time is over");
+                engine.loads.records.settle(open.txn, false);
+                late.roll_back().await;
+            }
+            return;
+        }
+    });
+    Ok(txn_number(txn))
+}
+
+impl Transactions {
+    fn find(&self, key: &(TableId, String)) -> Option<Arc<Open>> {
+        let found = self.open.lock().get(key).cloned()?;
+        *found.asked.lock() = Instant::now();
+        Some(found)
+    }
+
+    fn remove(&self, key: &(TableId, String), which: &Arc<Open>) {
+        which.ended.notify_one();
+        let mut open = self.open.lock();
+        if open.get(key).is_some_and(|there| Arc::ptr_eq(there, which)) {
+            open.remove(key);
+        }
+    }
+}
+
+/// The database, and the table that the client names and may write to.
+async fn target(engine: &Arc<Engine>, name: &TransactionName) -> Result<(TableId, TableId)> {
+    let Some(table) = name.table.clone() else {
+        return Err(EngineError::invalid("header 'table' is missing: the table that the transaction writes to"));
+    };
+    let catalog = engine.catalog.refresh().await?;
+    let rights = engine.rights(&catalog, engine.account_of(&catalog, &name.client), &name.client)?;
+    access::check(&rights, &catalog, Privileges::INSERT, &Object::Table(name.database.clone(), table.clone()))?;
+    let (database, found) = job::table(&catalog, &spec(name, table, StreamLoadRequest::default()))?;
+    Ok((database, found.id))
+}
+
+fn spec(name: &TransactionName, table: String, request: StreamLoadRequest) -> LoadSpec {
+    let (client, database) = (name.client.clone(), name.database.clone());
+    LoadSpec { kind: LoadKind::Stream, client, database, table, request }
+}
+
+/// Begins a load of an open transaction: all that can be checked without its body. Another load of the transaction ends
+/// before.
+///
+/// # Errors
+/// As of [`TransactionError`]; the transaction stays as it is.
+pub fn begin_load<'a>(
+    engine: &'a Arc<Engine>,
+    name: &'a TransactionName,
+    request: StreamLoadRequest,
+) -> BoxFuture<'a, std::result::Result<TransactionLoad, TransactionError>> {
+    Box::pin(load_begun(engine, name, request))
+}
+
+async fn load_begun(
+    engine: &Arc<Engine>,
+    name: &TransactionName,
+    mut request: StreamLoadRequest,
+) -> std::result::Result<TransactionLoad, TransactionError> {
+    let (database, table) = target(engine, name).await?;
+    let key = (database, name.label.clone());
+    let Some(open) = engine.loads.transactions.find(&key) else { return Err(not_there(&name.label)) };
+    if open.table != table {
+        return Err(EngineError::unsupported(
+            "a transaction writes to one table: that of its begin; begin another one for this table",
+        )
+        .into());
+    }
+    let mut written = Arc::clone(&open.written).lock_owned().await;
+    let Some(transaction) = written.as_mut() else { return Err(not_there(&name.label)) };
+    let number = txn_number(open.txn);
+    let slot = transaction.slot(request.update_mode != UpdateMode::Upsert).await?;
+    request.label = Some(name.label.clone());
+    let spec = spec(name, name.table.clone().unwrap_or_default(), request);
+    let job = LoadJob::begin_within(engine, spec, slot.clone()).await.map_err(|answer| TransactionError {
+        status: "FAILED",
+        message: answer.message,
+        existing: None,
+        number: Some(number),
+    })?;
+    Ok(TransactionLoad { job, slot, open, written, engine: Arc::clone(engine), key, number })
+}
+
+impl TransactionLoad {
+    /// Number of the transaction.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Takes the body. Where the load fails, its transaction is rolled back.
+    ///
+    /// # Cancellation
+    /// Dropped, nothing of the load is in the transaction.
+    pub fn run(self, body: BodySource) -> BoxFuture<'static, LoadAnswer> {
+        let TransactionLoad { job, slot, open, mut written, engine, key, .. } = self;
+        async move {
+            let answer = job.run(body).await;
+            let part = slot.part.lock().take();
+            match (answer.status, part, written.as_mut()) {
+                (LoadStatus::Success, Some(part), Some(transaction)) => {
+                    transaction.add(part);
+                    transaction.rows += answer.loaded_rows;
+                }
+                _ => {
+                    engine.loads.transactions.remove(&key, &open);
+                    engine.loads.records.settle(open.txn, false);
+                    if let Some(transaction) = written.take() {
+                        transaction.roll_back().await;
+                    }
+                }
+            }
+            *open.asked.lock() = Instant::now();
+            answer
+        }
+        .boxed()
+    }
+}
+
+/// Prepares, commits or rolls back a transaction. What was done already is done.
+///
+/// # Errors
+/// As of [`TransactionError`].
+pub fn finish<'a>(
+    engine: &'a Arc<Engine>,
+    name: &'a TransactionName,
+    operation: Operation,
+) -> BoxFuture<'a, std::result::Result<TransactionDone, TransactionError>> {
+    Box::pin(finished(engine, name, operation))
+}
+
+async fn finished(
+    engine: &Arc<Engine>,
+    name: &TransactionName,
+    operation: Operation,
+) -> std::result::Result<TransactionDone, TransactionError> {
+    let catalog = engine.catalog.refresh().await.map_err(EngineError::from)?;
+    let rights = engine.rights(&catalog, engine.account_of(&catalog, &name.client), &name.client)?;
+    access::check_seen(&rights, &catalog, "LOAD", &Object::Database(name.database.clone()))?;
+    let found = catalog.database(&name.database).ok_or_else(|| catalog.no_database(&name.database));
+    let key = (found.map_err(EngineError::from)?.id, name.label.clone());
+    let Some(open) = engine.loads.transactions.find(&key) else { return prepared(engine, name, operation).await };
+    if let Some((database, table)) = catalog.table_by_id(open.table) {
+        let object = Object::Table(database.name.clone(), table.name.clone());
+        access::check(&rights, &catalog, Privileges::INSERT, &object)?;
+    }
+    let written = open.written.lock().await.take();
+    let Some(written) = written else { return prepared(engine, name, operation).await };
+    let (number, mut rows) = (txn_number(open.txn), 0);
+    let ended = match operation {
+        Operation::Prepare => written.prepare().await.map(|prepared| rows = prepared),
+        Operation::Commit => written.commit().await.map(|committed| rows = committed),
+        Operation::Rollback => {
+            written.roll_back().await;
+            Ok(())
+        }
+    };
+    engine.loads.transactions.remove(&key, &open);
+    match (&ended, operation) {
+        (Ok(()), Operation::Prepare) => {}
+        (ended, _) => engine.loads.records.settle(open.txn, ended.is_ok() && operation == Operation::Commit),
+    }
+    match ended {
+        Ok(()) => Ok(TransactionDone { number, rows, message: String::new() }),
+        Err(e) => Err(TransactionError { number: Some(number), ..e.into() }),
+    }
+}
+
+/// The same for one that is prepared, or has ended.
+async fn prepared(
+    engine: &Arc<Engine>,
+    name: &TransactionName,
+    operation: Operation,
+) -> std::result::Result<TransactionDone, TransactionError> {
+    let label = TxnName::Label(name.label.clone());
+    let TransactionName { client, database, .. } = name;
+    let done = |txn, message: String| Ok(TransactionDone { number: txn_number(txn), rows: 0, message });
+    let failed = |txn, message: String| {
+        Err(TransactionError { status: "FAILED", message, existing: None, number: Some(txn_number(txn)) })
+    };
+    let what = match operation {
+        Operation::Prepare => {
+            let labels = engine.loads.labels(engine.io()).await?;
+            let state = engine.catalog.snapshot();
+            let Some(found) = state.database(database) else { return Err(not_there(&name.label)) };
+            let known = labels.lookup(found.id, &name.label).await.map_err(EngineError::from)?;
+            return match known {
+                Some((attempt, LabelStatus::Precommitted)) => {
+                    done(attempt.txn, format!("Transaction {} has already prepared", txn_number(attempt.txn)))
+                }
+                Some((attempt, LabelStatus::Finished)) => {
+                    done(attempt.txn, format!("Transaction {} has already committed", txn_number(attempt.txn)))
+                }
+                _ => Err(not_there(&name.label)),
+            };
+        }
+        Operation::Commit => TwoPhase::Commit,
+        Operation::Rollback => TwoPhase::Abort,
+    };
+    match end(engine, client, database, None, &label, what).await? {
+        End::Now(txn) => done(txn, String::new()),
+        End::Was(txn, committed) => match (committed, operation) {
+            (true, Operation::Commit) => {
+                done(txn, format!("Transaction {} has already committed, label is {}", txn_number(txn), name.label))
+            }
+            (false, Operation::Rollback) => {
+                done(txn, format!("Transaction {} has already aborted, label is {}", txn_number(txn), name.label))
+            }
+            (true, _) => failed(txn, format!("Can not abort committed transaction {}", txn_number(txn))),
+            (false, _) => failed(txn, format!("Can not commit aborted transaction {}", txn_number(txn))),
+        },
+        // Of another process, which may have died since.
+        End::Running(txn) => failed(
+            txn,
+            format!("Transaction {} is open in another server process; send the request there", txn_number(txn)),
+        ),
+        End::Unknown => Err(not_there(&name.label)),
+    }
+}

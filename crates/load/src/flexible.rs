@@ -1,0 +1,278 @@
+//! Loads each of whose rows brings its own columns.
+//!
+//! A row is completed by what stands for its key: the row of the load before it, else the table's. So rows with equal keys
+//! add up, column by column, in the order of the load; where a sequence column decides, a row with a smaller value than
+//! what stands for its key changes nothing. What has been completed stays in memory until the load ends, because any later
+//! row may have one of its keys.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_select::interleave::interleave;
+use dipper_store::key::{KeyEncoder, Keys};
+use dipper_store::segment::SegmentError;
+use dipper_store::table::Reads;
+use dipper_store::table::schema::DELETE_SIGN;
+use dipper_text::Memory;
+use parking_lot::Mutex;
+
+use crate::partial::{Filled, LookedUp, Partial};
+use crate::{Load, LoadError, memory_of};
+
+/// For each column of the table, which rows of a batch bring it.
+pub type Given = Vec<BooleanArray>;
+
+/// Completes rows that bring different columns. One thread at a time gives it batches, in the order of the load.
+#[derive(Debug)]
+pub struct Flexible {
+    partial: Partial,
+    /// Place of the sequence column, and its values in a form that compares.
+    sequence: Option<(usize, KeyEncoder)>,
+    sign: Option<usize>,
+    known: Mutex<Known>,
+}
+
+/// What the load has brought so far.
+#[derive(Debug)]
+struct Known {
+    /// As given, to be completed anew on another state of the table.
+    given: Vec<(RecordBatch, Given)>,
+    /// The same, completed.
+    filled: Vec<RecordBatch>,
+    latest: HashMap<Box<[u8]>, Latest>,
+    memory: Arc<dyn Memory>,
+    bytes: usize,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.memory.shrink(self.bytes);
+    }
+}
+
+/// What stands for a key, of the rows that the load has brought.
+#[derive(Debug, Clone, Copy)]
+struct Latest {
+    batch: usize,
+    row: usize,
+    /// It deletes.
+    deletes: bool,
+}
+
+/// Bytes of a key in the map beside its own.
+const KEY_BYTES: usize = 64;
+
+impl Flexible {
+    /// Completes rows by what `partial` finds, which is made for a load that brings the keys alone.
+    ///
+    /// # Errors
+    /// A sequence column of a type without an order.
+    pub fn try_new(partial: Partial, memory: Arc<dyn Memory>) -> Result<Self, LoadError> {
+        let schema = partial.schema();
+        let sequence = match schema.sequence.and_then(|id| schema.position(id)) {
+            None => None,
+            Some(at) => {
+                let encoder = KeyEncoder::try_new([&schema.columns[at].data_type]).map_err(SegmentError::from)?;
+                Some((at, encoder))
+            }
+        };
+        let sign = schema.columns.iter().position(|c| c.name == DELETE_SIGN);
+        let known = Known { given: Vec::new(), filled: Vec::new(), latest: HashMap::new(), memory, bytes: 0 };
+        Ok(Flexible { partial, sequence, sign, known: Mutex::new(known) })
+    }
+
+    /// What the rowset has to say of the rows that were read.
+    pub fn reads(&self) -> Reads {
+        self.partial.reads()
+    }
+
+    /// The rows with all their columns. The batch has all columns of the table ([`Load::input_schema`]); where a row does
+    /// not bring one it holds what a new row gets. Blocking; not on async threads.
+    ///
+    /// # Errors
+    /// The store's, damage, too little memory.
+    pub fn fill(&self, batch: &RecordBatch, given: Given) -> Result<Filled, LoadError> {
+        let mut known = self.known.lock();
+        let LookedUp { keys, valid, found } = self.partial.look_up(batch)?;
+        let old = self.partial.read(&found)?;
+        let sources = Sources::new(self, batch, &old, &known.filled)?;
+        let columns = batch.num_columns();
+        // Where each value comes from: row by row, column by column.
+        let mut from: Vec<(usize, usize)> = Vec::with_capacity(batch.num_rows() * columns);
+        let mut here: HashMap<&[u8], (usize, bool)> = HashMap::new();
+        let mut is_new = Vec::with_capacity(batch.num_rows());
+        for row in 0..batch.num_rows() {
+            let key = keys.get(row);
+            // What stands for the key: a source's row, or a row of this batch, and whether it deletes.
+            let stands = match (here.get(key), known.latest.get(key)) {
+                (Some((before, deletes)), _) => Some((Stands::Here(*before), *deletes)),
+                (None, Some(latest)) => Some((Stands::Source(sources.own(latest.batch), latest.row), latest.deletes)),
+                (None, None) => found[row].map(|(segment, at)| {
+                    let (rows, _) = &old[&segment];
+                    (Stands::Source(sources.old[&segment], rows.rank(at) as usize - 1), false)
+                }),
+            };
+            let base = stands.filter(|(_, deletes)| !deletes).map(|(stands, _)| stands);
+            is_new.push(base.is_none());
+            for (column, given) in given.iter().enumerate() {
+                let value = match base {
+                    Some(_) if given.value(row) => (0, row),
+                    Some(Stands::Here(before)) => from[before * columns + column],
+                    Some(Stands::Source(source, at)) => (source, at),
+                    None => (0, row),
+                };
+                from.push(value);
+            }
+            let of = |column: usize| from[row * columns + column];
+            let loses = match (&self.sequence, stands) {
+                (Some((column, _)), Some((stands, _))) => {
+                    let before = match stands {
+                        Stands::Here(before) => from[before * columns + column],
+                        Stands::Source(source, at) => (source, at),
+                    };
+                    sources.sequence(of(*column)) < sources.sequence(before)
+                }
+                _ => false,
+            };
+            if valid[row] && !loses {
+                let deletes = self.sign.is_some_and(|sign| {
+                    let (source, at) = of(sign);
+                    source == 0 && batch.column(sign).as_primitive::<Int8Type>().value(at) != 0
+                });
+                here.insert(key, (row, deletes));
+            }
+        }
+        let mut filled: Vec<ArrayRef> = Vec::with_capacity(columns);
+        for column in 0..columns {
+            let indexes: Vec<_> = from.iter().skip(column).step_by(columns).copied().collect();
+            filled.push(
+                match indexes.iter().all(|(source, _)| *source == 0) && indexes.is_sorted_by(|a, b| a.1 < b.1) {
+                    true => Arc::clone(batch.column(column)),
+                    false => interleave(&sources.column(column), &indexes)?,
+                },
+            );
+        }
+        let filled = RecordBatch::try_new(batch.schema(), filled)?;
+        drop(sources);
+        known.keep(batch, given, &filled, here)?;
+        Ok(Filled { batch: filled, is_new: is_new.into_iter().map(Some).collect() })
+    }
+
+    /// Pushes the rows of the load, completed anew, into another load. `partial` is made on a newer state, `load` is of a
+    /// transaction of its own. Blocking; not on async threads.
+    ///
+    /// # Errors
+    /// As of [`fill`](Self::fill) and [`Load::push`].
+    pub fn again(&self, partial: Partial, load: &Load) -> Result<Reads, LoadError> {
+        let known = self.known.lock();
+        if partial.schema().version != self.partial.schema().version {
+            return Err(LoadError::Partial("the table's definition was changed meanwhile; repeat the load".into()));
+        }
+        let again = Flexible::try_new(partial, Arc::clone(&known.memory))?;
+        for ((batch, given), order) in known.given.iter().zip(0..) {
+            let filled = again.fill(batch, given.clone())?;
+            load.push(order, &[filled.batch])?;
+        }
+        Ok(again.reads())
+    }
+}
+
+/// What stands for a row's key.
+#[derive(Debug, Clone, Copy)]
+enum Stands {
+    /// A row of the same batch.
+    Here(usize),
+    /// A row of a source.
+    Source(usize, usize),
+}
+
+/// Where values come from: the batch, segments of the table, batches of the load before it.
+struct Sources<'a> {
+    batch: &'a RecordBatch,
+    /// Those of segments, without the keys.
+    segments: Vec<&'a RecordBatch>,
+    own: &'a [RecordBatch],
+    /// The places of segments.
+    old: BTreeMap<dipper_store::table::data::SegmentId, usize>,
+    keys: usize,
+    /// Sequence values, by source.
+    sequences: Vec<Keys>,
+}
+
+impl<'a> Sources<'a> {
+    fn new(
+        flexible: &Flexible,
+        batch: &'a RecordBatch,
+        old: &'a crate::partial::Old,
+        own: &'a [RecordBatch],
+    ) -> Result<Self, LoadError> {
+        let mut sources = Sources {
+            batch,
+            segments: old.values().map(|(_, rows)| rows).collect(),
+            own,
+            old: old.keys().zip(1..).map(|(id, place)| (*id, place)).collect(),
+            keys: flexible.partial.schema().keys,
+            sequences: Vec::new(),
+        };
+        if let Some((column, encoder)) = &flexible.sequence {
+            for source in 0..1 + sources.segments.len() + own.len() {
+                let values = [Arc::clone(sources.array(source, *column))];
+                sources.sequences.push(encoder.encode(&values).map_err(SegmentError::from)?);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The place of a batch of the load.
+    fn own(&self, batch: usize) -> usize {
+        1 + self.segments.len() + batch
+    }
+
+    fn array(&self, source: usize, column: usize) -> &ArrayRef {
+        match source.checked_sub(1) {
+            None => self.batch.column(column),
+            Some(at) if at < self.segments.len() => self.segments[at].column(column - self.keys),
+            Some(at) => self.own[at - self.segments.len()].column(column),
+        }
+    }
+
+    /// All arrays of a column. Keys, which every row brings, are the batch's.
+    fn column(&self, column: usize) -> Vec<&dyn Array> {
+        if column < self.keys {
+            return vec![self.batch.column(column).as_ref()];
+        }
+        (0..1 + self.segments.len() + self.own.len()).map(|source| self.array(source, column).as_ref()).collect()
+    }
+
+    fn sequence(&self, (source, row): (usize, usize)) -> &[u8] {
+        self.sequences[source].get(row)
+    }
+}
+
+impl Known {
+    /// Keeps a batch, and what stands for its keys from now on.
+    fn keep(
+        &mut self,
+        batch: &RecordBatch,
+        given: Given,
+        filled: &RecordBatch,
+        here: HashMap<&[u8], (usize, bool)>,
+    ) -> Result<(), LoadError> {
+        let keys: usize = here.keys().map(|key| key.len() + KEY_BYTES).sum();
+        let bytes = (memory_of(batch) + memory_of(filled)) as usize + keys;
+        self.memory.grow(bytes).map_err(|why| {
+            LoadError::Partial(format!("the rows of the load do not fit into memory, send fewer at a time: {why}"))
+        })?;
+        self.bytes += bytes;
+        let number = self.filled.len();
+        for (key, (row, deletes)) in here {
+            self.latest.insert(key.into(), Latest { batch: number, row, deletes });
+        }
+        self.given.push((batch.clone(), given));
+        self.filled.push(filled.clone());
+        Ok(())
+    }
+}
