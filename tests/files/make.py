@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import raw
-from raw import BYTES, DOUBLE, FIXED, FLOAT, INT32, INT64, INT96, OPTIONAL, REPEATED, REQUIRED, Column, element, flat, parquet, statistics, stored
+from raw import BYTES, DOUBLE, FIXED, FLOAT, INT32, INT64, INT96, OPTIONAL, REPEATED, REQUIRED, Column, Paged, element, flat, parquet, statistics, stored
 
 HERE = pathlib.Path(__file__).parent
 CASES = []
@@ -222,6 +222,104 @@ def odd():
     CASES.append({"name": name, "sql": f"SELECT count(*) FROM '$D/{name}'", "error": "no_columns.parquet.*no columns"})
 
 
+def pages():
+    """Pages that say they are not packed, and page indexes of other pages than there are."""
+    numbers = [None if n % 5 == 3 else n * 7 for n in range(40)]
+    words = [v if v is None else f"w{v:03}".encode() for v in numbers]
+    schema = [element("schema", children=3), element("id", INT32, OPTIONAL), element("c", INT64, OPTIONAL),
+              element("s", BYTES, OPTIONAL, converted=raw.UTF8)]
+    sizes = [10, 10, 10, 10]
+
+    def table(name, claimed=None, codec=None, writer="dipper-test"):
+        columns = [Paged("id", INT32, list(range(40)), [40], claimed and [0], codec), Paged("c", INT64, numbers, sizes, claimed, codec),
+                   Paged("s", BYTES, words, sizes, claimed, codec)]
+        put(name, parquet(schema, 40, columns, writer=writer))
+        for column, values in (("c", numbers), ("s", [w and w.decode() for w in words])):
+            column_cases(name, column, values, 40)
+        ask = f"SELECT id, c, s FROM '$D/{name}' WHERE {{}} ORDER BY id"
+        row = lambda n: [str(n), text(numbers[n]), words[n] and words[n].decode()]  # noqa: E731
+        for where, found in (("c >= 70 AND c < 84", [10, 11]), ("s = 'w140' OR s = 'w273'", [20, 39]), ("c IS NULL AND id > 20", [23, 28, 33, 38]),
+                             ("id IN (9, 10, 19, 20)", [9, 10, 19, 20])):
+            CASES.append({"name": f"{name} rows", "sql": ask.format(where), "want": [row(n) for n in found]})
+        CASES.append({"name": f"{name} sums", "sql": f"SELECT sum(id), sum(c), count(s) FROM '$D/{name}'",
+                      "want": [[str(sum(range(40))), str(sum(v for v in numbers if v)), str(40 - words.count(None))]]})
+
+    # Arrow's C++ writer did so under both of its names.
+    for codec, writer in (("snappy", "parquet-cpp version 1.5.1-SNAPSHOT"), ("gzip", "parquet-cpp version 1.5.1-SNAPSHOT"),
+                          ("zstd", "parquet-cpp-arrow version 2.0.0")):
+        table(f"v2_packed_{codec}.parquet", codec=codec, writer=writer)
+    for way, claimed in {"right": [0, 10, 20, 30], "early": [0, 5, 20, 30], "late": [0, 10, 29, 31], "few": [0, 10], "last": [0, 10, 20, 39],
+                         "none": [0, 0, 0, 0], "merged": [0, 10, 20]}.items():
+        table(f"index_{way}.parquet", claimed=claimed)
+
+
+def encrypted():
+    """What is encrypted is refused, in words that say what to do; plain columns of a file with a plain footer, too."""
+    import pyarrow.parquet.encryption as pe
+
+    class Plain(pe.KmsClient):
+        def wrap_key(self, key, _):
+            return key.hex()
+
+        def unwrap_key(self, key, _):
+            return bytes.fromhex(key)
+
+    table = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    for way, more in {"footer": {}, "columns": {"plaintext_footer": True}, "uniform": {"uniform_encryption": True}}.items():
+        keys = {} if "uniform_encryption" in more else {"column_keys": {"k": ["b"]}}
+        config = pe.EncryptionConfiguration(footer_key="f", **keys, **more)
+        factory = pe.CryptoFactory(lambda _: Plain())
+        properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), config)
+        sink = io.BytesIO()
+        with pq.ParquetWriter(sink, table.schema, encryption_properties=properties) as writer:
+            writer.write_table(table)
+        name = put(f"encrypted_{way}.parquet", sink.getvalue())
+        for ask in ("count(*)", "a", "*"):
+            CASES.append({"name": f"{name} {ask}", "sql": f"SELECT {ask} FROM '$D/{name}'", "error": f"{name}.*encrypted.*without encryption"})
+
+
+def old_maps():
+    """Groups that are maps and repeat without a list around them, and maps whose entries are named or typed as old writers did."""
+    def entries(converted, key="key", value="value", group="map"):
+        return [element(group, repetition=REPEATED, children=2, converted=converted), element(key, BYTES, REQUIRED, converted=raw.UTF8),
+                element(value, INT32, OPTIONAL)]
+
+    ways = {
+        "entries": (raw.MAP, entries(raw.MAP_KEY_VALUE), "map", "key", "value"),
+        # Hive and parquet-avro before 1.8: the types of both groups the other way round.
+        "turned": (raw.MAP_KEY_VALUE, entries(None, group="bag"), "bag", "key", "value"),
+        "both": (raw.MAP, entries(raw.MAP, group="key_value"), "key_value", "key", "value"),
+        "names": (raw.MAP, entries(None, "k", "v", "pairs"), "pairs", "k", "v"),
+    }
+    for way, (converted, inner, group, key, value) in ways.items():
+        schema = [element("schema", children=2), element("id", INT32, REQUIRED), element("m", repetition=OPTIONAL, children=1, converted=converted), *inner]
+        columns = [Column(["id"], INT32, [1, 2, 3]),
+                   Column(["m", group, key], BYTES, [b"a", b"b", b"c"], [2, 2, 0, 2], [0, 1, 0, 0], (2, 1)),
+                   Column(["m", group, value], INT32, [1, 2], [3, 3, 0, 2], [0, 1, 0, 0], (3, 1))]
+        name = put(f"map_{way}.parquet", parquet(schema, 3, columns))
+        CASES.append({"name": name, "sql": f"SELECT id, m['a'], m['b'], cardinality(m) FROM '$D/{name}' ORDER BY id",
+                      "want": [["1", "1", "2", "2"], ["2", None, None, None], ["3", None, None, "1"]]})
+    # A map that repeats is a list of maps.
+    schema = [element("schema", children=2), element("id", INT32, REQUIRED), element("m", repetition=REPEATED, children=1, converted=raw.MAP),
+              *entries(raw.MAP_KEY_VALUE)]
+    columns = [Column(["id"], INT32, [1, 2]), Column(["m", "map", "key"], BYTES, [b"a", b"b", b"c"], [2, 2, 2, 0], [0, 2, 1, 0], (2, 2)),
+               Column(["m", "map", "value"], INT32, [1, 2, 3], [3, 3, 3, 0], [0, 2, 1, 0], (3, 2))]
+    name = put("map_repeated.parquet", parquet(schema, 2, columns))
+    CASES.append({"name": name, "sql": f"SELECT id, cardinality(m), m[1]['b'], m[2]['c'] FROM '$D/{name}' ORDER BY id",
+                  "want": [["1", "2", "2", "3"], ["2", "0", None, None]]})
+
+
+def more_of_odd():
+    """More of the kinds in `odd`."""
+    column_cases(put("dictionary_0_text.parquet", flat(BYTES, [b"a", None, b"b"], converted=raw.UTF8, dictionary_at=0)), "c", ["a", None, "b"], 3)
+    column_cases(put("dictionary_behind.parquet", flat(DOUBLE, [1.5, None], dictionary_at=10**6)), "c", [1.5, None], 2)
+    column_cases(put("converted_24_text.parquet", flat(BYTES, [None, None, None], converted=24)), "c", [None] * 3, 3)
+    for name, kind, stored_as, more in (("int64", INT64, [-7, 12, None], dict(precision=18)), ("bytes", BYTES, [b"\xf9", b"\x0c", None], dict(precision=5)),
+                                        ("fixed", FIXED, [b"\xff\xf9", b"\x00\x0c", None], dict(precision=4, length=2))):
+        file = put(f"decimal_no_scale_{name}.parquet", flat(kind, stored_as, converted=raw.DECIMAL, **more))
+        column_cases(file, "c", [decimal.Decimal(-7), decimal.Decimal(12), None], 3)
+
+
 def globs():
     """Files of one pattern that differ."""
     def several(directory, tables):
@@ -251,7 +349,7 @@ def globs():
 def main():
     for old in (HERE / "data").rglob("*.parquet"):
         old.unlink()
-    for make in (of_pyarrow, nanoseconds, told, odd, globs):
+    for make in (of_pyarrow, nanoseconds, told, odd, more_of_odd, old_maps, pages, encrypted, globs):
         make()
     (HERE / "cases.json").write_text(json.dumps(CASES, ensure_ascii=False, separators=(",", ":")).replace('},{"name"', '},\n{"name"') + "\n")
 

@@ -1,7 +1,9 @@
-"""Writes Parquet files as other writers wrote them: what pyarrow refuses to write, or cannot be told to. Uncompressed, one row group,
-one page a column."""
+"""Writes Parquet files as other writers wrote them: what pyarrow refuses to write, or cannot be told to. One row group; uncompressed
+and of one page a column where nothing else is said."""
 
 import struct
+
+import pyarrow as pa
 
 BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE, BYTES, FIXED = range(8)
 UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL, DATE, UINT_32, INTERVAL = 0, 1, 2, 3, 5, 6, 13, 21
@@ -34,6 +36,8 @@ def struct_of(**fields):
             "s": lambda: (12, value),
             "[s": lambda: (9, listed(12, value)),
             "[i": lambda: (9, listed(5, [num(v) for v in value])),
+            "[l": lambda: (9, listed(6, [num(v) for v in value])),
+            "[t": lambda: (9, listed(2, [bytes([1 if v else 2]) for v in value])),
             "[b": lambda: (9, listed(8, [var(len(v)) + v for v in value])),
         }[kind]()
         delta = number - last
@@ -88,6 +92,10 @@ class Column:
         self.path, self.kind, self.values, self.defs, self.reps, self.most = path, kind, values, defs, reps, most
         self.stats, self.dictionary_at, self.index = stats, dictionary_at, index
 
+    def indexes(self):
+        """Places of pages, as (offset, bytes, first row), and their bounds; `None` without."""
+        return None if self.index is None else ([self.index], None)
+
     def chunk(self, at):
         count = len(self.defs if self.defs is not None else self.values)
         body = levels(self.reps or [], self.most[1]) + levels(self.defs or [], self.most[0]) + plain(self.kind, self.values)
@@ -98,6 +106,53 @@ class Column:
         return page, meta
 
 
+class Paged(Column):
+    """A leaf that may be NULL and is not repeated, in pages of `sizes` rows. `claimed` are the first rows of pages as the index has
+    them; with `codec` pages are of the second version and compressed, and say that they are not."""
+
+    def __init__(self, name, kind, values, sizes, claimed=None, codec=None, **more):
+        super().__init__([name], kind, values, most=(1, 0), **more)
+        self.sizes, self.claimed, self.codec = sizes, claimed, codec
+
+    def parts(self):
+        starts = [sum(self.sizes[:n]) for n in range(len(self.sizes))]
+        return [self.values[start:start + size] for start, size in zip(starts, self.sizes)]
+
+    def page(self, values):
+        there = plain(self.kind, [v for v in values if v is not None])
+        defs = levels([int(v is not None) for v in values], 1)
+        if self.codec is None:
+            head = {"_5": ("s", struct_of(_1=("i", len(values)), _2=("i", 0), _3=("i", 3), _4=("i", 3)))}
+            return 0, defs + there, len(defs + there), head
+        # The second version says the length of levels in its header.
+        defs = defs[4:]
+        packed = pa.compress(there, codec=self.codec, asbytes=True)
+        head = struct_of(_1=("i", len(values)), _2=("i", values.count(None)), _3=("i", len(values)), _4=("i", 0), _5=("i", len(defs)),
+                         _6=("i", 0), _7=("t", False))
+        return 3, defs + packed, len(defs + there), {"_8": ("s", head)}
+
+    def chunk(self, at):
+        out, unpacked, self.places = b"", 0, []
+        for values in self.parts():
+            kind, body, size, head = self.page(values)
+            header = struct_of(_1=("i", kind), _2=("i", size), _3=("i", len(body)), **head)
+            self.places.append((at + len(out), len(header + body)))
+            out, unpacked = out + header + body, unpacked + len(header) + size
+        codec = {None: 0, "snappy": 1, "gzip": 2, "zstd": 6}[self.codec]
+        meta = struct_of(_1=("i", self.kind), _2=("[i", [0, 3]), _3=("[b", [p.encode() for p in self.path]), _4=("i", codec),
+                         _5=("l", len(self.values)), _6=("l", unpacked), _7=("l", len(out)), _9=("l", at))
+        return out, meta
+
+    def indexes(self):
+        if self.claimed is None:
+            return None
+        there = [[v for v in part if v is not None] for part in self.parts()]
+        bounds = struct_of(_1=("[t", [not part for part in there]), _2=("[b", [stored(self.kind, min(part)) if part else b"" for part in there]),
+                           _3=("[b", [stored(self.kind, max(part)) if part else b"" for part in there]), _4=("i", 0),
+                           _5=("[l", [part.count(None) for part in self.parts()]))
+        return [(*place, row) for place, row in zip(self.places, self.claimed)], bounds
+
+
 def parquet(schema, rows, columns, writer="dipper-test", orders=True):
     out, chunks = b"PAR1", []
     for column in columns:
@@ -106,11 +161,14 @@ def parquet(schema, rows, columns, writer="dipper-test", orders=True):
         out += page
         chunks.append({"_2": ("l", at), "_3": ("s", meta)})
     for column, chunk in zip(columns, chunks):
-        if column.index is not None:
-            first, size, row = column.index
-            index = struct_of(_1=("[s", [struct_of(_1=("l", first), _2=("i", size), _3=("l", row))]))
+        if (indexes := column.indexes()) is not None:
+            places, bounds = indexes
+            index = struct_of(_1=("[s", [struct_of(_1=("l", first), _2=("i", size), _3=("l", row)) for first, size, row in places]))
             chunk.update(_4=("l", len(out)), _5=("i", len(index)))
             out += index
+            if bounds is not None:
+                chunk.update(_6=("l", len(out)), _7=("i", len(bounds)))
+                out += bounds
     chunks = [struct_of(**c) for c in chunks]
     group = struct_of(_1=("[s", chunks), _2=("l", len(out)), _3=("l", rows))
     footer = struct_of(_1=("i", 1), _2=("[s", schema), _3=("l", rows), _4=("[s", [group]), _6=("b", writer.encode()),

@@ -3,7 +3,7 @@
 //! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
 //! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
 //!   `column_tests.rs`: those of row groups, a column at a time
-//! - `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
+//! - `morsels.rs`: what workers take of Parquet files · `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
 //! - `memory.rs`: the memory of long records
 
 mod column_tests;
@@ -11,6 +11,7 @@ mod exec;
 mod filter;
 pub(crate) mod leaf;
 mod memory;
+mod morsels;
 mod parquet;
 pub(crate) mod profile;
 pub(crate) mod prune;

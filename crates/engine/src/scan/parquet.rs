@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, BooleanBufferBuilder};
@@ -32,14 +32,13 @@ use parquet::bloom_filter::Sbbf;
 use roaring::RoaringBitmap;
 
 use super::leaf;
+use super::morsels::{FileMorsel, Queue};
 use super::prune::{GroupPruner, Kept, Zones, keeps};
 use super::worker::{ScanMetrics, ScanRun, Worker, depth, first_rows, rows_of};
 use super::{GroupFilter, ScanFilter, narrowed, over_table, profile, take_filters};
 use crate::error::{EngineError, Result};
 use crate::io::ScanRequests;
 
-/// Rows of a morsel: row groups that are much larger and have a page index are split.
-const MORSEL_ROWS: usize = 128 << 10;
 /// A scan of so many rows reads just them, one request after the other.
 const FEW_ROWS: usize = 8192;
 
@@ -71,7 +70,7 @@ impl ParquetScanFile {
     }
 
     /// Deleted rows of a row group, counted from its first one, ascending.
-    fn deleted_in(&self, group: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn deleted_in(&self, group: usize) -> impl Iterator<Item = usize> {
         let (_, first) = self.reader.group_segment(group);
         let end = first.saturating_add(self.reader.group_rows(group) as u32);
         let deleted = self.deleted.as_ref().map(|deleted| deleted.range(first..end));
@@ -117,15 +116,6 @@ pub(crate) struct ParquetScanSpec {
     pub(crate) requests: ScanRequests,
 }
 
-/// Rows of a row group of a file.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FileMorsel {
-    file: u32,
-    group: u32,
-    /// `None` for all.
-    rows: Option<(u32, u32)>,
-}
-
 /// Rows that are being decoded.
 #[derive(Debug)]
 struct Opened {
@@ -133,52 +123,6 @@ struct Opened {
     file: u32,
     /// Whether they were asked of the store itself, because they came damaged.
     anew: bool,
-}
-
-#[derive(Debug)]
-struct Queue {
-    tasks: Vec<Vec<FileMorsel>>,
-    next: AtomicUsize,
-    /// Rows handed out, for LIMIT.
-    rows: AtomicU64,
-}
-
-impl Queue {
-    /// `few`: rows that are wanted at all.
-    fn new(spec: &ParquetScanSpec, few: Option<usize>) -> Self {
-        let mut all = Vec::new();
-        for (file, i) in spec.files.iter().zip(0..) {
-            for group in 0..file.reader.num_groups() {
-                let rows = file.reader.group_rows(group);
-                let whole = FileMorsel { file: i, group: group as u32, rows: None };
-                if rows == 0 {
-                    continue;
-                }
-                if few.is_some() || rows < 2 * MORSEL_ROWS || !file.reader.has_page_index(group) {
-                    all.push(whole);
-                    continue;
-                }
-                for start in (0..rows).step_by(MORSEL_ROWS) {
-                    let end = (start + MORSEL_ROWS).min(rows);
-                    all.push(FileMorsel { rows: Some((start as u32, end as u32)), ..whole });
-                }
-            }
-        }
-        let tasks = match few {
-            None => all.into_iter().map(|morsel| vec![morsel]).collect(),
-            Some(wanted) => {
-                let mut found = 0;
-                let enough = all.into_iter().take_while(|morsel| {
-                    let (more, group) = (found < wanted, morsel.group as usize);
-                    let file = &spec.files[morsel.file as usize];
-                    found += file.reader.group_rows(group) - file.deleted_in(group).count();
-                    more
-                });
-                vec![enough.collect()]
-            }
-        };
-        Queue { tasks, next: AtomicUsize::new(0), rows: AtomicU64::new(0) }
-    }
 }
 
 /// Scans Parquet files; all partitions drain one queue of row groups.
@@ -437,6 +381,53 @@ impl Run {
         bytes / self.queue.tasks.len().max(1) as u64
     }
 
+    /// A morsel by a reader of its file, as [`ScanRun::open`] gives it.
+    async fn begin(
+        &self,
+        reader: &ObjectReader,
+        morsel: FileMorsel,
+        metrics: &ScanMetrics,
+    ) -> Result<std::result::Result<Option<(Opened, GroupScan)>, SegmentError>> {
+        let (spec, io) = (&self.spec, &self.io);
+        let (file, group) = (&spec.files[morsel.file as usize], morsel.group as usize);
+        let total = reader.group_rows(group);
+        let predicate = self.pruner.lock().predicate();
+        let kept = match predicate {
+            None => Kept::All,
+            Some(predicate) => {
+                let (schema, columns) = (&spec.file_schema, file.columns.as_ref());
+                keeps(&predicate, &ForeignZones { reader, group, schema, columns })?
+            }
+        };
+        let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(Ok(None)) };
+        if let Some((start, end)) = morsel.rows {
+            let own = stretch(start as usize, end as usize, total);
+            rows = Some(rows.map_or_else(|| own.clone(), |rows| &rows & &own));
+        }
+        if let (true, Some(most)) = (io.wants_few(), self.fetch) {
+            let wanted = most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize;
+            rows = first_rows(file.first_with(group, wanted), total);
+        }
+        let rest = self.filter.as_ref().and_then(GroupFilter::rest);
+        let scan = Scan {
+            filter_columns: rest.map(ScanFilter::columns).unwrap_or_default(),
+            rows: rows.as_ref(),
+            deleted: file.deleted.as_deref(),
+            tests: self.filter.as_ref().and_then(GroupFilter::tests),
+            io: Some(io),
+            ..Scan::new(file.columns.as_ref(), &self.columns)
+        };
+        let mut opened = Opened { file: morsel.file, anew: false };
+        let mut rows = self.read(reader, group, &scan).await;
+        if let Err(e) = &rows
+            && let Some(anew) = file.anew(e)
+        {
+            opened.anew = true;
+            rows = self.read(&anew, group, &scan).await;
+        }
+        Ok(rows.map(|rows| (rows.rows_left() > 0).then_some((opened, rows))))
+    }
+
     /// Rows of a row group that pass the filter.
     async fn read(
         &self,
@@ -471,46 +462,13 @@ impl ScanRun for Run {
     }
 
     async fn open(&self, morsel: FileMorsel, metrics: &ScanMetrics) -> Result<Option<(Opened, GroupScan)>> {
-        let (spec, io) = (&self.spec, &self.io);
-        let file = &spec.files[morsel.file as usize];
-        let (reader, group) = (&file.reader, morsel.group as usize);
-        let total = reader.group_rows(group);
-        let predicate = self.pruner.lock().predicate();
-        let kept = match predicate {
-            None => Kept::All,
-            Some(predicate) => {
-                let (schema, columns) = (&spec.file_schema, file.columns.as_ref());
-                keeps(&predicate, &ForeignZones { reader, group, schema, columns })?
-            }
+        let reader = &self.spec.files[morsel.file as usize].reader;
+        let opened = match self.begin(reader, morsel, metrics).await? {
+            // What that index left out may be wanted.
+            Err(SegmentError::Misindexed { .. }) => self.begin(&reader.without_index(), morsel, metrics).await?,
+            opened => opened,
         };
-        let Some(mut rows) = rows_of(kept, io, total, metrics) else { return Ok(None) };
-        if let Some((start, end)) = morsel.rows {
-            let own = stretch(start as usize, end as usize, total);
-            rows = Some(rows.map_or_else(|| own.clone(), |rows| &rows & &own));
-        }
-        if let (true, Some(most)) = (io.wants_few(), self.fetch) {
-            let wanted = most.saturating_sub(self.queue.rows.load(Ordering::Relaxed)) as usize;
-            rows = first_rows(file.first_with(group, wanted), total);
-        }
-        let rest = self.filter.as_ref().and_then(GroupFilter::rest);
-        let scan = Scan {
-            filter_columns: rest.map(ScanFilter::columns).unwrap_or_default(),
-            rows: rows.as_ref(),
-            deleted: file.deleted.as_deref(),
-            tests: self.filter.as_ref().and_then(GroupFilter::tests),
-            io: Some(io),
-            ..Scan::new(file.columns.as_ref(), &self.columns)
-        };
-        let mut opened = Opened { file: morsel.file, anew: false };
-        let rows = match self.read(reader, group, &scan).await {
-            Ok(rows) => rows,
-            Err(e) => {
-                let Some(anew) = file.anew(&e) else { return Err(e.into()) };
-                opened.anew = true;
-                self.read(&anew, group, &scan).await?
-            }
-        };
-        Ok((rows.rows_left() > 0).then_some((opened, rows)))
+        Ok(opened?)
     }
 
     async fn again(

@@ -123,6 +123,23 @@ fn of_kind(from: &mut Reader<'_>, of: i16) -> Result<(), Short> {
     Ok(())
 }
 
+/// How many values the data page has that `bytes` begin with; `None` if there is none, or less than all of it.
+pub(super) fn values(bytes: &[u8]) -> Option<usize> {
+    let header = walk(bytes).ok()?;
+    let end = header.len.checked_add(header.packed)?;
+    let mut from = Reader(bytes);
+    let mut last = 0;
+    while let Some((id, kind)) = field(&mut from, last).ok()? {
+        last = id;
+        if kind == STRUCT && matches!(id, 5 | 8) {
+            let (1, I32) = field(&mut from, 0).ok()?? else { return None };
+            return usize::try_from(number(&mut from).ok()?).ok().filter(|_| end <= bytes.len());
+        }
+        skip(&mut from, kind, DEPTH).ok()?;
+    }
+    None
+}
+
 /// Where a header of a data page of the second version says that the page is not packed.
 pub(super) fn says_unpacked(bytes: &[u8]) -> Option<usize> {
     let mut from = Reader(bytes);
@@ -205,6 +222,16 @@ mod tests {
         for end in 0..header.len() {
             assert_eq!(walk(&header[..end]), Err(Short), "{end}");
         }
+    }
+
+    #[test]
+    fn values_are_counted() {
+        let page = [&data_page(70_000)[..], &[7; 200]].concat();
+        assert_eq!(values(&page), Some(4));
+        assert_eq!(values(&page[..page.len() - 1]), None);
+        assert_eq!(values(&page[1..]), None);
+        // A dictionary, of six entries.
+        assert_eq!(values(b"\x15\x04\x15\x00\x15\x00\x4c\x15\x0c\x15\x00\x00\x00"), None);
     }
 
     /// Whatever byte is changed, parquet's reader sees no other sizes than those that are found here.

@@ -6,10 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
-use arrow_array::{ArrayRef, UInt64Array, new_null_array};
+use arrow_array::{Array, ArrayRef, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use arrow_select::concat::concat;
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub(super) struct Listed {
     /// Their pages, where no index lists them.
     pages: Mutex<HashMap<(usize, usize), Arc<[PagePlace]>>>,
     seen: Mutex<HashSet<(usize, usize)>>,
+    /// The same file without its page index, made where that turned out to be wrong.
+    unindexed: OnceLock<Arc<ObjectReader>>,
 }
 
 impl Listed {
@@ -252,29 +254,50 @@ impl ObjectReader {
     /// The file once more, for a reading of what came damaged: its pages are asked of the store itself, and listed again
     /// where no index lists them. `None` if it was done before, or if the same bytes would come, from a disk.
     pub fn anew(&self) -> Option<Arc<Self>> {
-        (self.is_remote() && !self.anew).then(|| {
-            Arc::new(Self {
-                fetcher: Arc::clone(&self.fetcher),
-                path: self.path.clone(),
-                name: self.name.clone(),
-                size: self.size,
-                number: next_number(),
-                cache: Arc::clone(&self.cache),
-                metadata: Arc::clone(&self.metadata),
-                fields: self.fields.clone(),
-                ids: self.ids.clone(),
-                segments: Vec::new(),
-                groups: self.groups.clone(),
-                tail: Bytes::new(),
-                bloom_end: 0,
-                listed: Some(Listed::default()),
-                version: self.version,
-                looked_up: AtomicBool::new(false),
-                distrusted: AtomicBool::new(false),
-                anew: true,
-                trust: self.trust.clone(),
-            })
-        })
+        (self.is_remote() && !self.anew).then(|| Arc::new(self.copy(Arc::clone(&self.metadata), true)))
+    }
+
+    /// The file without its page index, which is not that of its pages: they are listed by their headers.
+    pub fn without_index(&self) -> Arc<Self> {
+        let make = || {
+            let bare = self.metadata.as_ref().clone().into_builder().set_column_index(None).set_offset_index(None);
+            Arc::new(self.copy(Arc::new(bare.build()), self.anew))
+        };
+        match &self.listed {
+            Some(listed) => Arc::clone(listed.unindexed.get_or_init(make)),
+            None => make(),
+        }
+    }
+
+    /// The file of somebody else as another reader, of whose pages nothing is known yet.
+    fn copy(&self, metadata: Arc<ParquetMetaData>, anew: bool) -> Self {
+        Self {
+            fetcher: Arc::clone(&self.fetcher),
+            path: self.path.clone(),
+            name: self.name.clone(),
+            size: self.size,
+            number: next_number(),
+            cache: Arc::clone(&self.cache),
+            metadata,
+            fields: self.fields.clone(),
+            ids: self.ids.clone(),
+            segments: Vec::new(),
+            groups: self.groups.clone(),
+            tail: Bytes::new(),
+            bloom_end: 0,
+            listed: Some(Listed::default()),
+            version: self.version,
+            looked_up: AtomicBool::new(false),
+            distrusted: AtomicBool::new(false),
+            anew,
+            trust: self.trust.clone(),
+        }
+    }
+
+    /// Whether the index of a file of somebody else lists the pages of a chunk.
+    pub(super) fn is_indexed_by_others(&self, group: usize, leaf: usize) -> bool {
+        let index = self.metadata.offset_index().filter(|_| self.listed.is_some());
+        index.is_some_and(|index| !index[group][leaf].page_locations().is_empty())
     }
 
     /// Whether a file of somebody else on a disk is still the one that was opened. Stores of immutable versions say so
@@ -314,13 +337,10 @@ impl ObjectReader {
     pub(super) async fn list_pages(&self, group: usize, leaves: &[usize], io: Option<&Arc<ScanIo>>) -> Result<Chunks> {
         let Some(listed) = &self.listed else { return Ok(Chunks::new()) };
         let metadata = self.metadata.row_group(group);
-        let has_index = |leaf: usize| {
-            self.metadata.offset_index().is_some_and(|index| !index[group][leaf].page_locations().is_empty())
-        };
         let unknown: Vec<usize> = leaves
             .iter()
             .copied()
-            .filter(|l| !has_index(*l) && !listed.pages.lock().contains_key(&(group, *l)))
+            .filter(|l| !self.is_indexed_by_others(group, *l) && !listed.pages.lock().contains_key(&(group, *l)))
             .collect();
         let range = |leaf: &usize| {
             let (start, len) = metadata.column(*leaf).byte_range();
@@ -412,15 +432,16 @@ impl ObjectReader {
         let ends = starts.iter().skip(1).copied().chain([total]);
         let rows: UInt64Array = starts.iter().zip(ends).map(|(a, b)| b - a).collect();
         let nulls = converter.data_page_null_counts(columns, index, [&group]).ok()?;
+        let lowest = converter.data_page_mins(columns, index, [&group]).ok();
         let (min, max) = match trust.bounds(&self.metadata, leaf, trust::Fields::Ordered) {
             false => (new_null_array(wanted, rows.len()), new_null_array(wanted, rows.len())),
-            true => trust::comparable(
-                converter.data_page_mins(columns, index, [&group]).ok()?,
-                converter.data_page_maxes(columns, index, [&group]).ok()?,
-            ),
+            true => trust::comparable(lowest.clone()?, converter.data_page_maxes(columns, index, [&group]).ok()?),
         };
+        // A page with a bound has a value. Where the index counts no more rows than NULLs, it is not that of the pages.
+        let has_value = |page: usize| lowest.as_ref().is_some_and(|low| page < low.len() && low.is_valid(page));
+        let too_few = |page: usize| has_value(page) && nulls.is_valid(page) && nulls.value(page) >= rows.value(page);
         let same = |len: usize| len == rows.len();
-        if !same(min.len()) || !same(max.len()) || !same(nulls.len()) {
+        if !same(min.len()) || !same(max.len()) || !same(nulls.len()) || (0..rows.len()).any(too_few) {
             return None;
         }
         Some(super::stats::as_type(wanted, rows, min, max, trust.nulls(nulls)))

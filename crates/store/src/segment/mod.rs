@@ -110,6 +110,16 @@ pub enum SegmentError {
         /// What is wrong with it.
         what: String,
     },
+    /// The page index of a file of somebody else is not that of its pages: they are to be read without it.
+    #[error(
+        "'{file}' cannot be read as Parquet: {place}: its page index is not that of its pages; write the file anew"
+    )]
+    Misindexed {
+        /// The file.
+        file: String,
+        /// The column chunk whose pages were looked at.
+        place: String,
+    },
     /// The object was written by a newer version.
     #[error("object {object} has format {found}, this version reads formats up to {FORMAT}; use a newer dipper")]
     Newer {

@@ -346,8 +346,12 @@ impl Packed {
     fn bytes(&self) -> Bytes {
         let packed = !self.dictionary && self.chunk().compression() != Compression::UNCOMPRESSED;
         let writer = self.metadata.file_metadata().created_by().filter(|_| packed);
-        // Until then pages of the second version are packed, and say that they are not (ARROW-10353).
-        let old = writer.and_then(|writer| version(writer, "parquet-cpp-arrow")).is_some_and(|(major, _)| major < 3);
+        // Until version 3 pages of the second version are packed, and say that they are not (ARROW-10353). Before it the writer
+        // had a shorter name, with the version of the project that became part of Arrow.
+        let before = |name: &str, end: u32| {
+            writer.and_then(|writer| version(writer, name)).is_some_and(|(major, _)| major < end)
+        };
+        let old = before("parquet-cpp-arrow", 3) || before("parquet-cpp", 2);
         match old.then(|| says_unpacked(&self.bytes)).flatten() {
             None => self.bytes.clone(),
             Some(at) => {

@@ -14,6 +14,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
+use super::claims;
 use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
 use super::fetch::Fetcher;
 use super::foreign::Listed;
@@ -537,6 +538,16 @@ impl ObjectReader {
         let buffers = self.fetch_checked(&ranges, io, checked).await?;
         for (m, at) in missing.into_iter().zip(in_range) {
             let bytes = bytes_of(&buffers, &m, at);
+            // What an index says of a file of somebody else is believed as far as the headers of its pages say so, too.
+            if let PageRows::Rows(rows) = m.place.rows
+                && self.is_indexed_by_others(group, m.leaf)
+                && flat(m.leaf)
+                && claims::values(&bytes) != Some(rows)
+            {
+                let column = metadata.column(m.leaf).column_path();
+                let place = format!("row group {group}, column {column}, page {}", m.slot.1);
+                return Err(SegmentError::Misindexed { file: self.name.clone(), place });
+            }
             out[m.slot.0].1[m.slot.1].page = Some(packed(m.leaf, m.slot.1, &m.place, bytes, m.admitted));
         }
         Ok(out)

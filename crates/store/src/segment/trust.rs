@@ -145,6 +145,8 @@ mod tests {
         assert_eq!(version("parquet-cpp-arrow version 4.0.1", "parquet-cpp-arrow"), Some((4, 0)));
         assert_eq!(version("parquet-cpp-arrow version 14", "parquet-cpp-arrow"), Some((14, 0)));
         assert_eq!(version("parquet-cpp version 1.5.1", "parquet-cpp-arrow"), None);
+        assert_eq!(version("parquet-cpp version 1.5.1-SNAPSHOT", "parquet-cpp"), Some((1, 5)));
+        assert_eq!(version("parquet-cpp-arrow version 2.0.0", "parquet-cpp"), None);
         assert_eq!(version("parquet-cpp-arrow version x", "parquet-cpp-arrow"), None);
     }
 
