@@ -979,6 +979,23 @@ def on_update(s):
     assert rows[2][4] == 2002
 
 
+def digits_of_datetimes(s):
+    """DATETIME(p) has p digits in answers of the query API, also inside of other values and in expressions."""
+    day = "2024-01-02 03:04:05"
+    s.sql("create table d.digits (k int, a datetime, b datetime(3), c datetime(6), l array<datetime(2)>, m map<varchar(9), datetime(1)>, "
+          "s struct<x:datetime,y:datetime(4)>, n array<struct<z:datetime(5),w:int>>) duplicate key (k) distributed by hash(k) buckets 1")
+    s.sql(f"insert into d.digits values (1, '{day}', '{day}.1', '{day}', ['{day}.25', null], map('a', '{day}'), named_struct('x', '{day}', 'y', '{day}.5'), "
+          f"[named_struct('z', '{day}', 'w', 7), null]), (2, null, null, null, null, null, null, null)")
+    first, second = s.sql("select * from d.digits order by k")
+    assert first == [1, day, day + ".100", day + ".000000", f'["{day}.25", null]', f'{{"a":"{day}.0"}}', f'{{"x":"{day}", "y":"{day}.5000"}}',
+                     f'[{{"z":"{day}.00000", "w":7}}, null]'], first
+    assert second == [2] + [None] * 7, second
+    rows = s.sql("select max(b), min(a), c + interval 1 day, date_trunc(b, 'second'), [b], coalesce(a, b), s.y, l[1], array_agg(a) "
+                 "from d.digits where k = 1 group by a, b, c, s, l")
+    assert rows == [[day + ".100", day, "2024-01-03 03:04:05.000000", day + ".000", f'["{day}.100"]', day + ".000", day + ".5000", day + ".25",
+                     f'["{day}"]']], rows
+
+
 def records(s):
     t = fresh(s, "t")
     label = f"r{time.time_ns()}"
@@ -1149,7 +1166,8 @@ def accounts(s):
 
 CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, json_and_delete, parquet,
          overwrites_beside_loads, labels, two_phases,
-         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records, command_line, many_clients,
+         refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
+         digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
          the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
 

@@ -12,7 +12,7 @@ use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 use clap::ValueEnum;
 use dipper_engine::{Column, as_names};
 use dipper_sql::charter::casts::texts_of;
-use dipper_sql::charter::{TYPE_KEY, digits_of};
+use dipper_sql::charter::{TYPE_KEY, digits_of, several_digits_shown};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// How rows are printed.
@@ -190,6 +190,8 @@ fn renamed(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
 
 /// The columns of a batch, arrays, maps and structs as the texts that the MySQL port sends, and DATETIME of known digits.
 fn printable(batch: &RecordBatch, fields: &[FieldRef]) -> Vec<ArrayRef> {
+    let shown = several_digits_shown(batch, fields.iter().map(AsRef::as_ref));
+    let batch = shown.as_ref().unwrap_or(batch);
     let text = |(at, column): (usize, &ArrayRef)| {
         let digits = fields.get(at).and_then(|field| digits_of(field));
         match column.data_type() {
@@ -436,5 +438,13 @@ mod tests {
         let field = Field::new("t", instant.data_type().clone(), true).with_metadata(type_key("datetime(3)"));
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(instant)]).unwrap();
         assert_eq!(printed(Format::Csv, 0, &batch), "t\n1970-01-01 00:00:01.500\n1970-01-01 00:00:00.000\n");
+        let part = |name: &str| Arc::new(Field::new(name, batch.column(0).data_type().clone(), true));
+        let parts = vec![(part("a"), Arc::clone(batch.column(0))), (part("b"), Arc::clone(batch.column(0)))];
+        let both: ArrayRef = Arc::new(arrow::array::StructArray::from(parts));
+        let field =
+            Field::new("s", both.data_type().clone(), true).with_metadata(type_key("struct<a:datetime,b:datetime(1)>"));
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![both]).unwrap();
+        let text = printed(Format::Tsv, 0, &batch);
+        assert!(text.contains(r#"{"a":"1970-01-01 00:00:01", "b":"1970-01-01 00:00:01.5"}"#), "{text}");
     }
 }

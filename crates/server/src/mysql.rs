@@ -19,7 +19,7 @@ use dipper_mysql::{
     ReadyColumns, Registry, Response, ResultSet, Session, SqlError, Verifier, code,
 };
 use dipper_point::Value;
-use dipper_sql::charter::digits_of;
+use dipper_sql::charter::{digits_of, has_several_digits, several_digits_shown};
 use dipper_sql::statement::{Parsed, Statement};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -106,10 +106,17 @@ fn done(done: dipper_engine::Done) -> Done {
 fn response(outcome: Outcome) -> Response {
     match outcome {
         Outcome::Done(done) => Response::Done(self::done(done)),
-        Outcome::Rows(rows) => Response::Rows(ResultSet {
-            columns: definitions(&rows.columns),
-            batches: rows.batches.map(|batch| batch.map_err(|e| sql_error(&e))).boxed(),
-        }),
+        Outcome::Rows(rows) => {
+            let columns = definitions(&rows.columns);
+            // The protocol's side knows one number of digits a column.
+            let several = rows.columns.iter().any(|column| has_several_digits(&column.field));
+            let shown = move |batch| match several {
+                true => several_digits_shown(&batch, rows.columns.iter().map(|c| c.field.as_ref())).map_err(Into::into),
+                false => Ok(batch),
+            };
+            let batches = rows.batches.map(move |batch| batch.and_then(&shown).map_err(|e| sql_error(&e)));
+            Response::Rows(ResultSet { columns, batches: batches.boxed() })
+        }
     }
 }
 

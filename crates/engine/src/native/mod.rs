@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use arrow::datatypes::Field;
 use datafusion::catalog::TableProvider;
+use dipper_sql::charter::DIGITS_KEY;
 use dipper_sql::charter::session::TableRef;
 use dipper_sql::charter::table_refs;
 use dipper_sql::statement::QueryText;
@@ -167,6 +168,14 @@ pub(crate) fn by_age(state: &TableState) -> Vec<SegmentRef<'_>> {
     all
 }
 
+/// A field that holds structs, with the digits of DATETIME in them. It has their names and comments from Arrow's type.
+fn with_digits(field: Field, text: String) -> Field {
+    match text.contains("datetime") {
+        true => field.with_metadata([(DIGITS_KEY.to_string(), text)].into()),
+        false => field,
+    }
+}
+
 /// A column in a result. What its SQL type says beyond Arrow's is in the metadata.
 pub(crate) fn field(column: &TableColumn) -> Field {
     let field = column.field();
@@ -182,12 +191,13 @@ pub(crate) fn field(column: &TableColumn) -> Field {
             field.with_metadata([(TYPE_KEY.to_string(), text)].into())
         }
         SqlType::Array(_) | SqlType::Map(..) => match column.data_type.to_string() {
-            // The digits of DATETIME. Fields of structs have their names and comments from Arrow's type.
+            // The digits of DATETIME.
             text if text.contains("datetime") && !text.contains("struct<") => {
                 field.with_metadata([(TYPE_KEY.to_string(), text)].into())
             }
-            _ => field,
+            text => with_digits(field, text),
         },
+        SqlType::Struct(_) => with_digits(field, column.data_type.to_string()),
         _ => field,
     }
 }

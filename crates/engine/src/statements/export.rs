@@ -241,7 +241,7 @@ async fn write(context: &Arc<QueryContext>, source: &QueryText, export: &Export)
     let schema: SchemaRef = Arc::new(all.project(&kept).map_err(|e| EngineError::invalid(e.to_string()))?);
     let (format, start) = start(export, &schema)?;
     // Writers of text know no digits of DATETIME.
-    let is_text = matches!(export.format, OutputFormat::Csv(..) | OutputFormat::MySqlText(_));
+    let is_text = !matches!(export.format, OutputFormat::Parquet(_));
     let fields = || schema.fields().iter().map(AsRef::as_ref);
     let written: SchemaRef = match is_text {
         true => as_shown(&RecordBatch::new_empty(Arc::clone(&schema)), fields())?.schema(),

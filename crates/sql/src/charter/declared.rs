@@ -8,17 +8,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::RecordBatchOptions;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use arrow::record_batch::RecordBatch;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, TryCast, WindowFunction};
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window};
+use dipper_store::types::SqlType;
 
-use super::casts::texts_of;
-use super::typed::{CAST_NAME, TYPE_KEY, Typed};
+use super::typed::{CAST_NAME, DIGITS_KEY, TYPE_KEY, Typed};
 use crate::functions::datetime;
+use crate::parser::parse_type;
 
 /// DATETIME without digits.
 const SECONDS: &str = "datetime";
@@ -40,9 +39,14 @@ fn holds_datetime(t: &DataType) -> bool {
 }
 
 /// What a field says itself. DataFusion hands on what it said before a cast to another type.
-fn said(field: &Field) -> Option<&str> {
-    let text = field.metadata().get(TYPE_KEY).map(String::as_str).filter(|text| text.contains(SECONDS));
-    text.filter(|_| holds_datetime(field.data_type()))
+pub(super) fn said(field: &Field) -> Option<&str> {
+    let told = |key: &str| field.metadata().get(key).map(String::as_str).filter(|text| text.contains(SECONDS));
+    told(TYPE_KEY).or_else(|| told(DIGITS_KEY)).filter(|_| holds_datetime(field.data_type()))
+}
+
+/// Whether the type holds fields with names.
+fn has_names(text: &str) -> bool {
+    text.contains("struct<")
 }
 
 /// The digits of a DATETIME.
@@ -196,6 +200,13 @@ fn inner(text: &str) -> Option<String> {
     None
 }
 
+/// The type of a field of a struct.
+fn member(text: &str, name: &ScalarValue) -> Option<String> {
+    let (SqlType::Struct(fields), Some(Some(name))) = (parse_type(text).ok()?, name.try_as_str()) else { return None };
+    let (_, found, _) = fields.into_iter().find(|(field, ..)| field.to_lowercase() == name.to_lowercase())?;
+    Some(found.to_string()).filter(|text| text.contains(SECONDS))
+}
+
 fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) -> Option<String> {
     let args = function.args.as_slice();
     let name = function.func.name();
@@ -228,6 +239,12 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
         ("element_at" | "array_element" | "array_max" | "array_min" | "array_first" | "array_last", _) => {
             inner(&of_first()?)
         }
+        ("get_field" | "struct_element", [_, names @ ..]) => {
+            names.iter().try_fold(of_first()?, |text, name| match name {
+                Expr::Literal(name, _) => member(&text, name),
+                _ => None,
+            })
+        }
         ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
@@ -255,7 +272,7 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
         // Also of columns whose fields say it: what an aggregate or a CASE below gives says nothing when it is run.
-        if is_said { None } else { declared(arg, schema) }
+        if is_said { None } else { declared(arg, schema).filter(|text| !has_names(text)) }
     };
     if is_own {
         return Transformed::no(Expr::ScalarFunction(function));
@@ -277,27 +294,6 @@ pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::ScalarFunction(function) => Transformed::yes(arguments(function, schema).data),
         other => Transformed::yes(other),
     }
-}
-
-/// A batch whose columns that hold DATETIME of known digits are texts with these digits, for writers that know of none.
-/// `fields` are those of the result.
-///
-/// # Errors
-/// Values of a type that has no text.
-pub fn as_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
-    let mut columns = batch.columns().to_vec();
-    let mut types: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
-    for (at, field) in fields.enumerate().take(columns.len()) {
-        if !matches!(field.data_type(), DataType::Timestamp(..)) {
-            continue;
-        }
-        if let Some(digits) = digits_of(field) {
-            columns[at] = texts_of(&columns[at], Some(digits))?;
-            types[at] = Arc::new(types[at].as_ref().clone().with_data_type(DataType::Utf8View));
-        }
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(types)), columns, &options)?)
 }
 
 /// The plan whose own fields say what follows from its expressions and inputs.
@@ -401,7 +397,8 @@ fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Op
             let field = match text {
                 Some(text) => {
                     changed = true;
-                    let metadata = HashMap::from([(TYPE_KEY.to_string(), text)]);
+                    let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
+                    let metadata = HashMap::from([(key.to_string(), text)]);
                     Arc::new(field.as_ref().clone().with_metadata(metadata))
                 }
                 None => Arc::clone(field),

@@ -46,6 +46,7 @@ mod row_subqueries;
 mod scope;
 pub mod session;
 mod shadowing;
+mod shown;
 mod subqueries;
 mod tables;
 pub mod text;
@@ -69,10 +70,11 @@ use sqlparser::ast::{GroupByExpr, Query, Select, TableFactor};
 use crate::error::SqlError;
 use crate::statement::QueryText;
 use casts::{CharterRule, Stage};
-pub use declared::{as_shown, digits_of};
+pub use declared::digits_of;
 pub use names::visible as visible_name;
 use session::{Context, TableRef, VarValue};
-pub use typed::TYPE_KEY;
+pub use shown::{as_shown, has_several_digits, several_digits_shown};
+pub use typed::{DIGITS_KEY, TYPE_KEY};
 
 /// Sets the options of the charter.
 pub fn configure(mut config: SessionConfig) -> SessionConfig {

@@ -1,0 +1,100 @@
+//! Rows for who knows no digits of DATETIME: values of DATETIME(p) as texts of p digits, also inside of arrays, maps and structs.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatchOptions, StructArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use dipper_store::types::SqlType;
+
+use super::casts::texts_of;
+use super::declared::{digits_of, said};
+use crate::parser::parse_type;
+
+/// A batch in which values of DATETIME of known digits are texts with these digits, for writers that know of none. `fields`
+/// are those of the result.
+///
+/// # Errors
+/// Values of a type that has no text.
+pub fn as_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
+    converted(batch, fields, |_| true)
+}
+
+/// A batch in which columns with [several digits](has_several_digits) are [shown](as_shown), for writers that know one number of
+/// digits a column.
+///
+/// # Errors
+/// Values of a type that has no text.
+pub fn several_digits_shown<'a>(batch: &RecordBatch, fields: impl Iterator<Item = &'a Field>) -> Result<RecordBatch> {
+    converted(batch, fields, has_several_digits)
+}
+
+/// Whether a column holds DATETIME of different digits, as `struct<a:datetime,b:datetime(3)>` does.
+pub fn has_several_digits(field: &Field) -> bool {
+    said(field).is_some() && digits_of(field).is_none()
+}
+
+fn converted<'a>(
+    batch: &RecordBatch,
+    fields: impl Iterator<Item = &'a Field>,
+    is_wanted: impl Fn(&Field) -> bool,
+) -> Result<RecordBatch> {
+    let mut columns = batch.columns().to_vec();
+    let mut types: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
+    for (at, field) in fields.enumerate().take(columns.len()).filter(|(_, field)| is_wanted(field)) {
+        // A type whose spelling is none, by the name of a field, says nothing.
+        let Some(declared) = said(field).and_then(|text| parse_type(text).ok()) else { continue };
+        if let Some(shown) = shown(&columns[at], &declared)? {
+            types[at] = retyped(&types[at], &shown);
+            columns[at] = shown;
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(types)), columns, &options)?)
+}
+
+fn retyped(field: &FieldRef, values: &ArrayRef) -> FieldRef {
+    Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+}
+
+/// The values with texts in place of DATETIME; `None` where there is none.
+fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
+    Ok(match (array.data_type(), declared) {
+        (DataType::Timestamp(_, None), SqlType::DateTime(digits)) => Some(texts_of(array, Some(*digits))?),
+        (DataType::List(item), SqlType::Array(of)) => {
+            let list = array.as_list::<i32>();
+            let Some(values) = shown(list.values(), of)? else { return Ok(None) };
+            let item = retyped(item, &values);
+            Some(Arc::new(ListArray::try_new(item, list.offsets().clone(), values, list.nulls().cloned())?))
+        }
+        (DataType::Map(entries, sorted), SqlType::Map(key, value)) => {
+            let map = array.as_map();
+            let parts = [(map.keys(), &**key), (map.values(), &**value)];
+            let Some(parts) = together(map.entries().fields(), &parts)? else { return Ok(None) };
+            let (fields, parts) = parts;
+            let parts = StructArray::try_new(fields, parts, map.entries().nulls().cloned())?;
+            let entries = Arc::new(entries.as_ref().clone().with_data_type(parts.data_type().clone()));
+            let nulls = map.nulls().cloned();
+            Some(Arc::new(MapArray::try_new(entries, map.offsets().clone(), parts, nulls, *sorted)?))
+        }
+        (DataType::Struct(fields), SqlType::Struct(of)) if fields.len() == of.len() => {
+            let whole = array.as_struct();
+            let parts: Vec<_> = whole.columns().iter().zip(of.iter().map(|(_, declared, _)| declared)).collect();
+            let Some((fields, parts)) = together(fields, &parts)? else { return Ok(None) };
+            Some(Arc::new(StructArray::try_new_with_length(fields, parts, whole.nulls().cloned(), whole.len())?))
+        }
+        _ => None,
+    })
+}
+
+/// The parts of a map or struct, some of them shown; `None` where none is.
+fn together(fields: &Fields, parts: &[(&ArrayRef, &SqlType)]) -> Result<Option<(Fields, Vec<ArrayRef>)>> {
+    let found = parts.iter().map(|(array, declared)| shown(array, declared)).collect::<Result<Vec<_>>>()?;
+    if found.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let values: Vec<ArrayRef> =
+        found.into_iter().zip(parts).map(|(shown, (array, _))| shown.unwrap_or_else(|| Arc::clone(array))).collect();
+    Ok(Some((fields.iter().zip(&values).map(|(field, values)| retyped(field, values)).collect(), values)))
+}
