@@ -16,6 +16,7 @@ use dipper_store::table::{Refused, TableError};
 use dipper_text::error::{ErrorKind as TextKind, TextError};
 
 use crate::access::EXEC_MEM_LIMIT;
+use crate::words;
 
 /// Result with an [`EngineError`].
 pub type Result<T> = std::result::Result<T, EngineError>;
@@ -283,7 +284,9 @@ impl From<SegmentError> for EngineError {
                 source: object_store::Error::NotFound { .. } | object_store::Error::Precondition { .. },
                 ..
             } => ErrorKind::Vanished,
-            SegmentError::Foreign { .. } | SegmentError::Value { .. } => ErrorKind::File,
+            SegmentError::Foreign { .. } | SegmentError::Misindexed { .. } | SegmentError::Value { .. } => {
+                ErrorKind::File
+            }
             _ => ErrorKind::Storage,
         };
         EngineError::new(kind, e.to_string())
@@ -360,15 +363,9 @@ const CODES: &[(&str, u16, &str)] = &[
     ("Scalar subquery returned more than one row", 1242, "21000"),
 ];
 
-/// The error that such a message is, without what only those know who write queries for DataFusion.
+/// The error that a message of DataFusion is.
 fn with_code(message: &str, kind: ErrorKind) -> EngineError {
-    // What follows is a dump of the tree.
-    let message = match message.starts_with("Dot access not supported for non-string expr") {
-        true => "a field of a STRUCT is named behind a dot: a column, then names of fields; for other values write \
-                 struct_element(value, 'field')"
-            .to_string(),
-        false => wrong_arguments(message).unwrap_or_else(|| message.to_string()),
-    };
+    let message = words::plain(message);
     let Some((_, code, sqlstate)) = CODES.iter().find(|(begins, ..)| message.starts_with(begins)) else {
         return EngineError::new(kind, message);
     };
@@ -420,29 +417,6 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::IoError(inner) => from_io(inner),
         other => EngineError::new(ErrorKind::Invalid, other.strip_backtrace()),
     }
-}
-
-/// What a call has and what its function takes, out of DataFusion's message for it, which names its own parts and calls
-/// itself a bug. `None` for other messages.
-fn wrong_arguments(message: &str) -> Option<String> {
-    let (reason, rest) = message.split_once("No function matches the given name and argument types '")?;
-    let (call, rest) = rest.split_once("'. ")?;
-    let (name, given) = call.split_once('(')?;
-    let given = given.strip_suffix(')')?;
-    let (_, candidates) = rest.split_once("Candidate functions:")?;
-    let takes = candidates.lines().filter_map(|line| line.trim().strip_prefix(name));
-    let takes: Vec<&str> = takes.filter(|arguments| *arguments != "(UserDefined)").collect();
-    let found = match given {
-        "" => format!("function {name} does not go without arguments"),
-        given => format!("function {name} does not take ({given})"),
-    };
-    if !takes.is_empty() {
-        return Some(format!("{found}; it takes {}", takes.join(" or ")));
-    }
-    let reason = reason.rsplit("Execution error: ").next().unwrap_or(reason);
-    let reason = reason.rsplit("Error during planning: ").next().unwrap_or(reason);
-    let reason = reason.trim().trim_end_matches('.');
-    Some(if reason.contains(name) { reason.to_string() } else { format!("{found}: {reason}") })
 }
 
 fn plan_kind(message: &str) -> ErrorKind {
@@ -553,20 +527,6 @@ mod tests {
             "GET x: 404: <?xml version=\"1.0\"?>\n<Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>!";
         assert_eq!(EngineError::new(ErrorKind::Storage, xml).message, "GET x: 404: NoSuchBucket: None.!");
         assert_eq!(EngineError::new(ErrorKind::Storage, "a <Error> b").message, "a <Error> b");
-    }
-
-    #[test]
-    fn wrong_arguments_name_the_function_and_what_it_takes() {
-        let message = "Internal error: Function 'f' failed to match any signature, errors: Error during planning: x.\n\
-            This issue was likely caused by a bug. No function matches the given name and argument types 'f(Utf8)'. \
-            You might need to add explicit type casts.\n\tCandidate functions:\n\tf(String, String)\n\tf(Any)";
-        let expected = "function f does not take (Utf8); it takes (String, String) or (Any)";
-        assert_eq!(wrong_arguments(message).as_deref(), Some(expected));
-        let message = "Execution error: Function 'f' user-defined coercion failed with: Error during planning: f takes \
-            one argument, found 0. No function matches the given name and argument types 'f()'. You might need to add \
-            explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
-        assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
-        assert_eq!(wrong_arguments("table 't' not found"), None);
     }
 
     #[test]

@@ -66,6 +66,7 @@ mod top_rows;
 mod uncommitted;
 pub mod variables;
 mod windows;
+mod words;
 
 pub use access::Connected;
 pub use dipper_store::backup::Copied;

@@ -68,7 +68,15 @@ impl Hdfs {
             .with_config(configuration.iter().map(|(k, v)| (k.as_str(), v.as_str())))
             .with_io_runtime(self.io.clone())
             .build()
-            .map_err(|e| failed(e.to_string()))?;
+            .map_err(|e| match e.to_string() {
+                reason if reason.contains("No NameNode hosts found") => failed(
+                    "it names no port, and no name service is called so: write hdfs://host:8020/path, or give \
+                     'dfs.nameservices', 'dfs.ha.namenodes...' and 'dfs.namenode.rpc-address...' as properties, or in the \
+                     files of HADOOP_CONF_DIR"
+                        .into(),
+                ),
+                reason => failed(reason),
+            })?;
         let made: Named = (ObjectStoreUrl::parse(format!("hdfs://store-{}", open.len()))?, Arc::new(store));
         open.insert(key, made.clone());
         Ok(made)
@@ -94,5 +102,7 @@ mod tests {
         assert_eq!(at("127.0.0.1:9000"), Ok(()));
         assert_eq!(at("169.254.169.254:80"), Err(ErrorKind::Denied));
         assert!(hdfs.store("169.254.169.254:80", &BTreeMap::new()).is_err());
+        let unknown = hdfs.store("nn", &BTreeMap::new()).expect_err("no port").message;
+        assert!(unknown.starts_with("hdfs://nn: ") && unknown.contains("hdfs://host:8020/path"), "{unknown}");
     }
 }

@@ -257,6 +257,12 @@ impl Stores {
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint))
             .or(usual_endpoint);
+        if endpoint.is_none() && !matches!(scheme, "s3" | "s3a" | "s3n") {
+            return Err(EngineError::invalid(format!(
+                "{scheme}://{bucket}: no endpoint is given, and {scheme}:// does not say where its buckets are; give 's3.endpoint' = \
+                 'https://...' as a property of files(...), s3(...) or the catalog, or AWS_ENDPOINT_URL_S3 to the process"
+            )));
+        }
         let (mut plain_http, mut reached, mut create) = (false, String::new(), s3.create);
         if let Some(endpoint) = endpoint {
             let Endpoint { secure, host } = Endpoint::parse(&endpoint, s3.ssl)?;

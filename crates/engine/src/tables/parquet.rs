@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
@@ -29,6 +29,7 @@ use super::parquet_statistics::statistics;
 use super::widen::united;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, FileEntry};
+use crate::info_schema::types::type_text;
 use crate::io::{self, ScanRequests};
 use crate::query::QueryContext;
 use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
@@ -216,6 +217,12 @@ fn object(entry: &FileEntry) -> Result<ObjectMeta> {
     Ok(ObjectMeta { location, last_modified: entry.modified.into(), size: entry.len, e_tag: None, version: None })
 }
 
+/// A column's type as it is spelled in SQL, which does not tell instants from the time of a clock.
+fn spelled(field: &Field) -> String {
+    let zoned = matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
+    format!("{}{}", type_text(field), if zoned { " of universal time" } else { "" })
+}
+
 /// The columns of all files, of which each has its own, by name.
 fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
     let mut merged: Option<Fields> = None;
@@ -226,7 +233,7 @@ fn merged(files: &[&FileEntry], own: &[Fields]) -> Result<Fields> {
         merged = Some(match merged {
             None => fields,
             Some(before) => united(&before, &spelled_as_in(&fields, &before)).map_err(|(before, own)| {
-                let (name, before, own) = (before.name(), before.data_type(), own.data_type());
+                let (name, before, own) = (before.name(), spelled(&before), spelled(&own));
                 EngineError::new(
                     ErrorKind::File,
                     format!(

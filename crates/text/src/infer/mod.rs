@@ -6,6 +6,7 @@
 //! of fields in every record, no lines to skip, more columns. It is meant to agree with DuckDB's sniffer where that is
 //! what a person would say; `tests/sniff.rs` counts it.
 
+mod binary;
 mod header;
 mod json;
 mod shape;
@@ -259,8 +260,10 @@ pub fn infer_sample(
     far: &[Vec<u8>],
     hints: &Hints,
 ) -> Result<Guess, TextError> {
-    refuse_what_is_no_text(name, sample)?;
+    binary::refuse(name, sample)?;
     let text = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let told = told_by_first_line(text, hints);
+    let hints = told.as_ref().unwrap_or(hints);
     let shape = shape::guess(&text[..text.len().min(SHAPE_BYTES)], complete && text.len() <= SHAPE_BYTES, hints);
     let mut skipped = shape::Records::new(text, complete, &shape.dialect);
     let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -337,6 +340,18 @@ pub fn infer_sample(
     })
 }
 
+/// The hints with what a line `sep=;` on top says, which spreadsheets write and read. `None` where there is none, or delimiter
+/// and lines to skip were given.
+fn told_by_first_line(text: &[u8], hints: &Hints) -> Option<Hints> {
+    let [delimiter, behind, ..] = text.strip_prefix(b"sep=")? else { return None };
+    let is_line = delimiter.is_ascii() && !delimiter.is_ascii_alphanumeric() && matches!(behind, b'\r' | b'\n');
+    (is_line && hints.delimiter.is_none() && hints.skip_lines.is_none()).then(|| Hints {
+        delimiter: Some(vec![*delimiter]),
+        skip_lines: Some(1),
+        ..hints.clone()
+    })
+}
+
 /// `Option::unwrap_or` for a hint that is `Copy` or not; keeps the call sites alike.
 trait CloneOr<T> {
     fn clone_or(&self, otherwise: T) -> T;
@@ -345,51 +360,6 @@ trait CloneOr<T> {
 impl<T: Clone> CloneOr<T> for Option<T> {
     fn clone_or(&self, otherwise: T) -> T {
         self.clone().unwrap_or(otherwise)
-    }
-}
-
-fn refuse_what_is_no_text(name: &str, sample: &[u8]) -> Result<(), TextError> {
-    let refuse = |reason: &str, hint: &str| {
-        Err(TextError::new(ErrorKind::BadRecord, format!("the file {reason}, not text")).in_file(name).with_hint(hint))
-    };
-    match sample {
-        [0x50, 0x41, 0x52, 0x31, ..] => refuse("is Parquet", "read it as such: 'format'='parquet'"),
-        [0x4f, 0x52, 0x43, ..] if sample.contains(&0) => refuse("is ORC", "convert it to Parquet or CSV"),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            refuse("is UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 in.csv > out.csv")
-        }
-        [0x1f, 0x8b, ..] => refuse("is gzip", "end its name in .gz, or say 'compress_type'='gzip'"),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => refuse("is zstd", "end its name in .zst, or say 'compress_type'='zstd'"),
-        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, ..] => {
-            refuse("is bzip2", "end its name in .bz2, or say 'compress_type'='bzip2'")
-        }
-        [b'P', b'K', 3, 4, ..] => refuse("is a zip archive", "unpack it first"),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            refuse("is xz", "unpack it (xz -d), or compress it as gzip, zstd, bzip2 or lz4 instead")
-        }
-        [0x89, b'L', b'Z', b'O', 0, ..] => {
-            refuse("is lzop", "unpack it (lzop -d), or compress it as gzip, zstd, bzip2 or lz4 instead")
-        }
-        [0x04, 0x22, 0x4d, 0x18, ..] => refuse("is lz4", "end its name in .lz4, or say 'compress_type'='lz4frame'"),
-        [0xff, 0x06, 0, 0, b's', b'N', b'a', b'P', b'p', b'Y', ..] => {
-            refuse("is snappy (framed)", "unpack it, or compress it as gzip, zstd, bzip2 or lz4 instead")
-        }
-        [0x1f, 0x9d, ..] => refuse("is compressed (.Z)", "unpack it first"),
-        [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => refuse("is a 7z archive", "unpack it first"),
-        [b'R', b'a', b'r', b'!', 0x1a, 0x07, ..] => refuse("is a rar archive", "unpack it first"),
-        [b'O', b'b', b'j', 1, ..] => refuse("is Avro", "convert it to Parquet, CSV or JSON lines"),
-        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [b'F', b'E', b'A', b'1', ..] if sample.contains(&0) => {
-            refuse("is Arrow (IPC, Feather)", "convert it to Parquet")
-        }
-        [0xff, 0xff, 0xff, 0xff, ..] if sample.contains(&0) => refuse("is an Arrow stream", "convert it to Parquet"),
-        [b'S', b'E', b'Q', 0..=6, ..] => refuse("is a SequenceFile of Hadoop", "convert it to Parquet or text"),
-        [b'R', b'C', b'F', 0..=1, ..] => refuse("is an RCFile of Hive", "convert it to Parquet or text"),
-        [0xd0, 0xcf, 0x11, 0xe0, ..] => refuse("is of an old Office format (.xls, .doc)", "save it as CSV"),
-        [b'%', b'P', b'D', b'F', b'-', ..] => refuse("is PDF", "save its table as CSV"),
-        [0x89, b'H', b'D', b'F', ..] => refuse("is HDF5", "convert it to Parquet or CSV"),
-        _ if sample.starts_with(b"SQLite format 3\0") => refuse("is an SQLite database", "export its tables as CSV"),
-        _ if sample.get(257..262) == Some(b"ustar") => refuse("is a tar archive", "unpack it first"),
-        _ => Ok(()),
     }
 }
 

@@ -175,6 +175,38 @@ fn what_is_no_text_is_named() {
     assert_eq!(refused(b"PAR1\x15\x04"), "x: the file is Parquet, not text; read it as such: 'format'='parquet'");
     assert!(refused(b"\xff\xfea\0,\0").contains("iconv"));
     assert!(refused(b"\x1f\x8b\x08\0").contains("'compress_type'='gzip'"));
+    assert!(refused(b"PK\x03\x04\x14\0[Content_Types].xml").contains("Office"));
+    assert!(refused(b"PK\x03\x04\x14\0data.csv").contains("zip archive"));
+    for begins in [
+        &b"\x89PNG\r\n\x1a\n"[..],
+        b"\x93NUMPY\x01\0",
+        b"\x80\x04\x95",
+        b"\x7fELF\x02",
+        b"\x5d\0\0\x80",
+        b"$FL2@(#) SPSS",
+        &[0; 40],
+    ] {
+        assert!(refused(begins).contains("not text"), "{begins:?}");
+    }
+    // Letters of these formats, and single NULs, are text.
+    for text in ["ELF,PNG\n1,2\n", "a,b\nx\0y,1\n\0,2\n", "sep\n1\n", "GIF,PK\n1,2\n"] {
+        assert!(infer_sample("x", text.as_bytes(), true, &[], &Hints::default()).is_ok(), "{text:?}");
+    }
+}
+
+#[test]
+fn spreadsheets_say_their_delimiter() {
+    for (text, delimiter) in
+        [("sep=;\nid;v\n1;2,5\n", b";"), ("\u{feff}sep=|\r\nid|v\r\n1|2\r\n", b"|"), ("sep=\t\nid\tv\n1\t2\n", b"\t")]
+    {
+        let guess = guess(text);
+        assert_eq!((guess.dialect.skip_lines, &guess.dialect.delimiter[..]), (1, &delimiter[..]), "{text:?}");
+        assert_eq!(columns(&guess).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["id", "v"]);
+    }
+    // A column may be called so.
+    assert_eq!(columns(&guess("sep=x\n1\n"))[0].0, "sep=x");
+    let hints = Hints { skip_lines: Some(0), ..Hints::default() };
+    assert_eq!(infer_sample("t.csv", b"sep=;\nid;v\n1;2\n", true, &[], &hints).unwrap().dialect.skip_lines, 0);
 }
 
 #[test]
