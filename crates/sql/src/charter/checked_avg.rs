@@ -1,16 +1,14 @@
 //! AVG of whole numbers and decimals from their exact sum.
 //!
-//! The sum is that of [`super::checked_sum`]: bits that wrap and a carry. So an average does not depend on the order of the
+//! The sum is an exact [total](super::totals). So an average does not depend on the order of the
 //! rows, is right where the sum is wider than its type, and takes rows back that leave a moving frame.
 
-use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, DecimalType, Field, FieldRef, Float64Type, Int32Type,
-    Int64Type, i256,
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, DecimalType, Field, FieldRef, Float64Type, Int64Type,
+    i256,
 };
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::utils::format_state_name;
@@ -18,7 +16,8 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumulate::accumulate;
 
 use super::checked::out_of_range;
-use super::checked_sum::{Summed, add, state_carry, subtract, total};
+use super::totals::{Carries, Summed, Total, add, state_carry};
+use crate::functions::counted;
 
 /// Numbers whose average is found here.
 trait Averaged: Summed {
@@ -116,7 +115,7 @@ macro_rules! with_type {
 /// Averages of the type are not exact.
 pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
-    Ok(with_type!(argument, T => Box::new(One::<T> { sum: Sum::default(), carry: 0, types })))
+    Ok(with_type!(argument, T => Box::new(One::<T> { total: Total::default(), types })))
 }
 
 /// Averages of groups.
@@ -125,7 +124,7 @@ pub(super) fn one(argument: &DataType, result: &DataType) -> Result<Box<dyn Accu
 /// Averages of the type are not exact.
 pub(super) fn groups(argument: &DataType, result: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     let types = Types { from: argument.clone(), to: result.clone() };
-    Ok(with_type!(argument, T => Box::new(Many::<T> { sums: Vec::new(), carries: HashMap::new(), types })))
+    Ok(with_type!(argument, T => Box::new(Many::<T> { sums: Vec::new(), carries: Carries::default(), types })))
 }
 
 #[derive(Debug)]
@@ -167,25 +166,18 @@ fn average<T: Averaged>(
 
 #[derive(Debug)]
 struct One<T: Averaged> {
-    sum: Sum<T::Native>,
-    carry: i64,
+    total: Total<T>,
     types: Types,
 }
 
 impl<T: Averaged> Accumulator for One<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = values[0].as_primitive::<T>();
-        let (sum, carry) = total(values);
-        self.carry += carry + add(&mut self.sum.sum, sum);
-        self.sum.count += (values.len() - values.null_count()) as i64;
+        self.total.add(&values[0]);
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = values[0].as_primitive::<T>();
-        let (sum, carry) = total(values);
-        self.carry += subtract(&mut self.sum.sum, sum) - carry;
-        self.sum.count -= (values.len() - values.null_count()) as i64;
+        self.total.take_away(&values[0]);
         Ok(())
     }
 
@@ -194,23 +186,27 @@ impl<T: Averaged> Accumulator for One<T> {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let (sum, carry) = total(states[1].as_primitive::<T>());
-        self.carry += carry + add(&mut self.sum.sum, sum);
-        self.carry += states[2].as_primitive::<Int32Type>().iter().flatten().map(i64::from).sum::<i64>();
-        self.sum.count += states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+        let count = self.total.count + states[0].as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
+        self.total.add(&states[1]);
+        self.total.add_carries(&states[2]);
+        // Partial sums have counts of their own.
+        self.total.count = count;
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let Total { sum, carry, count } = self.total;
+        let carry = state_carry(carry).ok_or_else(|| self.types.beyond())?;
         Ok(vec![
-            ScalarValue::Int64(Some(self.sum.count)),
-            ScalarValue::new_primitive::<T>(Some(self.sum.sum), &self.types.from)?,
-            ScalarValue::Int32(Some(state_carry(self.carry, &self.types.from)?)),
+            ScalarValue::Int64(Some(count)),
+            ScalarValue::new_primitive::<T>(Some(sum), &self.types.from)?,
+            ScalarValue::Int32(Some(carry)),
         ])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let found = average::<T>(self.sum, self.carry, &self.types)?;
+        let Total { sum, carry, count } = self.total;
+        let found = average::<T>(Sum { sum, count }, carry, &self.types)?;
         ScalarValue::new_primitive::<T::Average>(found, &self.types.to)
     }
 
@@ -222,26 +218,11 @@ impl<T: Averaged> Accumulator for One<T> {
 #[derive(Debug)]
 struct Many<T: Averaged> {
     sums: Vec<Sum<T::Native>>,
-    /// By group; most have none.
-    carries: HashMap<usize, i64>,
+    carries: Carries,
     types: Types,
 }
 
 impl<T: Averaged> Many<T> {
-    fn take(&mut self, emit_to: EmitTo) -> (Vec<Sum<T::Native>>, HashMap<usize, i64>) {
-        let carries = std::mem::take(&mut self.carries);
-        let carries = match emit_to {
-            EmitTo::First(n) if !carries.is_empty() => {
-                let (taken, kept): (HashMap<usize, i64>, HashMap<usize, i64>) =
-                    carries.into_iter().partition(|(group, _)| *group < n);
-                self.carries = kept.into_iter().map(|(group, carry)| (group - n, carry)).collect();
-                taken
-            }
-            _ => carries,
-        };
-        (emit_to.take_needed(&mut self.sums), carries)
-    }
-
     /// Adds values, each of which counts so often: partial sums have counts of their own.
     fn add(
         &mut self,
@@ -255,11 +236,8 @@ impl<T: Averaged> Many<T> {
         let (sums, carries) = (&mut self.sums[..], &mut self.carries);
         accumulate(group_indices, values, opt_filter, |group, value| {
             let sum = &mut sums[group];
-            let carry = add(&mut sum.sum, value);
+            carries.add(group, add(&mut sum.sum, value));
             sum.count += count;
-            if carry != 0 {
-                *carries.entry(group).or_default() += carry;
-            }
         });
     }
 }
@@ -281,42 +259,30 @@ impl<T: Averaged> GroupsAccumulator for Many<T> {
         for (group, count) in group_indices.iter().zip(states[0].as_primitive::<Int64Type>().values()) {
             self.sums[*group].count += count;
         }
-        let carries = states[2].as_primitive::<Int32Type>();
-        for (group, carry) in group_indices.iter().zip(carries.values()).filter(|(_, carry)| **carry != 0) {
-            *self.carries.entry(*group).or_default() += i64::from(*carry);
-        }
+        self.carries.merge(group_indices, &states[2]);
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let (sums, carries) = self.take(emit_to);
-        let averages = sums.into_iter().enumerate().map(|(group, sum)| {
-            let carry = if carries.is_empty() { 0 } else { carries.get(&group).copied().unwrap_or(0) };
-            average::<T>(sum, carry, &self.types)
-        });
+        let (sums, carries) = (emit_to.take_needed(&mut self.sums), self.carries.take(emit_to));
+        let averages =
+            sums.into_iter().enumerate().map(|(group, sum)| average::<T>(sum, carries.of(group), &self.types));
         let averages = averages.collect::<Result<PrimitiveArray<T::Average>>>()?;
         Ok(Arc::new(averages.with_data_type(self.types.to.clone())))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        let (sums, carries) = self.take(emit_to);
-        let mut column = vec![0; sums.len()];
-        for (group, carry) in carries {
-            column[group] = state_carry(carry, &self.types.from)?;
-        }
+        let (sums, carries) = (emit_to.take_needed(&mut self.sums), self.carries.take(emit_to));
+        let carries = carries.column(sums.len()).ok_or_else(|| self.types.beyond())?;
         let counts: PrimitiveArray<Int64Type> = sums.iter().map(|sum| Some(sum.count)).collect();
         let sums = PrimitiveArray::<T>::from_iter_values(sums.iter().map(|sum| sum.sum));
-        Ok(vec![
-            Arc::new(counts),
-            Arc::new(sums.with_data_type(self.types.from.clone())),
-            Arc::new(PrimitiveArray::<Int32Type>::from(column)),
-        ])
+        Ok(vec![Arc::new(counts), Arc::new(sums.with_data_type(self.types.from.clone())), carries])
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = values[0].as_primitive::<T>();
-        let chosen = |at: usize| opt_filter.is_none_or(|filter| filter.is_valid(at) && filter.value(at));
-        let counts = (0..values.len()).map(|at| i64::from(values.is_valid(at) && chosen(at)));
+        let counted = counted(values.nulls(), opt_filter);
+        let counts = (0..values.len()).map(|at| i64::from(counted.as_ref().is_none_or(|rows| rows.is_valid(at))));
         let counts = PrimitiveArray::<Int64Type>::from_iter_values(counts);
         let sums = (0..values.len()).map(|at| match counts.value(at) {
             0 => T::Native::default(),
@@ -328,9 +294,7 @@ impl<T: Averaged> GroupsAccumulator for Many<T> {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self)
-            + self.sums.capacity() * size_of::<Sum<T::Native>>()
-            + self.carries.capacity() * size_of::<(usize, i64)>()
+        size_of_val(self) + self.sums.capacity() * size_of::<Sum<T::Native>>() + self.carries.size()
     }
 }
 

@@ -1,80 +1,17 @@
-//! SUM of integers and decimals that fails instead of wrapping.
-//!
-//! A sum is its value in the type's own bits, which wraps, and a carry: how often it wrapped, upwards counted positive.
-//! Both travel as the partial state, so that only the result has to fit and the order of the values does not matter.
-//! Groups keep carries in a table beside the sums, for those that have one: in ordinary data it stays empty, and a row
-//! costs one addition and one comparison more than the sum itself.
+//! SUM of integers and decimals that fails instead of wrapping, from their exact [totals](super::totals).
 
-use std::collections::HashMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, DecimalType, Field, FieldRef, Int32Type, Int64Type, UInt64Type,
-};
+use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int32Type, Int64Type, UInt64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumulate::NullState;
 
 use super::checked::out_of_range;
-
-/// Numbers that are summed here.
-pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
-    /// Whether a sum that did not wrap is a value of `data_type`.
-    fn fits(_: Self::Native, _: &DataType) -> bool {
-        true
-    }
-
-    /// Sum and carry of values without a NULL.
-    fn total(values: &[Self::Native]) -> (Self::Native, i64) {
-        let (mut sum, mut carry) = (Self::Native::ZERO, 0);
-        values.iter().for_each(|v| carry += add(&mut sum, *v));
-        (sum, carry)
-    }
-}
-
-impl Summed for Int64Type {
-    /// Halves of 32 bits do not wrap, so nothing waits for a carry and many are added at once.
-    fn total(values: &[i64]) -> (i64, i64) {
-        let mut sum = 0;
-        for part in values.chunks(HALVES_MAX) {
-            let (low, high) = part.iter().fold((0_u64, 0_i64), |(l, h), v| (l + u64::from(*v as u32), h + (*v >> 32)));
-            sum += (i128::from(high) << 32) + i128::from(low);
-        }
-        let own = sum as i64;
-        (own, ((sum - i128::from(own)) >> 64) as i64)
-    }
-}
-
-impl Summed for UInt64Type {
-    fn total(values: &[u64]) -> (u64, i64) {
-        let sum: u128 = values.iter().map(|v| u128::from(*v)).sum();
-        (sum as u64, (sum >> 64) as i64)
-    }
-}
-
-/// Values whose halves fit into 64 bits together.
-const HALVES_MAX: usize = 1 << 30;
-
-impl Summed for Decimal128Type {
-    fn fits(sum: i128, data_type: &DataType) -> bool {
-        matches!(data_type, DataType::Decimal128(p, _) if Self::is_valid_decimal_precision(sum, *p))
-    }
-}
-
-impl Summed for Decimal256Type {
-    fn fits(sum: Self::Native, data_type: &DataType) -> bool {
-        match data_type {
-            // LARGEINT: 39 digits hold more than 128 bits.
-            DataType::Decimal256(39, 0) => sum.to_i128().is_some(),
-            DataType::Decimal256(p, _) => Self::is_valid_decimal_precision(sum, *p),
-            _ => false,
-        }
-    }
-}
+use super::totals::{Carries, Summed, Total, add, state_carry};
+use crate::functions::counted;
 
 /// Evaluates the expression with `$t` as the Arrow type of the sum.
 macro_rules! with_type {
@@ -127,46 +64,10 @@ pub(super) fn state_fields(name: &str, data_type: &DataType) -> Vec<FieldRef> {
     ]
 }
 
-/// The carry as the state keeps it: a sum that wraps more often has billions of values at the end of their range.
-pub(super) fn state_carry(carry: i64, data_type: &DataType) -> Result<i32> {
-    i32::try_from(carry).map_err(|_| beyond(data_type))
-}
-
-/// Adds a value and tells the carry, -1 to 1. A sum grows by a value that is not negative and shrinks by one that is,
-/// unless it wraps.
-#[inline]
-pub(super) fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
-    let new = sum.add_wrapping(value);
-    let carry = i64::from(new.is_lt(*sum)) - i64::from(value.is_lt(N::ZERO));
-    *sum = new;
-    carry
-}
-
-/// Takes a value away and tells the carry.
-pub(super) fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
-    let new = sum.sub_wrapping(value);
-    let carry = i64::from(value.is_lt(N::ZERO)) - i64::from(new.is_gt(*sum));
-    *sum = new;
-    carry
-}
-
-/// Sum and carry of the values that are not NULL.
-pub(super) fn total<T: Summed>(values: &PrimitiveArray<T>) -> (T::Native, i64) {
-    if values.null_count() == 0 {
-        return T::total(values.values());
-    }
-    let (mut sum, mut carry) = (T::Native::ZERO, 0);
-    values.iter().flatten().for_each(|v| carry += add(&mut sum, v));
-    (sum, carry)
-}
-
 /// One sum, also of a sliding window.
 #[derive(Debug)]
 struct CheckedSum<T: Summed> {
-    sum: T::Native,
-    carry: i64,
-    /// Values that are not NULL.
-    count: u64,
+    total: Total<T>,
     data_type: DataType,
 }
 
@@ -175,50 +76,42 @@ struct CheckedSum<T: Summed> {
 /// # Errors
 /// The type is not checked.
 pub(super) fn one(data_type: &DataType) -> Result<Box<dyn Accumulator>> {
-    Ok(with_type!(data_type, T => Box::new(CheckedSum::<T>::new(data_type.clone()))))
+    let data_type = data_type.clone();
+    Ok(with_type!(&data_type, T => Box::new(CheckedSum::<T> { total: Total::default(), data_type })))
 }
 
 impl<T: Summed> CheckedSum<T> {
-    fn new(data_type: DataType) -> Self {
-        CheckedSum { sum: T::Native::ZERO, carry: 0, count: 0, data_type }
-    }
-
     fn sum(&self) -> Result<ScalarValue> {
-        ScalarValue::new_primitive::<T>((self.count > 0).then_some(self.sum), &self.data_type)
+        ScalarValue::new_primitive::<T>((self.total.count > 0).then_some(self.total.sum), &self.data_type)
     }
 }
 
 impl<T: Summed> Accumulator for CheckedSum<T> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = values[0].as_primitive::<T>();
-        let (sum, carry) = total(values);
-        self.carry += carry + add(&mut self.sum, sum);
-        self.count += (values.len() - values.null_count()) as u64;
+        self.total.add(&values[0]);
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.update_batch(&states[..1])?;
-        self.carry += states[1].as_primitive::<Int32Type>().iter().flatten().map(i64::from).sum::<i64>();
+        self.total.add(&states[0]);
+        self.total.add_carries(&states[1]);
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.sum()?, ScalarValue::Int32(Some(state_carry(self.carry, &self.data_type)?))])
+        let carry = state_carry(self.total.carry).ok_or_else(|| beyond(&self.data_type))?;
+        Ok(vec![self.sum()?, ScalarValue::Int32(Some(carry))])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        if self.carry != 0 || !T::fits(self.sum, &self.data_type) {
+        if self.total.carry != 0 || !T::fits(self.total.sum, &self.data_type) {
             return Err(beyond(&self.data_type));
         }
         self.sum()
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let values = values[0].as_primitive::<T>();
-        let (sum, carry) = total(values);
-        self.carry += subtract(&mut self.sum, sum) - carry;
-        self.count -= (values.len() - values.null_count()) as u64;
+        self.total.take_away(&values[0]);
         Ok(())
     }
 
@@ -282,8 +175,7 @@ impl Accumulator for CheckedDistinct {
 #[derive(Debug)]
 struct CheckedSums<T: Summed> {
     sums: Vec<T::Native>,
-    /// By group; most have none.
-    carries: HashMap<usize, i64>,
+    carries: Carries,
     nulls: NullState,
     data_type: DataType,
 }
@@ -295,7 +187,7 @@ struct CheckedSums<T: Summed> {
 pub(super) fn groups(data_type: &DataType) -> Result<Box<dyn GroupsAccumulator>> {
     Ok(with_type!(data_type, T => Box::new(CheckedSums::<T> {
         sums: Vec::new(),
-        carries: HashMap::new(),
+        carries: Carries::default(),
         nulls: NullState::new(),
         data_type: data_type.clone(),
     })))
@@ -303,20 +195,10 @@ pub(super) fn groups(data_type: &DataType) -> Result<Box<dyn GroupsAccumulator>>
 
 impl<T: Summed> CheckedSums<T> {
     /// Sums, with NULL for groups without a value, and the carries beside them.
-    fn take(&mut self, emit_to: EmitTo) -> (PrimitiveArray<T>, HashMap<usize, i64>) {
-        let carries = std::mem::take(&mut self.carries);
-        let carries = match emit_to {
-            EmitTo::First(n) if !carries.is_empty() => {
-                let (taken, kept): (HashMap<usize, i64>, HashMap<usize, i64>) =
-                    carries.into_iter().partition(|(group, _)| *group < n);
-                self.carries = kept.into_iter().map(|(group, carry)| (group - n, carry)).collect();
-                taken
-            }
-            _ => carries,
-        };
+    fn take(&mut self, emit_to: EmitTo) -> (PrimitiveArray<T>, Carries) {
         let sums = emit_to.take_needed(&mut self.sums);
         let sums = PrimitiveArray::<T>::new(sums.into(), self.nulls.build(emit_to));
-        (sums.with_data_type(self.data_type.clone()), carries)
+        (sums.with_data_type(self.data_type.clone()), self.carries.take(emit_to))
     }
 }
 
@@ -332,27 +214,21 @@ impl<T: Summed> GroupsAccumulator for CheckedSums<T> {
         self.sums.resize(total_num_groups, T::Native::ZERO);
         let (sums, carries) = (&mut self.sums[..], &mut self.carries);
         self.nulls.accumulate(group_indices, values, opt_filter, total_num_groups, |group, value| {
-            let carry = add(&mut sums[group], value);
-            if carry != 0 {
-                *carries.entry(group).or_default() += carry;
-            }
+            carries.add(group, add(&mut sums[group], value));
         });
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
         self.update_batch(&states[..1], group_indices, None, total_num_groups)?;
-        let carries = states[1].as_primitive::<Int32Type>();
-        for (group, carry) in group_indices.iter().zip(carries.values()).filter(|(_, carry)| **carry != 0) {
-            *self.carries.entry(*group).or_default() += i64::from(*carry);
-        }
+        self.carries.merge(group_indices, &states[1]);
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let (sums, carries) = self.take(emit_to);
         // Groups without a value hold zero, which fits.
-        if carries.values().any(|c| *c != 0) || !sums.values().iter().all(|sum| T::fits(*sum, &self.data_type)) {
+        if carries.any() || !sums.values().iter().all(|sum| T::fits(*sum, &self.data_type)) {
             return Err(beyond(&self.data_type));
         }
         Ok(Arc::new(sums))
@@ -360,20 +236,13 @@ impl<T: Summed> GroupsAccumulator for CheckedSums<T> {
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
         let (sums, carries) = self.take(emit_to);
-        let mut column = vec![0; sums.len()];
-        for (group, carry) in carries {
-            column[group] = state_carry(carry, &self.data_type)?;
-        }
-        Ok(vec![Arc::new(sums), Arc::new(PrimitiveArray::<Int32Type>::from(column))])
+        let carries = carries.column(sums.len()).ok_or_else(|| beyond(&self.data_type))?;
+        Ok(vec![Arc::new(sums), carries])
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let (_, sums, nulls) = values[0].as_primitive::<T>().clone().into_parts();
-        let chosen = opt_filter.map(|filter| match filter.nulls() {
-            Some(known) => NullBuffer::new(filter.values() & known.inner()),
-            None => NullBuffer::new(filter.values().clone()),
-        });
-        let nulls = NullBuffer::union(nulls.as_ref(), chosen.as_ref());
+        let nulls = counted(nulls.as_ref(), opt_filter);
         // What is hidden by a NULL is no value of the group.
         let carries = PrimitiveArray::<Int32Type>::from(vec![0; sums.len()]);
         let sums = PrimitiveArray::<T>::new(sums, nulls).with_data_type(self.data_type.clone());
@@ -381,10 +250,7 @@ impl<T: Summed> GroupsAccumulator for CheckedSums<T> {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self)
-            + self.sums.capacity() * size_of::<T::Native>()
-            + self.carries.capacity() * size_of::<(usize, i64)>()
-            + self.nulls.size()
+        size_of_val(self) + self.sums.capacity() * size_of::<T::Native>() + self.carries.size() + self.nulls.size()
     }
 }
 
@@ -414,26 +280,6 @@ mod tests {
         // A window that moves past the large values.
         alone.retract_batch(&[values.slice(0, 2)]).unwrap();
         assert_eq!(alone.evaluate().unwrap(), ScalarValue::Int64(Some(7)));
-    }
-
-    #[test]
-    fn halves_add_up_to_the_whole() {
-        let mut state = 1_u64;
-        let values: Vec<i64> = (0..10_000)
-            .map(|i| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                [state as i64, i64::MAX, i64::MIN, -1, (state >> 40) as i64][i % 5]
-            })
-            .collect();
-        for part in [&values[..0], &values[..1], &values[..3], &values[1..7], &values] {
-            let (sum, carry) = Int64Type::total(part);
-            let whole: i128 = part.iter().map(|v| i128::from(*v)).sum();
-            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
-            let unsigned: Vec<u64> = part.iter().map(|v| *v as u64).collect();
-            let (sum, carry) = UInt64Type::total(&unsigned);
-            let whole: i128 = unsigned.iter().map(|v| i128::from(*v)).sum();
-            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
-        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod shown;
 mod subqueries;
 mod tables;
 pub mod text;
+mod totals;
 pub(crate) mod typed;
 pub mod types;
 mod unions;

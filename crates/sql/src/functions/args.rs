@@ -12,6 +12,7 @@ use arrow::array::{
     Date32Array, Float64Array, Int64Array, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
     new_null_array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Date32Type, FieldRef, Float64Type, Int64Type, TimestampMicrosecondType};
 use datafusion::common::config::ConfigOptions;
@@ -466,4 +467,10 @@ pub(super) fn where_true(filter: &BooleanArray) -> BooleanArray {
         0 => filter.clone(),
         _ => arrow::compute::prep_null_mask_filter(filter),
     }
+}
+
+/// The rows that count for an aggregate: those with a value that its filter lets through; `None`: all.
+pub(crate) fn counted(nulls: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
+    let wanted = filter.map(|filter| NullBuffer::new(where_true(filter).values().clone()));
+    NullBuffer::union(nulls, wanted.as_ref())
 }

@@ -60,6 +60,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 
 pub(crate) use aggregate::count_distinct;
+pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
 pub use growth::Memory;
 pub use information::SessionInfo;

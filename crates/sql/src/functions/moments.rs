@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::adapted::Adapted;
+use super::args::counted;
 
 /// The functions and their other names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
@@ -235,11 +236,8 @@ impl Moments for Spread {
 /// Two columns, and the sum of the products of the distances from their means.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
-    rows: u64,
-    mean_x: f64,
-    mean_y: f64,
-    squares_x: f64,
-    squares_y: f64,
+    x: Spread,
+    y: Spread,
     products: f64,
 }
 
@@ -247,59 +245,49 @@ impl Moments for Pairs {
     const SUMS: usize = 5;
 
     fn rows(&self) -> u64 {
-        self.rows
+        self.x.rows
     }
 
     fn sums(&self) -> impl AsRef<[f64]> {
-        [self.mean_x, self.mean_y, self.squares_x, self.squares_y, self.products]
+        [self.x.mean, self.y.mean, self.x.squares, self.y.squares, self.products]
     }
 
     fn of(rows: u64, sums: impl Fn(usize) -> f64) -> Self {
-        Pairs { rows, mean_x: sums(0), mean_y: sums(1), squares_x: sums(2), squares_y: sums(3), products: sums(4) }
+        let column = |at: usize| Spread { rows, mean: sums(at), squares: sums(at + 2) };
+        Pairs { x: column(0), y: column(1), products: sums(4) }
     }
 
     #[inline]
     fn add(&mut self, columns: &[&[f64]], at: usize) {
-        let (x, y) = (columns[0][at], columns[1][at]);
-        self.rows += 1;
-        let (away_x, away_y) = (x - self.mean_x, y - self.mean_y);
-        self.mean_x += away_x / self.rows as f64;
-        self.mean_y += away_y / self.rows as f64;
-        self.squares_x += away_x * (x - self.mean_x);
-        self.squares_y += away_y * (y - self.mean_y);
-        self.products += away_x * (y - self.mean_y);
+        let away = columns[0][at] - self.x.mean;
+        self.x.add(&columns[..1], at);
+        self.y.add(&columns[1..], at);
+        self.products += away * (columns[1][at] - self.y.mean);
     }
 
     fn merge(&mut self, other: &Self) {
-        match (self.rows, other.rows) {
-            (_, 0) => {}
-            (0, _) => *self = *other,
-            (mine, others) => {
-                self.rows = mine + others;
-                let share = others as f64 / self.rows as f64;
-                let both = mine as f64 * share;
-                let (away_x, away_y) = (other.mean_x - self.mean_x, other.mean_y - self.mean_y);
-                self.mean_x += away_x * share;
-                self.mean_y += away_y * share;
-                self.squares_x += other.squares_x + away_x * away_x * both;
-                self.squares_y += other.squares_y + away_y * away_y * both;
-                self.products += other.products + away_x * away_y * both;
-            }
+        let (mine, others) = (self.rows(), other.rows());
+        if mine > 0 && others > 0 {
+            let both = mine as f64 * (others as f64 / (mine + others) as f64);
+            self.products += (other.x.mean - self.x.mean) * (other.y.mean - self.y.mean) * both;
         }
+        self.products += other.products;
+        self.x.merge(&other.x);
+        self.y.merge(&other.y);
     }
 
     fn tell(&self, statistic: Statistic) -> f64 {
         if statistic != Statistic::Corr {
-            return statistic.spread(self.products, self.rows);
+            return statistic.spread(self.products, self.rows());
         }
-        match self.squares_x == 0.0 || self.squares_y == 0.0 {
+        match self.x.squares == 0.0 || self.y.squares == 0.0 {
             true => 0.0,
             false => {
-                let both = self.squares_x * self.squares_y;
+                let both = self.x.squares * self.y.squares;
                 // Where the product leaves the range of a DOUBLE its parts do not.
                 let both = match both.is_normal() {
                     true => both.sqrt(),
-                    false => self.squares_x.sqrt() * self.squares_y.sqrt(),
+                    false => self.x.squares.sqrt() * self.y.squares.sqrt(),
                 };
                 // The last digit may lie beyond.
                 (self.products / both).clamp(-1.0, 1.0)
@@ -316,11 +304,10 @@ fn numbers(columns: &[ArrayRef]) -> Vec<&[f64]> {
 /// Does something for each row that has no NULL and is wanted.
 #[inline]
 fn for_each_row(columns: &[ArrayRef], filter: Option<&BooleanArray>, mut work: impl FnMut(usize)) {
-    let wanted = filter.map(|filter| match filter.nulls() {
-        Some(known) => NullBuffer::new(filter.values() & known.inner()),
-        None => NullBuffer::new(filter.values().clone()),
-    });
-    let counts = columns.iter().fold(wanted, |counts, column| NullBuffer::union(counts.as_ref(), column.nulls()));
+    let nulls = columns
+        .iter()
+        .fold(None, |nulls: Option<NullBuffer>, column| NullBuffer::union(nulls.as_ref(), column.nulls()));
+    let counts = counted(nulls.as_ref(), filter);
     match counts.filter(|counts| counts.null_count() > 0) {
         Some(counts) => counts.valid_indices().for_each(work),
         None => (0..columns[0].len()).for_each(&mut work),

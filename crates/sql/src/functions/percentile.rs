@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumulate::accumulate;
 
 use super::adapted::Adapted;
-use super::args::where_true;
+use super::args::counted;
 
 /// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
@@ -247,9 +247,8 @@ impl GroupsAccumulator for Many {
 
     fn convert_to_state(&self, columns: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = columns[0].as_primitive::<Float64Type>();
-        let wanted = opt_filter.map(|filter| where_true(filter).values().clone());
-        let counts = NullBuffer::union(values.nulls(), wanted.map(NullBuffer::new).as_ref());
-        let valid = |at: usize| counts.as_ref().is_none_or(|counts| counts.is_valid(at));
+        let counted = counted(values.nulls(), opt_filter);
+        let valid = |at: usize| counted.as_ref().is_none_or(|rows| rows.is_valid(at));
         let lengths = (0..values.len()).map(|at| usize::from(valid(at)));
         let offsets = OffsetBuffer::from_lengths(lengths);
         let kept = (0..values.len()).filter(|at| valid(*at)).map(|at| values.value(at)).collect::<Vec<f64>>();

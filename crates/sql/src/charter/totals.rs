@@ -1,0 +1,220 @@
+//! Exact totals of integers and decimals, from which SUM and AVG come.
+//!
+//! A total is its value in the type's own bits, which wraps, and a carry: how often it wrapped, upwards counted positive.
+//! Both travel as the partial state, so that only the result has to fit and the order of the values does not matter.
+//! Groups keep carries in a table beside the totals, for those that have one: in ordinary data it stays empty, and a row
+//! costs one addition and one comparison more than the sum itself.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType, Int32Type, Int64Type, UInt64Type};
+use datafusion::logical_expr::EmitTo;
+
+/// Numbers that are added up here.
+pub(super) trait Summed: ArrowPrimitiveType + Debug + Send {
+    /// Whether a sum that did not wrap is a value of `data_type`.
+    fn fits(_: Self::Native, _: &DataType) -> bool {
+        true
+    }
+
+    /// Sum and carry of values without a NULL.
+    fn sum(values: &[Self::Native]) -> (Self::Native, i64) {
+        let (mut sum, mut carry) = (Self::Native::ZERO, 0);
+        values.iter().for_each(|v| carry += add(&mut sum, *v));
+        (sum, carry)
+    }
+}
+
+impl Summed for Int64Type {
+    /// Halves of 32 bits do not wrap, so nothing waits for a carry and many are added at once.
+    fn sum(values: &[i64]) -> (i64, i64) {
+        let mut sum = 0;
+        for part in values.chunks(HALVES_MAX) {
+            let (low, high) = part.iter().fold((0_u64, 0_i64), |(l, h), v| (l + u64::from(*v as u32), h + (*v >> 32)));
+            sum += (i128::from(high) << 32) + i128::from(low);
+        }
+        let own = sum as i64;
+        (own, ((sum - i128::from(own)) >> 64) as i64)
+    }
+}
+
+impl Summed for UInt64Type {
+    fn sum(values: &[u64]) -> (u64, i64) {
+        let sum: u128 = values.iter().map(|v| u128::from(*v)).sum();
+        (sum as u64, (sum >> 64) as i64)
+    }
+}
+
+/// Values whose halves fit into 64 bits together.
+const HALVES_MAX: usize = 1 << 30;
+
+impl Summed for Decimal128Type {
+    fn fits(sum: i128, data_type: &DataType) -> bool {
+        matches!(data_type, DataType::Decimal128(p, _) if Self::is_valid_decimal_precision(sum, *p))
+    }
+}
+
+impl Summed for Decimal256Type {
+    fn fits(sum: Self::Native, data_type: &DataType) -> bool {
+        match data_type {
+            // LARGEINT: 39 digits hold more than 128 bits.
+            DataType::Decimal256(39, 0) => sum.to_i128().is_some(),
+            DataType::Decimal256(p, _) => Self::is_valid_decimal_precision(sum, *p),
+            _ => false,
+        }
+    }
+}
+
+/// Adds a value and tells the carry, -1 to 1. A sum grows by a value that is not negative and shrinks by one that is,
+/// unless it wraps.
+#[inline]
+pub(super) fn add<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
+    let new = sum.add_wrapping(value);
+    let carry = i64::from(new.is_lt(*sum)) - i64::from(value.is_lt(N::ZERO));
+    *sum = new;
+    carry
+}
+
+/// Takes a value away and tells the carry.
+fn subtract<N: ArrowNativeTypeOp>(sum: &mut N, value: N) -> i64 {
+    let new = sum.sub_wrapping(value);
+    let carry = i64::from(value.is_lt(N::ZERO)) - i64::from(new.is_gt(*sum));
+    *sum = new;
+    carry
+}
+
+/// The values that are not NULL, together.
+#[derive(Debug)]
+pub(super) struct Total<T: Summed> {
+    pub(super) sum: T::Native,
+    pub(super) carry: i64,
+    /// How many there are.
+    pub(super) count: i64,
+}
+
+impl<T: Summed> Default for Total<T> {
+    fn default() -> Self {
+        Total { sum: T::Native::ZERO, carry: 0, count: 0 }
+    }
+}
+
+impl<T: Summed> Total<T> {
+    fn of(values: &PrimitiveArray<T>) -> Self {
+        let count = (values.len() - values.null_count()) as i64;
+        if values.null_count() == 0 {
+            let (sum, carry) = T::sum(values.values());
+            return Total { sum, carry, count };
+        }
+        let (mut sum, mut carry) = (T::Native::ZERO, 0);
+        values.iter().flatten().for_each(|v| carry += add(&mut sum, v));
+        Total { sum, carry, count }
+    }
+
+    /// Adds values, which are of this type.
+    pub(super) fn add(&mut self, values: &ArrayRef) {
+        let more = Self::of(values.as_primitive());
+        self.carry += more.carry + add(&mut self.sum, more.sum);
+        self.count += more.count;
+    }
+
+    /// Takes values away that were added before.
+    pub(super) fn take_away(&mut self, values: &ArrayRef) {
+        let less = Self::of(values.as_primitive());
+        self.carry += subtract(&mut self.sum, less.sum) - less.carry;
+        self.count -= less.count;
+    }
+
+    /// Adds the carries of partial states.
+    pub(super) fn add_carries(&mut self, carries: &ArrayRef) {
+        self.carry += carries.as_primitive::<Int32Type>().iter().flatten().map(i64::from).sum::<i64>();
+    }
+}
+
+/// The carry as the state keeps it; `None`: the sum has billions of values at the end of their range.
+pub(super) fn state_carry(carry: i64) -> Option<i32> {
+    i32::try_from(carry).ok()
+}
+
+/// The carries of groups; most have none.
+#[derive(Debug, Default)]
+pub(super) struct Carries(HashMap<usize, i64>);
+
+impl Carries {
+    #[inline]
+    pub(super) fn add(&mut self, group: usize, carry: i64) {
+        if carry != 0 {
+            *self.0.entry(group).or_default() += carry;
+        }
+    }
+
+    /// Adds the carries of partial states.
+    pub(super) fn merge(&mut self, group_indices: &[usize], carries: &ArrayRef) {
+        let carries = carries.as_primitive::<Int32Type>().values();
+        group_indices.iter().zip(carries).for_each(|(group, carry)| self.add(*group, i64::from(*carry)));
+    }
+
+    /// Those of the first groups, which are forgotten.
+    pub(super) fn take(&mut self, emit_to: EmitTo) -> Self {
+        let all = std::mem::take(&mut self.0);
+        match emit_to {
+            EmitTo::First(n) if !all.is_empty() => {
+                let (taken, kept): (HashMap<usize, i64>, HashMap<usize, i64>) =
+                    all.into_iter().partition(|(group, _)| *group < n);
+                self.0 = kept.into_iter().map(|(group, carry)| (group - n, carry)).collect();
+                Carries(taken)
+            }
+            _ => Carries(all),
+        }
+    }
+
+    pub(super) fn of(&self, group: usize) -> i64 {
+        if self.0.is_empty() { 0 } else { self.0.get(&group).copied().unwrap_or(0) }
+    }
+
+    /// Whether some group's sum wrapped.
+    pub(super) fn any(&self) -> bool {
+        self.0.values().any(|carry| *carry != 0)
+    }
+
+    /// The column of the state; `None` where [`state_carry`] is.
+    pub(super) fn column(self, groups: usize) -> Option<ArrayRef> {
+        let mut column = vec![0; groups];
+        for (group, carry) in self.0 {
+            column[group] = state_carry(carry)?;
+        }
+        Some(Arc::new(PrimitiveArray::<Int32Type>::from(column)))
+    }
+
+    /// Bytes that they take.
+    pub(super) fn size(&self) -> usize {
+        self.0.capacity() * size_of::<(usize, i64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_add_up_to_the_whole() {
+        let mut state = 1_u64;
+        let values: Vec<i64> = (0..10_000)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                [state as i64, i64::MAX, i64::MIN, -1, (state >> 40) as i64][i % 5]
+            })
+            .collect();
+        for part in [&values[..0], &values[..1], &values[..3], &values[1..7], &values] {
+            let (sum, carry) = Int64Type::sum(part);
+            let whole: i128 = part.iter().map(|v| i128::from(*v)).sum();
+            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
+            let unsigned: Vec<u64> = part.iter().map(|v| *v as u64).collect();
+            let (sum, carry) = UInt64Type::sum(&unsigned);
+            let whole: i128 = unsigned.iter().map(|v| i128::from(*v)).sum();
+            assert_eq!(i128::from(sum) + (i128::from(carry) << 64), whole);
+        }
+    }
+}
