@@ -1,10 +1,11 @@
-//! `GROUP BY ROLLUP (k, k)`: a key that is there twice in a grouping set, which DataFusion takes for two columns of one name.
+//! Keys of GROUP BY: which items of the select list they are, and keys that are there twice in a grouping set.
 //!
-//! A repeated key says nothing new of its set, and the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
+//! In `GROUP BY ROLLUP (k, k)` DataFusion takes the key for two columns of one name. A repeated key says nothing new of its set,
+//! and the sets stay: `ROLLUP (k, k)` is `GROUPING SETS ((k), (k), ())`.
 
-use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem};
+use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 
-use super::rewrite::key_place;
+use super::names::own_name;
 
 /// Parts of a CUBE with repeated keys whose sets are written out.
 const CUBE_MAX: usize = 12;
@@ -55,5 +56,25 @@ fn text(key: &Expr, items: &[SelectItem]) -> String {
         (Expr::Nested(inner), _) => text(inner, items),
         (_, Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. })) => text(expr, &[]),
         _ => key.to_string().replace(['"', '`'], ""),
+    }
+}
+
+/// The item whose place is a key of GROUP BY.
+pub(super) fn key_place<'a>(key: &Expr, items: &'a [SelectItem]) -> Option<&'a SelectItem> {
+    match key {
+        Expr::Value(value) => match &value.value {
+            Value::Number(n, _) => n.parse::<usize>().ok().and_then(|n| items.get(n.checked_sub(1)?)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
+pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
+    match key_place(key, items) {
+        Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
+        Some(SelectItem::UnnamedExpr(expr)) => own_name(expr).map_or_else(|| expr.to_string(), |c| c.value.clone()),
+        _ => own_name(key).map_or_else(|| key.to_string(), |c| c.value.clone()),
     }
 }

@@ -6,8 +6,9 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem};
 
+use super::grouping_keys::key_name;
 use super::nesting::is_subquery;
-use super::rewrite::{binary, function_name, key_name, nested};
+use super::rewrite::{binary, function_name, nested};
 use super::walk::{self, Change};
 use crate::error::SqlError;
 use crate::functions;

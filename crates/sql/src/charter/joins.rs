@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, OneOrManyWithParens, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+    BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, OneOrManyWithParens, Query, Select, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, Value,
 };
 
 use super::names::{MARK, own_name, visible};
@@ -73,14 +73,8 @@ impl Change for Joins<'_> {
 
     /// Queries inside have none of these joins any more.
     fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-        let order = match (&mut query.order_by, query.body.as_ref()) {
-            (Some(order), SetExpr::Select(_)) => match &mut order.kind {
-                OrderByKind::Expressions(order) => order.iter_mut().map(|o| &mut o.expr).collect(),
-                OrderByKind::All(_) => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
-        self.body(&mut query.body, order)?;
+        let (body, order) = walk::body_and_order(query);
+        self.body(body, order)?;
         self.environment.leave();
         Ok(())
     }

@@ -5,13 +5,12 @@
 
 use std::collections::HashSet;
 
-use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-};
+use sqlparser::ast::{Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
+use super::grouping_keys::key_place;
 use super::names::own_name;
 use super::nesting::is_subquery;
-use super::rewrite::{call, function_name, key_place};
+use super::rewrite::{call, function_name};
 use super::tables;
 use super::walk::{self, Change};
 use crate::error::SqlError;
@@ -22,14 +21,8 @@ pub(super) fn any_values(query: &mut Query) {
     struct Loose;
     impl Change for Loose {
         fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
-            let order = match (&mut query.order_by, query.body.as_ref()) {
-                (Some(order), SetExpr::Select(_)) => match &mut order.kind {
-                    OrderByKind::Expressions(order) => order.iter_mut().map(|o| &mut o.expr).collect(),
-                    OrderByKind::All(_) => Vec::new(),
-                },
-                _ => Vec::new(),
-            };
-            body(&mut query.body, order);
+            let (body, order) = walk::body_and_order(query);
+            loosen(body, order);
             Ok(())
         }
     }
@@ -37,12 +30,12 @@ pub(super) fn any_values(query: &mut Query) {
     let _ = walk::change(query, &mut Loose);
 }
 
-fn body(body: &mut SetExpr, order: Vec<&mut Expr>) {
+fn loosen(body: &mut SetExpr, order: Vec<&mut Expr>) {
     match body {
         SetExpr::Select(select) => grouped(select, order),
         SetExpr::SetOperation { left, right, .. } => {
-            self::body(left, Vec::new());
-            self::body(right, Vec::new());
+            loosen(left, Vec::new());
+            loosen(right, Vec::new());
         }
         _ => {}
     }

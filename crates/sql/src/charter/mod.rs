@@ -15,6 +15,7 @@
 
 pub mod aggregates;
 mod alias_columns;
+mod cases;
 pub mod casts;
 pub mod checked;
 mod checked_avg;

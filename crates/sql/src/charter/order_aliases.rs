@@ -6,9 +6,10 @@
 
 use sqlparser::ast::{Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, Value};
 
+use super::grouping_keys::key_name;
 use super::names::{MARK, own_name, visible};
 use super::nesting::is_subquery;
-use super::rewrite::{function_name, key_name};
+use super::rewrite::function_name;
 use super::tables;
 use super::walk::{self, Change, Look};
 use crate::error::SqlError;

@@ -5,7 +5,7 @@
 //! | `x BETWEEN a AND b` | `x >= a AND x <= b`, so that each comparison coerces as comparisons do, see [`super::once`] |
 //! | `CASE x WHEN a` | `CASE WHEN x = a`, for the same reason |
 //! | `IF(c, a, b)` | `CASE WHEN c THEN a ELSE b END`: only one side is evaluated |
-//! | `CASE WHEN c` with a CASE in c | `CASE TRUE WHEN c`, see [`sheltered`] |
+//! | `CASE WHEN c` with a CASE in c | `CASE TRUE WHEN c`, see [`super::cases`] |
 //! | `a RLIKE b` | `a ~ b` |
 //! | `CAST(x AS t)` | `TRY_CAST`: NULL where it fails |
 //! | `-x` | `0 - x`, which widens instead of wrapping |
@@ -18,12 +18,12 @@
 //! | `WHERE x`, `x AND y` | conditions become boolean where they are used |
 
 use sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query,
-    Select, SelectItem, SetExpr, SetOperator, Subscript, TableFactor, UnaryOperator, Value,
+    self, AccessExpr, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select,
+    SelectItem, SetExpr, SetOperator, Subscript, TableFactor, UnaryOperator, Value,
 };
 
-use super::once::Form;
+use super::cases::{case, choice, is_simple, sheltered};
 use super::row_comparisons::{comparison, in_list};
 use super::walk::{self, Change};
 use super::{grouping_keys, having, row_subqueries};
@@ -368,57 +368,6 @@ fn boolean(expr: Box<Expr>) -> Box<Expr> {
     Box::new(nested(expr))
 }
 
-pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
-    let whens = whens.into_iter().map(|(condition, result)| CaseWhen { condition, result });
-    let conditions: Vec<CaseWhen> = whens.collect();
-    Expr::Case {
-        case_token: ast::helpers::attached_token::AttachedToken::empty(),
-        end_token: ast::helpers::attached_token::AttachedToken::empty(),
-        operand: sheltered(&conditions),
-        conditions,
-        else_result: otherwise.map(Box::new),
-    }
-}
-
-/// `CASE TRUE` if there is a CASE or a function such as `rand()` in a condition. `CASE WHEN c` of booleans is to DataFusion what AND and OR say of copies of
-/// its conditions, and of any type it looks into them, and into theirs, for what can be NULL: in time by a power of their
-/// depth. This one it leaves alone. The same for one with `rand()`: whether it can be NULL would depend on one throw of it.
-fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
-    let is_left_alone = |e: &Expr| match e {
-        Expr::Function(function) => function_name(function).is_some_and(|name| functions::is_volatile(&name)),
-        e => matches!(e, Expr::Case { .. }),
-    };
-    let inside = conditions.iter().any(|when| walk::any(&when.condition, is_left_alone));
-    inside.then(|| Box::new(Expr::value(Value::Boolean(true))))
-}
-
-/// Makes conditions of the values of `CASE x WHEN value`, or their numbers; and the operand that they have then.
-fn choice(x: Expr, conditions: &mut [CaseWhen]) -> Result<Option<Box<Expr>>, SqlError> {
-    let mut args = vec![x];
-    for (at, when) in conditions.iter_mut().enumerate() {
-        let number = Expr::value(Value::Number((at + 1).to_string(), false));
-        let value = nested(std::mem::replace(&mut when.condition, number));
-        match is_simple(&args[0]) {
-            true => when.condition = comparison(nested(args[0].clone()), BinaryOperator::Eq, value)?,
-            false => args.push(value),
-        }
-    }
-    Ok(match args.len() {
-        1 => sheltered(conditions),
-        _ => Some(Box::new(call(Form::Choice.name(), args))),
-    })
-}
-
-/// Whether copies of an expression cost nothing: a column, a constant, or a row, which is compared by its values.
-fn is_simple(expr: &Expr) -> bool {
-    match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Tuple(_) => true,
-        Expr::Nested(expr) | Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_simple(expr),
-        Expr::Function(function) => function_name(function).as_deref() == Some("row"),
-        _ => false,
-    }
-}
-
 /// DataFusion knows the backslash only: a pattern with another escape character is spelled anew.
 fn like_escape(pattern: Expr, escape: Option<ast::ValueWithSpan>) -> (Expr, Option<ast::ValueWithSpan>) {
     let escape_text = match escape.as_ref().map(|e| &e.value) {
@@ -601,35 +550,6 @@ fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
     // MySQL's hints to its executor mean nothing here.
     select.select_modifiers = None;
     Ok(())
-}
-
-/// The name of a column.
-fn column(expr: &Expr) -> Option<&Ident> {
-    match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(names) => names.last(),
-        _ => None,
-    }
-}
-
-/// The item whose place is a key of GROUP BY.
-pub(super) fn key_place<'a>(key: &Expr, items: &'a [SelectItem]) -> Option<&'a SelectItem> {
-    match key {
-        Expr::Value(value) => match &value.value {
-            Value::Number(n, _) => n.parse::<usize>().ok().and_then(|n| items.get(n.checked_sub(1)?)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// What a key of GROUP BY is called, also if it is the place of an item; the text of other expressions.
-pub(super) fn key_name(key: &Expr, items: &[SelectItem]) -> String {
-    match key_place(key, items) {
-        Some(SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
-        Some(SelectItem::UnnamedExpr(expr)) => column(expr).map_or_else(|| expr.to_string(), |c| c.value.clone()),
-        _ => column(key).map_or_else(|| key.to_string(), |c| c.value.clone()),
-    }
 }
 
 /// Calls with a syntax of their own become plain calls ([`crate::functions`] knows them), before names are resolved:

@@ -7,7 +7,8 @@ use sqlparser::ast::{
     BinaryOperator, Expr, Ident, Query, SelectItem, SetExpr, TableAliasColumnDef, TableWithJoins, UnaryOperator, Value,
 };
 
-use super::rewrite::{binary, case, nested};
+use super::cases::case;
+use super::rewrite::{binary, nested};
 use super::tables;
 
 /// The name of the subquery inside EXISTS, and of its columns with a number behind: no column outside has it.

@@ -5,7 +5,10 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Query, Select, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut};
+use sqlparser::ast::{
+    Expr, OrderBy, OrderByKind, Query, Select, SetExpr, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor,
+    VisitorMut,
+};
 
 use crate::error::SqlError;
 
@@ -71,6 +74,18 @@ pub(crate) fn change(query: &mut Query, pass: &mut dyn Change) -> Step {
 /// [`change`] of one expression and what is in it.
 pub(crate) fn change_expr(expr: &mut Expr, pass: &mut dyn Change) -> Step {
     finish(expr.visit(&mut Changing(pass)))
+}
+
+/// The body of a query, and what ORDER BY sorts a SELECT by. Behind set operations it names their columns, which are those of
+/// no SELECT.
+pub(super) fn body_and_order(query: &mut Query) -> (&mut SetExpr, Vec<&mut Expr>) {
+    let order = match (&mut query.order_by, query.body.as_ref()) {
+        (Some(OrderBy { kind: OrderByKind::Expressions(order), .. }), SetExpr::Select(_)) => {
+            order.iter_mut().map(|o| &mut o.expr).collect()
+        }
+        _ => Vec::new(),
+    };
+    (&mut query.body, order)
 }
 
 /// [`look`] at one expression and what is in it.

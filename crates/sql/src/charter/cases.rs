@@ -1,0 +1,63 @@
+//! CASE as DataFusion plans it fast and right.
+
+use sqlparser::ast::{self, BinaryOperator, CaseWhen, Expr, UnaryOperator, Value};
+
+use super::once::Form;
+use super::rewrite::{call, function_name, nested};
+use super::row_comparisons::comparison;
+use super::walk;
+use crate::error::SqlError;
+use crate::functions;
+
+/// CASE with these conditions and results.
+pub(super) fn case(whens: Vec<(Expr, Expr)>, otherwise: Option<Expr>) -> Expr {
+    let whens = whens.into_iter().map(|(condition, result)| CaseWhen { condition, result });
+    let conditions: Vec<CaseWhen> = whens.collect();
+    Expr::Case {
+        case_token: ast::helpers::attached_token::AttachedToken::empty(),
+        end_token: ast::helpers::attached_token::AttachedToken::empty(),
+        operand: sheltered(&conditions),
+        conditions,
+        else_result: otherwise.map(Box::new),
+    }
+}
+
+/// `CASE TRUE` where there is a CASE or a function such as `rand()` in a condition. `CASE WHEN c` of booleans is to DataFusion
+/// what AND and OR say of copies of its conditions, and of any type it looks into them, and into theirs, for what can be NULL:
+/// in time by a power of their depth. `CASE TRUE` it leaves alone, as it must where there is `rand()`: whether that can be NULL
+/// would depend on one throw of it.
+pub(super) fn sheltered(conditions: &[CaseWhen]) -> Option<Box<Expr>> {
+    let is_left_alone = |e: &Expr| match e {
+        Expr::Function(function) => function_name(function).is_some_and(|name| functions::is_volatile(&name)),
+        e => matches!(e, Expr::Case { .. }),
+    };
+    let inside = conditions.iter().any(|when| walk::any(&when.condition, is_left_alone));
+    inside.then(|| Box::new(Expr::value(Value::Boolean(true))))
+}
+
+/// Makes conditions of the values of `CASE x WHEN value`, or their numbers; and the operand that they have then.
+pub(super) fn choice(x: Expr, conditions: &mut [CaseWhen]) -> Result<Option<Box<Expr>>, SqlError> {
+    let mut args = vec![x];
+    for (at, when) in conditions.iter_mut().enumerate() {
+        let number = Expr::value(Value::Number((at + 1).to_string(), false));
+        let value = nested(std::mem::replace(&mut when.condition, number));
+        match is_simple(&args[0]) {
+            true => when.condition = comparison(nested(args[0].clone()), BinaryOperator::Eq, value)?,
+            false => args.push(value),
+        }
+    }
+    Ok(match args.len() {
+        1 => sheltered(conditions),
+        _ => Some(Box::new(call(Form::Choice.name(), args))),
+    })
+}
+
+/// Whether copies of an expression cost nothing: a column, a constant, or a row, which is compared by its values.
+pub(super) fn is_simple(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Tuple(_) => true,
+        Expr::Nested(expr) | Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_simple(expr),
+        Expr::Function(function) => function_name(function).as_deref() == Some("row"),
+        _ => false,
+    }
+}
