@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use dipper_store::segment::uuid_text;
 use serde_json::Value as Json;
 
 use crate::schema::{Primitive, Type};
@@ -153,12 +154,6 @@ impl Value {
             _ => return None,
         })
     }
-}
-
-/// The text of a UUID: `00112233-4455-6677-8899-aabbccddeeff`.
-fn uuid_text(bytes: &[u8; 16]) -> String {
-    let hex = |range: std::ops::Range<usize>| bytes[range].iter().map(|b| format!("{b:02x}")).collect::<String>();
-    [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
 }
 
 /// The UUID that this is the text of. `None`: it is none's, or spelled otherwise.

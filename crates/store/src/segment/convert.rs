@@ -68,21 +68,22 @@ fn floored<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, of: i64) -> Ti
     array.as_primitive::<T>().unary(|time| time.div_euclid(of))
 }
 
-/// UUIDs as they are written.
 fn uuids(array: &ArrayRef) -> Arc<StringArray> {
+    Arc::new(array.as_fixed_size_binary().iter().map(|bytes| bytes.map(uuid_text)).collect())
+}
+
+/// The text of a UUID's 16 bytes: `00112233-4455-6677-8899-aabbccddeeff`.
+pub fn uuid_text(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    let written = |bytes: &[u8]| {
-        let mut text = String::with_capacity(36);
-        for (i, byte) in bytes.iter().enumerate() {
-            if matches!(i, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            text.push(char::from(HEX[usize::from(byte >> 4)]));
-            text.push(char::from(HEX[usize::from(byte & 15)]));
+    let mut text = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
         }
-        text
-    };
-    Arc::new(array.as_fixed_size_binary().iter().map(|bytes| bytes.map(written)).collect())
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+    text
 }
 
 /// Intervals as Parquet stores them: three little-endian numbers.

@@ -59,7 +59,7 @@ mod write;
 pub(crate) mod tests;
 
 pub use self::claims::check_claims;
-pub use self::convert::{can_convert, convert};
+pub use self::convert::{can_convert, convert, uuid_text};
 pub use self::fetch::Fetcher;
 pub use self::foreign::{ForeignBounds, ForeignFile, ForeignSchema};
 pub use self::key_index::KeyIter;
