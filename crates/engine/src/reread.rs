@@ -9,16 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Statistics, resources_err};
+use datafusion::common::{JoinType, resources_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{replace_children_if_necessary, reset_plan_states};
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, StatisticsArgs,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+
+use crate::passing::passes_rows;
 
 /// The join with a [`RereadExec`] above its left input.
 pub(crate) fn with_left_reread(join: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -53,9 +51,7 @@ impl DisplayAs for RereadExec {
 }
 
 impl ExecutionPlan for RereadExec {
-    fn name(&self) -> &str {
-        "RereadExec"
-    }
+    passes_rows!("RereadExec");
 
     fn properties(&self) -> &Arc<PlanProperties> {
         self.input.properties()
@@ -63,17 +59,6 @@ impl ExecutionPlan for RereadExec {
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -94,14 +79,6 @@ impl ExecutionPlan for RereadExec {
             );
         }
         reset_plan_states(Arc::clone(&self.input))?.execute(partition, context)
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
     }
 }
 

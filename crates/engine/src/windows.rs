@@ -10,21 +10,19 @@ use std::task::{Context, Poll};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::common::Statistics;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use dipper_sql::functions::with_window_memory;
 use futures::{Stream, StreamExt};
+
+use crate::passing::passes_rows;
 
 /// Puts [`WindowMemoryExec`] around windows.
 #[derive(Debug)]
@@ -69,9 +67,7 @@ impl DisplayAs for WindowMemoryExec {
 }
 
 impl ExecutionPlan for WindowMemoryExec {
-    fn name(&self) -> &str {
-        "WindowMemoryExec"
-    }
+    passes_rows!("WindowMemoryExec");
 
     fn properties(&self) -> &Arc<PlanProperties> {
         self.input.properties()
@@ -79,17 +75,6 @@ impl ExecutionPlan for WindowMemoryExec {
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -101,14 +86,6 @@ impl ExecutionPlan for WindowMemoryExec {
             Arc::new(MemoryConsumer::new(format!("WindowMemory[{partition}]")).register(context.memory_pool()))
         });
         Ok(Box::pin(WindowMemoryStream { input: self.input.execute(partition, context)?, memory }))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
     }
 
     fn supports_limit_pushdown(&self) -> bool {
