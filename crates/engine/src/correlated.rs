@@ -14,14 +14,14 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, NullEquality, Result, ScalarValue};
+use datafusion::common::{Column, NullEquality, Result, ScalarValue};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Exists, GroupingSet, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType, Sort};
 use datafusion::logical_expr::utils::{
-    AggregateOrderSensitivity, conjunction, enumerate_grouping_sets, split_conjunction, split_conjunction_owned,
+    conjunction, enumerate_grouping_sets, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Cast, Distinct, Expr, ExprFunctionExt, ExprSchemable, Filter, Join, JoinType, Limit,
@@ -31,6 +31,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::repeatable::is_repeatable;
 
 /// Joins the subqueries of a SELECT list or condition that still depend on its rows. A node one of whose subqueries
 /// cannot be joined stays as it is.
@@ -565,56 +567,6 @@ impl<'a> Domain<'a> {
             join.null_aware,
         )?;
         Ok(Some(Dependent { plan: LogicalPlan::Join(plan), domain }))
-    }
-}
-
-/// Whether a plan has the same rows each time it runs: none that are random, or chosen among equals, and no sums of
-/// floating-point numbers, whose last digits depend on the order of the rows.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let mut repeatable = true;
-    plan.apply_with_subqueries(|node| {
-        repeatable = !node.expressions().iter().any(Expr::is_volatile)
-            && match node {
-                LogicalPlan::Limit(_) | LogicalPlan::Window(_) => false,
-                LogicalPlan::Sort(sort) => sort.fetch.is_none(),
-                LogicalPlan::TableScan(scan) => scan.fetch.is_none(),
-                LogicalPlan::Aggregate(aggregate) => {
-                    let schema = aggregate.input.schema();
-                    !aggregate.aggr_expr.iter().any(|value| is_by_order(value) || is_float_sum(value, schema))
-                }
-                _ => true,
-            };
-        Ok(if repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    })?;
-    Ok(repeatable)
-}
-
-/// Whether an aggregate without ORDER BY depends on the order in which rows come.
-fn is_by_order(value: &Expr) -> bool {
-    match value {
-        Expr::Alias(alias) => is_by_order(&alias.expr),
-        Expr::AggregateFunction(function) => {
-            use AggregateOrderSensitivity::{Beneficial, SoftRequirement};
-            let heeds = matches!(function.func.order_sensitivity(), Beneficial | SoftRequirement);
-            function.params.order_by.is_empty() && (heeds || ["max_by", "min_by"].contains(&function.func.name()))
-        }
-        _ => false,
-    }
-}
-
-/// Whether an aggregate calculates with floating-point numbers, rather than with integers that are cast, or chooses one.
-fn is_float_sum(value: &Expr, schema: &DFSchema) -> bool {
-    match value {
-        Expr::Alias(alias) => is_float_sum(&alias.expr, schema),
-        Expr::AggregateFunction(function) if ["count", "min", "max"].contains(&function.func.name()) => false,
-        Expr::AggregateFunction(function) => function.params.args.iter().any(|arg| {
-            let arg = match arg {
-                Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => expr,
-                other => other,
-            };
-            arg.get_type(schema).is_ok_and(|t| t.is_floating())
-        }),
-        _ => false,
     }
 }
 

@@ -52,6 +52,7 @@ pub mod profile;
 mod pull_up;
 mod pushdown;
 mod query;
+mod repeatable;
 mod reread;
 pub mod result;
 mod rules;
