@@ -16,6 +16,7 @@ use datafusion::logical_expr::ReturnFieldArgs;
 use super::args::{Args, Col};
 use super::array::{as_list, element_type, list_of, lists, pick, span};
 use super::func::{Def, Ret, common_type, def};
+use super::kept::one_zero;
 use crate::charter::casts::cast_values;
 use crate::charter::compare::comparison_type;
 
@@ -47,7 +48,7 @@ fn comparable(a: &Args, inside: &ArrayRef, other: &ArrayRef) -> Result<(ArrayRef
     };
     // An array of the type of NULL has no mask of its own.
     let common = if common.is_null() { DataType::Int8 } else { common };
-    let (inside, other) = (cast_values(inside, &common)?, cast_values(other, &common)?);
+    let (inside, other) = (one_zero(&cast_values(inside, &common)?), one_zero(&cast_values(other, &common)?));
     let compare = make_comparator(&inside, &other, SortOptions::default())?;
     Ok((inside, other, compare))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, new_null_array};
 use arrow::compute::kernels::arity::unary;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, Rows, SortField};
@@ -151,8 +151,8 @@ impl RowSet {
     }
 }
 
-/// `-0.0` is `0.0`, and one NaN is the other.
-fn one_zero(column: &ArrayRef) -> ArrayRef {
+/// `-0.0` is `0.0`, and one NaN is the other, also within arrays and structs.
+pub(super) fn one_zero(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float32 => {
             let one = |x: f32| if x.is_nan() { f32::NAN } else { x + 0.0 };
@@ -162,13 +162,21 @@ fn one_zero(column: &ArrayRef) -> ArrayRef {
             let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
             Arc::new(unary::<_, _, Float64Type>(column.as_primitive::<Float64Type>(), one))
         }
+        DataType::List(item) if item.data_type().is_floating() || item.data_type().is_nested() => {
+            let (item, offsets, values, nulls) = column.as_list::<i32>().clone().into_parts();
+            Arc::new(ListArray::new(item, offsets, one_zero(&values), nulls))
+        }
+        DataType::Struct(fields) if !fields.is_empty() => {
+            let (fields, columns, nulls) = column.as_struct().clone().into_parts();
+            Arc::new(StructArray::new(fields, columns.iter().map(one_zero).collect(), nulls))
+        }
         _ => column.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Float64Array, StringViewArray, StructArray};
+    use arrow::array::{Float64Array, StringViewArray};
     use arrow::datatypes::Field;
 
     use super::*;
