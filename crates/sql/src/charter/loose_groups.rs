@@ -11,10 +11,70 @@ use super::grouping_keys::key_place;
 use super::names::own_name;
 use super::nesting::is_subquery;
 use super::rewrite::{call, function_name};
+use super::scope::{self, Environment};
+use super::session::Context;
 use super::tables;
 use super::walk::{self, Change};
 use crate::error::SqlError;
 use crate::functions;
+
+/// Gives keys that are columns the name of their table where an item of the select list has the name, too: in
+/// `SELECT v AS k ... GROUP BY k` the key is the column, and v is none.
+///
+/// # Errors
+/// The columns of a table cannot be read.
+pub(super) fn columns_first(query: &mut Query, ansi_quotes: bool, context: &Context<'_>) -> Result<(), SqlError> {
+    struct First<'a>(Environment<'a>);
+    impl Change for First<'_> {
+        fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+            self.0.enter(query)
+        }
+
+        fn after_query(&mut self, _: &mut Query) -> Result<(), SqlError> {
+            self.0.leave();
+            Ok(())
+        }
+
+        fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+            let Select { group_by: GroupByExpr::Expressions(keys, _), projection, from, .. } = select else {
+                return Ok(());
+            };
+            let aliases = projection.iter().filter_map(|item| match item {
+                SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.as_str()),
+                _ => None,
+            });
+            let aliases: Vec<&str> = aliases.collect();
+            let mut shared = Vec::new();
+            keys.iter_mut().for_each(|key| bare_names(key, &aliases, &mut shared));
+            if shared.is_empty() {
+                return Ok(());
+            }
+            let Some(columns) = self.0.from(from)? else { return Ok(()) };
+            for key in shared {
+                let Expr::Identifier(name) = &*key else { continue };
+                let mut meant = columns.iter().filter(|column| scope::same(&column.name, &name.value));
+                if let (Some(column), None) = (meant.next(), meant.next()) {
+                    *key = column.value.clone();
+                }
+            }
+            Ok(())
+        }
+    }
+    walk::change(query, &mut First(Environment::of(query, ansi_quotes, context)))
+}
+
+/// The keys that are the name of an item, those inside of ROLLUP, CUBE and GROUPING SETS among them.
+fn bare_names<'a>(key: &'a mut Expr, aliases: &[&str], found: &mut Vec<&'a mut Expr>) {
+    match key {
+        Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+            sets.iter_mut().flatten().for_each(|key| bare_names(key, aliases, found));
+        }
+        Expr::Tuple(parts) => parts.iter_mut().for_each(|key| bare_names(key, aliases, found)),
+        Expr::Nested(inner) => bare_names(inner, aliases, found),
+        Expr::Identifier(name) if aliases.iter().any(|alias| scope::same(alias, &name.value)) => found.push(key),
+        _ => {}
+    }
+}
 
 /// Rewrites all queries with GROUP BY.
 pub(super) fn any_values(query: &mut Query) {

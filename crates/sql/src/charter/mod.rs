@@ -219,9 +219,14 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::refuse_duplicates(&ast)?;
     constants::fill_in(&mut ast, context.variables, context.parameters)?;
     rewrite::calls(&mut ast);
-    names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     let full_group_by = |mode: &str| mode.split(',').any(|m| m.trim().eq_ignore_ascii_case("ONLY_FULL_GROUP_BY"));
-    if matches!(context.variables.system(None, "sql_mode"), Some(VarValue::String(mode)) if !full_group_by(&mode)) {
+    let mode = context.variables.system(None, "sql_mode");
+    let is_loose = matches!(mode, Some(VarValue::String(mode)) if !full_group_by(&mode));
+    if is_loose {
+        loose_groups::columns_first(&mut ast, query.ansi_quotes, context)?;
+    }
+    names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
+    if is_loose {
         loose_groups::any_values(&mut ast);
     }
     mixed::values(&mut ast);
