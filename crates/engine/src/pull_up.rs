@@ -2,10 +2,10 @@
 //!
 //! Its rules for EXISTS and for scalar subqueries move conditions on outer columns from where they stand up to a join of the
 //! subquery with the rows outside. What lies between then sees the rows for all values at once. That is right for
-//! projections, filters and inner joins, and for GROUP BY, to which the columns that the conditions fix are added. An aggregate without
-//! keys has lost its row of nothing then, and so have ROLLUP and CUBE; LIMIT, OFFSET and window functions count rows of other
-//! values; a side of an outer join that may lack a partner finds partners that the condition then removes. Such a
-//! subquery is joined by [`join_subqueries`].
+//! projections, filters and inner joins, and for GROUP BY, to which the columns that the conditions fix are added. An aggregate
+//! without keys has lost its row of nothing then, and so have ROLLUP and CUBE; LIMIT, OFFSET and window functions count rows of
+//! other values; a side of an outer join that may lack a partner finds partners that the condition then removes. Subqueries with
+//! one of these are joined by [`join_subqueries`].
 
 use std::sync::Arc;
 
@@ -193,7 +193,8 @@ fn is_safe(plan: &LogicalPlan, at: At) -> bool {
                 true => at.value && at.top && aggregate.group_expr.is_empty(),
                 false => true,
             };
-            keys && (aggregate.aggr_expr.is_empty() || fixes_keys(&aggregate.input))
+            keys && !depends_twice(&aggregate.input, false)
+                && (aggregate.aggr_expr.is_empty() || fixes_keys(&aggregate.input))
                 && is_safe(&aggregate.input, at.below())
         }
         LogicalPlan::Join(join) => match join.join_type {
@@ -220,6 +221,17 @@ fn shows_keys(plan: &LogicalPlan, shown: &LogicalPlan) -> bool {
         _ => true,
     };
     own && plan.inputs().into_iter().all(|input| shows_keys(input, shown))
+}
+
+/// Whether conditions on outer columns stand both above a derived table and within it: of those within the rule looks for the
+/// columns among the keys of an aggregate above, which has only those of the others. `above`: there are some above `plan`.
+fn depends_twice(plan: &LogicalPlan, above: bool) -> bool {
+    let above = match plan {
+        LogicalPlan::SubqueryAlias(alias) if above && !alias.input.all_out_ref_exprs().is_empty() => return true,
+        LogicalPlan::Filter(filter) => above || filter.predicate.contains_outer(),
+        _ => above,
+    };
+    plan.inputs().into_iter().any(|input| depends_twice(input, above))
 }
 
 /// Whether every condition that fixes a column by outer ones below an aggregate fixes it to one value: where the column is
