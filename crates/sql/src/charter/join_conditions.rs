@@ -1,7 +1,7 @@
 //! IN (SELECT ...), EXISTS and other subqueries inside ON.
 //!
-//! DataFusion joins subqueries to the rows below a filter or a select list. So of a condition that depends on one side of a join that side
-//! gets a column with the condition's value, which ON asks for. An inner join has such conditions above it.
+//! DataFusion joins subqueries to the rows below a filter or a select list. So where a condition depends on one side of a join,
+//! that side gets a column with the condition's value, which ON asks for. An inner join has conditions with subqueries above it.
 
 use std::sync::Arc;
 
@@ -83,7 +83,8 @@ fn is_joined(expr: &Expr) -> bool {
     }
 }
 
-fn subquery(expr: &Expr) -> Option<&Subquery> {
+/// The subquery that an expression is, or has beside a value.
+pub(super) fn subquery(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)
         | Expr::Exists(Exists { subquery, .. })

@@ -17,7 +17,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuant
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, disjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, when,
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Sort, Subquery, lit, when,
 };
 
 use super::operators::Class;
@@ -56,6 +56,7 @@ pub(super) fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(join) => join_conditions::rewrite(join)?,
         other => Transformed::no(other),
     };
+    let plan = plan.transform_data(sort_columns)?;
     plan.transform_data(one_row::rewrite)?.transform_data(quantified)?.transform_data(rewrite_unquantified)
 }
 
@@ -87,6 +88,38 @@ fn rewrite_unquantified(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// A select list below ORDER BY with the columns that subqueries of ORDER BY depend on: the planner adds those that stand in
+/// ORDER BY itself.
+fn sort_columns(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(sort) = plan else { return Ok(Transformed::no(plan)) };
+    let LogicalPlan::Projection(projection) = sort.input.as_ref() else {
+        return Ok(Transformed::no(LogicalPlan::Sort(sort)));
+    };
+    let mut missing: Vec<Column> = Vec::new();
+    for by in &sort.expr {
+        by.expr.apply(|e| {
+            for reference in join_conditions::subquery(e).map(|s| &s.outer_ref_columns).into_iter().flatten() {
+                if let Expr::OuterReferenceColumn(_, column) = reference
+                    && !missing.contains(column)
+                    && !projection.schema.has_column(column)
+                    && projection.input.schema().has_column(column)
+                {
+                    missing.push(column.clone());
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    if missing.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Sort(sort)));
+    }
+    let shown = projection.schema.columns().into_iter().map(Expr::Column);
+    let columns = projection.expr.iter().cloned().chain(missing.into_iter().map(Expr::Column));
+    let input = LogicalPlanBuilder::from(projection.input.as_ref().clone()).project(columns)?.build()?;
+    let sorted = rewrite(LogicalPlan::Sort(Sort { input: Arc::new(input), expr: sort.expr, fetch: sort.fetch }))?.data;
+    Ok(Transformed::yes(LogicalPlanBuilder::from(sorted).project(shown)?.build()?))
 }
 
 /// Rewrites comparisons with ANY and ALL.
