@@ -2,8 +2,8 @@
 //!
 //! DataFusion's aggregate takes over what its input says of the keys: that one is the same in all rows, or that rows are
 //! sorted by it. CUBE, ROLLUP and GROUPING SETS put NULL into keys, so above them neither is true: sorts would be left
-//! out, and groups would be given out before they are complete. A node between the two forgets it. A key that is itself a constant
-//! is one for the aggregate, so what the aggregate says is forgotten, too.
+//! out, and groups would be given out before they are complete. A node between the two forgets it. A key that is itself a
+//! constant is one for the aggregate, so what the aggregate says is forgotten, too.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 
 use crate::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] below aggregates by several sets of keys, and above those with constants among the keys. It has to run before rules that look at orders.
+/// Puts a [`ForgetExec`] below aggregates by several sets of keys, and above those with constants among the keys. It has to run
+/// before rules that look at orders.
 #[derive(Debug)]
 pub(crate) struct ForgetBelowGroupingSets;
 

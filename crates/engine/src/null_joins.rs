@@ -2,8 +2,9 @@
 //!
 //! A DataFusion join says once for all its keys whether NULL equals NULL. Its rule against cross joins takes a tree of
 //! inner joins and the filter above apart and builds it anew with what the topmost join says, and its rule that finds keys
-//! adds `=` to the keys of `<=>`: rows with NULL would meet in joins by `=`, or be lost in joins by `<=>`. And a key one side of which
-//! is made of columns of several tables, as in `a.x + b.y = c.z`, is forgotten where that tree is built in another order than `c` last.
+//! adds `=` to the keys of `<=>`: rows with NULL would meet in joins by `=`, or be lost in joins by `<=>`. And a key one side of
+//! which is made of columns of several tables, as in `a.x + b.y = c.z`, is forgotten where that tree is built in another order
+//! than `c` last.
 
 use std::sync::Arc;
 

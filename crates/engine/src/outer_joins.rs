@@ -1,8 +1,8 @@
 //! What is the same in all rows of one side of an outer join need not be above it.
 //!
 //! DataFusion's joins take over what each side says of columns that are constant in it. On the side that may lack a partner
-//! such a column is NULL in some rows, so that sorts by it and windows over it would be left out. A node above those joins
-//! forgets it. So it does above a UNION ALL whose inputs have different constants.
+//! a constant column is NULL in some rows, so that sorts by it and windows over it would be left out. A node above those joins
+//! forgets it, and so does a node above a UNION ALL whose inputs have different constants.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::forget::ForgetExec;
 
-/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL, and above unions of different ones. It has to run before rules that look
-/// at orders.
+/// Puts a [`ForgetExec`] above outer joins with constants on a side that may be NULL, and above unions of different ones. It has
+/// to run before rules that look at orders.
 #[derive(Debug)]
 pub(crate) struct ForgetAboveOuterJoins;
 

@@ -1,9 +1,9 @@
 //! `ORDER BY ... LIMIT` above rows that come in that order by themselves.
 //!
-//! DataFusion moves such a sort down as far as it can, and with it how many rows are wanted. Where an operator on the way has
-//! the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes
-//! on to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So such a sort
-//! stays where it is while others are moved, and becomes a LIMIT.
+//! DataFusion moves a sort with a LIMIT down as far as it can, and with it how many rows are wanted. Where an operator on the way
+//! has the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes on
+//! to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So a sort
+//! above rows in its order stays where it is while others are moved, and becomes a LIMIT.
 //!
 //! The sorts that come of one, as in each branch of a UNION ALL, share what they learn of the last row that can be wanted. A
 //! column that is a constant in one branch is no key there, and the last row of one branch says nothing of those of

@@ -19,11 +19,12 @@
 
 use sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select,
-    SelectItem, SetExpr, SetOperator, Subscript, TableFactor, UnaryOperator, Value,
+    GroupByWithModifier, Ident, JoinConstraint, JoinOperator, LimitClause, Offset, OffsetRows, Query, Select, SetExpr,
+    SetOperator, Subscript, TableFactor, UnaryOperator, Value,
 };
 
 use super::cases::{case, choice, is_simple, sheltered};
+use super::once::Form;
 use super::row_comparisons::{comparison, in_list};
 use super::walk::{self, Change};
 use super::{grouping_keys, having, row_subqueries};

@@ -29,8 +29,8 @@ pub(super) const TYPED_NAME: &str = "dipper_typed";
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Typed {
     /// The one around casts is only a name: DataFusion's names leave casts out, and takes `max(a)` and
-    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it, unless the cast loses values. The other one stays, and its field
-    /// says the type that its second argument says.
+    /// `max(CAST(a AS STRING))` for two columns of one name. The optimizer drops it, unless the cast loses values. The other one
+    /// stays, and its field says the type that its second argument says.
     cast: bool,
     signature: Signature,
 }
