@@ -30,6 +30,8 @@ pub(crate) struct ColumnInfo {
     pub(crate) key: bool,
     /// A key column of a table without two rows of one key.
     pub(crate) unique: bool,
+    /// What kind of key the column is part of, in the words of Doris and StarRocks: `PRI`, `UNI`, `AGG`, `DUP`, or nothing.
+    pub(crate) key_kind: &'static str,
     /// DEFAULT, as text.
     pub(crate) default: Option<String>,
     /// Extra in the words of Doris: an aggregation, `NONE`, `AUTO_INCREMENT`.
@@ -44,8 +46,8 @@ impl ColumnInfo {
     pub(crate) fn plain(name: String, type_text: String, nullable: bool, comment: String) -> ColumnInfo {
         let type_text = if type_text == "string" { "text".into() } else { type_text };
         let (extra, mysql_extra) = (String::new(), String::new());
-        let (partition, key, unique, default) = (false, false, false, None);
-        ColumnInfo { name, type_text, nullable, comment, partition, key, unique, default, extra, mysql_extra }
+        let (partition, key, unique, key_kind, default) = (false, false, false, "", None);
+        ColumnInfo { name, type_text, nullable, comment, partition, key, unique, key_kind, default, extra, mysql_extra }
     }
 }
 
@@ -67,6 +69,13 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
         ColumnInfo {
             key,
             unique: key && schema.model != Model::Duplicate,
+            key_kind: match schema.model {
+                _ if !key => "",
+                Model::Unique if schema.is_primary() => "PRI",
+                Model::Unique => "UNI",
+                Model::Aggregate => "AGG",
+                Model::Duplicate => "DUP",
+            },
             default: match &c.default {
                 None | Some(DefaultValue::Literal(None)) => None,
                 Some(DefaultValue::Literal(Some(text))) => Some(text.clone()),

@@ -109,7 +109,19 @@ pub(super) async fn rows(
         }
         // Definitions of views are not told by the other side, its tables have no keys, and of its partitions
         // SHOW PARTITIONS tells.
-        "views" | "partitions" | "statistics" | "key_column_usage" | "table_constraints" => {}
+        "views"
+        | "partitions"
+        | "statistics"
+        | "key_column_usage"
+        | "table_constraints"
+        | "tables_config"
+        | "table_options"
+        | "table_properties"
+        | "database_properties"
+        | "view_dependency"
+        | "metadata_name_ids"
+        | "rowsets"
+        | "partitions_meta" => {}
         _ => return Ok(false),
     }
     Ok(true)

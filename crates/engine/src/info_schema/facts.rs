@@ -49,6 +49,11 @@ impl Facts {
         all
     }
 
+    /// Rows that are not deleted, and bytes of row groups.
+    pub(super) fn size(&self) -> (u64, u64) {
+        (self.rows, self.data_bytes)
+    }
+
     /// Rows, Avg_row_length, Data_length, Max_data_length, Index_length, Data_free, Auto_increment, Update_time.
     pub(crate) fn cells(self, zone: &str) -> [Cell; 8] {
         let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));

@@ -1,7 +1,9 @@
-//! The virtual tables with their columns, named and typed as in MySQL 8.
+//! The tables of information_schema that MySQL has, with their columns, named and typed as in MySQL 8.
+
+use std::borrow::Cow;
 
 use super::sheet::Kind;
-use super::{Fill, INFORMATION_SCHEMA, MYSQL, Virtual, access, keys, objects, server};
+use super::{Fill, INFORMATION_SCHEMA, Virtual, access, keys, objects, server};
 
 type HeadColumn = (&'static str, Kind);
 
@@ -22,11 +24,7 @@ const fn d(name: &'static str) -> HeadColumn {
 }
 
 const fn info(name: &'static str, head: &'static [HeadColumn], fill: Fill) -> Virtual {
-    Virtual { database: INFORMATION_SCHEMA, name, head, fill }
-}
-
-const fn mysql(name: &'static str, head: &'static [HeadColumn], fill: Fill) -> Virtual {
-    Virtual { database: MYSQL, name, head, fill }
+    Virtual { database: INFORMATION_SCHEMA, name, head: Cow::Borrowed(head), fill }
 }
 
 const NAME_AND_VALUE: &[HeadColumn] = &[t("VARIABLE_NAME"), t("VARIABLE_VALUE")];
@@ -79,15 +77,15 @@ pub(super) const TABLES: &[Virtual] = &[
             t("TABLE_SCHEMA"),
             t("TABLE_NAME"),
             t("COLUMN_NAME"),
-            u("ORDINAL_POSITION"),
+            i("ORDINAL_POSITION"),
             t("COLUMN_DEFAULT"),
             t("IS_NULLABLE"),
             t("DATA_TYPE"),
             i("CHARACTER_MAXIMUM_LENGTH"),
             i("CHARACTER_OCTET_LENGTH"),
-            u("NUMERIC_PRECISION"),
-            u("NUMERIC_SCALE"),
-            u("DATETIME_PRECISION"),
+            i("NUMERIC_PRECISION"),
+            i("NUMERIC_SCALE"),
+            i("DATETIME_PRECISION"),
             t("CHARACTER_SET_NAME"),
             t("COLLATION_NAME"),
             t("COLUMN_TYPE"),
@@ -95,8 +93,10 @@ pub(super) const TABLES: &[Virtual] = &[
             t("EXTRA"),
             t("PRIVILEGES"),
             t("COLUMN_COMMENT"),
+            i("COLUMN_SIZE"),
+            i("DECIMAL_DIGITS"),
             t("GENERATION_EXPRESSION"),
-            u("SRS_ID"),
+            i("SRS_ID"),
         ],
         Fill::Later(|context, wanted, sheet| Box::pin(objects::columns(context, wanted, sheet))),
     ),
@@ -527,110 +527,6 @@ pub(super) const TABLES: &[Virtual] = &[
         ],
         Fill::Empty,
     ),
-    mysql(
-        "user",
-        &[
-            t("Host"),
-            t("User"),
-            t("Select_priv"),
-            t("Insert_priv"),
-            t("Update_priv"),
-            t("Delete_priv"),
-            t("Create_priv"),
-            t("Drop_priv"),
-            t("Reload_priv"),
-            t("Shutdown_priv"),
-            t("Process_priv"),
-            t("File_priv"),
-            t("Grant_priv"),
-            t("References_priv"),
-            t("Index_priv"),
-            t("Alter_priv"),
-            t("Show_db_priv"),
-            t("Super_priv"),
-            t("Create_tmp_table_priv"),
-            t("Lock_tables_priv"),
-            t("Execute_priv"),
-            t("Repl_slave_priv"),
-            t("Repl_client_priv"),
-            t("Create_view_priv"),
-            t("Show_view_priv"),
-            t("Create_routine_priv"),
-            t("Alter_routine_priv"),
-            t("Create_user_priv"),
-            t("Event_priv"),
-            t("Trigger_priv"),
-            t("Create_tablespace_priv"),
-            t("ssl_type"),
-            u("max_questions"),
-            u("max_updates"),
-            u("max_connections"),
-            u("max_user_connections"),
-            t("plugin"),
-            t("authentication_string"),
-            t("password_expired"),
-            t("account_locked"),
-        ],
-        Fill::Now(access::mysql_user),
-    ),
     info("column_statistics", &[t("SCHEMA_NAME"), t("TABLE_NAME"), t("COLUMN_NAME"), t("HISTOGRAM")], Fill::Empty),
     info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Fill::Empty),
-    info(
-        "materialized_views",
-        &[
-            i("MATERIALIZED_VIEW_ID"),
-            t("TABLE_SCHEMA"),
-            t("TABLE_NAME"),
-            t("REFRESH_TYPE"),
-            t("IS_ACTIVE"),
-            i("TABLE_ROWS"),
-            t("MATERIALIZED_VIEW_DEFINITION"),
-        ],
-        Fill::Empty,
-    ),
-    info("routine_load_jobs", &[t("JOB_ID"), t("JOB_NAME"), t("DB_NAME"), t("TABLE_NAME"), t("STATE")], Fill::Empty),
-    info("workload_groups", &[i("ID"), t("NAME")], Fill::Empty),
-    mysql(
-        "db",
-        &[t("Host"), t("Db"), t("User"), t("Select_priv"), t("Insert_priv"), t("Create_priv"), t("Drop_priv")],
-        Fill::Empty,
-    ),
-    mysql(
-        "tables_priv",
-        &[
-            t("Host"),
-            t("Db"),
-            t("User"),
-            t("Table_name"),
-            t("Grantor"),
-            d("Timestamp"),
-            t("Table_priv"),
-            t("Column_priv"),
-        ],
-        Fill::Empty,
-    ),
-    mysql(
-        "columns_priv",
-        &[t("Host"), t("Db"), t("User"), t("Table_name"), t("Column_name"), d("Timestamp"), t("Column_priv")],
-        Fill::Empty,
-    ),
-    mysql(
-        "procs_priv",
-        &[
-            t("Host"),
-            t("Db"),
-            t("User"),
-            t("Routine_name"),
-            t("Routine_type"),
-            t("Grantor"),
-            t("Proc_priv"),
-            d("Timestamp"),
-        ],
-        Fill::Empty,
-    ),
-    mysql(
-        "proc",
-        &[t("db"), t("name"), t("type"), t("specific_name"), t("language"), t("body"), t("definer"), t("comment")],
-        Fill::Empty,
-    ),
 ];

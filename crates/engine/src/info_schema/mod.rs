@@ -1,20 +1,25 @@
-//! The virtual databases `information_schema` and `mysql`: MySQL's column names over what the catalog, the session and
+//! The virtual databases `information_schema`, `mysql` and `performance_schema`: MySQL's column names over what the catalog, the session and
 //! the registry of processes say.
 //!
 //! A virtual table makes its rows when it is scanned. It is handed the filters of the query only to leave out work: a
 //! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
 
 mod access;
+mod briefs;
 pub(crate) mod columns;
+mod config;
 pub(crate) mod external;
 pub(crate) mod facts;
+pub(crate) mod functions;
 mod heads;
 mod keys;
+pub(crate) mod nodes;
 mod objects;
 mod server;
 pub(crate) mod sheet;
 pub(crate) mod types;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,8 +48,11 @@ pub(crate) const CATALOG_NAME: &str = crate::query::CATALOG;
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 /// Name of MySQL's database of users.
 pub(crate) const MYSQL: &str = "mysql";
+/// Name of MySQL's database of counters. Its tables can be read; as in Doris, no list of databases has it.
+const PERFORMANCE_SCHEMA: &str = "performance_schema";
 
 /// How a virtual table gets its rows.
+#[derive(Clone, Copy)]
 enum Fill {
     /// It never has any: dipper has no such objects.
     Empty,
@@ -59,8 +67,13 @@ struct Virtual {
     database: &'static str,
     /// As in MySQL: lower case.
     name: &'static str,
-    head: &'static Head,
+    head: Cow<'static, Head>,
     fill: Fill,
+}
+
+/// All virtual tables.
+fn all() -> impl Iterator<Item = &'static Virtual> {
+    heads::TABLES.iter().chain(briefs::TABLES.iter())
 }
 
 /// Whether a database of this name is virtual.
@@ -70,19 +83,18 @@ pub(crate) fn is_virtual(name: &str) -> bool {
 
 /// The virtual database that `name` means, in any case.
 pub(crate) fn canonical_database(name: &str) -> Option<&'static str> {
-    [INFORMATION_SCHEMA, MYSQL].into_iter().find(|d| d.eq_ignore_ascii_case(name))
+    [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].into_iter().find(|d| d.eq_ignore_ascii_case(name))
 }
 
 /// Names of the tables of a virtual database.
 pub(crate) fn tables(database: &str) -> Vec<&'static str> {
-    let mut names: Vec<_> =
-        heads::TABLES.iter().filter(|t| t.database.eq_ignore_ascii_case(database)).map(|t| t.name).collect();
+    let mut names: Vec<_> = all().filter(|t| t.database.eq_ignore_ascii_case(database)).map(|t| t.name).collect();
     names.sort_unstable();
     names
 }
 
 fn find(database: &str, table: &str) -> Option<&'static Virtual> {
-    heads::TABLES.iter().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
+    all().find(|t| t.database.eq_ignore_ascii_case(database) && t.name.eq_ignore_ascii_case(table))
 }
 
 /// A table of a virtual database; `None` when it has none of this name. Every catalog has the virtual databases; those of an
@@ -102,7 +114,7 @@ pub(crate) fn table(
 /// The rows of a virtual table that a query can want.
 async fn rows(table: &InfoTable, wanted: &Wanted) -> Result<Sheet> {
     let InfoTable { context, external, definition, .. } = table;
-    let mut sheet = Sheet::new(definition.head);
+    let mut sheet = Sheet::new(&definition.head);
     if let Some(catalog) = external.as_ref().filter(|_| definition.database == INFORMATION_SCHEMA)
         && external::rows(context, catalog, definition.name, wanted, &mut sheet).await?
     {
@@ -239,7 +251,12 @@ mod tests {
 
     #[test]
     fn names_are_found_in_any_case() {
-        assert!(is_virtual("INFORMATION_SCHEMA") && is_virtual("mysql") && !is_virtual("default"));
+        assert!(
+            is_virtual("INFORMATION_SCHEMA")
+                && is_virtual("mysql")
+                && is_virtual("performance_schema")
+                && !is_virtual("default")
+        );
         assert!(find("Information_Schema", "COLUMNS").is_some());
         assert!(find("mysql", "columns").is_none());
         let names = tables("information_schema");

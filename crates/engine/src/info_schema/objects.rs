@@ -70,7 +70,7 @@ pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mu
             Cell::Int(at as i64 + 1),
             column.default.into(),
             if column.nullable { "YES" } else { "NO" }.into(),
-            facts.data_type.into(),
+            facts.shown_type().into(),
             facts.characters.into(),
             facts.characters.into(),
             facts.precision.into(),
@@ -78,11 +78,13 @@ pub(super) fn push_columns(name: [&str; 3], columns: Vec<ColumnInfo>, sheet: &mu
             facts.datetime_precision.into(),
             text("utf8mb4"),
             text("utf8mb4_0900_bin"),
-            column.type_text.into(),
-            if column.unique { "PRI" } else { "" }.into(),
+            facts.shown_column_type(&column.type_text).into(),
+            column.key_kind.into(),
             column.mysql_extra.into(),
             "select,insert,update,references".into(),
             column.comment.into(),
+            facts.column_size().into(),
+            facts.decimal_digits().into(),
             "".into(),
             Cell::Null,
         ]);
@@ -107,7 +109,7 @@ pub(super) fn catalog_tables<'a>(
     context
         .catalog
         .tables()
-        .filter(|(database, table)| context.rights.sees_table(database.id, table.id))
+        .filter(|(database, table)| !table.is_temporary() && context.rights.sees_table(database.id, table.id))
         .map(|(database, table)| (database.name.as_str(), table))
         .filter(|(database, table)| wanted.database(database) && wanted.table(&table.name))
 }

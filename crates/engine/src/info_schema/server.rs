@@ -87,15 +87,20 @@ pub(super) fn global_variables(context: &QueryContext, _: &Wanted, sheet: &mut S
     Ok(())
 }
 
-/// What is counted of this process, by name.
+/// What is counted of this process, in the order of names.
 pub(crate) fn status(engine: &Engine) -> Vec<(&'static str, String)> {
     let sessions = engine.processes().list();
     let running = sessions.iter().filter(|p| p.activity().command == "Query").count();
-    vec![
-        ("Threads_connected", sessions.len().to_string()),
-        ("Threads_running", running.to_string()),
-        ("Uptime", engine.globals().uptime().as_secs().to_string()),
-    ]
+    let uptime = engine.globals().uptime().as_secs();
+    let mut all = engine.counted();
+    all.extend([
+        ("Threads_connected", sessions.len() as u64),
+        ("Threads_running", running as u64),
+        ("Uptime", uptime),
+        ("Uptime_since_flush_status", uptime),
+    ]);
+    all.sort_unstable();
+    all.into_iter().map(|(name, value)| (name, value.to_string())).collect()
 }
 
 pub(super) fn fill_status(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
@@ -129,6 +134,33 @@ pub(crate) fn processes(engine: &Engine, rights: &Rights) -> Vec<[Cell; 8]> {
 pub(super) fn processlist(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for row in processes(&context.engine, &context.rights) {
         sheet.push(row);
+    }
+    Ok(())
+}
+
+/// performance_schema.threads: the sessions of [`processes`], each a thread in the foreground.
+pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for [id, user, host, database, command, time, state, info] in processes(&context.engine, &context.rights) {
+        let number = id.clone();
+        sheet.push([
+            id,
+            "thread/sql/one_connection".into(),
+            "FOREGROUND".into(),
+            number,
+            user,
+            host,
+            database,
+            command,
+            time,
+            state,
+            info,
+            Cell::Null,
+            Cell::Null,
+            "YES".into(),
+            "YES".into(),
+            "TCP/IP".into(),
+            Cell::Null,
+        ]);
     }
     Ok(())
 }

@@ -79,6 +79,42 @@ pub(super) struct Facts {
     pub(super) is_text: bool,
 }
 
+impl Facts {
+    /// DATA_TYPE as Doris and StarRocks tell it, in names that MySQL's tools know.
+    pub(super) fn shown_type(&self) -> &str {
+        match self.data_type.as_str() {
+            "boolean" => "tinyint",
+            "largeint" => "bigint unsigned",
+            "string" | "text" => "varchar",
+            other => other,
+        }
+    }
+
+    /// COLUMN_TYPE of a column with this type: STRING by its own name, as in Doris, which dialects of both systems know.
+    pub(super) fn shown_column_type<'t>(&self, column_type: &'t str) -> &'t str {
+        if self.data_type == "text" { "string" } else { column_type }
+    }
+
+    /// COLUMN_SIZE: characters of text, digits of numbers; `None` for other types.
+    pub(super) fn column_size(&self) -> Option<i64> {
+        match self.data_type.as_str() {
+            "boolean" => None,
+            "float" => Some(7),
+            "double" => Some(15),
+            _ => self.characters.or(self.precision),
+        }
+    }
+
+    /// DECIMAL_DIGITS: digits behind the point, of floating numbers those that they hold.
+    pub(super) fn decimal_digits(&self) -> Option<i64> {
+        match self.data_type.as_str() {
+            "float" | "double" => self.column_size(),
+            "boolean" => None,
+            _ => self.scale,
+        }
+    }
+}
+
 /// Longest string in bytes, as Doris shows it.
 const STRING_BYTES_MAX: i64 = 2_147_483_643;
 
@@ -154,5 +190,15 @@ mod tests {
         assert_eq!(facts("array<decimal(3,1)>").precision, None);
         assert_eq!(facts("bigint unsigned").precision, Some(20));
         assert_eq!(facts("datetime(3)").datetime_precision, Some(3));
+        let shown = |t: &str| {
+            let f = facts(t);
+            (f.shown_type().to_string(), f.column_size(), f.decimal_digits())
+        };
+        assert_eq!(shown("boolean"), ("tinyint".into(), None, None));
+        assert_eq!(shown("largeint"), ("bigint unsigned".into(), Some(39), Some(0)));
+        assert_eq!(shown("text"), ("varchar".into(), Some(STRING_BYTES_MAX), None));
+        assert_eq!(shown("decimal(12,3)"), ("decimal".into(), Some(12), Some(3)));
+        assert_eq!(shown("double"), ("double".into(), Some(15), Some(15)));
+        assert_eq!(shown("datetime(3)"), ("datetime".into(), None, None));
     }
 }

@@ -36,6 +36,7 @@ use crate::access::{self, Object};
 use crate::catalogs::iceberg::about::About;
 use crate::catalogs::{self, Place};
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::info_schema::functions;
 use crate::load::http_stream;
 use crate::query::{CATALOG, QueryContext};
 use crate::session::DEFAULT_DATABASE;
@@ -144,6 +145,15 @@ impl TableSet {
                 }
                 TableRef::Function { name, properties, .. } if name == NUMBERS => {
                     let provider = numbers(context, properties)?;
+                    Found::unnamed(format!("{name}#{i}"), provider)
+                }
+                TableRef::Function { name, properties, arguments } if functions::is_one(name) => {
+                    if let Some(argument) = arguments.first() {
+                        return Err(EngineError::invalid(format!(
+                            "{name}(...): '{argument}': expected 'key' = 'value'"
+                        )));
+                    }
+                    let provider = functions::provider(context, name, properties).await?;
                     Found::unnamed(format!("{name}#{i}"), provider)
                 }
                 TableRef::Function { name, properties, .. } if name == ICEBERG_META => {
@@ -409,7 +419,7 @@ pub(crate) fn no_such_table(context: &QueryContext, database: Option<&str>, tabl
     let mut message = format!("Table '{database}.{table}' doesn't exist");
     let seen = context.catalog.database(database).into_iter().flat_map(|d| {
         let rights = &context.rights;
-        d.tables.values().filter(move |t| rights.sees_table(d.id, t.id)).map(|t| t.name.as_str())
+        d.tables.values().filter(move |t| !t.is_temporary() && rights.sees_table(d.id, t.id)).map(|t| t.name.as_str())
     });
     if let Some(near) = crate::near::closest(table, seen) {
         message.push_str(&format!("; did you mean '{near}'?"));

@@ -387,17 +387,7 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     } else if c.accept(&["REPLICA", "DISTRIBUTION"]) {
         ShowKind::Replicas { distribution: true, table: table_from(c)?, partitions: partitions(c)? }
     } else if c.accept_word("PROC") {
-        match c.string()?.trim_matches('/') {
-            "backends" => ShowKind::Backends,
-            "frontends" => ShowKind::Frontends,
-            "current_queries" | "current_query_stmts" => ShowKind::Processlist { full: true },
-            "dbs" => ShowKind::Databases { from: None },
-            other => {
-                return Err(c.unsupported(&format!(
-                    "SHOW PROC '/{other}' is not supported; there are /backends, /frontends, /dbs and /current_queries"
-                )));
-            }
-        }
+        ShowKind::Proc(c.string()?.trim_matches('/').to_string())
     } else if c.accept(&["FRONTEND", "CONFIG"]) {
         ShowKind::Config { backend: false }
     } else if c.accept(&["BACKEND", "CONFIG"]) {

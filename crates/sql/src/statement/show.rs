@@ -52,6 +52,8 @@ pub enum ShowKind {
         /// Database.
         from: Option<Name>,
     },
+    /// PROC 'path': a list of Doris's front end, by its path without the first and last slash.
+    Proc(String),
     /// CREATE TABLE t.
     CreateTable(Name),
     /// CREATE VIEW v.

@@ -13,6 +13,9 @@ pub const DELETE_SIGN: &str = "__DORIS_DELETE_SIGN__";
 /// Hidden column that decides which row of a key wins, where the sequence is not a column of the user's.
 pub const SEQUENCE: &str = "__DORIS_SEQUENCE_COL__";
 
+/// Property that says that the table was made by PRIMARY KEY, which is a UNIQUE table under another name. Not shown.
+pub const MADE_BY_PRIMARY_KEY: &str = "dipper.primary_key";
+
 /// Identity of a column in its table; survives RENAME, never used twice. Objects name their columns by it.
 pub type ColumnId = u32;
 /// Identity of a partition in its table, never used twice.
@@ -286,6 +289,16 @@ impl TableSchema {
     /// All columns, hidden ones too, as Arrow sees them: what loads bring and segments hold.
     pub fn arrow(&self) -> SchemaRef {
         Arc::new(Schema::new(self.columns.iter().map(TableColumn::field).collect::<Vec<_>>()))
+    }
+
+    /// Whether the table was made by PRIMARY KEY.
+    pub fn is_primary(&self) -> bool {
+        self.model == Model::Unique && self.properties.contains_key(MADE_BY_PRIMARY_KEY)
+    }
+
+    /// The properties that a user gave or that act, without those that only dipper itself reads.
+    pub fn shown_properties(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.properties.iter().filter(|(name, _)| *name != MADE_BY_PRIMARY_KEY)
     }
 
     /// A property, compared without regard to case of its name.

@@ -31,7 +31,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
         engine: Some(crate::info_schema::NATIVE_ENGINE.to_string()),
         key: Some(KeyClause {
             model: schema.model,
-            primary: false,
+            primary: schema.is_primary(),
             columns: schema.key_columns().iter().map(|c| c.name.clone()).collect(),
         }),
         sort_key: Vec::new(),
@@ -45,7 +45,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
             buckets: schema.buckets,
         }),
         rollups: Vec::new(),
-        properties: schema.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        properties: schema.shown_properties().map(|(k, v)| (k.clone(), v.clone())).collect(),
         options: Vec::new(),
         query: None,
     }

@@ -77,7 +77,8 @@ pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec
     let state = session.engine.catalog.refresh().await?;
     let rights = session.rights(&state)?;
     let Some(database) = state.database(database) else { return Ok(Vec::new()) };
-    Ok(database.tables.values().filter(|t| rights.sees_table(database.id, t.id)).cloned().collect())
+    let seen = database.tables.values().filter(|t| !t.is_temporary() && rights.sees_table(database.id, t.id));
+    Ok(seen.cloned().collect())
 }
 
 pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -> Result<Sheet> {

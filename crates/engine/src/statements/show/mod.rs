@@ -4,8 +4,11 @@ mod catalog;
 mod ddl;
 mod external;
 mod native;
+mod proc;
 mod profile;
 mod server;
+
+pub(crate) use native::{bytes_text, partition_rows, tablet_id};
 
 use std::sync::Arc;
 
@@ -151,6 +154,7 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::CreateCatalog(name) => external::create_catalog(session, name).await,
         ShowKind::Volumes => super::volumes::list(session).await,
         ShowKind::Volume(name) => super::volumes::describe(session, name).await,
+        ShowKind::Proc(path) => proc::show(session, path).await,
         ShowKind::Backends => Ok(server::backends(session)),
         ShowKind::Frontends => Ok(server::frontends(session)),
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),

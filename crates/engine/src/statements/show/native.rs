@@ -51,7 +51,7 @@ impl Size {
 }
 
 /// `1.234 KB`, as Doris writes sizes.
-fn bytes_text(bytes: u64) -> String {
+pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "";
     for next in ["KB", "MB", "GB", "TB"] {
@@ -68,7 +68,7 @@ fn int(n: u64) -> Cell {
 }
 
 /// Names of the columns with these ids.
-fn columns(state: &TableState, ids: &[u32]) -> String {
+pub(super) fn columns(state: &TableState, ids: &[u32]) -> String {
     let schema = state.schema();
     let names = ids.iter().filter_map(|id| schema.position(*id)).map(|at| schema.columns[at].name.as_str());
     names.collect::<Vec<_>>().join(", ")
@@ -76,7 +76,11 @@ fn columns(state: &TableState, ids: &[u32]) -> String {
 
 pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) -> Result<Sheet> {
     let (_, version, state) = state(session, name).await?;
-    let zone = session.variables.time_zone();
+    Ok(partition_rows(&state, version, &session.variables.time_zone(), temporary))
+}
+
+/// The rows of SHOW PARTITIONS of a table whose chain has come to `version`.
+pub(crate) fn partition_rows(state: &TableState, version: u64, zone: &str, temporary: bool) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("PartitionId", Kind::Int),
         ("PartitionName", Kind::Text),
@@ -104,9 +108,9 @@ pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) 
     let mut sizes: BTreeMap<PartitionId, Size> = BTreeMap::new();
     state.all_segments().for_each(|s| sizes.entry(s.segment.tablet.partition).or_default().add(&s));
     let schema = state.schema();
-    let key = schema.partition_by.as_ref().map(|by| columns(&state, &by.columns)).unwrap_or_default();
+    let key = schema.partition_by.as_ref().map(|by| columns(state, &by.columns)).unwrap_or_default();
     let distribution = match &schema.distribution {
-        Distribution::Hash(ids) => columns(&state, ids),
+        Distribution::Hash(ids) => columns(state, ids),
         Distribution::Random => "RANDOM".to_string(),
     };
     let push = |p: &Arc<Partition>| {
@@ -115,7 +119,7 @@ pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) 
             Cell::Int(i64::from(p.id)),
             (&p.name).into(),
             int(version),
-            wall_clock_text(state.changed_ms(), &zone),
+            wall_clock_text(state.changed_ms(), zone),
             "NORMAL".into(),
             (&key).into(),
             native::range_text(schema, &p.bounds).into(),
@@ -140,11 +144,11 @@ pub(super) async fn partitions(session: &Session, name: &Name, temporary: bool) 
         true => state.temporary_partitions().for_each(push),
         false => state.partitions().for_each(push),
     }
-    Ok(sheet)
+    sheet
 }
 
 /// A number for a tablet that no other tablet of its table has.
-fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
+pub(crate) fn tablet_id(partition: PartitionId, bucket: u32) -> Cell {
     Cell::Int((i64::from(partition) << 24) + i64::from(bucket) + 10_000)
 }
 

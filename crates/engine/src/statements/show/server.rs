@@ -8,6 +8,7 @@ use dipper_store::labels::{Attempt, LabelStatus};
 
 use crate::access;
 use crate::error::{EngineError, ErrorKind, Result};
+use crate::info_schema::nodes::{BACKENDS, FRONTENDS, node};
 use crate::info_schema::sheet::{Cell, Kind, Sheet, wall_clock_text};
 use crate::info_schema::{self, PRIVILEGES, millis};
 use crate::load::answer::txn_number;
@@ -149,96 +150,12 @@ pub(super) fn functions(session: &Session, full: bool) -> Sheet {
     sheet
 }
 
-/// Facts of this process under the names that Doris has for a node; NULL for what this node does not have.
-fn node(session: &Session, columns: &[&str]) -> Sheet {
-    let now_ms = chrono::Utc::now().timestamp_millis();
-    let uptime_ms = i64::try_from(session.engine.globals().uptime().as_millis()).unwrap_or(i64::MAX);
-    let started = wall_clock_text(now_ms.saturating_sub(uptime_ms), &session.variables.time_zone());
-    let now = wall_clock_text(now_ms, &session.variables.time_zone());
-    let fact = |name: &str| Cell::from(session.variables.get(name));
-    let mut sheet = Sheet::texts(columns);
-    let row = columns.iter().map(|column| match *column {
-        "BackendId" => "0".into(),
-        "Name" | "Host" => fact("hostname"),
-        "QueryPort" => fact("port"),
-        "HttpPort" => fact("http_port"),
-        "LastStartTime" => started.clone(),
-        "LastHeartbeat" => now.clone(),
-        "Alive" | "IsMaster" | "Join" | "IsHelper" => "true".into(),
-        "SystemDecommissioned" => "false".into(),
-        "Role" => "FOLLOWER".into(),
-        "NodeRole" => "mix".into(),
-        "CurrentConnected" => "Yes".into(),
-        "CpuCores" => session.engine.threads.to_string().into(),
-        "Version" => concat!("dipper-", env!("CARGO_PKG_VERSION")).into(),
-        "ErrMsg" => "".into(),
-        _ => Cell::Null,
-    });
-    let row = row.collect();
-    sheet.push_row(row);
-    sheet
-}
-
 pub(super) fn backends(session: &Session) -> Sheet {
-    node(
-        session,
-        &[
-            "BackendId",
-            "Host",
-            "HeartbeatPort",
-            "BePort",
-            "HttpPort",
-            "BrpcPort",
-            "ArrowFlightSqlPort",
-            "LastStartTime",
-            "LastHeartbeat",
-            "Alive",
-            "SystemDecommissioned",
-            "TabletNum",
-            "DataUsedCapacity",
-            "TrashUsedCapacity",
-            "AvailCapacity",
-            "TotalCapacity",
-            "UsedPct",
-            "MaxDiskUsedPct",
-            "RemoteUsedCapacity",
-            "Tag",
-            "ErrMsg",
-            "Version",
-            "Status",
-            "HeartbeatFailureCounter",
-            "NodeRole",
-            "CpuCores",
-            "Memory",
-        ],
-    )
+    node(&session.engine, &session.variables, BACKENDS)
 }
 
 pub(super) fn frontends(session: &Session) -> Sheet {
-    node(
-        session,
-        &[
-            "Name",
-            "Host",
-            "EditLogPort",
-            "HttpPort",
-            "QueryPort",
-            "RpcPort",
-            "ArrowFlightSqlPort",
-            "Role",
-            "IsMaster",
-            "ClusterId",
-            "Join",
-            "Alive",
-            "ReplayedJournalId",
-            "LastStartTime",
-            "LastHeartbeat",
-            "IsHelper",
-            "ErrMsg",
-            "Version",
-            "CurrentConnected",
-        ],
-    )
+    node(&session.engine, &session.variables, FRONTENDS)
 }
 
 /// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for

@@ -1,0 +1,171 @@
+//! SHOW PROC: lists of Doris's front end by their paths, as far as there is something to tell of them here.
+
+use dipper_store::catalog::Database;
+
+use super::{catalog, external, native, server};
+use crate::error::{EngineError, Result};
+use crate::info_schema::sheet::{Cell, Sheet};
+use crate::session::Session;
+
+/// The paths that are answered.
+const PATHS: &[&str] = &[
+    "backends",
+    "brokers",
+    "catalogs",
+    "cluster_health",
+    "compactions",
+    "compute_nodes",
+    "current_queries",
+    "current_query_stmts",
+    "dbs",
+    "frontends",
+    "global_current_queries",
+    "resources",
+    "routine_loads",
+    "statistic",
+    "transactions",
+    "trash",
+];
+
+/// The list at a path without its first and last slash.
+pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
+    match path {
+        "" => {
+            let mut sheet = Sheet::texts(&["name"]);
+            PATHS.iter().for_each(|name| sheet.push([(*name).into()]));
+            Ok(sheet)
+        }
+        "backends" => Ok(server::backends(session)),
+        "frontends" => Ok(server::frontends(session)),
+        "compute_nodes" => server::other("COMPUTE NODES"),
+        "brokers" => server::other("BROKER"),
+        "resources" => server::other("RESOURCES"),
+        "routine_loads" => server::other("ALL ROUTINE LOAD"),
+        "trash" => server::other("TRASH"),
+        "catalogs" => external::catalogs(session).await,
+        "current_queries" | "current_query_stmts" | "global_current_queries" => server::processlist(session, true),
+        "compactions" => {
+            Ok(Sheet::texts(&["Partition", "TxnID", "StartTime", "CommitTime", "FinishTime", "Error", "Profile"]))
+        }
+        "transactions" => {
+            let mut sheet = Sheet::texts(&["DbId", "DbName"]);
+            for database in databases(session).await? {
+                sheet.push([database.id.0.to_string().into(), database.name.into()]);
+            }
+            Ok(sheet)
+        }
+        "dbs" => databases_list(session).await,
+        "statistic" | "cluster_health" => statistic(session).await,
+        other => match other.strip_prefix("dbs/").or_else(|| other.strip_prefix("statistic/")) {
+            Some(id) => tables(session, id).await,
+            None => Err(EngineError::unsupported(format!(
+                "SHOW PROC '/{other}' is not supported; there are /{}",
+                PATHS.join(", /")
+            ))),
+        },
+    }
+}
+
+/// The databases of the catalog that the user sees.
+async fn databases(session: &Session) -> Result<Vec<Database>> {
+    let state = session.engine.catalog.refresh().await?;
+    let rights = session.rights(&state)?;
+    let seen = state.databases.values().filter(|d| rights.sees_database(d));
+    Ok(seen.map(|d| Database::clone(d)).collect())
+}
+
+async fn databases_list(session: &Session) -> Result<Sheet> {
+    let mut sheet = Sheet::texts(&[
+        "DbId",
+        "DbName",
+        "TableNum",
+        "Size",
+        "Quota",
+        "LastConsistencyCheckTime",
+        "ReplicaCount",
+        "ReplicaQuota",
+        "RunningTransactionNum",
+        "TransactionQuota",
+        "LastUpdateTime",
+    ]);
+    for database in databases(session).await? {
+        let tables = catalog::in_database(session, &database.name).await?.len();
+        let mut row: Vec<Cell> =
+            vec![database.id.0.to_string().into(), database.name.into(), tables.to_string().into()];
+        row.resize(11, Cell::Null);
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
+
+/// Tables of the database with this number.
+async fn tables(session: &Session, id: &str) -> Result<Sheet> {
+    let found = databases(session).await?.into_iter().find(|d| d.id.0.to_string() == id);
+    let database = found.ok_or_else(|| {
+        EngineError::invalid(format!("there is no database with the number '{id}'; SHOW PROC '/dbs' lists them"))
+    })?;
+    let mut sheet = Sheet::texts(&[
+        "TableId",
+        "TableName",
+        "IndexNum",
+        "PartitionColumnName",
+        "PartitionNum",
+        "State",
+        "Type",
+        "LastConsistencyCheckTime",
+        "ReplicaCount",
+    ]);
+    for table in catalog::in_database(session, &database.name).await? {
+        let mut row: Vec<Cell> = vec![table.id.0.to_string().into(), (&table.name).into()];
+        match table.is_native() {
+            true => {
+                let state = session.engine.native.newest(table.id).await?;
+                let by = state.schema().partition_by.as_ref();
+                let column = by.map(|by| native::columns(&state, &by.columns)).unwrap_or_default();
+                let tablets: u64 = state.partitions().map(|p| u64::from(p.buckets)).sum();
+                row.extend([
+                    "1".into(),
+                    column.into(),
+                    state.partitions().count().to_string().into(),
+                    "NORMAL".into(),
+                    "OLAP".into(),
+                    Cell::Null,
+                    tablets.to_string().into(),
+                ]);
+            }
+            false => {
+                let kind = if table.as_view().is_some() { "VIEW" } else { "FILES" };
+                row.extend(["0".into(), "".into(), "0".into(), "NORMAL".into(), kind.into(), Cell::Null, "0".into()]);
+            }
+        }
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
+
+/// Numbers of tables, partitions and tablets by database; each tablet has one copy.
+async fn statistic(session: &Session) -> Result<Sheet> {
+    let mut sheet = Sheet::texts(&[
+        "DbId",
+        "DbName",
+        "TableNum",
+        "PartitionNum",
+        "IndexNum",
+        "TabletNum",
+        "ReplicaNum",
+        "UnhealthyTabletNum",
+    ]);
+    for database in databases(session).await? {
+        let (mut tables, mut partitions, mut tablets) = (0_u64, 0_u64, 0_u64);
+        for table in catalog::in_database(session, &database.name).await?.iter().filter(|t| t.is_native()) {
+            let state = session.engine.native.newest(table.id).await?;
+            tables += 1;
+            partitions += state.partitions().count() as u64;
+            tablets += state.partitions().map(|p| u64::from(p.buckets)).sum::<u64>();
+        }
+        let mut row: Vec<Cell> = vec![database.id.0.to_string().into(), database.name.into()];
+        row.extend([tables, partitions, partitions, tablets, tablets, 0].map(|n| Cell::from(n.to_string())));
+        sheet.push_row(row);
+    }
+    Ok(sheet)
+}
