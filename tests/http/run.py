@@ -1052,6 +1052,61 @@ def neighbours(s):
     assert get("/api/profile/1")["data"]["task"] == "LOAD"
 
 
+def connectors(s):
+    """What connectors and consoles ask beside their loads."""
+    fresh(s, "u", UNIQUE)
+    fresh(s, "t")
+    s.sql("drop table if exists d.a")
+    s.sql("create table d.a (k int, n decimal(10, 2) sum) aggregate key(k) distributed by hash(k) buckets 1")
+    status(s.load("t", b"1\ta\t1\n2\tb\t2\n"), "Success")
+
+    def get(path, method="GET", body=None, headers=None):
+        code, _, text = s.request(method, path, body, headers)
+        assert code == 200, (path, code, text)
+        return json.loads(text)
+
+    for path in ("/api/d/u/_schema", "/api/internal/d/u/_schema", "/api/default_catalog/d/u/_schema"):
+        data = get(path)["data"]
+        assert data["keysType"] == "UNIQUE_KEYS" and data["status"] == 200, data
+        assert [(p["name"], p["type"], p["is_nullable"]) for p in data["properties"]] == [("id", "INT", "No"), ("v", "STRING", "Yes")], data
+    data = get("/api/d/a/_schema")["data"]
+    assert data["keysType"] == "AGG_KEYS" and data["properties"][0]["aggregation_type"] == "", data
+    n = data["properties"][1]
+    assert (n["type"], n["precision"], n["scale"], n["aggregation_type"]) == ("DECIMAL", 10, 2, "SUM"), n
+    assert get("/api/d/t/_schema")["data"]["keysType"] == "DUP_KEYS"
+    assert "nosuch" in get("/api/d/nosuch/_schema")["data"]
+    assert get("/api/nosuch/d/t/_schema")["code"] == 1
+    # Sources of connectors are told what to do instead, in whatever of these their messages quote.
+    plan = get("/api/d/u/_query_plan", "POST", b'{"sql":"select id from d.u"}', {"Content-Type": "application/json"})
+    assert plan["code"] != 0 and all("JDBC" in plan[k] for k in ("msg", "data", "partitions", "exception")), plan
+    for path in ("/rest/v1/system?path=//backends", "/rest/v1/system?path=/frontends"):
+        data = get(path)["data"]
+        assert data["rows"][0]["HttpPort"] == str(s.port) and "Alive" in data["column_names"], data
+    for node in ("backends", "frontends"):
+        data = get(f"/rest/v2/manager/node/{node}")["data"]
+        assert data["rows"][0][data["column_names"].index("HttpPort")] == str(s.port), data
+    change = b'{"isDropColumn":false,"columnName":"x"}'
+    assert get("/api/enable_light_schema_change/d/u", body=change)["code"] == 0
+    assert get("/api/enable_light_schema_change/d/nosuch", body=change)["code"] != 0
+    statement = get("/api/_get_ddl?db=d&tbl=u")["data"]["create_table"][0]
+    assert statement.startswith("CREATE TABLE `u`"), statement
+    assert get("/api/_get_ddl?db=d")["code"] != 0
+    assert get("/api/show_data?db=d")["data"]["d"]["t"] > 0 and "d" in get("/api/show_data")["data"]
+    assert list(get("/api/show_data?db=d&table=t")["data"]["d"]) == ["t"]
+    assert get("/api/rowcount?db=d&table=t")["data"] == {"t": 2}
+    assert get("/api/rowcount?db=d&table=nosuch")["code"] != 0
+    # Who may do nothing with a table learns nothing of it.
+    s.sql("create user if not exists looker identified by 'pw'")
+    mine = {"Authorization": "Basic " + base64.b64encode(b"looker:pw").decode()}
+    assert "denied" in get("/api/d/u/_schema", headers=mine)["data"]
+    assert get("/api/_get_ddl?db=d&tbl=u", headers=mine)["code"] != 0
+    assert get("/api/rowcount?db=d&table=t", headers=mine)["code"] != 0
+    assert get("/api/show_data", headers=mine)["data"] == {}
+    wrong = {"Authorization": "Basic " + base64.b64encode(b"looker:x").decode()}
+    for path in ("/api/d/u/_query_plan", "/api/show_data", "/rest/v1/system?path=/backends", "/rest/v2/manager/node/backends"):
+        assert get(path, headers=wrong)["code"] == 401, path
+
+
 def local_infile(s):
     t = fresh(s, "t")
     path = s.directory / "rows"
@@ -1169,7 +1224,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
-         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, a_long_line, local_infile, accounts]
+         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, connectors, a_long_line, local_infile, accounts]
 
 
 def main():

@@ -1,22 +1,16 @@
-//! What clients ask beside their loads: is it there, where are the others, what does a table look like.
+//! What clients ask beside their loads: is it there, where are the others, where did the time go.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::Array;
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use dipper_engine::profile::Profile;
-use dipper_engine::{EngineError, Outcome, Session};
-use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::listener::Client;
-use super::query::execute;
-use super::{App, authorized, database, reply};
+use super::{App, authorized, reply};
 
 /// Says that the server answers. Asks for no password, as load balancers have none.
 pub(super) async fn health() -> Response {
@@ -49,72 +43,6 @@ pub(super) async fn backends(
         _ => (host, app.http.port()),
     };
     reply::success(&json!({ "backends": [{ "ip": ip, "http_port": port, "is_alive": true }] }))
-}
-
-/// Columns of a table.
-pub(super) async fn schema(
-    State(app): State<Arc<App>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    Path((db, table)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let user = match authorized(&app, &client, &headers).await {
-        Ok(user) => user,
-        Err(response) => return response,
-    };
-    let mut session = app.session(&user, client.peer);
-    match columns(&mut session, database(&db), &table).await {
-        Ok(data) => reply::success(&data),
-        Err(e) => reply::failure(1, "Error", &e.message),
-    }
-}
-
-async fn columns(session: &mut Session, database: &str, table: &str) -> Result<Value, EngineError> {
-    session.use_database(database).await?;
-    let rows = texts(session, &format!("SHOW FULL COLUMNS FROM {}", quoted(table))).await?;
-    let at = |name: &str| rows.names.iter().position(|n| n.eq_ignore_ascii_case(name));
-    let cell = |row: &[Option<String>], i: Option<usize>| i.and_then(|i| row[i].clone()).unwrap_or_default();
-    let (field, kind, comment, extra) = (at("Field"), at("Type"), at("Comment"), at("Extra"));
-    let properties: Vec<Value> = rows
-        .rows
-        .iter()
-        .map(|row| {
-            let declared = cell(row, kind).to_uppercase();
-            let name = declared.split(['(', '<']).next().unwrap_or_default();
-            json!({
-                "name": cell(row, field),
-                "type": name,
-                "column_type": declared,
-                "comment": cell(row, comment),
-                "aggregation_type": cell(row, extra),
-            })
-        })
-        .collect();
-    Ok(json!({ "properties": properties, "status": 200 }))
-}
-
-/// Number of rows of a table.
-pub(super) async fn count(
-    State(app): State<Arc<App>>,
-    ConnectInfo(client): ConnectInfo<Client>,
-    Path((db, table)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let user = match authorized(&app, &client, &headers).await {
-        Ok(user) => user,
-        Err(response) => return response,
-    };
-    let mut session = app.session(&user, client.peer);
-    let counted = async {
-        session.use_database(database(&db)).await?;
-        let rows = texts(&mut session, &format!("SELECT COUNT(*) FROM {}", quoted(&table))).await?;
-        let text = rows.rows.first().and_then(|r| r[0].clone()).unwrap_or_default();
-        text.parse::<u64>().map_err(|_| EngineError::invalid(format!("COUNT(*) gave '{text}'")))
-    };
-    match counted.await {
-        Ok(size) => reply::success(&json!({ "size": size, "status": 200 })),
-        Err(e) => reply::failure(1, "Error", &e.message),
-    }
 }
 
 /// Where the time of a statement or load went: `id` is that of `last_query_id()`, a load's number in SHOW LOAD, or its label.
@@ -244,38 +172,4 @@ fn own_process() -> Option<(u64, u64, u64)> {
     let system: u64 = fields.next()?.parse().ok()?;
     let ticks = rustix::param::clock_ticks_per_second().max(1);
     Some((pages * rustix::param::page_size() as u64, user * 1000 / ticks, system * 1000 / ticks))
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-struct Texts {
-    names: Vec<String>,
-    rows: Vec<Vec<Option<String>>>,
-}
-
-/// All rows of a small result, as text.
-async fn texts(session: &mut Session, statement: &str) -> Result<Texts, EngineError> {
-    let Outcome::Rows(mut result) = execute(session, statement).await? else {
-        return Err(EngineError::invalid("expected rows"));
-    };
-    let names = result.columns.iter().map(|c| c.name.clone()).collect();
-    let mut rows = Vec::new();
-    while let Some(batch) = result.batches.next().await {
-        let batch = batch?;
-        let columns: Vec<_> = batch
-            .columns()
-            .iter()
-            .map(|c| cast(c, &DataType::Utf8).map_err(|e| EngineError::invalid(e.to_string())))
-            .collect::<Result<_, _>>()?;
-        for row in 0..batch.num_rows() {
-            let cell = |c: &arrow::array::ArrayRef| {
-                let strings = c.as_any().downcast_ref::<arrow::array::StringArray>().expect("cast to Utf8");
-                (!strings.is_null(row)).then(|| strings.value(row).to_string())
-            };
-            rows.push(columns.iter().map(cell).collect());
-        }
-    }
-    Ok(Texts { names, rows })
 }

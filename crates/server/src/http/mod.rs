@@ -8,7 +8,8 @@
 //! | `transaction` | StarRocks' transactions of several loads |
 //! | `load` | Stream Load, its second phase, its labels and error logs |
 //! | `query` | SQL in, JSON out |
-//! | `info` | health, bootstrap, backends, schema, metrics, profiles |
+//! | `info` | health, bootstrap, backends, metrics, profiles |
+//! | `tables` | what connectors and consoles ask about tables and nodes |
 //! | `reply` | Doris's envelopes |
 //!
 //! Doris answers most errors with status 200 and says in the body what is wrong; so does this port, for clients that
@@ -24,6 +25,7 @@ mod listener;
 mod load;
 mod query;
 mod reply;
+mod tables;
 mod transaction;
 
 use std::net::SocketAddr;
@@ -114,8 +116,17 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/health", get(info::health))
         .route("/api/bootstrap", get(info::bootstrap))
         .route("/api/backends", get(info::backends))
-        .route("/api/{db}/{table}/_schema", get(info::schema))
-        .route("/api/{db}/{table}/_count", get(info::count))
+        .route("/api/{db}/{table}/_schema", get(tables::schema))
+        .route("/api/{catalog}/{db}/{table}/_schema", get(tables::schema_of_catalog))
+        .route("/api/{db}/{table}/_count", get(tables::count))
+        .route("/api/{db}/{table}/_query_plan", get(tables::query_plan).post(tables::query_plan))
+        .route("/api/enable_light_schema_change/{db}/{table}", get(tables::light_schema_change))
+        .route("/api/_get_ddl", get(tables::ddl))
+        .route("/api/show_data", get(tables::data_sizes))
+        .route("/api/rowcount", get(tables::row_count))
+        .route("/rest/v1/system", get(tables::system))
+        .route("/rest/v2/manager/node/backends", get(tables::manager_backends))
+        .route("/rest/v2/manager/node/frontends", get(tables::manager_frontends))
         .route("/api/profile/{id}", get(info::profile))
         .route("/rest/v1/query_profile", get(info::query_profiles))
         .route("/rest/v1/query_profile/{id}", get(info::query_profile))
