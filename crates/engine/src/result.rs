@@ -23,6 +23,8 @@ pub struct Column {
     pub org_table: String,
     /// Database of the table; empty for expressions.
     pub database: String,
+    /// Part of the key of its table; within, whether no two rows share that key.
+    pub key: Option<bool>,
 }
 
 impl Column {
@@ -35,6 +37,7 @@ impl Column {
             table: String::new(),
             org_table: String::new(),
             database: String::new(),
+            key: None,
         }
     }
 }

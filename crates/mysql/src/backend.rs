@@ -57,6 +57,12 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
+    /// The version that the server greets clients with, where that can change while the server runs; `None` for
+    /// [`Settings::server_version`](crate::Settings::server_version).
+    fn server_version(&self) -> Option<String> {
+        None
+    }
+
     /// Called for every login that failed, with the user name as sent; for logs and limits.
     fn login_failed(&self, user: &str, peer: SocketAddr) {
         tracing::info!(user, %peer, "login failed");

@@ -187,6 +187,12 @@ impl ColumnDef {
         self
     }
 
+    /// Says that the column is part of its table's key, which no two rows share where it is `unique`.
+    pub fn of_key(mut self, unique: bool) -> Self {
+        self.flags |= if unique { column_flag::PRIMARY_KEY } else { column_flag::MULTIPLE_KEY };
+        self
+    }
+
     /// Makes a text column VARCHAR(`chars`) instead of TEXT. Other columns stay as they are.
     pub fn varchar(mut self, chars: u32) -> Self {
         if self.ty == ColumnType::Blob && self.collation != COLLATION_BINARY {

@@ -23,7 +23,7 @@ use crate::link::{Link, timed};
 use crate::login::{self, Admitted, Refused};
 use crate::packet::PacketReader;
 use crate::ready::ReadyAnswer;
-use crate::registry::{Connection, Idle, Kill};
+use crate::registry::{Connection, Counts, Idle, Kill};
 use crate::server::{Shared, Ticket, too_many_connections};
 use crate::statements::Statements;
 
@@ -49,13 +49,18 @@ pub(crate) async fn run<B: Backend>(
     ticket: Ticket<B>,
     _place: OwnedSemaphorePermit,
 ) {
-    let mut link = Link::new(tcp, shared.settings.write_timeout);
-    let Some(mut client) = admit(&shared, &mut link, peer, ticket).await else { return };
+    let counts = Arc::new(Counts::default());
+    let mut link = Link::new(tcp, shared.settings.write_timeout, Arc::clone(&counts));
+    let Some(mut client) = admit(&shared, &mut link, peer, ticket).await else {
+        shared.registry.keep(&counts);
+        return;
+    };
     let end = client.serve(&mut link).await;
     // The session goes first: its work ends before the connection leaves the process list.
     let Client { session, statements, connection, .. } = client;
     drop((session, statements));
     shared.registry.remove(connection.id());
+    shared.registry.keep(&counts);
     if let End::Told(error) = end {
         tracing::info!(connection = connection.id(), %peer, %error, "connection ended by an error");
         link.close_with(&error).await;
@@ -73,7 +78,7 @@ async fn admit<B: Backend>(
     if shared.stopping.load(Ordering::SeqCst) {
         return None;
     }
-    let connection = Arc::new(Connection::new(shared.registry.next_id(), peer));
+    let connection = Arc::new(Connection::new(shared.registry.next_id(), peer, Arc::clone(&link.counts)));
     let login = Box::pin(timeout(shared.settings.login_timeout, login::login(shared, link, &connection)));
     let result = tokio::select! {
         biased;
@@ -247,8 +252,11 @@ impl<B: Backend> Client<B> {
     /// Answers a command from what the session has at hand; false if it has to be run.
     fn command_now(&mut self, link: &mut Link) -> Result<bool, End> {
         link.answer();
-        let Link { reader, writer, capabilities, .. } = link;
+        let Link { reader, writer, capabilities, counts, .. } = link;
         let payload = reader.payload();
+        if matches!(payload.first(), Some(&(command::STMT_EXECUTE | command::QUERY))) {
+            counts.statements.fetch_add(1, Ordering::Relaxed);
+        }
         let binary = match payload.first() {
             Some(&command::STMT_EXECUTE) => true,
             Some(&command::QUERY) => false,

@@ -49,7 +49,7 @@ pub use infile::FileChunks;
 #[doc(hidden)]
 pub use packet::read_packets;
 pub use ready::{ReadyAnswer, ReadyColumns, ReadyRows};
-pub use registry::{Activity, Connection, Kill, Registry};
+pub use registry::{Activity, Connection, Kill, Registry, Totals};
 pub use server::{Server, Settings, Tls, listen};
 pub use split::split_statement;
 pub use tls::{TlsError, TlsIdentity};

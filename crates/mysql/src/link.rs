@@ -1,6 +1,8 @@
 //! One client's end of the wire: socket, packets in both directions, compression.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,6 +14,7 @@ use crate::constants::capability;
 use crate::error::{ProtocolError, SqlError};
 use crate::handshake;
 use crate::packet::{PacketReader, PacketWriter};
+use crate::registry::Counts;
 use crate::tls::TlsIdentity;
 use crate::transport::{Prefixed, Transport};
 
@@ -31,17 +34,19 @@ pub(crate) struct Link {
     pub reader: PacketReader,
     pub writer: PacketWriter,
     pub capabilities: u32,
+    pub counts: Arc<Counts>,
     codec: Option<Box<Codec>>,
     write_timeout: Duration,
 }
 
 impl Link {
-    pub fn new(tcp: TcpStream, write_timeout: Duration) -> Self {
+    pub fn new(tcp: TcpStream, write_timeout: Duration, counts: Arc<Counts>) -> Self {
         Self {
             transport: Transport::Plain(tcp),
             reader: PacketReader::new(LOGIN_PAYLOAD_MAX),
             writer: PacketWriter::new(),
             capabilities: capability::PROTOCOL_41,
+            counts,
             codec: None,
             write_timeout,
         }
@@ -66,7 +71,9 @@ impl Link {
         if input.capacity() - input.len() < room / 2 {
             input.reserve(room);
         }
-        Ok(self.transport.read_buf(input).await? > 0)
+        let read = self.transport.read_buf(input).await?;
+        self.counts.received.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read > 0)
     }
 
     /// Reads until there is a payload. False if the client closed the connection between two packets.
@@ -128,6 +135,7 @@ impl Link {
             return Ok(());
         }
         let bytes = self.writer.wire_bytes(self.codec.as_deref_mut())?;
+        self.counts.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         // A short answer nearly always fits into the socket's buffer: no timer is needed for it.
         let written = self.transport.try_write(bytes)?;
         if written < bytes.len() || self.transport.is_tls() {

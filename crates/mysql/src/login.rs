@@ -57,8 +57,9 @@ pub(crate) async fn login<B: Backend>(
     if !matches!(settings.tls, Tls::Off) {
         capabilities |= capability::SSL;
     }
+    let version = shared.backend.server_version();
     link.packet(|out| {
-        let version = &settings.server_version;
+        let version = version.as_ref().unwrap_or(&settings.server_version);
         let plugin = settings.default_plugin;
         handshake::greeting(out, version, connection.id(), &nonce, capabilities, status::AUTOCOMMIT, plugin);
     });

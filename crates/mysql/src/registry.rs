@@ -13,12 +13,43 @@ use tokio::sync::Notify;
 /// Longest statement text kept for the process list, in bytes.
 const INFO_BYTES_MAX: usize = 4096;
 
+/// What the connections of a process have done, those that have ended included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections that were begun, also those whose login failed.
+    pub connections: u64,
+    /// Bytes that clients sent.
+    pub received: u64,
+    /// Bytes that were sent to clients.
+    pub sent: u64,
+    /// Statements that clients sent, or executed by their number.
+    pub statements: u64,
+}
+
+/// What one connection has done. Only its own task writes here.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) statements: AtomicU64,
+}
+
+impl Counts {
+    fn add_to(&self, totals: &mut Totals) {
+        totals.received += self.received.load(Ordering::Relaxed);
+        totals.sent += self.sent.load(Ordering::Relaxed);
+        totals.statements += self.statements.load(Ordering::Relaxed);
+    }
+}
+
 /// Every connection of the process that is logged in. Cheap to share behind an `Arc`; backends keep one to answer
 /// `SHOW PROCESSLIST` and `KILL`.
 #[derive(Debug, Default)]
 pub struct Registry {
     next: AtomicU32,
     connections: RwLock<BTreeMap<u32, Arc<Connection>>>,
+    /// Of connections that have ended.
+    ended: Mutex<Totals>,
 }
 
 impl Registry {
@@ -70,6 +101,20 @@ impl Registry {
     pub(crate) fn remove(&self, id: u32) {
         self.connections.write().remove(&id);
     }
+
+    /// What all connections have done until now. One that ends at this moment may be missing in the result, and is in later ones.
+    pub fn totals(&self) -> Totals {
+        let mut totals = *self.ended.lock();
+        for connection in self.connections.read().values() {
+            connection.counts.add_to(&mut totals);
+        }
+        Totals { connections: u64::from(self.next.load(Ordering::Relaxed)), ..totals }
+    }
+
+    /// Keeps what a connection has done that ends, logged in or not.
+    pub(crate) fn keep(&self, counts: &Counts) {
+        counts.add_to(&mut self.ended.lock());
+    }
 }
 
 /// What `KILL` asks for.
@@ -97,6 +142,7 @@ pub struct Connection {
     /// When it has slept too long (`wait_timeout`); [`AWAKE`] while it works.
     expires: AtomicU64,
     activity: Mutex<Activity>,
+    counts: Arc<Counts>,
 }
 
 /// What a connection does now.
@@ -146,7 +192,7 @@ pub(crate) enum Idle {
 }
 
 impl Connection {
-    pub(crate) fn new(id: u32, peer: SocketAddr) -> Self {
+    pub(crate) fn new(id: u32, peer: SocketAddr, counts: Arc<Counts>) -> Self {
         let now = Instant::now();
         let activity =
             Activity { user: String::new(), database: None, command: "Connect", since: now, info: Arc::from("") };
@@ -160,6 +206,7 @@ impl Connection {
             asleep: AtomicU64::new(clock(now)),
             expires: AtomicU64::new(AWAKE),
             activity: Mutex::new(activity),
+            counts,
         }
     }
 

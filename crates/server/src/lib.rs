@@ -142,6 +142,19 @@ impl Server {
         if let Some((app, _)) = &http {
             engine.globals().publish("http_port", app.http.port().to_string());
         }
+        let counted = Arc::clone(&registry);
+        engine.count_by(move || {
+            let totals = counted.totals();
+            vec![
+                ("Bytes_received", totals.received),
+                ("Bytes_sent", totals.sent),
+                ("Connections", totals.connections),
+                ("Queries", totals.statements),
+                ("Questions", totals.statements),
+                ("Threads_cached", 0),
+                ("Threads_created", totals.connections),
+            ]
+        });
         let backend = Arc::new(mysql::MysqlBackend::new(engine, Arc::clone(&registry), accounts));
         Ok(Server { server: dipper_mysql::Server::new(backend, registry, settings), listener, address, http, sockets })
     }

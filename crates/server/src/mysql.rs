@@ -65,6 +65,9 @@ fn definition(column: &Column) -> ColumnDef {
         ColumnDef::from_field(&column.field).of_table(&column.database, &column.table, &column.org_name);
     definition.name.clone_from(&column.name);
     definition.org_table.clone_from(&column.org_table);
+    if let Some(unique) = column.key {
+        definition = definition.of_key(unique);
+    }
     let declared = column.field.metadata().get("dipper.type").map(String::as_str).unwrap_or_default();
     if let Some(chars) = length_of(declared, "varchar").or_else(|| length_of(declared, "char")) {
         return definition.varchar(chars);
@@ -139,6 +142,10 @@ impl Backend for MysqlBackend {
 
     fn connections_max(&self) -> Option<usize> {
         usize::try_from(self.engine.globals().number("max_connections")).ok()
+    }
+
+    fn server_version(&self) -> Option<String> {
+        self.engine.globals().get("version")
     }
 
     async fn open(&self, login: Login) -> Result<MysqlSession, SqlError> {

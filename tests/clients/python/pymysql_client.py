@@ -135,6 +135,69 @@ def origins():
             equal((question, found), (question, expected))
 
 
+@check("columns of keys")
+def keys():
+    cursor.execute("drop database if exists pymysql_key_flags")
+    cursor.execute("create database pymysql_key_flags")
+    cursor.execute("create table pymysql_key_flags.u (k int, v int) unique key (k) distributed by hash (k) buckets 1")
+    cursor.execute("create table pymysql_key_flags.d (k int, v int) duplicate key (k) distributed by hash (k) buckets 1")
+    primary, multiple = 2, 8
+    with connect(database="pymysql_key_flags") as named, named.cursor() as rows:
+        for question, expected in {
+            "select k, v, k + 1 from u": [primary, 0, 0],
+            "select v, k from u where k = 1": [0, primary],
+            "select x.k as a from d x": [multiple],
+            "select k from (select k from u limit 1) x": [0],
+        }.items():
+            rows.execute(question)
+            equal((question, [f.flags & (primary | multiple) for f in rows._result.fields]), (question, expected))
+
+
+@check("version")
+def version():
+    try:
+        cursor.execute("set global version = '8.0.33'")
+        with connect() as other, other.cursor() as rows:
+            equal(other.server_version, "8.0.33")
+            rows.execute("select version()")
+            equal(rows.fetchone(), ("8.0.33",))
+    finally:
+        cursor.execute("set global version = default")
+    with connect() as other:
+        equal(other.server_version, "5.7.99")
+
+
+@check("counters")
+def counters():
+    def status():
+        cursor.execute("show global status")
+        return {name: int(value) for name, value in cursor.fetchall()}
+
+    before = status()
+    with connect() as other, other.cursor() as rows:
+        rows.execute("select repeat('x', 100000)")
+        rows.fetchall()
+        rows.execute("select '" + "y" * 50000 + "'")
+        rows.fetchall()
+    after = status()
+    grown = {name: after[name] - before[name] for name in before}
+    equal((grown["Connections"], grown["Questions"] >= 3), (1, True))
+    assert grown["Bytes_sent"] > 150_000 and grown["Bytes_received"] > 50_000, grown
+    assert after["Uptime"] >= before["Uptime"] and after["Threads_connected"] >= 1, after
+
+
+@check("locks by name")
+def locks():
+    with connect() as holder, holder.cursor() as held:
+        held.execute("select get_lock('pymysql', 0)")
+        equal(held.fetchone(), (1,))
+        cursor.execute("select get_lock('pymysql', 0), is_used_lock('pymysql')")
+        equal(cursor.fetchone(), (0, holder.thread_id()))
+    # It goes with its session.
+    cursor.execute("select get_lock('pymysql', 10), release_lock('pymysql')")
+    equal(cursor.fetchone(), (1, 1))
+
+
 if TLS:
 
     @check("TLS")

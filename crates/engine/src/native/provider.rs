@@ -9,7 +9,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use dipper_store::segment::Readers;
-use dipper_store::table::schema::TableSchema;
+use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Table, TableState};
 
 use super::prune;
@@ -68,6 +68,13 @@ impl NativeProvider {
         }
         let schema = Arc::new(Schema::new(fields));
         NativeProvider { name: name.to_string(), table, state, readers, partitions, after, schema }
+    }
+
+    /// Whether a column is part of the key; within, whether no two rows share that key.
+    pub(crate) fn key(&self, column: &str) -> Option<bool> {
+        let schema = self.state.schema();
+        let is_key = schema.key_columns().iter().any(|c| c.name == column);
+        is_key.then_some(schema.model != Model::Duplicate)
     }
 
     pub(super) fn definition(&self) -> &Arc<TableSchema> {

@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// Any text.
     Text,
+    /// A version: a number, a point and whatever follows.
+    Version,
     /// Flags of `sql_mode`.
     SqlMode,
     /// `SYSTEM`, an offset, or an IANA name.
@@ -344,7 +346,14 @@ const CONNECTION: &[Definition] = &[
     inert("transaction_read_only", "OFF", OnOff),
     echo("unique_checks", "ON", OnOff, "there are no secondary unique keys to check"),
     inert("updatable_views_with_limit", "YES", Text),
-    fact("version", SERVER_VERSION, Text, "version that clients choose their ways by"),
+    define(
+        "version",
+        SERVER_VERSION,
+        Kind::Version,
+        Settable::Global,
+        Effect::Acts,
+        "version that clients choose their ways by: VERSION() and the greeting of new connections say so",
+    ),
     fact("version_comment", concat!("dipper version ", env!("CARGO_PKG_VERSION")), Text, "which server this is"),
     fact("version_compile_machine", std::env::consts::ARCH, Text, "processor"),
     fact("version_compile_os", std::env::consts::OS, Text, "operating system"),

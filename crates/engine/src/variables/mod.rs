@@ -42,6 +42,8 @@ const UNKNOWN_MAX: usize = 1000;
 const UNKNOWN_BYTES_MAX: usize = 64 << 10;
 /// `sql_select_limit` that limits nothing: the default.
 const SELECT_LIMIT_NONE: u64 = i64::MAX as u64;
+/// Longest `version`.
+const VERSION_BYTES_MAX: usize = 60;
 /// Name of the variable that says which catalog is selected.
 pub(crate) const CATALOG: &str = "catalog";
 /// How the SQL value NULL of a character set is kept.
@@ -83,6 +85,12 @@ impl Globals {
         let values = Arc::clone(&self.values.read());
         let text = values.get(name).cloned().or_else(|| definitions::find(name).map(default)).unwrap_or_default();
         text.parse().expect("a variable that acts is checked before it is stored")
+    }
+
+    /// The global value of a variable that dipper defines, as SHOW GLOBAL VARIABLES spells it.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let set = self.values.read().get(name).cloned();
+        set.or_else(|| definitions::find(name).map(default))
     }
 
     fn fact(&self, name: &str) -> Option<String> {
@@ -519,6 +527,13 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
             .map(|w| (*w).to_string())
             .ok_or_else(|| format!("one of {}", words.join(", "))),
         Kind::Text => Ok(value.to_string()),
+        // Clients take it apart at the points, and it ends at a zero byte in the greeting.
+        Kind::Version => match given.split('.').take(2).filter(|part| part.parse::<u16>().is_ok()).count() {
+            2 if given.len() <= VERSION_BYTES_MAX && given.bytes().all(|b| b.is_ascii_graphic()) => {
+                Ok(given.to_string())
+            }
+            _ => Err("a version such as 8.0.33".to_string()),
+        },
         Kind::SqlMode => sql_mode::canonical(given)
             .map_err(|word| format!("a list of {} ('{word}' is none of them)", sql_mode::flags())),
         Kind::TimeZone => {
@@ -600,7 +615,7 @@ mod tests {
         assert_eq!(v.set("time_zone", "Mars").unwrap_err().code, 1298);
         assert_eq!(v.set("character_set_results", "klingon").unwrap_err().code, 1115);
         assert_eq!(v.set("collation_connection", "klingon_ci").unwrap_err().code, 1273);
-        assert_eq!(v.set("version", "9").unwrap_err().code, 1238);
+        assert_eq!(v.set("version_comment", "9").unwrap_err().code, 1238);
         assert_eq!(v.set("connect_timeout", "5").unwrap_err().code, 1229);
         assert_eq!(v.set_global("last_insert_id", "5").unwrap_err().code, 1228);
         assert_eq!(v.query_timeout(), Some(Duration::from_secs(900)), "nothing has changed");
