@@ -1,8 +1,8 @@
 //! What all sessions of a process share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -36,6 +36,8 @@ use crate::profile::{self, Profile, Profiles};
 use crate::query::CATALOG;
 use crate::session::{ClientInfo, Session};
 use crate::spill::{BATCHES_PER_FILE, SpillFiles};
+use crate::temporary;
+use crate::user_locks::UserLocks;
 use crate::variables::Globals;
 
 /// How an [`Engine`] is set up.
@@ -93,6 +95,9 @@ const ROW_CACHE_SHARE: u64 = 10;
 /// Threads that wait for the store.
 const IO_THREADS: usize = 2;
 
+/// Gives names and values for SHOW STATUS.
+type Counted = Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>;
+
 /// Shared by all sessions: catalog, memory pool, function registry, query threads.
 pub struct Engine {
     pub(crate) options: EngineOptions,
@@ -113,6 +118,10 @@ pub struct Engine {
     pub(crate) admission: Arc<Admission>,
     /// Statements that sessions have prepared.
     pub(crate) prepared: Arc<AtomicU64>,
+    /// What sessions hold by GET_LOCK.
+    pub(crate) user_locks: Arc<UserLocks>,
+    counted: OnceLock<Counted>,
+    pub(crate) temporary: temporary::Owner,
     /// Functions, rules and runtime; cloned per statement, with that session's settings put in.
     pub(crate) template: SessionState,
     pub(crate) threads: usize,
@@ -156,7 +165,9 @@ impl Engine {
         let (runtime, spilled) = runtime_env(&options)?;
         let pool = Arc::clone(&runtime.memory_pool);
         // Registering functions takes as long as opening the rest: a query thread does it meanwhile.
-        let template = cpu.handle().spawn(async move { template(runtime) });
+        let user_locks = Arc::new(UserLocks::default());
+        let locks = Arc::clone(&user_locks);
+        let template = cpu.handle().spawn(async move { template(runtime, &locks) });
         let io = Pool::io(nice)?;
         let cache = options.remote.cache(options.data.as_ref(), memory_bytes(&options) as u64);
         let stores = Stores::new(io.handle().clone(), cache, options.remote.properties.clone());
@@ -176,7 +187,8 @@ impl Engine {
             .await
             .map_err(|e| EngineError::new(ErrorKind::Internal, format!("cannot register the functions: {e}")))??;
         let places = Places::new(options.access.clone(), Arc::clone(&stores));
-        Ok(Arc::new(Engine {
+        let temporary = temporary::Owner::new(options.remote.nodes(options.data.as_ref()));
+        let engine = Arc::new(Engine {
             native,
             points,
             stores,
@@ -193,6 +205,9 @@ impl Engine {
             access: Access::default(),
             admission,
             prepared: Arc::default(),
+            user_locks,
+            counted: OnceLock::new(),
+            temporary,
             template,
             threads,
             spilled,
@@ -202,7 +217,9 @@ impl Engine {
             short,
             merge,
             io,
-        }))
+        });
+        temporary::forget_gone(&engine);
+        Ok(engine)
     }
 
     /// A new session.
@@ -241,6 +258,16 @@ impl Engine {
     /// The store cannot be read.
     pub async fn load_error_log(&self, name: &str) -> Result<Option<Vec<u8>>> {
         crate::load::errors::read(&self.loads.store, name).await
+    }
+
+    /// Takes what else is counted for SHOW STATUS from `counted`, which is asked each time; the first one stays.
+    pub fn count_by(&self, counted: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static) {
+        let _ = self.counted.set(Box::new(counted));
+    }
+
+    /// Names and values of what is counted beside the engine.
+    pub(crate) fn counted(&self) -> Vec<(&'static str, u64)> {
+        self.counted.get().map(|counted| counted()).unwrap_or_default()
     }
 
     /// Variables of GLOBAL scope.
@@ -462,7 +489,7 @@ impl Drop for Pool {
 }
 
 /// The state that sessions copy: settings, functions and rules that do not depend on a session.
-fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+fn template(runtime: Arc<RuntimeEnv>, locks: &Arc<UserLocks>) -> Result<SessionState> {
     let mut config = dipper_sql::charter::configure(SessionConfig::new());
     let options = config.options_mut();
     options.catalog.create_default_catalog_and_schema = false;
@@ -491,6 +518,9 @@ fn template(runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     dipper_sql::functions::register_all(&mut state)?;
     dipper_sql::functions::give_up_when(crate::coop::has_ended);
     FunctionRegistry::register_udf(&mut state, Arc::new(crate::sleep::udf()))?;
+    for function in crate::user_locks::functions(locks) {
+        FunctionRegistry::register_udf(&mut state, Arc::new(function))?;
+    }
     Ok(state)
 }
 

@@ -8,7 +8,7 @@ use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::{ScalarValue, TableReference};
-use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -37,6 +37,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
 use crate::files::listings::Listings;
 use crate::load::http_stream::BodyTable;
+use crate::native::NativeProvider;
 use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};
 use crate::session::Session;
@@ -55,6 +56,8 @@ const BATCHES_WAITING: usize = 4;
 pub(crate) struct QueryContext {
     pub(crate) engine: Arc<Engine>,
     pub(crate) catalog: Arc<CatalogState>,
+    /// The same without the session's temporary tables, for what views read.
+    permanent: Arc<CatalogState>,
     /// The external catalog that is selected; `None`: dipper's own.
     pub(crate) selected_catalog: Option<String>,
     pub(crate) database: Option<String>,
@@ -120,7 +123,8 @@ impl QueryContext {
         let own = session.transaction.known();
         QueryContext {
             engine: Arc::clone(&session.engine),
-            catalog,
+            catalog: session.temporaries.over(Arc::clone(&catalog)),
+            permanent: catalog,
             selected_catalog: session.catalog.clone(),
             database: session.database.clone(),
             variables: session.variables.clone(),
@@ -152,6 +156,17 @@ impl QueryContext {
         snapshots_of(self.own.as_ref())
     }
 
+    /// CURRENT_ROLE(): the user's roles, which are always in force.
+    fn current_role(&self) -> String {
+        let roles: Vec<&str> = self.rights.user().roles.iter().map(String::as_str).collect();
+        if roles.is_empty() { "NONE".to_string() } else { roles.join(", ") }
+    }
+
+    /// The same without the session's temporary tables.
+    pub(crate) fn without_temporaries(&self) -> Self {
+        QueryContext { catalog: Arc::clone(&self.permanent), ..self.clone() }
+    }
+
     /// What it reads data objects and Parquet files by.
     pub(crate) fn readers(&self) -> &Arc<Readers> {
         match self.past_memory {
@@ -166,7 +181,8 @@ impl QueryContext {
         variables.set("sql_mode", &view.sql_mode)?;
         Ok(QueryContext {
             engine: Arc::clone(&self.engine),
-            catalog: Arc::clone(&self.catalog),
+            catalog: Arc::clone(&self.permanent),
+            permanent: Arc::clone(&self.permanent),
             selected_catalog: None,
             database: Some(view.database.clone()).filter(|d| !d.is_empty()),
             variables,
@@ -219,6 +235,7 @@ struct Origin {
     alias: String,
     table: String,
     column: String,
+    key: Option<bool>,
 }
 
 impl Planned {
@@ -235,6 +252,7 @@ impl Planned {
                     table: origin.alias,
                     org_table: origin.table,
                     database: origin.database,
+                    key: origin.key,
                 }
             })
             .collect()
@@ -247,7 +265,10 @@ impl Planned {
             LogicalPlan::TableScan(scan) => {
                 let table = visible_name(scan.table_name.table()).to_string();
                 let database = self.database(&scan.table_name);
-                Some(Origin { database, alias: table.clone(), table, column: field.name().clone() })
+                let column = field.name().clone();
+                let provider = source_as_provider(&scan.source).ok();
+                let key = provider.and_then(|p| p.downcast_ref::<NativeProvider>()?.key(&column));
+                Some(Origin { database, alias: table.clone(), table, column, key })
             }
             LogicalPlan::SubqueryAlias(alias) => {
                 let name = alias.alias.table();
@@ -262,6 +283,7 @@ impl Planned {
                         alias: name.to_string(),
                         table: name.to_string(),
                         column: field.name().clone(),
+                        key: None,
                     },
                 })
             }
@@ -608,6 +630,8 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     options.execution.parquet.schema_force_view_types = context.variables.string_view();
     options.execution.time_zone = Some(context.variables.time_zone());
     options.extensions.insert(SessionInfo {
+        version: context.variables.get("version").unwrap_or_default(),
+        current_role: context.current_role(),
         database: context.database.clone(),
         catalog: context.selected_catalog.clone().unwrap_or_else(|| CATALOG.to_string()),
         last_insert_id: context.variables.get("last_insert_id").and_then(|v| v.parse().ok()).unwrap_or_default(),

@@ -35,6 +35,8 @@ use crate::query::{self, QueryContext, QueryStream};
 use crate::result::{Column, Outcome, Rows};
 use crate::scan::worker::Aborting;
 use crate::statements::{self, Transaction};
+use crate::temporary::Temporaries;
+use crate::user_locks::HeldLocks;
 use crate::variables::{QUERY_TIMEOUT_MAX, Variables};
 
 /// `ER_TRUNCATED_WRONG_VALUE`.
@@ -212,6 +214,8 @@ pub struct Session {
     pub(crate) lost: Arc<LostValues>,
     /// The body of the request that this session is for.
     pub(crate) body: Option<Arc<BodyTable>>,
+    locks: HeldLocks,
+    pub(crate) temporaries: Temporaries,
     process: ProcessGuard,
 }
 
@@ -228,6 +232,8 @@ impl Session {
             database: client.database.clone(),
             selections: 0,
             query: engine.profiles.id(),
+            locks: HeldLocks::new(Arc::clone(&engine.user_locks), client.connection_id),
+            temporaries: Temporaries::new(Arc::clone(&engine)),
             engine,
             client,
             account,
@@ -357,14 +363,16 @@ impl Session {
         self.reading.unwrap_or_else(|| self.variables.parse_options())
     }
 
-    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements, the
-    /// transaction, the selected catalog and what is known of statements before are gone; a database of dipper's own
+    /// Back to the state after login, as COM_RESET_CONNECTION asks: variables, user variables, prepared statements, locks,
+    /// temporary tables, the transaction, the selected catalog and what is known of statements before are gone; a database of dipper's own
     /// catalog stays selected.
     pub fn reset(&mut self) {
         self.variables = first_variables(&self.engine, &self.client.user);
         self.user_variables.clear();
         self.held_variables = None;
         self.prepared.clear();
+        self.locks.release();
+        self.temporaries = Temporaries::new(Arc::clone(&self.engine));
         self.in_transaction = false;
         self.reads_only = false;
         // What it has written goes with it.

@@ -357,7 +357,8 @@ async fn copy_tables(
     }
     let mut tables = Vec::new();
     let mut done = Vec::new();
-    for (database, table) in catalog.tables() {
+    // Temporary tables end with their sessions.
+    for (database, table) in catalog.tables().filter(|(_, table)| !table.is_temporary()) {
         if !wanted.is_empty() && !names(&database.name, &table.name).iter().any(|n| wanted.contains(n)) {
             continue;
         }

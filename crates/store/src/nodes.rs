@@ -32,6 +32,11 @@ impl Nodes {
         Nodes { dir }
     }
 
+    /// Those that have their locks in a directory below.
+    pub fn within(&self, name: &str) -> Self {
+        Nodes { dir: self.dir.join(name) }
+    }
+
     fn path(&self, node: u64) -> PathBuf {
         self.dir.join(format!("{node:016x}"))
     }
@@ -40,7 +45,7 @@ impl Nodes {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn enter(&self, node: u64) -> io::Result<Present> {
+    pub fn enter(&self, node: u64) -> io::Result<Present> {
         fs::create_dir_all(&self.dir)?;
         // Locked before it has its name: others would take it for that of a process that is gone.
         let unseen = self.path(node).with_extension("new");
@@ -57,14 +62,14 @@ impl Nodes {
     }
 
     /// Processes that are gone and not [forgotten](Self::forget).
-    pub(crate) fn gone(&self) -> Vec<u64> {
+    pub fn gone(&self) -> Vec<u64> {
         let names = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let nodes = names.filter_map(|entry| u64::from_str_radix(entry.file_name().to_str()?, 16).ok());
         nodes.filter(|node| self.is_gone(*node)).collect()
     }
 
     /// Forgets a process that is gone.
-    pub(crate) fn forget(&self, node: u64) {
+    pub fn forget(&self, node: u64) {
         // The next one forgets it.
         let _ = fs::remove_file(self.path(node));
     }

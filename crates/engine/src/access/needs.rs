@@ -169,6 +169,13 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                 all(Privileges::DROP, if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) });
             }
         }
+        // As in MySQL: the old name is dropped, the new one made, with its rows.
+        Statement::RenameTables(pairs) => {
+            for (from, to) in pairs {
+                all(Privileges::ALTER | Privileges::DROP, table(from));
+                all(Privileges::CREATE | Privileges::INSERT, around(to));
+            }
+        }
         Statement::AlterTable { name, changes, .. } => {
             all(Privileges::ALTER, table(name));
             for change in changes {

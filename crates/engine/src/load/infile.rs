@@ -146,7 +146,10 @@ fn opened(path: &Path) -> Result<File> {
 }
 
 async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
-    let (database, table) = qualified(session, &load.table)?;
+    let (database, mut table) = qualified(session, &load.table)?;
+    if let Some(hidden) = session.temporaries.hidden(&database, &table) {
+        table = hidden.to_string();
+    }
     let engine = Arc::clone(session.engine());
     let mut client = session.client.clone();
     // The load is a process of its own in the list.

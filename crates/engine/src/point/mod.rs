@@ -294,13 +294,14 @@ impl Session {
     /// Whether look-ups are tried at all.
     fn looks_up(&self) -> bool {
         let quick = self.variables.quick();
-        // Look-ups are of dipper's own tables.
+        // Look-ups are of dipper's own tables. Their plans are those of all sessions, which do not see temporary tables.
         quick.short_circuit
             && !quick.hidden_columns
             && quick.select_limit.is_none()
             && self.catalog.is_none()
             // They look into what is committed.
             && !self.transaction.has_written()
+            && self.temporaries.is_empty()
     }
 
     /// What is known of a statement without its constants, which is planned if need be. `text` begins with its [`key`].
@@ -365,8 +366,8 @@ impl Session {
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         let not = |why: &str| Ok(Some(format!("no SHORT-CIRCUIT: {why}")));
-        // Names lead to its tables, which are not dipper's.
-        if self.catalog.is_some() {
+        // Names lead to its tables, which are not dipper's, or to those of this session alone.
+        if self.catalog.is_some() || !self.temporaries.is_empty() {
             return Ok(None);
         }
         let unknown =
@@ -405,7 +406,7 @@ impl Session {
         let mut text = String::new();
         key(self.database(), &options, &mut text);
         // Look-ups are of dipper's own tables, and of columns that are not hidden.
-        if self.catalog.is_some() || self.variables.quick().hidden_columns {
+        if self.catalog.is_some() || self.variables.quick().hidden_columns || !self.temporaries.is_empty() {
             return Ok(None);
         }
         let Some(slots) = scan(sql, &options, &mut text) else { return Ok(None) };

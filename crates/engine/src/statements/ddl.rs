@@ -357,7 +357,8 @@ async fn check_view(session: &Session, query: &QueryText, names: &[ViewColumn]) 
             query::CATALOG
         )));
     }
-    let context = session.query_context().await?;
+    // Others, who read the view, do not see this session's temporary tables.
+    let context = Arc::new(session.query_context().await?.without_temporaries());
     let planned = query::plan_elsewhere(&context, query).await?;
     let given = planned.columns();
     if names.is_empty() {
@@ -424,8 +425,11 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
     let before = session.engine.catalog.refresh().await?;
     let mut changes = Vec::new();
     for name in names {
-        let (db, name) = qualified(session, name)?;
+        let (db, mut name) = qualified(session, name)?;
         refuse_virtual(&db)?;
+        if let Some(hidden) = session.temporaries.hidden(&db, &name).filter(|_| kind == TableKind::Table) {
+            name = hidden.to_string();
+        }
         // As in MySQL, whose dumps rely on it: there is no table of a view's name.
         let is_view = before.table(&db, &name).is_some_and(|t| t.as_view().is_some());
         if is_view && if_exists && kind == TableKind::Table {
@@ -435,7 +439,29 @@ pub(super) async fn drop(session: &mut Session, kind: ObjectKind, names: &[Name]
         changes.push(CatalogChange::Drop { db, name, kind, if_exists });
     }
     let after = session.engine.catalog.commit(changes).await?;
+    session.temporaries.keep(&after);
     super::native::discard_missing(session, &before, &after).await;
+    Ok(Outcome::ok())
+}
+
+/// RENAME TABLE: all of the tables and views in one version of the catalog, or none.
+pub(super) async fn rename_tables(session: &mut Session, pairs: &[(Name, Name)]) -> Result<Outcome> {
+    let before = session.engine.catalog.refresh().await?;
+    let mut changes = Vec::with_capacity(pairs.len());
+    let mut renamed = Vec::with_capacity(pairs.len());
+    for (from, to) in pairs {
+        let (db, name) = qualified(session, from)?;
+        let (to_db, to_name) = qualified(session, to)?;
+        refuse_temporary(session, &db, &name, "RENAME")?;
+        renamed.extend(before.table(&db, &name).filter(|t| t.is_native()).cloned());
+        changes.push(CatalogChange::Rename { db, name, to_db, to_name });
+    }
+    let after = session.engine.catalog.commit(changes).await?;
+    for table in renamed {
+        if let Some((_, now)) = after.table_by_id(table.id).filter(|(_, now)| now.name != table.name) {
+            super::native::follow_name(&session.engine.native.get(table.id).await?, &table.name, &now.name).await?;
+        }
+    }
     Ok(Outcome::ok())
 }
 
@@ -447,7 +473,19 @@ pub(super) async fn alter_table(
 ) -> Result<Outcome> {
     let (database, table) = qualified(session, name)?;
     for change in changes {
-        let state = session.engine.catalog.refresh().await?;
+        match change {
+            TableChange::Rename(_) => refuse_temporary(session, &database, &table, "RENAME")?,
+            TableChange::ReplaceWith { table: other, .. } => {
+                let (other_db, other) = match other.database() {
+                    Some(_) => qualified(session, other)?,
+                    None => (database.clone(), other.object().to_string()),
+                };
+                refuse_temporary(session, &database, &table, "REPLACE WITH TABLE")?;
+                refuse_temporary(session, &other_db, &other, "REPLACE WITH TABLE")?;
+            }
+            _ => {}
+        }
+        let state = session.temporaries.over(session.engine.catalog.refresh().await?);
         let Some(found) = state.table(&database, &table).cloned() else {
             if if_exists {
                 return Ok(Outcome::ok());
@@ -564,11 +602,21 @@ pub(super) fn partition_values(table: &ExternalTable, spec: &[(String, Literal)]
         .collect()
 }
 
+/// Refuses to give the name of a temporary table to others, or another name to it.
+fn refuse_temporary(session: &Session, database: &str, table: &str, what: &str) -> Result<()> {
+    match session.temporaries.hidden(database, table) {
+        Some(_) => Err(EngineError::unsupported(format!(
+            "{what} of the temporary table '{database}.{table}'; make another one of it by CREATE TEMPORARY TABLE ... AS SELECT"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The table that a statement names, which must not be a view, and its database.
 pub(super) async fn table_named(session: &Session, name: &Name) -> Result<(String, Arc<Table>)> {
     let (database, table) = qualified(session, name)?;
     refuse_virtual(&database)?;
-    let state = session.engine.catalog.refresh().await?;
+    let state = session.temporaries.over(session.engine.catalog.refresh().await?);
     let found = state.table(&database, &table).cloned().ok_or_else(|| state.no_table(&database, &table))?;
     if found.as_view().is_some() {
         let message = format!("'{database}.{table}' is a view, expected a table");

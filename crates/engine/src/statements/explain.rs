@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use arrow::array::StringArray;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use dipper_sql::charter::session::VarValue;
 use dipper_sql::statement::{Insert, QueryText, Statement};
 use futures::StreamExt;
+use serde_json::json;
 
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, ErrorKind, Result};
 use crate::profile::{Recorder, Task};
 use crate::query::{self, QueryContext};
 use crate::result::{Column, Outcome, Rows};
@@ -50,7 +52,14 @@ pub(super) async fn explain(
         _ if analyze => return Err(EngineError::unsupported("EXPLAIN ANALYZE runs queries only")),
         _ => return Err(EngineError::unsupported("EXPLAIN explains queries and statements that contain one")),
     };
-    let logical_only = match format.map(str::to_uppercase).as_deref() {
+    let format = format.map(str::to_uppercase);
+    if format.as_deref() == Some("JSON") {
+        return match analyze {
+            true => Err(EngineError::unsupported("EXPLAIN ANALYZE FORMAT=JSON; leave out the one or the other")),
+            false => json(session, &query, params).await,
+        };
+    }
+    let logical_only = match format.as_deref() {
         None
         | Some("PHYSICAL" | "DISTRIBUTED" | "OPTIMIZED" | "SHAPE" | "TRADITIONAL" | "PROCESS" | "TREE" | "INDENT") => {
             false
@@ -58,7 +67,7 @@ pub(super) async fn explain(
         Some("LOGICAL" | "ANALYZED" | "PARSED" | "REWRITTEN") => true,
         Some(other) => {
             return Err(EngineError::unsupported(format!(
-                "EXPLAIN FORMAT={other}; LOGICAL and PHYSICAL are supported"
+                "EXPLAIN FORMAT={other}; LOGICAL, PHYSICAL and JSON are supported"
             )));
         }
     };
@@ -76,10 +85,39 @@ pub(super) async fn explain(
         Some(point) => beside_scan(&lines, &point),
         None => lines,
     };
+    rows(&lines.lines().collect::<Vec<_>>())
+}
+
+/// EXPLAIN FORMAT=JSON: one row with MySQL's outer object, in which the plan is a tree of operators.
+async fn json(session: &Session, query: &QueryText, params: Vec<VarValue>) -> Result<Outcome> {
+    let context = session.query_context_for(query).await?;
+    let io = Arc::clone(&context.io);
+    let query = query.clone();
+    let work = async move {
+        let physical = query::plan(&context, &query, Some(&params)).await?.physical().await?;
+        let block = json!({ "query_block": { "select_id": 1, "plan": operator(&physical) } });
+        serde_json::to_string_pretty(&block).map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))
+    };
+    let text = query::on_cpu(session.engine.short(), io.scope(work)).await?;
+    rows(&[&text])
+}
+
+/// An operator of a plan with what it says of itself and what it reads from.
+fn operator(plan: &Arc<dyn ExecutionPlan>) -> serde_json::Value {
+    let said = DisplayableExecutionPlan::new(plan.as_ref()).one_line().to_string();
+    let inputs: Vec<_> = plan.children().into_iter().map(operator).collect();
+    let mut node = json!({ "operator": plan.name(), "description": said.trim_end() });
+    if !inputs.is_empty() {
+        node["inputs"] = inputs.into();
+    }
+    node
+}
+
+/// The result, of these lines.
+fn rows(lines: &[&str]) -> Result<Outcome> {
     let column = column();
     let schema = Arc::new(Schema::new(vec![Arc::clone(&column.field)]));
-    let lines: Vec<&str> = lines.lines().collect();
-    let batch = RecordBatch::try_new(schema, vec![Arc::new(StringArray::from(lines))])
+    let batch = RecordBatch::try_new(schema, vec![Arc::new(StringArray::from(lines.to_vec()))])
         .map_err(|e| EngineError::invalid(e.to_string()))?;
     Ok(Outcome::Rows(Rows { columns: vec![column], batches: futures::stream::iter([Ok(batch)]).boxed() }))
 }

@@ -18,8 +18,9 @@ mod volumes;
 
 pub(crate) use export::unescape;
 pub(crate) use insert::stored;
-pub(crate) use native::{Now, changed_at, default_value, range_text};
+pub(crate) use native::{Now, changed_at, default_value, drop_tables, range_text};
 pub use show::like;
+pub(crate) use show::{bytes_text, partition_rows, tablet_id};
 pub(crate) use transaction::{Transaction, check as check_transaction};
 
 use std::borrow::Cow;
@@ -150,8 +151,8 @@ async fn run_statement(
         Statement::CopyTo { source, path, options } => export::copy_to(session, source, path, options).await,
         Statement::CreateExternalTable(create) => ddl::create_table(session, create, text).await,
         Statement::CreateTable(create) => native::create_table(session, create).await,
-        Statement::CreateTableLike { name, like, if_not_exists, temporary: false } => {
-            native::create_like(session, name, like, *if_not_exists).await
+        Statement::CreateTableLike { name, like, if_not_exists, temporary } => {
+            native::create_like(session, (name, *temporary), like, *if_not_exists).await
         }
         Statement::Update(update) => native::update(session, update, params).await,
         Statement::Delete(delete) => native::delete(session, delete, params).await,
@@ -162,6 +163,7 @@ async fn run_statement(
         }
         // FORCE and PURGE ask not to keep the table in a recycle bin, which there is not.
         Statement::Drop { kind, names, if_exists, force: _ } => ddl::drop(session, *kind, names, *if_exists).await,
+        Statement::RenameTables(pairs) => ddl::rename_tables(session, pairs).await,
         Statement::AlterTable { name, if_exists, changes } => {
             ddl::alter_table(session, name, *if_exists, changes).await
         }
@@ -270,6 +272,7 @@ fn writes(statement: &Statement) -> bool {
             | Statement::AlterDatabase { .. }
             | Statement::Drop { .. }
             | Statement::AlterTable { .. }
+            | Statement::RenameTables(_)
             | Statement::CreateIndex(_)
             | Statement::DropIndex { .. }
             // It forgets partitions.

@@ -29,6 +29,8 @@ pub struct SessionInfo {
     pub user: String,
     /// CURRENT_USER(): the account that was matched, `name@pattern`.
     pub current_user: String,
+    /// CURRENT_ROLE(): names of the roles in force, `NONE` where there are none.
+    pub current_role: String,
     /// CONNECTION_ID().
     pub connection_id: u64,
     /// LAST_QUERY_ID() of the statement before; empty when there is none.
@@ -53,6 +55,7 @@ impl Default for SessionInfo {
             catalog: "internal".to_owned(),
             user: "root@localhost".to_owned(),
             current_user: "root@%".to_owned(),
+            current_role: "NONE".to_owned(),
             connection_id: 0,
             last_query_id: String::new(),
             last_insert_id: 0,
@@ -98,6 +101,7 @@ pub const DEFS: &[Def] = &[
     stable("current_catalog", &["catalog"], Ret::Text, |a| answer(a, |s| text(&s.catalog))),
     stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),
     stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
+    stable("current_role", &[], Ret::Text, |a| answer(a, |s| text(&s.current_role))),
     stable("connection_id", &[], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
     stable("last_query_id", &[], Ret::Text, |a| answer(a, |s| text(&s.last_query_id))),
     stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),

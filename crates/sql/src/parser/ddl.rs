@@ -237,3 +237,20 @@ pub(super) fn refresh(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     Ok(Statement::Refresh { kind, name })
 }
+
+/// `RENAME TABLE a TO b[, c TO d]`.
+pub(super) fn rename(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["RENAME"])?;
+    if c.accept_any(&["TABLE", "TABLES"]).is_none() {
+        return Err(c.expected("TABLE"));
+    }
+    let mut pairs = Vec::new();
+    loop {
+        let from = c.name()?;
+        c.expect(&["TO"])?;
+        pairs.push((from, c.name()?));
+        if !c.accept_token(&Token::Comma) {
+            return Ok(Statement::RenameTables(pairs));
+        }
+    }
+}

@@ -279,6 +279,8 @@ pub enum Statement {
         /// `PARTITION (p1, ...)`, empty for all.
         partitions: Vec<String>,
     },
+    /// `RENAME TABLE a TO b, ...`: old and new names, at least one pair; each is renamed after those before it.
+    RenameTables(Vec<(Name, Name)>),
     /// ALTER TABLE.
     AlterTable {
         /// The table.

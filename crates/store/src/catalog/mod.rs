@@ -32,8 +32,8 @@ pub use change::{CatalogChange, NAME_CHARS_MAX, OnExists};
 pub use error::CatalogError;
 pub use external::{ExternalCatalog, ExternalCatalogChange, INTERNAL_CATALOGS};
 pub use state::{
-    CatalogState, Column, Database, ExternalTable, Partition, PartitionValues, Table, TableDef, TableId, TableKind,
-    View, ViewColumn, Volume,
+    CatalogState, Column, Database, ExternalTable, Partition, PartitionValues, TEMPORARY_PREFIX, Table, TableDef,
+    TableId, TableKind, View, ViewColumn, Volume,
 };
 
 use crate::chain::{Chain, CommitError, Options, State};

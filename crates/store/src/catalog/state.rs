@@ -294,11 +294,19 @@ impl Table {
         }
     }
 
+    /// Whether it is a temporary table, which only the session that made it sees, under another name.
+    pub fn is_temporary(&self) -> bool {
+        self.name.starts_with(TEMPORARY_PREFIX)
+    }
+
     /// Whether dipper keeps its rows.
     pub fn is_native(&self) -> bool {
         matches!(self.def, TableDef::Native)
     }
 }
+
+/// How the hidden names of temporary tables begin; see [`Table::is_temporary`].
+pub const TEMPORARY_PREFIX: &str = "__dipper_temp_";
 
 /// A database: a name space of tables and views.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

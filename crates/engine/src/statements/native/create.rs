@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use dipper_sql::statement::{
-    ColumnDef, CreateTable, DistributionClause, IndexDef, Model, Name, ObjectKind, PartitionClause, PartitionExpr,
-    PartitionKind,
+    ColumnDef, CreateTable, DistributionClause, IndexDef, Model, Name, PartitionClause, PartitionExpr, PartitionKind,
 };
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
-    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Index, Partition, PartitionBy, SEQUENCE,
-    TableColumn, TableSchema,
+    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Index, MADE_BY_PRIMARY_KEY, Partition, PartitionBy,
+    SEQUENCE, TableColumn, TableSchema,
 };
 use dipper_store::types::SqlType;
 use dipper_store::volumes::STORAGE_VOLUME;
@@ -21,7 +20,7 @@ use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
 use crate::result::{Done, Outcome};
 use crate::session::Session;
-use crate::statements::{ddl, own_name, qualified};
+use crate::statements::{ddl, qualified};
 
 /// Name of the only partition of a table without partitions is the table's own, as in Doris.
 pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
@@ -37,9 +36,6 @@ pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
 
 pub(in crate::statements) async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Outcome> {
     let (database, name) = qualified(session, &create.name)?;
-    if create.temporary {
-        return Err(EngineError::unsupported("CREATE TEMPORARY TABLE; create a table and drop it"));
-    }
     if let Some((rollup, _)) = create.rollups.first() {
         return Err(EngineError::unsupported(format!(
             "ROLLUP {rollup}: rollups are not supported yet; leave them out"
@@ -52,7 +48,11 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         )));
     }
     let before = session.engine.catalog.refresh().await?;
-    if before.table(&database, &name).is_some() {
+    let exists = match create.temporary {
+        true => session.temporaries.hidden(&database, &name).is_some(),
+        false => before.table(&database, &name).is_some(),
+    };
+    if exists {
         if create.if_not_exists {
             session.note(1050, format!("Table '{name}' already exists"));
             return Ok(Outcome::ok());
@@ -71,12 +71,17 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         }
     }
     let (definition, partitions) = definition(session, &name, &create)?;
-    make(session, &database, &name, definition, partitions, create.if_not_exists).await?;
-    let Some(source) = &create.query else { return Ok(Outcome::ok()) };
-    let filled = super::insert::fill(session, &database, &name, source).await;
+    let made = if create.temporary { session.temporaries.new_name() } else { name.clone() };
+    make(session, &database, &made, definition, partitions, create.if_not_exists).await?;
+    let filled = match &create.query {
+        Some(source) => super::insert::fill(session, &database, &made, source).await,
+        None => Ok(0),
+    };
     if filled.is_err() {
-        let names = [own_name(&database, &name)];
-        ddl::drop(session, ObjectKind::Table, &names, true).await?;
+        super::drop_tables(&session.engine, vec![(database, made)]).await?;
+    } else if create.temporary {
+        // Not before it is filled: the query may read another table of the name.
+        session.temporaries.add(&database, &name, made);
     }
     Ok(Outcome::Done(Done { affected_rows: filled?, ..Done::default() }))
 }
@@ -84,11 +89,18 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
 /// CREATE TABLE ... LIKE.
 pub(in crate::statements) async fn create_like(
     session: &mut Session,
-    name: &Name,
+    (name, temporary): (&Name, bool),
     like: &Name,
     if_not_exists: bool,
 ) -> Result<Outcome> {
     let (database, table) = qualified(session, name)?;
+    if temporary && session.temporaries.hidden(&database, &table).is_some() {
+        if if_not_exists {
+            session.note(1050, format!("Table '{table}' already exists"));
+            return Ok(Outcome::ok());
+        }
+        return Err(EngineError::new(ErrorKind::TableExists, format!("Table '{database}.{table}' already exists")));
+    }
     let (source_database, source) = ddl::table_named(session, like).await?;
     if !source.is_native() {
         return Err(EngineError::unsupported(format!(
@@ -105,7 +117,11 @@ pub(in crate::statements) async fn create_like(
             _ => p.as_ref().clone(),
         })
         .collect();
-    make(session, &database, &table, definition, partitions, if_not_exists).await?;
+    let made = if temporary { session.temporaries.new_name() } else { table.clone() };
+    make(session, &database, &made, definition, partitions, if_not_exists).await?;
+    if temporary {
+        session.temporaries.add(&database, &table, made);
+    }
     Ok(Outcome::ok())
 }
 
@@ -221,8 +237,12 @@ pub(super) fn definition(
         }
     }
     let mut properties: BTreeMap<String, String> = create.properties.iter().cloned().collect();
+    let is_primary = create.key.as_ref().is_some_and(|k| k.primary);
+    if is_primary {
+        properties.insert(MADE_BY_PRIMARY_KEY.into(), "true".into());
+    }
     // Who writes MySQL's DDL looks rows up by key.
-    let of_mysql = create.key.as_ref().is_some_and(|k| k.primary) && create.distribution.is_none();
+    let of_mysql = is_primary && create.distribution.is_none();
     if of_mysql && !["store_row_column", "row_store_columns"].iter().any(|p| properties.contains_key(*p)) {
         properties.insert("store_row_column".into(), "true".into());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dipper_store::catalog::{CatalogState, TableId};
+use dipper_store::catalog::{CatalogChange, CatalogState, TableId, TableKind};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -50,6 +50,25 @@ pub(in crate::statements) async fn discard_missing(
             session.warn(1105, message);
         }
     }
+}
+
+/// Drops native tables by database and name, whatever a session calls them; one that is gone already is no error.
+///
+/// # Errors
+/// The catalog cannot be written.
+pub(crate) async fn drop_tables(engine: &Engine, names: Vec<(String, String)>) -> Result<()> {
+    let before = engine.catalog.refresh().await?;
+    let kind = TableKind::Table;
+    let there = names.into_iter().filter(|(db, name)| before.table(db, name).is_some());
+    let changes = there.map(|(db, name)| CatalogChange::Drop { db, name, kind, if_exists: true }).collect();
+    let after = engine.catalog.commit(changes).await?;
+    for (_, table) in before.tables().filter(|(_, t)| t.is_native() && after.table_by_id(t.id).is_none()) {
+        // Vacuum frees what no name leads to, where this cannot be written down now.
+        if let Err(error) = end(engine, &before, table.id, table.volume.as_deref()).await {
+            tracing::warn!(table = %table.id, error = %error.message, "a dropped table's rows remain");
+        }
+    }
+    Ok(())
 }
 
 async fn end(engine: &Engine, before: &CatalogState, id: TableId, volume: Option<&str>) -> Result<()> {

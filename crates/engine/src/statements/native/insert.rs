@@ -26,7 +26,7 @@ use crate::query::{self, QueryContext};
 use crate::result::Done;
 use crate::session::Session;
 use crate::statements::insert::is_strict;
-use crate::statements::{ddl, own_name, transaction};
+use crate::statements::transaction;
 
 /// How often an INSERT is computed that reads its table while others change it: INSERT OVERWRITE from itself, INSERT IGNORE.
 const REPEATS_MAX: u32 = 10;
@@ -328,7 +328,9 @@ pub(in crate::statements) async fn acquire(
 
 /// Fills a table that was just made with the rows of a query.
 pub(super) async fn fill(session: &Session, database: &str, name: &str, source: &QueryText) -> Result<u64> {
-    let (_, table) = ddl::table_named(session, &own_name(database, name)).await?;
+    // By the catalog's own name: the session may have a temporary table that is called so.
+    let catalog = session.engine.catalog.refresh().await?;
+    let table = catalog.table(database, name).ok_or_else(|| catalog.no_table(database, name))?;
     let handle = session.engine.native.get(table.id).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;

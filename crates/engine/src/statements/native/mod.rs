@@ -21,13 +21,14 @@ mod update;
 mod values;
 mod write;
 
-pub(super) use alter::{alter, create_index, drop_index};
+pub(super) use alter::{alter, create_index, drop_index, follow_name};
 pub(super) use analyze::analyze;
 pub(super) use create::{create_like, create_table, named as column_named};
 pub(crate) use definition::range_text;
 pub(super) use definition::statement;
 pub(super) use delete::delete;
 pub(super) use drop::discard_missing;
+pub(crate) use drop::drop_tables;
 pub(super) use insert::{acquire, insert};
 pub(crate) use shape::{Now, changed_at, default_value};
 pub(super) use truncate::truncate;

@@ -6,6 +6,8 @@ mod columns;
 mod partitions;
 mod types;
 
+pub(in crate::statements) use partitions::follow_name;
+
 use std::sync::Arc;
 
 use dipper_sql::parser::parse_type;

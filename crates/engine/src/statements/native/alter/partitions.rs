@@ -149,7 +149,7 @@ fn add(
 }
 
 /// The only partition of a table without partitions is called as the table is.
-pub(super) async fn follow_name(table: &Table, from: &str, to: &str) -> Result<()> {
+pub(in crate::statements) async fn follow_name(table: &Table, from: &str, to: &str) -> Result<()> {
     let state = table.snapshot();
     let only = state.partitions().find(|p| state.schema().partition_by.is_none() && p.name == from);
     if let Some(partition) = only.map(|p| p.id) {
