@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test test-fuzz test-hive gateway lint bench
+.PHONY: run build test test-fuzz test-hive test-tools gateway lint bench
 
 ## Builds dipper, answers questions about the example files, says how to go on.
 run: build
@@ -48,6 +48,10 @@ test-fuzz: build
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
 test-hive: build gateway
 	python3 tests/hive/run.py $(BIN)/dipper
+
+## Programs of Doris's and StarRocks' users: SQLAlchemy's dialects, Django, dbt, dumps (tests/tools/README.md); ARGS names some.
+test-tools: build
+	python3 tests/tools/run.py --server $(BIN)/dipper $(ARGS)
 
 # The S3 server that the store's tests start. Without Go they say that they did not run on S3.
 gateway:

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -15,6 +16,8 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "clients"))
 import run as clients  # noqa: E402  (the directory of the client programs is no package)
+
+import everyday  # noqa: E402
 
 CACHE = clients.CACHE / "tools"
 TOOL_SECONDS = 600
@@ -54,6 +57,7 @@ def java_program(directory, program, *options):
 
 # Each gives a command; the ports of MySQL and HTTP are put behind it. Programs print `ok NAME` or `FAILED NAME` for each check.
 TOOLS = {
+    **{name: functools.partial(everyday.command, name) for name in everyday.TOOLS},
     "flink": lambda: java_program("flink", "Sinks", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
     "spark": lambda: java_program("spark", "Writes"),
 }
