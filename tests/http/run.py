@@ -1107,6 +1107,35 @@ def connectors(s):
         assert get(path, headers=wrong)["code"] == 401, path
 
 
+def temporary_tables_end(s):
+    """A temporary table goes with its session, also where the server is killed."""
+    def hidden():
+        checked = subprocess.run([s.binary, "check", s.directory / "data"], capture_output=True, timeout=60, check=False)
+        return checked.stderr.count(b"__dipper_temp_")
+
+    def holder():
+        command = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(s.mysql_port), "--protocol=tcp", "-u", "root",
+                   "-N", "-B", "--unbuffered"]
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        client.stdin.write("create temporary table d.tt as select 1 as a;\nselect a + 6 from d.tt;\n")
+        client.stdin.flush()
+        assert client.stdout.readline() == "7\n"
+        return client
+
+    assert hidden() == 0
+    client = holder()
+    assert hidden() == 1
+    assert ["tt"] not in s.sql("show tables from d")
+    client.stdin.close()
+    client.wait(30)
+    until(lambda: hidden() == 0)
+    client = holder()
+    s.restart(signal.SIGKILL)
+    client.kill()
+    client.wait(30)
+    until(lambda: hidden() == 0)
+
+
 def local_infile(s):
     t = fresh(s, "t")
     path = s.directory / "rows"
@@ -1224,7 +1253,7 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
-         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, connectors, a_long_line, local_infile, accounts]
+         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, a_long_line, local_infile, accounts]
 
 
 def main():
