@@ -58,6 +58,7 @@ def java_program(directory, program, *options):
 # Each gives a command; the ports of MySQL and HTTP are put behind it. Programs print `ok NAME` or `FAILED NAME` for each check.
 TOOLS = {
     **{name: functools.partial(everyday.command, name) for name in everyday.TOOLS},
+    "jooq": lambda: java_program("jooq", "Jooq"),
     "flink": lambda: java_program("flink", "Sinks", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
     "spark": lambda: java_program("spark", "Writes"),
 }

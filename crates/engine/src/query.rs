@@ -57,7 +57,7 @@ pub(crate) struct QueryContext {
     pub(crate) engine: Arc<Engine>,
     pub(crate) catalog: Arc<CatalogState>,
     /// The same without the session's temporary tables, for what views read.
-    permanent: Arc<CatalogState>,
+    pub(crate) permanent: Arc<CatalogState>,
     /// The external catalog that is selected; `None`: dipper's own.
     pub(crate) selected_catalog: Option<String>,
     pub(crate) database: Option<String>,

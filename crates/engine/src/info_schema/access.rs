@@ -81,6 +81,33 @@ pub(super) fn table_privileges(context: &QueryContext, wanted: &Wanted, sheet: &
     Ok(())
 }
 
+/// The user's roles, which are always in force.
+pub(super) fn enabled_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for role in &context.rights.user().roles {
+        sheet.push([role.into(), "%".into(), "YES".into(), "NO".into()]);
+    }
+    Ok(())
+}
+
+/// The same in the columns of those who may use roles.
+pub(super) fn applicable_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let user = context.rights.user();
+    for role in &user.roles {
+        sheet.push([
+            (&user.name).into(),
+            (&user.host).into(),
+            (&user.name).into(),
+            (&user.host).into(),
+            role.into(),
+            "%".into(),
+            "NO".into(),
+            "YES".into(),
+            "NO".into(),
+        ]);
+    }
+    Ok(())
+}
+
 /// Columns of privileges in MySQL's table of users, in their order, and what has to be granted for a `Y`.
 const COLUMNS: [Option<Privileges>; 29] = {
     let mut columns = [None; 29];

@@ -13,7 +13,7 @@ type Brief = (&'static str, &'static str, &'static str, Fill);
 
 /// All of them.
 pub(super) static TABLES: LazyLock<Vec<Virtual>> = LazyLock::new(|| {
-    let all = MYSQLS.iter().chain(PERFORMANCE).chain(DORIS).chain(STARROCKS);
+    let all = MYSQLS.iter().chain(PERFORMANCE).chain(NOTHING).chain(DORIS).chain(STARROCKS);
     all.map(|(database, name, columns, fill)| Virtual { database, name, head: Cow::Owned(head(columns)), fill: *fill })
         .collect()
 });
@@ -68,8 +68,6 @@ const MYSQLS: &[Brief] = &[
     (MYSQL, "func", "name ret# dl type", Fill::Empty),
     (MYSQL, "plugin", "name dl", Fill::Empty),
     (MYSQL, "servers", "Server_name Host Db Username Password Port# Socket Wrapper Owner", Fill::Empty),
-    (MYSQL, "role_edges", "FROM_HOST FROM_USER TO_HOST TO_USER WITH_ADMIN_OPTION", Fill::Empty),
-    (MYSQL, "default_roles", "HOST USER DEFAULT_ROLE_HOST DEFAULT_ROLE_USER", Fill::Empty),
     (MYSQL, "global_grants", "USER HOST PRIV WITH_GRANT_OPTION", Fill::Empty),
     (MYSQL, "help_topic", "help_topic_id+ name help_category_id+ description example url", Fill::Empty),
     (MYSQL, "help_category", "help_category_id+ name parent_category_id+ url", Fill::Empty),
@@ -78,6 +76,19 @@ const MYSQLS: &[Brief] = &[
     (MYSQL, "time_zone", "Time_zone_id+ Use_leap_seconds", Fill::Empty),
     (MYSQL, "time_zone_name", "Name Time_zone_id+", Fill::Empty),
     (MYSQL, "general_log", "event_time@ user_host thread_id+ server_id+ command_type argument", Fill::Empty),
+    (
+        MYSQL,
+        "innodb_table_stats",
+        "database_name table_name last_update@ n_rows+ clustered_index_size+ sum_of_other_index_sizes+",
+        Fill::Empty,
+    ),
+    (
+        MYSQL,
+        "innodb_index_stats",
+        "database_name table_name index_name last_update@ stat_name stat_value+ sample_size+ stat_description",
+        Fill::Empty,
+    ),
+    (MYSQL, "component", "component_id+ component_group_id+ component_urn", Fill::Empty),
     (
         MYSQL,
         "slow_log",
@@ -170,8 +181,129 @@ const PERFORMANCE: &[Brief] = &[
         "CHANNEL_NAME MEMBER_ID MEMBER_HOST MEMBER_PORT# MEMBER_STATE MEMBER_ROLE MEMBER_VERSION",
         Fill::Empty,
     ),
+    (
+        PERFORMANCE_SCHEMA,
+        "memory_summary_global_by_event_name",
+        "EVENT_NAME COUNT_ALLOC+ COUNT_FREE+ SUM_NUMBER_OF_BYTES_ALLOC+ SUM_NUMBER_OF_BYTES_FREE+ CURRENT_COUNT_USED# CURRENT_NUMBER_OF_BYTES_USED#",
+        Fill::Empty,
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "file_summary_by_instance",
+        "FILE_NAME EVENT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_NUMBER_OF_BYTES_READ# COUNT_WRITE+ SUM_NUMBER_OF_BYTES_WRITE#",
+        Fill::Empty,
+    ),
+    (PERFORMANCE_SCHEMA, "keyring_keys", "KEY_ID KEY_OWNER BACKEND_KEY_ID", Fill::Empty),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_connection_status",
+        "CHANNEL_NAME GROUP_NAME SOURCE_UUID THREAD_ID+ SERVICE_STATE LAST_ERROR_NUMBER# LAST_ERROR_MESSAGE",
+        Fill::Empty,
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_applier_status",
+        "CHANNEL_NAME SERVICE_STATE REMAINING_DELAY+ COUNT_TRANSACTIONS_RETRIES+",
+        Fill::Empty,
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "events_statements_history",
+        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST DIGEST_TEXT CURRENT_SCHEMA",
+        Fill::Empty,
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "table_io_waits_summary_by_index_usage",
+        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME INDEX_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ COUNT_WRITE+ COUNT_FETCH+",
+        Fill::Empty,
+    ),
+    (PERFORMANCE_SCHEMA, "file_instances", "FILE_NAME EVENT_NAME OPEN_COUNT+", Fill::Empty),
     (PERFORMANCE_SCHEMA, "log_status", "SERVER_UUID LOCAL REPLICATION STORAGE_ENGINES", Fill::Empty),
     (PERFORMANCE_SCHEMA, "error_log", "LOGGED@ THREAD_ID+ PRIO ERROR_CODE SUBSYSTEM DATA", Fill::Empty),
+];
+
+/// Of MySQL, about what there is none of here.
+const NOTHING: &[Brief] = &[
+    (
+        INFORMATION_SCHEMA,
+        "innodb_trx",
+        "trx_id+ trx_state trx_started@ trx_requested_lock_id trx_wait_started@ trx_weight+ trx_mysql_thread_id+ trx_query trx_operation_state trx_tables_in_use+ trx_tables_locked+ trx_rows_locked+ trx_rows_modified+ trx_isolation_level",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_metrics",
+        "NAME SUBSYSTEM COUNT# MAX_COUNT# MIN_COUNT# AVG_COUNT# STATUS TYPE COMMENT",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_tables",
+        "TABLE_ID+ NAME FLAG# N_COLS# SPACE# ROW_FORMAT ZIP_PAGE_SIZE+ SPACE_TYPE INSTANT_COLS#",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_tablespaces",
+        "SPACE+ NAME FLAG+ ROW_FORMAT PAGE_SIZE+ SPACE_TYPE FILE_SIZE+ ALLOCATED_SIZE+ STATE",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_buffer_pool_stats",
+        "POOL_ID+ POOL_SIZE+ FREE_BUFFERS+ DATABASE_PAGES+ HIT_RATE+",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_lock_waits",
+        "requesting_trx_id requested_lock_id blocking_trx_id blocking_lock_id",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_locks",
+        "lock_id lock_trx_id lock_mode lock_type lock_table lock_index lock_data",
+        Fill::Empty,
+    ),
+    (INFORMATION_SCHEMA, "user_attributes", "USER HOST ATTRIBUTE", Fill::Empty),
+    (
+        INFORMATION_SCHEMA,
+        "view_table_usage",
+        "VIEW_CATALOG VIEW_SCHEMA VIEW_NAME TABLE_CATALOG TABLE_SCHEMA TABLE_NAME",
+        Fill::Now(config::view_table_usage),
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "view_routine_usage",
+        "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "st_geometry_columns",
+        "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME SRS_NAME SRS_ID+ GEOMETRY_TYPE_NAME",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "enabled_roles",
+        "ROLE_NAME ROLE_HOST IS_DEFAULT IS_MANDATORY",
+        Fill::Now(access::enabled_roles),
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "optimizer_trace",
+        "QUERY TRACE MISSING_BYTES_BEYOND_MAX_MEM_SIZE# INSUFFICIENT_PRIVILEGES#",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "resource_groups",
+        "RESOURCE_GROUP_NAME RESOURCE_GROUP_TYPE RESOURCE_GROUP_ENABLED# VCPU_IDS THREAD_PRIORITY#",
+        Fill::Empty,
+    ),
 ];
 
 const DORIS: &[Brief] = &[
@@ -219,6 +351,12 @@ const DORIS: &[Brief] = &[
         "BACKEND_ID# ROWSET_ID TABLET_ID# ROWSET_NUM_ROWS# TXN_ID# NUM_SEGMENTS# START_VERSION# END_VERSION# \
          INDEX_DISK_SIZE# DATA_DISK_SIZE# CREATION_TIME@ NEWEST_WRITE_TIMESTAMP@ SCHEMA_VERSION#",
         Fill::Later(|context, wanted, sheet| Box::pin(config::rowsets(context, wanted, sheet))),
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "backend_configuration",
+        "BE_ID# CONFIG_NAME CONFIG_TYPE CONFIG_VALUE IS_MUTABLE",
+        Fill::Empty,
     ),
     (
         INFORMATION_SCHEMA,
@@ -315,13 +453,67 @@ const STARROCKS: &[Brief] = &[
          ERROR_MESSAGE PROGRESS EXTRA_MESSAGE PROPERTIES",
         Fill::Empty,
     ),
+    (INFORMATION_SCHEMA, "be_configs", "BE_ID# NAME TYPE VALUE DEFAULT MUTABLE#", Fill::Empty),
+    (
+        INFORMATION_SCHEMA,
+        "fe_tablet_schedules",
+        "TABLET_ID# TABLE_ID# PARTITION_ID# TYPE PRIORITY STATE TABLET_STATUS CREATE_TIME@ SCHEDULE_TIME@ FINISH_TIME@",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "pipes",
+        "DATABASE_NAME PIPE_ID# PIPE_NAME STATE TABLE_NAME LOAD_STATUS LAST_ERROR CREATED_TIME@",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "pipe_files",
+        "DATABASE_NAME PIPE_ID# PIPE_NAME FILE_NAME FILE_VERSION FILE_SIZE# LAST_MODIFIED LOAD_STATE STAGED_TIME@ START_LOAD_TIME@ FINISH_LOAD_TIME@ ERROR_MSG",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "analyze_status",
+        "Id# Catalog Database Table Columns Type Schedule Status StartTime EndTime Properties Reason",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "column_stats_usage",
+        "TABLE_CATALOG TABLE_DATABASE TABLE_NAME COLUMN_NAME USAGE LAST_USED@ CREATED@",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "warehouse_metrics",
+        "WAREHOUSE_ID WAREHOUSE_NAME QUEUE_PENDING_LENGTH QUEUE_RUNNING_LENGTH MAX_PENDING_LENGTH MAX_REQUIRED_SLOTS SUM_REQUIRED_SLOTS REMAIN_SLOTS MAX_SLOTS EXTRA_MESSAGE",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "warehouse_queries",
+        "WAREHOUSE_ID WAREHOUSE_NAME QUERY_ID STATE EST_COSTS_SLOTS ALLOCATE_SLOTS QUEUED_WAIT_SECONDS QUERY QUERY_START_TIME QUERY_END_TIME QUERY_DURATION EXTRA_MESSAGE",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "cluster_snapshots",
+        "SNAPSHOT_NAME SNAPSHOT_TYPE CREATED_TIME@ FE_JOURNAL_ID# STARMGR_JOURNAL_ID# PROPERTIES STORAGE_VOLUME STORAGE_PATH",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "cluster_snapshot_jobs",
+        "SNAPSHOT_NAME JOB_ID# CREATED_TIME@ FINISHED_TIME@ STATE DETAIL_INFO ERROR_MESSAGE",
+        Fill::Empty,
+    ),
     (
         INFORMATION_SCHEMA,
         "applicable_roles",
         "USER HOST GRANTEE GRANTEE_HOST ROLE_NAME ROLE_HOST IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
-        Fill::Empty,
+        Fill::Now(access::applicable_roles),
     ),
-    (INFORMATION_SCHEMA, "keywords", "KEYWORD RESERVED#", Fill::Empty),
 ];
 
 #[cfg(test)]

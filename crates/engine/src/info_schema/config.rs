@@ -142,8 +142,9 @@ pub(super) fn database_properties(context: &QueryContext, wanted: &Wanted, sheet
     Ok(())
 }
 
-/// What views name in their queries. A view that cannot be parsed any more is left out.
-pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+/// What views name in their queries: database and view; catalog, database, name and kind of what is read. A view that cannot
+/// be parsed any more is left out.
+fn view_reads(context: &QueryContext, wanted: &Wanted, mut put: impl FnMut([&str; 2], [&str; 4])) {
     for (database, table) in catalog_tables(context, wanted) {
         let TableDef::View(view) = &table.def else { continue };
         // As its definition: who may not ask for that, does not learn what the view reads.
@@ -152,33 +153,32 @@ pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &m
             continue;
         }
         let options = ParseOptions::from_sql_mode(&view.sql_mode);
-        let Some(Statement::Query(query)) = dipper_sql::parser::parse(&view.sql, &options)
-            .ok()
-            .and_then(|all| all.into_iter().next())
-            .map(|p| p.statement)
-        else {
-            continue;
-        };
+        let parsed = dipper_sql::parser::parse(&view.sql, &options).unwrap_or_default();
+        let Some(Statement::Query(query)) = parsed.into_iter().next().map(|p| p.statement) else { continue };
         for reference in table_refs(&query) {
             let TableRef::Named { name, maybe_cte: false, .. } = reference else { continue };
-            let catalog = name.catalog().unwrap_or(CATALOG_NAME).to_string();
-            let of = name.database().unwrap_or(&view.database).to_string();
-            let kind = match context.catalog.table(&of, name.object()).map(|t| &t.def) {
+            let of = name.database().unwrap_or(&view.database);
+            let kind = match context.catalog.table(of, name.object()).map(|t| &t.def) {
                 Some(TableDef::View(_)) => "VIEW",
                 _ => "TABLE",
             };
-            sheet.push([
-                CATALOG_NAME.into(),
-                database.into(),
-                (&table.name).into(),
-                "VIEW".into(),
-                catalog.into(),
-                of.into(),
-                name.object().into(),
-                kind.into(),
-            ]);
+            put([database, &table.name], [name.catalog().unwrap_or(CATALOG_NAME), of, name.object(), kind]);
         }
     }
+}
+
+pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    view_reads(context, wanted, |[database, view], [catalog, of, name, kind]| {
+        let row = [CATALOG_NAME, database, view, "VIEW", catalog, of, name, kind];
+        sheet.push(row.map(Cell::from));
+    });
+    Ok(())
+}
+
+pub(super) fn view_table_usage(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    view_reads(context, wanted, |[database, view], [catalog, of, name, _]| {
+        sheet.push([CATALOG_NAME, database, view, catalog, of, name].map(Cell::from));
+    });
     Ok(())
 }
 

@@ -329,7 +329,9 @@ const CONNECTION: &[Definition] = &[
     inert("sql_log_bin", "ON", OnOff),
     echo("sql_notes", "ON", OnOff, "whether notes are kept"),
     echo("sql_quote_show_create", "ON", OnOff, "names in SHOW CREATE are quoted where they need it"),
+    fact("server_uuid", "", Text, "there is no replication"),
     inert("sql_safe_updates", "OFF", OnOff),
+    inert("super_read_only", "OFF", OnOff),
     acts(
         "sql_select_limit",
         "9223372036854775807",
@@ -341,6 +343,7 @@ const CONNECTION: &[Definition] = &[
     fact("system_time_zone", "", Text, "zone of this process"),
     inert("table_open_cache", "2000", COUNT),
     inert("thread_cache_size", "0", COUNT),
+    fact("tmpdir", "", Text, "see the server's --spill-dir"),
     inert("tmp_table_size", "16777216", COUNT),
     echo("transaction_isolation", "REPEATABLE-READ", ISOLATION, "each statement reads one snapshot, whatever is set"),
     inert("transaction_read_only", "OFF", OnOff),

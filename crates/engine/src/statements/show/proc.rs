@@ -10,21 +10,29 @@ use crate::session::Session;
 /// The paths that are answered.
 const PATHS: &[&str] = &[
     "backends",
+    "bdbje",
     "brokers",
     "catalogs",
+    "cluster_balance",
     "cluster_health",
+    "colocation_group",
     "compactions",
     "compute_nodes",
+    "current_backend_instances",
     "current_queries",
     "current_query_stmts",
     "dbs",
     "frontends",
     "global_current_queries",
+    "jobs",
+    "load_error_hub",
     "resources",
     "routine_loads",
     "statistic",
+    "tasks",
     "transactions",
     "trash",
+    "workload_groups",
 ];
 
 /// The list at a path without its first and last slash.
@@ -47,6 +55,23 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         "compactions" => {
             Ok(Sheet::texts(&["Partition", "TxnID", "StartTime", "CommitTime", "FinishTime", "Error", "Profile"]))
         }
+        "bdbje" => Ok(Sheet::texts(&["DbNames", "JournalNumber", "Comment"])),
+        "colocation_group" => Ok(Sheet::texts(&[
+            "GroupId",
+            "GroupName",
+            "TableIds",
+            "BucketsNum",
+            "ReplicaAllocation",
+            "DistCols",
+            "IsStable",
+            "ErrorMsg",
+        ])),
+        "cluster_balance" => Ok(Sheet::texts(&["Item", "Number"])),
+        "current_backend_instances" => Ok(Sheet::texts(&["Backend", "InstanceNum"])),
+        "load_error_hub" => Ok(Sheet::texts(&["Protocol", "Url"])),
+        "jobs" => Ok(Sheet::texts(&["DbId", "DbName"])),
+        "tasks" => Ok(Sheet::texts(&["TaskType", "FailedNum", "TotalNum"])),
+        "workload_groups" => server::other("WORKLOAD GROUPS"),
         "transactions" => {
             let mut sheet = Sheet::texts(&["DbId", "DbName"]);
             for database in databases(session).await? {
