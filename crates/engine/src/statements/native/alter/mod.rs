@@ -301,7 +301,7 @@ async fn rename(session: &Session, id: TableId, (db, name): (String, String), to
     let (from, new) = (name.clone(), to_name.clone());
     let change = CatalogChange::Rename { db: db.clone(), name, to_db: to_db.clone(), to_name };
     ddl::commit(session, &db, vec![change]).await?;
-    partitions::follow_name(&session.engine.native.get(id).await?, &from, &new).await?;
+    follow_name(&session.engine.native.get(id).await?, &from, &new).await?;
     Ok((to_db, new))
 }
 
@@ -347,7 +347,7 @@ async fn replace_with(session: &mut Session, (db, name): &(String, String), othe
         [(after.table(db, name), &other_name, name), (after.table(&other_db, &other_name), name, &other_name)]
     {
         if let Some(table) = table.filter(|t| t.is_native()) {
-            partitions::follow_name(&session.engine.native.get(table.id).await?, from, to).await?;
+            follow_name(&session.engine.native.get(table.id).await?, from, to).await?;
         }
     }
     Ok(())
