@@ -3,6 +3,7 @@
 //! Accepted beside JSON: `'` as quote, texts without quotes, and `=` for `:` between key and value. A struct's fields are
 //! found by name; missing ones are NULL, unknown ones are skipped. Of equal keys of a map the first wins.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, StructArray};
@@ -133,12 +134,10 @@ impl Nested {
                 for (span, row) in level.spans.iter().zip(level.rows) {
                     let ok = self.cell(bytes, *span, b'{', b'}', &mut items);
                     if ok == Some(true) {
-                        let first = keys.spans.len();
+                        let mut known = Known::new(bytes);
                         for (name, item) in items.drain(..) {
                             let Some(name) = name.filter(|n| !n.is_missing()) else { continue };
-                            let text = &bytes[name.start()..name.end()];
-                            let known = keys.spans[first..].iter().any(|k| &bytes[k.start()..k.end()] == text);
-                            if !known {
+                            if known.is_new(name) {
                                 keys.push(name, row);
                                 values.push(item, row);
                             }
@@ -206,6 +205,35 @@ impl Nested {
             items.clear();
         }
         Some(ok)
+    }
+}
+
+/// The keys of one map, by their text.
+struct Known<'a> {
+    bytes: &'a [u8],
+    /// The first ones, which are compared one by one.
+    few: Vec<&'a [u8]>,
+    many: HashSet<&'a [u8]>,
+}
+
+impl<'a> Known<'a> {
+    const FEW: usize = 16;
+
+    fn new(bytes: &'a [u8]) -> Self {
+        Known { bytes, few: Vec::new(), many: HashSet::new() }
+    }
+
+    /// Whether no key before has this text.
+    fn is_new(&mut self, key: Span) -> bool {
+        let text = &self.bytes[key.start()..key.end()];
+        if self.few.contains(&text) {
+            return false;
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push(text);
+            return true;
+        }
+        self.many.insert(text)
     }
 }
 
@@ -467,5 +495,21 @@ impl Text<'_> {
         let value = u32::from_str_radix(text, 16).ok()?;
         self.at += 4;
         Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_keys_the_first_counts() {
+        let texts: Vec<String> = (0..200).map(|i| format!("key{:02}", i * 7 % 60)).collect();
+        let bytes = texts.concat();
+        let mut known = Known::new(bytes.as_bytes());
+        let spans = (0..200_u32).map(|at| Span::new(at * 5, at * 5 + 5));
+        let new: Vec<bool> = spans.map(|span| known.is_new(span)).collect();
+        let wanted: Vec<bool> = (0..200).map(|at| at < 60).collect();
+        assert_eq!(new, wanted);
     }
 }
