@@ -6,6 +6,10 @@
 //! all readers of the repartitioning wait so, nobody writes any more (datafusion#24883). Here each such batch has a file of
 //! its own ([`BATCHES_PER_FILE`]), which is complete before anybody is told of it.
 //!
+//! A file that cannot be written would be the first in that order for ever, and its reader would wait for a batch that
+//! nobody writes, and miss the error, which comes by another way. So such a file is written without an error, and who reads
+//! the file gets the error.
+//!
 //! So there may be many files. DataFusion's keep a descriptor open for as long as they are there; these are open only while
 //! they are written or read.
 
@@ -30,6 +34,9 @@ pub(crate) const BATCHES_PER_FILE: usize = 1;
 /// Bytes that may be spilled at once.
 const SPILLED_MAX: u64 = 100 << 30;
 
+/// What DataFusion's repartitioning calls its files.
+const OF_REPARTITIONING: &str = "SpillPool";
+
 /// Bytes that are read of a file at once.
 const READ_BYTES: usize = 128 << 10;
 
@@ -41,12 +48,19 @@ pub(crate) struct SpillFiles {
     dir: Mutex<Option<Arc<TempDir>>>,
     made: AtomicU64,
     used: Arc<AtomicU64>,
+    /// Bytes that all files may have together.
+    most: u64,
 }
 
 impl SpillFiles {
     /// Files below `parent`, which is there.
     pub(crate) fn new(parent: Option<PathBuf>) -> Self {
-        SpillFiles { parent, dir: Mutex::default(), made: AtomicU64::new(0), used: Arc::default() }
+        Self::with_most(parent, SPILLED_MAX)
+    }
+
+    /// Files that have at most so many bytes together.
+    pub(crate) fn with_most(parent: Option<PathBuf>, most: u64) -> Self {
+        SpillFiles { parent, dir: Mutex::default(), made: AtomicU64::new(0), used: Arc::default(), most }
     }
 
     /// Removes the files, also those that are in use.
@@ -73,12 +87,13 @@ impl SpillFiles {
 }
 
 impl TempFileFactory for SpillFiles {
-    fn create_temp_file(&self, _description: &str) -> Result<Arc<dyn SpillFile>> {
+    fn create_temp_file(&self, description: &str) -> Result<Arc<dyn SpillFile>> {
         let dir = self.dir()?;
         let path = dir.path().join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
         File::create_new(&path)?;
-        let used = Used { bytes: AtomicU64::new(0), all: Arc::clone(&self.used) };
-        Ok(Arc::new(Spilled { path, used: Arc::new(used), _dir: dir }))
+        let used = Used { bytes: AtomicU64::new(0), all: Arc::clone(&self.used), most: self.most };
+        let failure = (description == OF_REPARTITIONING).then(Arc::default);
+        Ok(Arc::new(Spilled { path, used: Arc::new(used), failure, _dir: dir }))
     }
 }
 
@@ -86,17 +101,18 @@ impl TempFileFactory for SpillFiles {
 struct Used {
     bytes: AtomicU64,
     all: Arc<AtomicU64>,
+    most: u64,
 }
 
 impl Used {
     fn add(&self, bytes: u64) -> io::Result<()> {
-        if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > SPILLED_MAX {
+        if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > self.most {
             self.all.fetch_sub(bytes, Ordering::Relaxed);
             return Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,
                 format!(
                     "statements would write more than {} GiB of what does not fit in memory; ask for less at once, or set --memory higher",
-                    SPILLED_MAX >> 30
+                    self.most >> 30
                 ),
             ));
         }
@@ -111,10 +127,15 @@ impl Drop for Used {
     }
 }
 
+/// Why a file could not be written.
+type Failure = Arc<Mutex<Option<io::Error>>>;
+
 /// A file that goes with the last that holds it.
 struct Spilled {
     path: PathBuf,
     used: Arc<Used>,
+    /// Of a file that is always written without an error: what its reader is told.
+    failure: Option<Failure>,
     /// Goes after its files.
     _dir: Arc<TempDir>,
 }
@@ -141,6 +162,9 @@ impl SpillFile for Spilled {
             Path(PathBuf),
             Open(tokio::fs::File),
         }
+        if let Some(failure) = self.failure.as_ref().and_then(|failure| failure.lock().take()) {
+            return Err(failure.into());
+        }
         Ok(Box::pin(futures::stream::try_unfold(At::Path(self.path.clone()), |at| async move {
             let mut file = match at {
                 At::Path(path) => tokio::fs::File::open(&path).await?,
@@ -153,8 +177,17 @@ impl SpillFile for Spilled {
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
-        let file = OpenOptions::new().append(true).open(&self.path)?;
-        Ok(Box::new(Writer { file, used: Arc::clone(&self.used) }))
+        let file = OpenOptions::new().append(true).open(&self.path);
+        let used = Arc::clone(&self.used);
+        let Some(failure) = &self.failure else { return Ok(Box::new(Writer { file: file?, used })) };
+        let writer = match file {
+            Ok(file) => Some(Writer { file, used }),
+            Err(e) => {
+                *failure.lock() = Some(e);
+                None
+            }
+        };
+        Ok(Box::new(Never { writer, failure: Arc::clone(failure) }))
     }
 }
 
@@ -175,6 +208,40 @@ impl Write for Writer {
     }
 }
 
+/// A writer that never fails: what is written behind a failure is lost.
+struct Never {
+    writer: Option<Writer>,
+    failure: Failure,
+}
+
+impl Never {
+    fn tried(&mut self, work: impl FnOnce(&mut Writer) -> io::Result<()>) {
+        if let Some(Err(e)) = self.writer.as_mut().map(work) {
+            *self.failure.lock() = Some(e);
+            self.writer = None;
+        }
+    }
+}
+
+impl Write for Never {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tried(|writer| writer.write_all(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tried(Writer::flush);
+        Ok(())
+    }
+}
+
+impl SpillWriter for Never {
+    fn finish(&mut self) -> Result<()> {
+        self.tried(Writer::flush);
+        Ok(())
+    }
+}
+
 impl SpillWriter for Writer {
     fn finish(&mut self) -> Result<()> {
         Ok(self.file.flush()?)
@@ -183,6 +250,20 @@ impl SpillWriter for Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::record_batch::RecordBatch;
+    use datafusion::common::config::ConfigNonZeroUsize;
+    use datafusion::datasource::memory::MemorySourceConfig;
+    use datafusion::execution::TaskContext;
+    use datafusion::execution::disk_manager::DiskManagerBuilder;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::repartition::RepartitionExec;
+    use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+    use datafusion::prelude::SessionConfig;
     use futures::TryStreamExt;
 
     use super::*;
@@ -203,5 +284,57 @@ mod tests {
         assert_eq!(files.used.load(Ordering::Relaxed), 0);
         files.remove();
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_reads_what_a_repartitioning_could_not_write_is_told() {
+        let parent = tempfile::tempdir().unwrap();
+        let files = SpillFiles::with_most(Some(parent.path().to_path_buf()), 100);
+        let other = files.create_temp_file("a sort").unwrap();
+        assert!(other.open_writer().unwrap().write_all(&[7; 101]).is_err());
+        let file = files.create_temp_file(OF_REPARTITIONING).unwrap();
+        let mut writer = file.open_writer().unwrap();
+        for bytes in [60, 60, 10] {
+            writer.write_all(&vec![7; bytes]).unwrap();
+        }
+        writer.finish().unwrap();
+        let told = file.read_stream().err().unwrap();
+        assert!(told.to_string().contains("does not fit in memory"), "{told}");
+        // A file that cannot be opened.
+        let gone = files.create_temp_file(OF_REPARTITIONING).unwrap();
+        std::fs::remove_file(gone.path().unwrap()).unwrap();
+        gone.open_writer().unwrap().write_all(&[7]).unwrap();
+        assert!(gone.read_stream().is_err());
+        drop((file, other));
+        assert_eq!(files.used.load(Ordering::Relaxed), 0);
+    }
+
+    /// Both inputs of a repartitioning spill, one of them to a file that cannot be written.
+    #[tokio::test]
+    async fn a_full_disk_ends_a_repartitioning() {
+        let files = Arc::new(SpillFiles::with_most(None, 20_000));
+        let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::clone(&files) as _);
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(1, 1.0).with_disk_manager_builder(disk).build_arc();
+        let mut config = SessionConfig::new();
+        config.options_mut().execution.max_spill_file_size_bytes =
+            ConfigNonZeroUsize::try_new(BATCHES_PER_FILE).unwrap();
+        let context = TaskContext::default().with_runtime(runtime.unwrap()).with_session_config(config);
+        let context = Arc::new(context);
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+        let batch = |from: i64| {
+            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + 200));
+            RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap()
+        };
+        let inputs: Vec<Vec<RecordBatch>> = (0..3).map(|_| (0..50).map(|at| batch(at * 200)).collect()).collect();
+        let rows = MemorySourceConfig::try_new_exec(&inputs, Arc::clone(&schema), None).unwrap();
+        let by = Partitioning::Hash(vec![Arc::new(Column::new("k", 0))], 2);
+        let parts = RepartitionExec::try_new(rows, by).unwrap();
+        let read = async |part| {
+            let rows = parts.execute(part, Arc::clone(&context)).unwrap().try_collect::<Vec<_>>();
+            tokio::time::timeout(Duration::from_secs(10), rows).await.expect("an end")
+        };
+        // What nobody reads yet fills the disk.
+        assert!(read(0).await.is_err());
+        let _ = read(1).await;
     }
 }
