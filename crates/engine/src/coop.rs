@@ -39,10 +39,11 @@ use futures::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
+use crate::reports::with_reports;
 use crate::reread::with_left_reread;
 
 /// Puts [`CooperativeExec`] above joins and UNNEST, and [`WhileItRuns`] around the conditions of joins. Nested loop joins may
-/// [read](crate::reread) their left side again.
+/// [read](crate::reread) their left side again, and hash joins [report](crate::reports) for partitions that nobody wants.
 #[derive(Debug)]
 pub(crate) struct GiveWay;
 
@@ -66,7 +67,7 @@ impl PhysicalOptimizerRule for GiveWay {
                 || node.is::<SortMergeJoinExec>()
                 || node.is::<UnnestExec>();
             Ok(match multiplies {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>),
+                true => Transformed::yes(Arc::new(CooperativeExec::new(with_reports(node))) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(node),
             })
         })

@@ -53,6 +53,7 @@ mod pull_up;
 mod pushdown;
 mod query;
 mod repeatable;
+mod reports;
 mod reread;
 pub mod result;
 mod rules;
