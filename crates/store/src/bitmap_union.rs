@@ -91,6 +91,23 @@ pub fn bitmap_of_one(member: u64) -> [u8; 30] {
 /// container and its values less one; where the values begin; the value.
 const ONE: [u8; 30] = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3A, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0];
 
+/// Puts the members of a BITMAP value behind `members` if it has few. False, and nothing is put there, if it has more.
+///
+/// # Errors
+/// `value` is no set.
+pub fn few_members(value: &[u8], members: &mut Vec<u64>) -> Result<bool, SketchError> {
+    if let Some(member) = only_member(value) {
+        members.push(member);
+        return Ok(true);
+    }
+    let set = bitmap_from_bytes(value)?;
+    let few = set.len() <= SMALL;
+    if few {
+        members.extend(set);
+    }
+    Ok(few)
+}
+
 /// The member of a value that [`bitmap_of_one`] makes.
 fn only_member(value: &[u8]) -> Option<u64> {
     let value: &[u8; 30] = value.try_into().ok()?;
@@ -125,6 +142,17 @@ mod tests {
             }
             prop_assert_eq!(&*union.set(), &expected);
         }
+    }
+
+    #[test]
+    fn few_members_are_told() {
+        let of = |n: u64| bitmap_to_bytes(&(0..n).map(|member| member << 20).collect::<RoaringTreemap>());
+        for n in [0, 1, 2, SMALL, SMALL + 1, 1000] {
+            let mut members = vec![7];
+            assert_eq!(few_members(&of(n), &mut members).unwrap(), n <= SMALL);
+            assert_eq!(members.len() as u64, 1 + if n <= SMALL { n } else { 0 });
+        }
+        assert!(few_members(b"x", &mut Vec::new()).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! 52 (51 zeros after the first 12 bits, plus one).
 
 /// A set of 64-bit integers, as in BITMAP values.
-pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one};
+pub use crate::bitmap_union::{BitmapUnion, bitmap_of_one, few_members};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, downcast_primitive_array};
 use arrow_buffer::{ArrowNativeType, ToByteSlice};

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 
 use super::distinct;
 use super::moving::moving;
+use super::sorted::median_frame;
 use super::window_memory::charged;
 
 /// An aggregate, and what is done for it here.
@@ -26,11 +27,22 @@ pub(super) struct Adapted {
     inner: Arc<AggregateUDF>,
     sorts_itself: bool,
     distinct_rows: bool,
-    moves_itself: bool,
+    frames: Frames,
     empty_list: bool,
     /// The arguments, where they are other ones than the aggregate's own.
     takes: Option<(Takes, Signature)>,
     aliases: Vec<String>,
+}
+
+/// What works out moving frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Frames {
+    /// The accumulator of all rows, for each row anew.
+    Anew,
+    /// The function's own sliding accumulator.
+    Own,
+    /// The values in their order.
+    Median,
 }
 
 /// What one argument becomes before the aggregate gets it.
@@ -63,7 +75,7 @@ impl Adapted {
             inner: function,
             sorts_itself: false,
             distinct_rows: false,
-            moves_itself: false,
+            frames: Frames::Anew,
             empty_list: false,
             takes: None,
         }
@@ -81,7 +93,12 @@ impl Adapted {
 
     /// Its sliding accumulator takes rows back without an error: it counts, or keeps the rows.
     pub(super) fn moves_itself(self) -> Self {
-        Adapted { moves_itself: true, ..self }
+        Adapted { frames: Frames::Own, ..self }
+    }
+
+    /// It is MEDIAN, of which moving frames keep the values in their order.
+    pub(super) fn keeps_order(self) -> Self {
+        Adapted { frames: Frames::Median, ..self }
     }
 
     /// Of no rows it is `[]` instead of NULL.
@@ -156,11 +173,17 @@ impl AggregateUDFImpl for Adapted {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        if self.moves_itself && !(self.distinct_rows && args.is_distinct) {
-            let one = self.inner.create_sliding_accumulator(args)?;
-            return Ok(charged(if self.empty_list { Box::new(NeverNull(one)) } else { one }));
+        let one = match self.frames {
+            Frames::Own if !(self.distinct_rows && args.is_distinct) => {
+                Some(self.inner.create_sliding_accumulator(args.clone())?)
+            }
+            Frames::Median if !args.is_distinct => median_frame(&self.inner, &args),
+            _ => None,
+        };
+        match one {
+            Some(one) => Ok(charged(if self.empty_list { Box::new(NeverNull(one)) } else { one })),
+            None => Ok(moving(&self.clone().udaf(), &args)),
         }
-        Ok(moving(&self.clone().udaf(), &args))
     }
 
     // "Insensitive" would take the ORDER BY away.

@@ -43,7 +43,7 @@ pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
         (Adapted::new(df::approx_percentile_cont::approx_percentile_cont_udaf()), &["percentile_approx"]),
         (Adapted::new(df::approx_percentile_cont_with_weight::approx_percentile_cont_with_weight_udaf()), &[]),
         (Adapted::new(df::approx_median::approx_median_udaf()), &[]),
-        (Adapted::new(df::median::median_udaf()), &[]),
+        (Adapted::new(df::median::median_udaf()).keeps_order(), &[]),
         (Adapted::new(df::bool_and_or::bool_or_udaf()).takes(Takes::Boolean), &["boolor_agg"]),
         (Adapted::new(df::bool_and_or::bool_and_udaf()).takes(Takes::Boolean), &[]),
     ];
@@ -108,6 +108,10 @@ impl AggregateUDFImpl for ExtremeBy {
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match arg_types {
+            [_, DataType::Map(..)] => plan_err!(
+                "{} does not take a MAP as its key: maps have no order; take map_keys(m) or map_values(m)",
+                self.name()
+            ),
             [value, _] => Ok(value.clone()),
             other => plan_err!("{} takes 2 arguments, found {}", self.name(), other.len()),
         }
@@ -290,7 +294,7 @@ impl AggregateUDFImpl for CountDistinct {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match args.is_distinct && !counts_well(args.expr_fields) {
-            true => Ok(super::moving::moving(&count_distinct(), &args)),
+            true => super::distinct::counts_of_frames(&args),
             false => self.inner.create_sliding_accumulator(args),
         }
     }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 
-use super::kept::RowSet;
+use super::kept::{RowCounts, RowSet};
 use super::moving::Maker;
 
 fn members<'a>(types: impl Iterator<Item = &'a DataType>) -> Fields {
@@ -38,6 +38,48 @@ pub(crate) fn accumulator(function: &Arc<AggregateUDF>, args: &AccumulatorArgs) 
         members: members(types.iter()),
         rows: RowSet::new(&types)?,
     }))
+}
+
+/// The accumulator of `COUNT(DISTINCT ...)` over moving frames: rows are counted when they come and when they go.
+///
+/// # Errors
+/// Rows of these types cannot be compared.
+pub(crate) fn counts_of_frames(args: &AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+    let types: Vec<DataType> = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
+    Ok(Box::new(Counts(RowCounts::new(&types)?)))
+}
+
+#[derive(Debug)]
+struct Counts(RowCounts);
+
+impl Accumulator for Counts {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.enter(values)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.leave(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(ScalarValue::Int64(Some(self.0.len() as i64)))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        internal_err!("a moving frame has no partial states")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        internal_err!("a moving frame has no partial states")
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.0.size()
+    }
 }
 
 #[derive(Debug)]

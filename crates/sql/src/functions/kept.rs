@@ -4,14 +4,15 @@
 //! Arrow's row format are bytes that belong to nobody else, compare as ORDER BY does (NULL first), and are equal where their
 //! values are. So what is kept and what is charged are the same.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, new_null_array};
+use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::arity::unary;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, Rows, SortField};
-use datafusion::common::Result;
 use datafusion::common::hash_utils::RandomState;
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::EmitTo;
 use std::sync::Arc;
 
@@ -148,6 +149,80 @@ impl RowSet {
     /// Bytes that it takes.
     pub(super) fn size(&self) -> usize {
         self.bytes + self.rows.capacity() * (size_of::<Box<[u8]>>() + 1)
+    }
+}
+
+/// Different rows without a NULL, and how often each is there.
+#[derive(Debug)]
+pub(super) struct RowCounts {
+    converter: RowConverter,
+    counts: HashMap<Box<[u8]>, u64, RandomState>,
+    bytes: usize,
+}
+
+impl RowCounts {
+    /// No row.
+    ///
+    /// # Errors
+    /// Rows of these types cannot be [kept](can_keep).
+    pub(super) fn new(types: &[DataType]) -> Result<Self> {
+        let converter = RowConverter::new(fields(types))?;
+        Ok(RowCounts { converter, counts: HashMap::default(), bytes: 0 })
+    }
+
+    /// Numbers that are equal make equal rows.
+    fn rows(&self, columns: &[ArrayRef]) -> Result<(Rows, Option<NullBuffer>)> {
+        let columns: Vec<ArrayRef> = columns.iter().map(one_zero).collect();
+        let nulls =
+            columns.iter().fold(None, |all, column| NullBuffer::union(all.as_ref(), column.logical_nulls().as_ref()));
+        Ok((self.converter.convert_columns(&columns)?, nulls))
+    }
+
+    /// Counts the rows.
+    pub(super) fn enter(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let (rows, nulls) = self.rows(columns)?;
+        for (at, row) in rows.iter().enumerate() {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+                continue;
+            }
+            match self.counts.get_mut(row.data()) {
+                Some(count) => *count += 1,
+                None => {
+                    self.bytes += row.data().len();
+                    self.counts.insert(row.data().into(), 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes rows back that were counted.
+    pub(super) fn leave(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let (rows, nulls) = self.rows(columns)?;
+        for (at, row) in rows.iter().enumerate() {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+                continue;
+            }
+            match self.counts.get_mut(row.data()) {
+                Some(1) => {
+                    self.bytes -= row.data().len();
+                    self.counts.remove(row.data());
+                }
+                Some(count) => *count -= 1,
+                None => return internal_err!("a row leaves that has not come"),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many different rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        self.bytes + self.counts.capacity() * (size_of::<(Box<[u8]>, u64)>() + 1)
     }
 }
 

@@ -47,6 +47,7 @@ mod rewrite;
 mod search;
 mod sketch;
 mod sketch_aggregate;
+mod sorted;
 mod string;
 mod top;
 mod url;

@@ -12,6 +12,9 @@
 //! and their states are made from the newest to the oldest. So a row takes part in few states, whatever the frame's length.
 //! States are merged in the order of their rows. Frames below [`BLOCK`] rows have no states: their values are those that the
 //! rows give when nothing else is around.
+//!
+//! Aggregates that count their rows, or keep them in their order ([`super::sorted`]), can take rows back exactly. Those have
+//! sliding accumulators of their own.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -322,20 +325,27 @@ impl Accumulator for Moving {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Float64Array, StringViewArray};
+    use arrow::array::{BinaryViewArray, Float64Array, Int64Array, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::execution::FunctionRegistry;
     use datafusion::logical_expr::registry::MemoryFunctionRegistry;
     use datafusion::physical_expr::expressions::{Column, lit};
+    use dipper_store::sketch::bitmap_to_bytes;
     use proptest::prelude::*;
 
     use super::*;
     use crate::charter::aggregates::{avg, sum};
 
-    /// Columns `x`, `y` and `s` of all frames.
+    /// Columns `x`, `y`, `s`, `n` and `b` of all frames.
     fn schema() -> Schema {
         let field = |name: &str, t| Field::new(name, t, true);
-        Schema::new(vec![field("x", DataType::Float64), field("y", DataType::Float64), field("s", DataType::Utf8View)])
+        Schema::new(vec![
+            field("x", DataType::Float64),
+            field("y", DataType::Float64),
+            field("s", DataType::Utf8View),
+            field("n", DataType::Int64),
+            field("b", DataType::BinaryView),
+        ])
     }
 
     /// The function of these arguments: columns by number, constants as they are.
@@ -373,7 +383,7 @@ mod tests {
             order_bys: &[],
             is_reversed: false,
             name: &maker.name,
-            is_distinct: false,
+            is_distinct: maker.is_distinct,
             exprs: &maker.exprs,
             expr_fields: &fields,
         };
@@ -416,19 +426,41 @@ mod tests {
     fn compare_all(x: Vec<Option<f64>>, y: Vec<Option<f64>>, frames: &[(usize, usize)]) {
         let mut registry = MemoryFunctionRegistry::new();
         crate::functions::aggregate::register(&mut registry).unwrap();
+        crate::functions::top::register(&mut registry).unwrap();
+        crate::functions::sketch_aggregate::register(&mut registry).unwrap();
         let texts: ArrayRef = Arc::new(x.iter().map(|x| x.map(|x| format!("{x:.0}"))).collect::<StringViewArray>());
         let share: ArrayRef = Arc::new(Float64Array::from(vec![0.3; x.len()]));
+        let three: ArrayRef = Arc::new(Int64Array::from(vec![3; x.len()]));
+        let whole = x.iter().map(|x| x.map(|x| x as i64));
+        let numbers: ArrayRef = Arc::new(whole.clone().collect::<Int64Array>());
+        // Sets of one member, of a few, and of many.
+        let set = |x: i64| {
+            bitmap_to_bytes(&(0..x % 100 + 1).map(|member| x.wrapping_mul(3).wrapping_add(member) as u64).collect())
+        };
+        let sets: ArrayRef = Arc::new(whole.map(|x| x.map(set)).collect::<BinaryViewArray>());
+        let comparable = x.iter().map(|x| x.filter(|x| !x.is_nan()));
+        let comparable: ArrayRef = Arc::new(comparable.collect::<Float64Array>());
         let x: ArrayRef = Arc::new(Float64Array::from(x));
         let y: ArrayRef = Arc::new(Float64Array::from(y));
         for function in [sum(), avg()] {
             compare(maker(&function, &[0], &[]), std::slice::from_ref(&x), frames);
         }
-        for name in ["stddev_pop", "stddev_samp", "var_pop", "var_samp", "median", "max", "min", "any_value"] {
+        for name in ["stddev_pop", "stddev_samp", "var_pop", "var_samp", "max", "min", "any_value"] {
             compare(maker(&registry.udaf(name).unwrap(), &[0], &[]), std::slice::from_ref(&x), frames);
         }
         for name in ["covar_pop", "covar_samp", "corr", "regr_slope", "regr_avgx", "max_by", "min_by"] {
             let both = [Arc::clone(&x), Arc::clone(&y)];
             compare(maker(&registry.udaf(name).unwrap(), &[0, 1], &[]), &both, frames);
+        }
+        compare(maker(&registry.udaf("median").unwrap(), &[0], &[]), &[comparable], frames);
+        let mut counts = maker(&crate::functions::count_distinct(), &[0, 1], &[]);
+        counts.is_distinct = true;
+        compare(counts, &[Arc::clone(&x), Arc::clone(&y)], frames);
+        let most = maker(&registry.udaf("topn").unwrap(), &[2], &[ScalarValue::Int64(Some(3))]);
+        compare(most, &[Arc::clone(&texts), three], frames);
+        compare(maker(&registry.udaf("bitmap_union_int").unwrap(), &[3], &[]), &[numbers], frames);
+        for name in ["bitmap_union", "bitmap_union_count"] {
+            compare(maker(&registry.udaf(name).unwrap(), &[4], &[]), std::slice::from_ref(&sets), frames);
         }
         let constant = [ScalarValue::Float64(Some(0.3))];
         compare(maker(&registry.udaf("percentile_cont").unwrap(), &[0], &constant), &[Arc::clone(&x), share], frames);

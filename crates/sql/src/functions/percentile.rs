@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArr
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
 use arrow::record_batch::RecordBatch;
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
@@ -18,12 +18,16 @@ use datafusion_functions_aggregate_common::aggregate::groups_accumulator::accumu
 
 use super::adapted::Adapted;
 use super::args::counted;
+use super::sorted::Sorted;
 
 /// PERCENTILE, also as `PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)`.
 pub(super) fn function() -> Arc<AggregateUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let aliases = vec!["percentile".to_owned(), "quantile_cont".to_owned()];
-    Adapted::new(Arc::new(AggregateUDF::new_from_impl(Percentile { signature, aliases }))).distinct_rows().udaf()
+    Adapted::new(Arc::new(AggregateUDF::new_from_impl(Percentile { signature, aliases })))
+        .distinct_rows()
+        .moves_itself()
+        .udaf()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -112,6 +116,10 @@ impl AggregateUDFImpl for Percentile {
         Ok(Box::new(One { share: share(&args)?, values: Vec::new() }))
     }
 
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Frame { share: share(&args)?, values: Sorted::new(f64::total_cmp) }))
+    }
+
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         !args.is_distinct
     }
@@ -142,9 +150,14 @@ fn percentile(values: &mut [f64], share: Option<Share>) -> Option<f64> {
     let (below, part) = share?.place(values.len().checked_sub(1)?);
     let (_, low, rest) = values.select_nth_unstable_by(below, f64::total_cmp);
     let low = *low;
-    match rest.iter().copied().min_by(f64::total_cmp) {
-        Some(high) if part > 0.0 && high != low => Some(low + (high - low) * part),
-        _ => Some(low),
+    Some(between(low, rest.iter().copied().min_by(f64::total_cmp), part))
+}
+
+/// The value so far behind `low` towards the next one.
+fn between(low: f64, high: Option<f64>, part: f64) -> f64 {
+    match high {
+        Some(high) if part > 0.0 && high != low => low + (high - low) * part,
+        _ => low,
     }
 }
 
@@ -180,6 +193,54 @@ impl Accumulator for One {
 
     fn size(&self) -> usize {
         size_of_val(self) + self.values.capacity() * size_of::<f64>()
+    }
+}
+
+/// The values of a moving frame.
+#[derive(Debug)]
+struct Frame {
+    share: Option<Share>,
+    values: Sorted<f64>,
+}
+
+impl Accumulator for Frame {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let values = columns[0].as_primitive::<Float64Type>();
+        values.iter().flatten().for_each(|value| self.values.insert(value));
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let values = columns[0].as_primitive::<Float64Type>();
+        match values.iter().flatten().all(|value| self.values.remove(&value)) {
+            true => Ok(()),
+            false => internal_err!("percentile: a value leaves a frame that it has not entered"),
+        }
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let place = self.values.len().checked_sub(1).and_then(|last| Some(self.share?.place(last)));
+        let value = place.and_then(|(below, part)| {
+            let (low, high) = (self.values.get(below)?, self.values.get(below + 1));
+            Some(between(low, high, part))
+        });
+        Ok(ScalarValue::Float64(value))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        internal_err!("percentile: a moving frame has no partial states")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        internal_err!("percentile: a moving frame has no partial states")
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.values.size()
     }
 }
 

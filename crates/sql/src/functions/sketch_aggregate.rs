@@ -2,21 +2,26 @@
 //!
 //! Rows that are NULL do not count; without rows the result is the empty set, or 0.
 
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::common::hash_utils::RandomState;
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use dipper_store::sketch::{
     BitmapUnion, HLL_PRECISION, HyperLogLog, RoaringTreemap, SketchError, bitmap_from_bytes, bitmap_to_bytes,
+    few_members,
 };
 
 use super::adapted::Adapted;
 use super::args::to_int;
+use super::moving::moving;
 use super::sketch::check_set;
 
 /// HLL_UNION: the sketch of all members of sketches.
@@ -67,6 +72,12 @@ enum Work {
     Integers,
 }
 
+impl Work {
+    fn is_union_of_bitmaps(self) -> bool {
+        matches!(self, Work::BitmapUnion | Work::Integers)
+    }
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SketchAggregate {
     name: &'static str,
@@ -85,7 +96,11 @@ fn udaf(name: &'static str, aliases: &[&str], work: Work, counts: bool) -> Arc<A
         counts,
         signature: Signature::user_defined(Volatility::Immutable),
     });
-    Adapted::new(Arc::new(plain)).udaf()
+    let adapted = Adapted::new(Arc::new(plain));
+    match counts && work.is_union_of_bitmaps() {
+        true => adapted.moves_itself().udaf(),
+        false => adapted.udaf(),
+    }
 }
 
 impl AggregateUDFImpl for SketchAggregate {
@@ -129,6 +144,117 @@ impl AggregateUDFImpl for SketchAggregate {
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         Ok(Box::new(State::new(self.work, self.counts)))
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if !(self.counts && self.work.is_union_of_bitmaps()) {
+            return self.accumulator(args);
+        }
+        Ok(Box::new(Members {
+            members: HashMap::default(),
+            large: (self.work == Work::BitmapUnion).then(|| moving(&bitmap_union(), &args)),
+            large_rows: 0,
+            found: Vec::new(),
+        }))
+    }
+}
+
+/// How many members the sets of a moving frame have together. Members of small sets are counted when they come and when they
+/// go; large sets are put together anew.
+#[derive(Debug)]
+struct Members {
+    members: HashMap<u64, u64, RandomState>,
+    /// The union of the large sets; none where members themselves come.
+    large: Option<Box<dyn Accumulator>>,
+    large_rows: usize,
+    /// Members of the rows that come or go.
+    found: Vec<u64>,
+}
+
+impl Members {
+    /// Finds the members of rows. Gives those that are large sets.
+    fn find(&mut self, column: &ArrayRef) -> Result<Option<ArrayRef>> {
+        self.found.clear();
+        if self.large.is_none() {
+            // Negative numbers are members above 2^63, so that they count too.
+            self.found.extend(to_int("bitmap_union_int", column)?.iter().flatten().map(|v| v as u64));
+            return Ok(None);
+        }
+        let mut large = Vec::new();
+        let sets = column.as_binary_view();
+        for (at, set) in sets.iter().enumerate() {
+            if let Some(set) = set
+                && !few_members(set, &mut self.found).map_err(external)?
+            {
+                large.resize(sets.len(), false);
+                large[at] = true;
+            }
+        }
+        if large.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(filter(column, &BooleanArray::from(large))?))
+    }
+}
+
+impl Accumulator for Members {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if let (Some(rows), Some(large)) = (self.find(&columns[0])?, &mut self.large) {
+            self.large_rows += rows.len();
+            large.update_batch(&[rows])?;
+        }
+        for member in self.found.drain(..) {
+            *self.members.entry(member).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if let (Some(rows), Some(large)) = (self.find(&columns[0])?, &mut self.large) {
+            self.large_rows -= rows.len();
+            large.retract_batch(&[rows])?;
+        }
+        for member in self.found.drain(..) {
+            match self.members.get_mut(&member) {
+                Some(1) => {
+                    self.members.remove(&member);
+                }
+                Some(count) => *count -= 1,
+                None => return internal_err!("bitmap_union_count: a member leaves a frame that it has not entered"),
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let mut count = self.members.len() as u64;
+        if self.large_rows > 0
+            && let Some(large) = &mut self.large
+            && let ScalarValue::BinaryView(Some(set)) = large.evaluate()?
+        {
+            let set = bitmap_from_bytes(&set).map_err(external)?;
+            count = set.len() + self.members.keys().filter(|member| !set.contains(**member)).count() as u64;
+        }
+        Ok(ScalarValue::Int64(Some(count as i64)))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        internal_err!("bitmap_union_count: a moving frame has no partial states")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        internal_err!("bitmap_union_count: a moving frame has no partial states")
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+            + self.members.capacity() * (size_of::<(u64, u64)>() + 1)
+            + self.found.capacity() * size_of::<u64>()
+            + self.large.as_ref().map_or(0, |large| large.size())
     }
 }
 

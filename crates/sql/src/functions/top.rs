@@ -3,13 +3,14 @@
 //! The counts are exact, where Doris keeps `n * space_expand_rate` counters of a space-saving sketch: its third argument
 //! changes nothing here. Of values that are as frequent the smaller text comes first.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
@@ -25,7 +26,7 @@ use super::json::write_quoted;
 pub fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let function = Arc::new(AggregateUDF::new_from_impl(TopN { signature }));
-    registry.register_udaf(Adapted::new(function).distinct_rows().udaf())?;
+    registry.register_udaf(Adapted::new(function).distinct_rows().moves_itself().udaf())?;
     Ok(())
 }
 
@@ -72,6 +73,36 @@ impl AggregateUDFImpl for TopN {
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         Ok(Box::new(Counts::default()))
     }
+
+    fn create_sliding_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Frame::default()))
+    }
+}
+
+/// Notes how many values are wanted.
+fn note_wanted(wanted: &mut Option<i64>, column: &ArrayRef) -> Result<()> {
+    for n in to_int("topn", column)?.iter() {
+        match (n, *wanted) {
+            (Some(n), None) if n > 0 => *wanted = Some(n),
+            (Some(n), Some(known)) if n == known => {}
+            _ => return exec_err!("topn: expected a positive constant number of values"),
+        }
+    }
+    Ok(())
+}
+
+/// The first `n` values with their counts, as JSON.
+fn shown<'a>(all: impl Iterator<Item = (&'a str, i64)>, n: i64) -> ScalarValue {
+    let mut out = String::from("{");
+    for (at, (value, count)) in all.take(usize::try_from(n).unwrap_or(usize::MAX)).enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write_quoted(&mut out, value);
+        out.push_str(&format!(":{count}"));
+    }
+    out.push('}');
+    ScalarValue::Utf8View(Some(out))
 }
 
 #[derive(Debug, Default)]
@@ -97,13 +128,7 @@ impl Counts {
 
 impl Accumulator for Counts {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        for n in to_int("topn", &columns[1])?.iter() {
-            match (n, self.n) {
-                (Some(n), None) if n > 0 => self.n = Some(n),
-                (Some(n), Some(known)) if n == known => {}
-                _ => return exec_err!("topn: expected a positive constant number of values"),
-            }
-        }
+        note_wanted(&mut self.n, &columns[1])?;
         for value in to_text("topn", &columns[0])?.iter().flatten() {
             self.add(value, 1);
         }
@@ -136,19 +161,89 @@ impl Accumulator for Counts {
         let Some(n) = self.n else { return Ok(ScalarValue::Utf8View(None)) };
         let mut all: Vec<(&str, i64)> = self.counts.iter().map(|(value, count)| (&**value, *count)).collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        let mut out = String::from("{");
-        for (at, (value, count)) in all.into_iter().take(usize::try_from(n).unwrap_or(usize::MAX)).enumerate() {
-            if at > 0 {
-                out.push(',');
-            }
-            write_quoted(&mut out, value);
-            out.push_str(&format!(":{count}"));
-        }
-        out.push('}');
-        Ok(ScalarValue::Utf8View(Some(out)))
+        Ok(shown(all.into_iter(), n))
     }
 
     fn size(&self) -> usize {
         size_of::<Self>() + self.bytes + self.counts.capacity() * size_of::<(Box<str>, i64)>()
+    }
+}
+
+/// The values of a moving frame, the most frequent first.
+#[derive(Debug, Default)]
+struct Frame {
+    counts: HashMap<Arc<str>, i64>,
+    order: BTreeSet<(Reverse<i64>, Arc<str>)>,
+    /// Bytes of the values.
+    bytes: usize,
+    /// Rows, with those whose value is NULL.
+    rows: usize,
+    /// As in [`Counts`].
+    n: Option<i64>,
+}
+
+impl Frame {
+    /// Counts a value once more, or once less.
+    fn change(&mut self, value: &str, by: i64) -> Result<()> {
+        let (value, before) = match self.counts.get_key_value(value) {
+            Some((value, count)) => (Arc::clone(value), *count),
+            None => (Arc::from(value), 0),
+        };
+        let count = before + by;
+        if count < 0 {
+            return internal_err!("topn: a value leaves a frame that it has not entered");
+        }
+        if before > 0 {
+            self.order.remove(&(Reverse(before), Arc::clone(&value)));
+        } else {
+            self.bytes += value.len();
+        }
+        if count > 0 {
+            self.order.insert((Reverse(count), Arc::clone(&value)));
+            self.counts.insert(value, count);
+        } else {
+            self.bytes -= value.len();
+            self.counts.remove(&value);
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for Frame {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        note_wanted(&mut self.n, &columns[1])?;
+        self.rows += columns[0].len();
+        to_text("topn", &columns[0])?.iter().flatten().try_for_each(|value| self.change(value, 1))
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows = self.rows.saturating_sub(columns[0].len());
+        to_text("topn", &columns[0])?.iter().flatten().try_for_each(|value| self.change(value, -1))
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        match self.n {
+            // A frame without rows knows of no number.
+            Some(n) if self.rows > 0 => Ok(shown(self.order.iter().map(|(count, value)| (&**value, count.0)), n)),
+            _ => Ok(ScalarValue::Utf8View(None)),
+        }
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        internal_err!("topn: a moving frame has no partial states")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        internal_err!("topn: a moving frame has no partial states")
+    }
+
+    fn size(&self) -> usize {
+        // Twice: in both, a text with its counts of holders.
+        let entry = size_of::<(Reverse<i64>, Arc<str>)>() + size_of::<(Arc<str>, i64)>() + 16;
+        size_of::<Self>() + self.bytes + self.counts.capacity() * entry
     }
 }
