@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, make_comparator};
 use arrow::compute::kernels::{cmp, nullif::nullif, zip::zip};
-use arrow::compute::{is_null, or};
+use arrow::compute::{SortOptions, is_null, or};
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::simplify::ExprSimplifyResult;
 use datafusion::logical_expr::{Expr, ReturnFieldArgs, when};
 
@@ -63,6 +63,11 @@ fn ifnull(a: &Args) -> Result<ArrayRef> {
 /// Text beside anything else makes text.
 fn extreme_type(args: &ReturnFieldArgs) -> Result<DataType> {
     let types: Vec<_> = args.arg_fields.iter().map(|f| f.data_type().clone()).collect();
+    if types.iter().any(|t| matches!(t, DataType::Map(..))) {
+        return plan_err!(
+            "greatest and least do not take a MAP: maps have no order; take map_keys(m) or map_values(m)"
+        );
+    }
     common_type("greatest", &types)
 }
 
@@ -106,9 +111,14 @@ fn extreme(a: &Args, wanted: Ordering) -> Result<ArrayRef> {
     for k in 1..a.len() {
         let next = column(k)?;
         missing = or(&missing, &is_null(&next)?)?;
-        let better = wins(&next, &best)?;
         // A NULL comparison keeps the old value; such rows are blanked below.
-        let better: BooleanArray = better.iter().map(|b| Some(b == Some(true))).collect();
+        let better: BooleanArray = match next.data_type().is_nested() {
+            true => {
+                let compare = make_comparator(&next, &best, SortOptions::default())?;
+                (0..next.len()).map(|i| Some(compare(i, i) == wanted)).collect()
+            }
+            false => wins(&next, &best)?.iter().map(|b| Some(b == Some(true))).collect(),
+        };
         best = zip(&better, &next, &best)?;
     }
     Ok(nullif(&best, &missing)?)
