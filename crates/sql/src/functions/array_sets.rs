@@ -31,6 +31,7 @@ pub const DEFS: &[Def] = &[
     }),
     def("array_remove", &["array_remove_all"], (2, 2), Ret::Arg(0), remove),
     def("arrays_overlap", &["array_has_any"], (2, 2), Ret::Bool, overlap),
+    def("array_has_all", &["list_has_all", "array_contains_all"], (2, 2), Ret::Bool, contains_all),
     def("array_concat", &["array_cat"], (1, usize::MAX), Ret::By(joined_type), |a| joined(a, a.len())),
     def("array_append", &["array_pushback", "array_push_back"], (2, 2), Ret::By(appended_type), |a| joined(a, 1)),
     def("array_max", &["list_max"], (1, 1), Ret::By(element_type), |a| extreme(a, Ordering::Greater)),
@@ -102,6 +103,26 @@ fn overlap(a: &Args) -> Result<ArrayRef> {
             }
         }
         (!unknown).then_some(false)
+    })
+}
+
+/// Whether an array has all elements of another; NULL equals NULL.
+fn contains_all(a: &Args) -> Result<ArrayRef> {
+    let (x, y) = (lists(a, 0)?, lists(a, 1)?);
+    let (left, right, compare) = comparable(a, x.array.values(), y.array.values())?;
+    let order = make_comparator(&left, &left, SortOptions::default())?;
+    a.bools(|i| {
+        let (here, mut there) = (span(&x, i)?, span(&y, i)?);
+        // What is no value of the other's type is in no array of that.
+        let is_null = |list: &ListArray, at: usize| list.values().is_null(at) || list.value_type().is_null();
+        let mut known: Vec<usize> = here.clone().filter(|at| left.is_valid(*at)).collect();
+        let has_null = known.len() < here.len() && here.clone().any(|at| is_null(&x.array, at));
+        known.sort_unstable_by(|k, l| order(*k, *l));
+        let has = |at: usize| match right.is_null(at) {
+            true => has_null && is_null(&y.array, at),
+            false => known.binary_search_by(|k| compare(*k, at)).is_ok(),
+        };
+        Some(there.all(has))
     })
 }
 
