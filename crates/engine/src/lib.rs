@@ -67,6 +67,8 @@ pub mod statements;
 pub mod tables;
 mod temporary;
 mod top_rows;
+#[cfg(test)]
+mod trouble;
 mod uncommitted;
 mod user_locks;
 pub mod variables;
