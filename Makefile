@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test test-fuzz test-hive test-tools gateway lint bench
+.PHONY: run build test test-fuzz test-growth test-hive test-tools gateway lint bench
 
 ## Builds dipper, answers questions about the example files, says how to go on.
 run: build
@@ -35,6 +35,7 @@ test: gateway $(TESTS)/tpcds/installed
 	$(TESTS)/python/venv/bin/python tests/faults/iceberg.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/labels.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
+	python3 tests/faults/joins.py --server $(BIN)/dipper --seconds 40
 	@if test -x $(HOME)/.cache/dipper/bin/versitygw; then \
 	  $(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper; \
 	else echo "versitygw is not installed: tests/faults/s3.py did not run"; fi
@@ -44,6 +45,10 @@ FUZZ_SECONDS ?= 600
 test-fuzz: build
 	python3 tests/clients/run.py --server $(BIN)/dipper pymysql
 	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper --seconds $(FUZZ_SECONDS) $(ARGS)
+
+## Every function at n, 2n and 4n rows: what takes longer than its work. Some ten minutes.
+test-growth: build
+	python3 tests/limits/growth.py $(BIN)/dipper $(ARGS)
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
 test-hive: build gateway
