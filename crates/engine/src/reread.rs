@@ -2,8 +2,11 @@
 //!
 //! DataFusion's join then runs its left input a second time, to spill it. An operator gives its rows once: a repartitioning
 //! panics, and the queue of a scan is empty, so that rows would be missing without an error. A node above that input makes
-//! a second run out of a plan in its first state. It also ends the joins whose second way gives wrong rows: where several
-//! partitions probe, each of them would say of a row of the left side that it has no partner.
+//! a second run out of a plan in its first state. It also ends the joins whose second way gives wrong rows:
+//!
+//! - Where several partitions probe, each of them would say of a row of the left side that it has no partner.
+//! - Rows of the right side that are given for having a partner, or none, come once the left side is through. They do not come
+//!   at all if the left side ends with the batch that memory was too short for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +28,12 @@ pub(crate) fn with_left_reread(join: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn 
         node.join_type(),
         JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Full
     );
-    let may = !says_what_is_unmatched || node.right().output_partitioning().partition_count() == 1;
+    let says_so_of_the_right = matches!(
+        node.join_type(),
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark | JoinType::Full
+    );
+    let one_probes = node.right().output_partitioning().partition_count() == 1;
+    let may = !says_so_of_the_right && (!says_what_is_unmatched || one_probes);
     let left = Arc::new(RereadExec::new(Arc::clone(node.left()), may));
     replace_children_if_necessary(Arc::clone(join), vec![left, Arc::clone(node.right())])
 }
@@ -87,8 +95,13 @@ mod tests {
     use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Field, Schema};
     use arrow::record_batch::RecordBatch;
+    use datafusion::common::JoinSide;
     use datafusion::datasource::memory::MemorySourceConfig;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{BinaryExpr, Column};
     use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
     use datafusion::physical_plan::repartition::RepartitionExec;
     use datafusion::physical_plan::{Partitioning, collect};
 
@@ -109,6 +122,43 @@ mod tests {
         for _ in 0..3 {
             let rows = collect(Arc::clone(&plan), Arc::default()).await.unwrap();
             assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
+        }
+    }
+
+    /// A join of two batches and one, by `l < r`, with memory for about one of the two.
+    async fn joined(join_type: JoinType) -> Result<usize> {
+        let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+        let batch = |from: i64, to: i64| {
+            let numbers = Int64Array::from_iter_values(from..to);
+            RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(numbers)]).unwrap()
+        };
+        let rows = |batches: Vec<RecordBatch>| {
+            MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None).unwrap()
+        };
+        let (left, right) = (rows(vec![batch(0, 1000), batch(1000, 2000)]), rows(vec![batch(-5, 3)]));
+        let both = Schema::new(vec![Field::new("l", DataType::Int64, false), Field::new("r", DataType::Int64, false)]);
+        let less = BinaryExpr::new(Arc::new(Column::new("l", 0)), Operator::Lt, Arc::new(Column::new("r", 1)));
+        let places = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 0, side });
+        let filter = JoinFilter::new(Arc::new(less), places.to_vec(), Arc::new(both));
+        let join = NestedLoopJoinExec::try_new(left, right, Some(filter), &join_type, None)?;
+        let join: Arc<dyn ExecutionPlan> = Arc::new(join);
+        let join = with_left_reread(&join)?;
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(12_000, 1.0).build_arc()?;
+        let context = Arc::new(TaskContext::default().with_runtime(runtime));
+        Ok(collect(join, context).await?.iter().map(RecordBatch::num_rows).sum())
+    }
+
+    #[tokio::test]
+    async fn joins_that_do_not_fit_give_all_rows_or_an_error() {
+        // 0 has two partners, 1 has one.
+        for (join_type, wanted) in [(JoinType::Inner, 3), (JoinType::Left, 3 + 1998), (JoinType::LeftSemi, 2)] {
+            assert_eq!(joined(join_type).await.unwrap(), wanted, "{join_type}");
+        }
+        for join_type in
+            [JoinType::Right, JoinType::RightSemi, JoinType::RightAnti, JoinType::RightMark, JoinType::Full]
+        {
+            let error = joined(join_type).await.unwrap_err().to_string();
+            assert!(error.contains("does not fit in memory"), "{join_type}: {error}");
         }
     }
 
