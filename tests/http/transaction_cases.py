@@ -262,5 +262,72 @@ def json_paths(s):
     assert loaded(b'{"id":1,"city":"x"}', jsonpaths="[]") == [[1, None, "x"]]
 
 
+def http_stream_json(s):
+    """JSON as the body of an INSERT: its columns are the members of the first row, or what the paths end with."""
+    j = run.fresh(s, "j", "create table d.{} (id int, city varchar(40)) duplicate key(id) distributed by hash(id) buckets 1")
+
+    def loaded(body, options, columns="id, city", **headers):
+        s.sql(f"truncate table d.{j}")
+        options = "".join(f", '{key}' = '{value}'" for key, value in options.items())
+        sql = f"insert into d.{j} select {columns} from http_stream('format' = 'json'{options})"
+        return json.loads(s.request("PUT", "/api/_http_stream", body, {"sql": sql, **headers})[2])
+
+    def rows():
+        return s.sql(f"select * from d.{j} order by id")
+
+    lines = b'\n{"id":1,"city":"a\\u0062"}\n{"city":"c","id":"2","more":1}\n{"id":3}\n'
+    answer = run.status(loaded(lines, {"read_json_by_line": "true"}), "Success")
+    assert (answer["NumberTotalRows"], answer["NumberLoadedRows"]) == (3, 3), answer
+    assert rows() == [[1, "ab"], [2, "c"], [3, None]]
+    run.status(loaded(lines, {}, "id * 10, upper(city)"), "Success")
+    assert rows() == [[10, "AB"], [20, "C"], [30, None]]
+    run.status(loaded(b'[{"id":1,"city":"a"},{"id":2}]', {"strip_outer_array": "true"}), "Success")
+    assert rows() == [[1, "a"], [2, None]]
+    run.status(loaded(b'{"data":[{"id":1,"city":"a"},{"id":2}]}', {"strip_outer_array": "true", "json_root": "$.data"}), "Success")
+    assert rows() == [[1, "a"], [2, None]]
+    run.status(loaded(b'[{"row":{"id":1,"city":"a"}},{"row":{"id":2}}]', {"strip_outer_array": "true", "json_root": "$.row"}), "Success")
+    assert rows() == [[1, "a"], [2, None]]
+    run.status(loaded(b'{"a":{"id":1},"b":["x","y"]}\n', {"jsonpaths": '["$.a.id", "$.b[1]"]'}, "id, c2"), "Success")
+    assert rows() == [[1, "y"]]
+    many = b"".join(b'{"id":%d,"city":"a city with a long name"}\n' % i for i in range(100_000))
+    assert run.status(loaded(many, {}), "Success")["NumberLoadedRows"] == 100_000
+    assert s.sql(f"select count(distinct id) from d.{j}") == [[100_000]]
+    # Rows that are none.
+    bad = b'{"id":1,"city":"a"}\nnonsense\n'
+    assert run.status(loaded(bad, {}), "Fail")["RejectedRows"][0]["line"] == 2 and rows() == []
+    answer = run.status(loaded(bad, {}, max_filter_ratio="0.5"), "Success")
+    assert (answer["NumberFilteredRows"], answer["NumberLoadedRows"]) == (1, 1) and rows() == [[1, "a"]], answer
+    for body, options, word in [(b"", {}, "does not begin"), (b"[1]", {}, "does not begin"),
+                                (b'{"id":1}', {"jsonpaths": '["$..x"]'}, "Invalid json path"),
+                                (b'{"id":1}', {"csv_schema": "id:int"}, "'csv_schema' is for text")]:
+        run.status(loaded(body, options), "Fail", word)
+    run.status(loaded(lines, {}, strip_outer_array="true"), "Fail", "option of that name")
+
+
+def sequences_are_given(s):
+    """Rows of a table with a sequence column bring it, unless it has a default or the rows are of some columns."""
+    mapped = run.fresh(s, "m", "create table d.{} (k int, v int, ut int) unique key(k) distributed by hash(k) buckets 1 "
+                               "properties('function_column.sequence_col' = 'ut')")
+    comma = {"column_separator": ","}
+    run.status(s.load(mapped, b"1,1\n", comma, columns="k,v"), "Fail", "need to specify the sequence column")
+    run.status(s.load(mapped, b"1,1\n", comma, columns="k,v,ut=v+1"), "Success")
+    run.status(s.load(mapped, b"1,1,1\n", comma), "Success")
+    run.status(s.load(mapped, b"1,9\n", comma, columns="k,v", partial_columns="true"), "Success")
+    run.status(s.load(mapped, b"2\n", comma, columns="k", merge_type="DELETE"), "Success")
+    assert s.sql(f"select * from d.{mapped}") == [[1, 9, 2]]
+    default = run.fresh(s, "m", "create table d.{} (k int, v int, ut int default '5') unique key(k) distributed by hash(k) "
+                                "buckets 1 properties('function_column.sequence_col' = 'ut')")
+    run.status(s.load(default, b"1,1\n", comma, columns="k,v"), "Success")
+    assert s.sql(f"select * from d.{default}") == [[1, 1, 5]]
+    hidden = run.fresh(s, "m", "create table d.{} (k int, v int, ut int) unique key(k) distributed by hash(k) buckets 1 "
+                               "properties('function_column.sequence_type' = 'int')")
+    for more in ({}, {"partial_columns": "true", "columns": "k,v"}):
+        run.status(s.load(hidden, b"1,1\n", comma, **more), "Fail", "need to specify the sequence column")
+    by = {"function_column.sequence_col": "ut"}
+    run.status(s.load(hidden, b"1,1,1\n", {**comma, **by}), "Success")
+    run.status(s.load(hidden, b"1,5\n", {**comma, **by}, columns="k,ut", partial_columns="true"), "Success")
+    assert s.sql(f"select * from d.{hidden}") == [[1, 1, 5]]
+
+
 CASES = [transactions, transactions_over_restarts, transactions_at_once, transactions_of_users, headers_of_connectors,
-         flexible_columns, json_paths]
+         flexible_columns, json_paths, http_stream_json, sequences_are_given]

@@ -36,7 +36,7 @@ use crate::correlated::outer_columns;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, MIXED_WITH_AGGREGATES, NOT_GROUPED, Result};
 use crate::files::listings::Listings;
-use crate::load::http_stream::BodyTable;
+use crate::load::body_table::BodyTable;
 use crate::native::NativeProvider;
 use crate::profile::{QueryId, Recorder, Task, profiled};
 use crate::result::{Column, Rows};

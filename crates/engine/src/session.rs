@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::listings::Listings;
 use crate::held::{Held, Holding};
-use crate::load::http_stream::BodyTable;
+use crate::load::body_table::BodyTable;
 use crate::native;
 use crate::process::{Process, ProcessGuard, Stop};
 use crate::profile::QueryId;

@@ -157,6 +157,39 @@ fn models() -> impl Strategy<Value = (TableSchema, u32)> {
     })
 }
 
+/// Loads that share a transaction have objects of their own names, and the later one's rows come later.
+#[test]
+fn loads_of_one_transaction_are_one_rowset() {
+    let bench = Bench::new(schema(Model::Unique, 1), vec![partition(Bounds::All, 1)]);
+    let txn = bench.table.begin();
+    let begin = |first_object| {
+        let target = LoadTarget { table: bench.table.clone(), state: bench.table.snapshot(), txn };
+        let options = LoadOptions { first_object, segment_rows: 1, object_bytes: 1, ..LoadOptions::default() };
+        Load::begin(target, options, bench.runtime.handle().clone()).expect("a load")
+    };
+    let row = |key: i64, value: i64| (key, None, Some(value), Some("text".to_string()));
+    let loads = [begin(0), begin(1 << 16), begin(2 << 16)];
+    let mut rowsets = Vec::new();
+    for (load, number) in loads.iter().zip(0..) {
+        for (order, key) in [7, 8].into_iter().enumerate() {
+            load.push(order as u64, &[batch(load, &[row(key, number)])]).expect("a push");
+        }
+        rowsets.push(load.finish().expect("a rowset"));
+    }
+    // One that is given up takes its own objects with it.
+    loads[1].abort();
+    rowsets.remove(1);
+    let schema = Arc::clone(bench.table.snapshot().schema());
+    let all = crate::together(&schema, txn, rowsets);
+    let indexes: Vec<u32> = all.objects.iter().map(|o| o.id.index).collect();
+    assert_eq!(indexes, [0, 1, 2 << 16, (2 << 16) + 1]);
+    let read: Vec<_> = bench.read(&all).iter().flat_map(|(.., batches)| rows_of(batches)).collect();
+    assert_eq!(read, [row(7, 0), row(8, 0), row(7, 2), row(8, 2)]);
+    let stats = |id: ColumnId| all.stats.iter().find(|s| s.column == id).expect("statistics");
+    assert_eq!((stats(2).min.as_deref(), stats(2).max.as_deref()), (Some("0"), Some("2")));
+    assert_eq!(stats(1).nulls, 4);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]

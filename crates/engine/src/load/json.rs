@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Pieces up to which they are kept without asking for memory.
 const ORDINARY_BYTES: usize = 4 * PIECE_BYTES;
 /// Largest body that is one value, as Doris's `streaming_load_json_max_mb`.
-const WHOLE_BYTES_MAX: usize = 100 << 20;
+pub(super) const WHOLE_BYTES_MAX: usize = 100 << 20;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
@@ -141,15 +141,7 @@ impl JsonRows {
         body: Box<dyn Read + Send>,
         memory: Arc<dyn Memory>,
     ) -> Result<Self> {
-        let schema = Arc::new(shape.body.project(&shape.wanted)?);
-        let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
-        let converters = schema.fields().iter().map(|f| Ok(csv_converter(f, &dialect)?)).collect::<Result<Vec<_>>>()?;
-        let path = |text: &String| match text.as_str() {
-            "$." => Ok(Vec::new()),
-            _ => parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}"))),
-        };
-        let layout = request.json.clone();
-        let paths = match &layout.jsonpaths {
+        let paths = match &request.json.jsonpaths {
             None => None,
             Some(paths) => {
                 let columns = shape.body.fields().len();
@@ -158,11 +150,34 @@ impl JsonRows {
                     let (n, m) = (paths.len(), columns);
                     return Err(EngineError::invalid(format!("jsonpaths has {n} paths for {m} columns")));
                 }
-                let of = |i: &usize| paths.get(*i).map(path).transpose();
+                let of = |i: &usize| paths.get(*i).map(|text| path(text)).transpose();
                 Some(shape.wanted.iter().map(of).collect::<Result<Vec<_>>>()?)
             }
         };
-        let root = layout.json_root.as_ref().map(path).transpose()?.unwrap_or_default();
+        let rows = Self::of(request, Arc::new(shape.body.project(&shape.wanted)?), paths, body, memory)?;
+        Ok(JsonRows {
+            absent: shape.absent.clone(),
+            required: shape.required().to_vec(),
+            tells_present: request.update_mode == UpdateMode::FlexibleColumns,
+            ..rows
+        })
+    }
+
+    /// The rows of a body with these columns. `paths` leads to each of them; without any they are found by name.
+    ///
+    /// # Errors
+    /// A `json_root` that is no path.
+    pub(super) fn of(
+        request: &StreamLoadRequest,
+        schema: SchemaRef,
+        paths: Option<Vec<Option<Vec<Step>>>>,
+        body: Box<dyn Read + Send>,
+        memory: Arc<dyn Memory>,
+    ) -> Result<Self> {
+        let dialect = CsvDialect { quote: None, null_values: Vec::new(), ..CsvDialect::default() };
+        let converters = schema.fields().iter().map(|f| Ok(csv_converter(f, &dialect)?)).collect::<Result<Vec<_>>>()?;
+        let layout = request.json.clone();
+        let root = layout.json_root.as_deref().map(path).transpose()?.unwrap_or_default();
         let by_name = schema.fields().iter().enumerate().map(|(i, f)| (f.name().to_lowercase(), i)).collect();
         Ok(JsonRows {
             feed: Mutex::new(Feed { body, rest: Vec::new(), line: 1, order: 0, ended: false, memory }),
@@ -172,14 +187,14 @@ impl JsonRows {
                 end => end.to_vec(),
             },
             layout,
-            schema,
             converters,
-            absent: shape.absent.clone(),
+            absent: vec![None; schema.fields().len()],
+            schema,
             by_name,
             paths,
             root,
-            required: shape.required().to_vec(),
-            tells_present: request.update_mode == UpdateMode::FlexibleColumns,
+            required: Vec::new(),
+            tells_present: false,
             strict: request.strict_mode,
             request: request.clone(),
             rejected: AtomicU64::new(0),
@@ -481,6 +496,44 @@ fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<Arra
     let pick = |(row, text): (usize, &Text)| if is_absent(text) { (1, 0) } else { (0, row) };
     let picked: Vec<(usize, usize)> = texts.iter().enumerate().map(pick).collect();
     Ok(interleave(&[array.as_ref(), value.as_ref()], &picked)?)
+}
+
+/// The steps of a path; `$.` is the whole object.
+///
+/// # Errors
+/// It is none.
+pub(super) fn path(text: &str) -> Result<Vec<Step>> {
+    match text {
+        "$." => Ok(Vec::new()),
+        _ => parse_path(text).ok_or_else(|| EngineError::invalid(format!("Invalid json path: {text}"))),
+    }
+}
+
+/// Names of the first row's members, in their order, of a text that holds the first row: the first line of a body with one
+/// a line, else the whole body. `None` where there is no row of members.
+pub(super) fn first_names(text: &[u8], layout: &JsonLayout) -> Result<Option<Vec<String>>> {
+    let root = layout.json_root.as_deref().map(path).transpose()?.unwrap_or_default();
+    let Ok(value) = whole(text, 0) else { return Ok(None) };
+    let first = |value: Cell| match value.kind == Kind::Array && layout.strip_outer_array {
+        true => items(text, value).next().and_then(std::result::Result::ok),
+        false => Some(value),
+    };
+    let found = |value: Cell| lookup(text, value, &root).ok().flatten();
+    // A root of members is in each item of an array.
+    let in_items = value.kind == Kind::Array && matches!(root.first(), Some(Step::Key(_)));
+    let row = if in_items { first(value).and_then(found) } else { found(value).and_then(first) };
+    let Some(row) = row.filter(|row| row.kind == Kind::Object) else { return Ok(None) };
+    let mut names: Vec<String> = Vec::new();
+    for member in Members::new(text, row) {
+        let Ok((key, _)) = member else { break };
+        let mut name = Vec::new();
+        string(&text[key.start + 1..key.end - 1], &mut name);
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            names.push(name);
+        }
+    }
+    Ok(Some(names).filter(|names| !names.is_empty()))
 }
 
 fn parse_failed(bad: &Bad, start: usize) -> String {

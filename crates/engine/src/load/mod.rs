@@ -20,13 +20,14 @@
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
 //! | [`answer`] | what is the client told? |
-//! | `http_stream` | how does an INSERT read a body? |
+//! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | `group` | how do small loads share a commit? |
 //! | [`errors`] | where are rejected rows kept? |
 //! | [`infile`] | what does `LOAD DATA` ask for, and how do its bytes come? |
 //! | [`records`] | which loads does this process know of? |
 
 pub mod answer;
+pub(crate) mod body_table;
 pub mod errors;
 pub(crate) mod group;
 pub(crate) mod http_stream;

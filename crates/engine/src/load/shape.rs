@@ -476,12 +476,19 @@ fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     });
     let named = named || request.hidden_columns.iter().any(|h| h == SEQUENCE);
     let whole_rows = request.update_mode == UpdateMode::Upsert;
-    if hidden_sequence
-        && whole_rows
-        && request.sequence_col.is_none()
-        && !named
-        && request.merge_type != MergeType::Delete
-    {
+    // Rows of some columns need it, too: what it is mapped from may be any of them.
+    let needs_hidden = hidden_sequence && request.update_mode != UpdateMode::FlexibleColumns;
+    // A column of the table: where the columns are listed, it is one of them or has a default.
+    let own = table.sequence.and_then(|id| table.position(id)).map(|at| &table.columns[at]);
+    let is_listed = |column: &TableColumn| {
+        let is = |item: &ColumnItem| match item {
+            ColumnItem::Body(name) | ColumnItem::Derived { name, .. } => name.eq_ignore_ascii_case(&column.name),
+        };
+        request.columns.is_empty() || request.derives_only() || request.columns.iter().any(is)
+    };
+    let lacks_own = own.is_some_and(|column| !column.hidden && column.default.is_none() && !is_listed(column));
+    let is_missing = needs_hidden && request.sequence_col.is_none() && !named || whole_rows && lacks_own;
+    if is_missing && request.merge_type != MergeType::Delete {
         return Err(invalid("the table has a sequence column, need to specify the sequence column"));
     }
     if request.negative {

@@ -169,6 +169,30 @@ async fn an_overwrite_brings_no_deleted_row_back() {
 }
 
 #[tokio::test]
+async fn what_a_transaction_has_written_is_in_a_state_of_its_own() {
+    let store = memory();
+    let t = table(&store, Model::Duplicate).await;
+    let old = object(t.begin(), 0, &[(0, 0, 10)]);
+    let base = t.publish(rowset(vec![Arc::clone(&old)])).await.unwrap();
+    let own = object(t.begin(), 0, &[(0, 0, 4)]);
+    let deletes = Deletes::from([(id(&old, 0), bits([1, 2])), (id(&own, 0), bits([0]))]);
+    let seen = base.with_uncommitted(&rowset(vec![own]), deletes, &base).unwrap();
+    assert_eq!((seen.rows(), seen.segment_count()), (11, 2));
+    assert_eq!((t.snapshot().rows(), t.snapshot().segment_count()), (10, 1));
+    // Partitions that were made since it began.
+    let parts = vec![partition(0, "p", range(0, 10))];
+    let made = Table::create(Arc::clone(&store), TableId(8), schema(Model::Duplicate, true), parts);
+    let t = made.await.unwrap();
+    let base = t.snapshot();
+    let newest = t.ensure_partitions(vec![partition(0, "q", range(10, 20))]).await.unwrap();
+    let later = newest.partition_by_name("q").unwrap().id;
+    let load = rowset(vec![object(t.begin(), 0, &[(later, 0, 3)])]);
+    let refused = base.with_uncommitted(&load, Deletes::new(), &base);
+    assert!(matches!(refused, Err(Refused::PartitionNotFound { .. })), "{refused:?}");
+    assert_eq!(base.with_uncommitted(&load, Deletes::new(), &newest).unwrap().rows(), 3);
+}
+
+#[tokio::test]
 async fn a_compaction_carries_deletions_over_or_gives_up() {
     let t = table(&memory(), Model::Unique).await;
     let none = |_: Arc<TableState>, _| async { Found::Ok(Deletes::new()) };

@@ -18,7 +18,7 @@ use super::values;
 use super::write::{Kept, NewKeys, Patience, Target, Written, run};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::load::answer::{LoadAnswer, LoadStatus, txn_number};
-use crate::load::http_stream::Inserted;
+use crate::load::body_table::Inserted;
 use crate::load::records::{LoadHeader, LoadKind, Running};
 use crate::native;
 use crate::profile::{Recorder, Task};
