@@ -76,8 +76,8 @@ def starrocks():
     with warnings.catch_warnings():
         warnings.simplefilter("error", sa.exc.SAWarning)
         tables = {name: sa.Table(name, sa.MetaData(), autoload_with=engine) for name in ("p", "d", "a")}
-    options = {name: {key.removeprefix("starrocks_").upper(): str(value) for key, value in table.dialect_options["starrocks"].items()}
-               for name, table in tables.items()}
+    options = {name: {key.removeprefix("starrocks_").upper(): str(value) for key, value in inspector.get_table_options(name).items()}
+               for name in tables}
     assert "id" in options["p"].get("PRIMARY_KEY", ""), options
     assert "dt" in options["d"].get("DUPLICATE_KEY", "") and "RANGE" in options["d"].get("PARTITION_BY", "").upper(), options
     assert "k" in options["a"].get("AGGREGATE_KEY", ""), options
