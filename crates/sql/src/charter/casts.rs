@@ -385,6 +385,7 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
     let plan = plan.transform_data(|plan| rewrite_expressions(plan, stage, config))?;
     plan.transform_data(|plan| match (stage, plan) {
         (Stage::BeforeCoercion, LogicalPlan::Join(join)) => lateral::join(join),
+        (Stage::AfterCoercion, LogicalPlan::Sort(sort)) => Ok(zeros::order(sort)),
         (Stage::AfterCoercion, plan) => Ok(Transformed::no(declared::schema(plan)?)),
         (_, plan) => Ok(Transformed::no(plan)),
     })
@@ -452,7 +453,7 @@ pub(super) fn rewrite_expr(
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
-        (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::distinct(function, schema)),
+        (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }
