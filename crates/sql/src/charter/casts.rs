@@ -379,6 +379,10 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
             filter.predicate = without_nulls(filter.predicate);
             subqueries::rewrite(LogicalPlan::Filter(filter))?
         }
+        // Conditions of ON that go below the join are among its expressions now only.
+        (Stage::BeforeCoercion, plan @ LogicalPlan::Join(_)) => {
+            rewrite_expressions(plan, stage, config)?.transform_data(subqueries::rewrite)?
+        }
         (Stage::BeforeCoercion, plan) => subqueries::rewrite(plan)?,
         (Stage::AfterCoercion, plan) => Transformed::no(plan),
     };

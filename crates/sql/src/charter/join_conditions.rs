@@ -2,22 +2,40 @@
 //!
 //! DataFusion joins subqueries to the rows below a filter or a select list. So where a condition depends on one side of a join,
 //! that side gets a column with the condition's value, which ON asks for. An inner join has conditions with subqueries above it.
+//!
+//! Where a condition of an outer, semi or anti join depends on both sides, the join is made by the other conditions alone,
+//! with a number for each row that it keeps. The condition is a column above; by the rows of one number windows tell whether
+//! one of them holds, see [`by_rows`].
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, not_impl_err};
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::functions_aggregate::min_max::max_udaf;
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, WindowFunction};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery, WindowFunctionDefinition,
+    lit, when,
+};
 
 /// Columns that have the values of conditions, with a number behind.
 const CONDITION: &str = "__on_";
 
+/// The number of a row that a join keeps, and a mark in those of its other side.
+const ROW: &str = "__on_row";
+const FOUND: &str = "__on_found";
+
+/// Whether a pair is one of the join, as 1 or 0; the greatest of these for one row, and the pair's place among those of the row.
+const HOLDS: &str = "__on_holds";
+const ANY: &str = "__on_any";
+const PLACE: &str = "__on_place";
+
 /// Takes the conditions with subqueries out of a join.
 ///
 /// # Errors
-/// A condition of an outer join depends on both sides.
+/// A condition of a FULL JOIN depends on both sides.
 pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     let Some(filter) = join.filter.clone() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
     let (mut others, mut conditions) = (Vec::new(), Vec::new());
@@ -35,44 +53,101 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::yes(plan));
     }
     let shown = join.schema.columns();
-    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let (mut left, mut right, mut both) = (Vec::new(), Vec::new(), Vec::new());
     for (i, condition) in conditions.into_iter().enumerate() {
         let columns = columns(&condition)?;
         let is_of = |side: &LogicalPlan| columns.iter().all(|column| side.schema().has_column(column));
         let name = format!("{CONDITION}{i}");
-        others.push(Expr::Column(Column::new_unqualified(&name)));
+        let column = unqualified(&name);
         let condition = condition.alias(name);
         match (is_of(&join.left), is_of(&join.right)) {
             (true, _) => left.push(condition),
             (_, true) => right.push(condition),
             _ => {
-                return not_impl_err!(
-                    "a subquery in ON of an outer join that depends on both sides: write it in a derived table of one side, \
-                     or in WHERE"
-                );
+                both.push(condition);
+                continue;
             }
         }
+        others.push(column);
     }
-    let with = |side: &Arc<LogicalPlan>, values: Vec<Expr>| -> Result<Arc<LogicalPlan>> {
-        if values.is_empty() {
-            return Ok(Arc::clone(side));
+    let sides =
+        Join { left: with(&join.left, left)?, right: with(&join.right, right)?, filter: conjunction(others), ..join };
+    if !both.is_empty() {
+        return by_rows(sides, both, shown).map(Transformed::yes);
+    }
+    let plan = LogicalPlanBuilder::from(LogicalPlan::Join(again(sides)?));
+    Ok(Transformed::yes(plan.project(shown.into_iter().map(Expr::Column))?.build()?))
+}
+
+/// The same rows with more columns, which may have subqueries.
+fn with(side: &Arc<LogicalPlan>, values: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
+    if values.is_empty() {
+        return Ok(Arc::clone(side));
+    }
+    let columns = side.schema().columns().into_iter().map(Expr::Column);
+    let side = LogicalPlanBuilder::from(side.as_ref().clone()).project(columns.chain(values))?.build()?;
+    Ok(Arc::new(super::subqueries::rewrite(side)?.data))
+}
+
+/// A join whose parts were changed.
+fn again(join: Join) -> Result<Join> {
+    let Join { left, right, on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
+    Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)
+}
+
+fn unqualified(name: &str) -> Expr {
+    Expr::Column(Column::new_unqualified(name))
+}
+
+/// A join by conditions that depend on both sides and are columns of its pairs: of the pairs of one row those for which
+/// they hold, else the row by itself.
+fn by_rows(join: Join, conditions: Vec<Expr>, shown: Vec<Column>) -> Result<LogicalPlan> {
+    use JoinType as J;
+    let swapped = match join.join_type {
+        J::Left | J::LeftSemi | J::LeftAnti => false,
+        J::Right | J::RightSemi | J::RightAnti => true,
+        other => {
+            return not_impl_err!(
+                "a subquery in ON of a {other} join that depends on both sides: write it in a derived table of one side, or \
+                 in WHERE"
+            );
         }
-        let columns = side.schema().columns().into_iter().map(Expr::Column);
-        let side = LogicalPlanBuilder::from(side.as_ref().clone()).project(columns.chain(values))?.build()?;
-        Ok(Arc::new(super::subqueries::rewrite(side)?.data))
     };
-    let joined = Join::try_new(
-        with(&join.left, left)?,
-        with(&join.right, right)?,
-        join.on,
-        conjunction(others),
-        join.join_type,
-        join.join_constraint,
-        join.null_equality,
-        join.null_aware,
-    )?;
-    let plan = LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(shown.into_iter().map(Expr::Column))?;
-    Ok(Transformed::yes(plan.build()?))
+    let join_type = join.join_type;
+    let (kept, other, on) = match swapped {
+        false => (join.left, join.right, join.on),
+        true => (join.right, join.left, join.on.into_iter().map(|(left, right)| (right, left)).collect()),
+    };
+    let numbered = LogicalPlanBuilder::from(kept.as_ref().clone()).window([row_number().alias(ROW)])?.build()?;
+    let marked = with(&other, vec![lit(true).alias(FOUND)])?;
+    let names: Vec<Expr> =
+        conditions.iter().map(|condition| unqualified(&condition.schema_name().to_string())).collect();
+    let pairs =
+        again(Join { left: Arc::new(numbered), right: marked, on, join_type: J::Left, null_aware: false, ..join })?;
+    let pairs = with(&Arc::new(LogicalPlan::Join(pairs)), conditions)?;
+    let all = conjunction(names).map_or_else(|| unqualified(FOUND), |all| unqualified(FOUND).and(all));
+    let holds = when(all, lit(1_i64)).otherwise(lit(0_i64))?;
+    let pairs = with(&pairs, vec![holds.alias(HOLDS)])?;
+    let any = WindowFunction::new(WindowFunctionDefinition::AggregateUDF(max_udaf()), vec![unqualified(HOLDS)]);
+    let windows = [
+        Expr::from(any).partition_by(vec![unqualified(ROW)]).build()?.alias(ANY),
+        row_number().partition_by(vec![unqualified(ROW)]).build()?.alias(PLACE),
+    ];
+    let is = |name: &str, value: i64| unqualified(name).eq(lit(value));
+    let wanted = match join_type {
+        J::Left | J::Right => is(HOLDS, 1).or(is(ANY, 0).and(unqualified(PLACE).eq(lit(1_u64)))),
+        J::LeftSemi | J::RightSemi => is(ANY, 1).and(unqualified(PLACE).eq(lit(1_u64))),
+        _ => is(ANY, 0).and(unqualified(PLACE).eq(lit(1_u64))),
+    };
+    let columns = shown.into_iter().map(|column| -> Result<Expr> {
+        if !other.schema().has_column(&column) {
+            return Ok(Expr::Column(column));
+        }
+        let value = when(is(HOLDS, 1), Expr::Column(column.clone())).end()?;
+        Ok(value.alias_qualified(column.relation, column.name))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    LogicalPlanBuilder::from(pairs.as_ref().clone()).window(windows)?.filter(wanted)?.project(columns)?.build()
 }
 
 /// Whether it is a subquery that has to be joined: a value that depends on no row outside is found by itself.
