@@ -31,7 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::typed::TYPE_KEY;
-use super::{compare, lateral, mixed, nested, once, subqueries, text, zeros};
+use super::{compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -458,6 +458,7 @@ pub(super) fn rewrite_expr(
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),
+        (Stage::BeforeCoercion, Expr::WindowFunction(function)) => Ok(ranges::with_typed_key(function, schema)),
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }

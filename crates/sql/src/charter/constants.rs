@@ -3,7 +3,8 @@
 
 use sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LimitClause,
-    Query, UnaryOperator, Value,
+    NamedWindowDefinition, NamedWindowExpr, Query, Select, UnaryOperator, Value, WindowFrameBound, WindowSpec,
+    WindowType,
 };
 
 use super::rewrite::{function_name, is_arithmetic};
@@ -35,9 +36,23 @@ impl Change for Constants<'_> {
         Ok(())
     }
 
+    fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(spec) = window {
+                self.bounds(spec);
+            }
+        }
+        Ok(())
+    }
+
     // Parents come first: what is written in digits is seen before parameters have come in.
     fn expr(&mut self, expr: &mut Expr) -> Result<(), SqlError> {
         hexadecimal(expr);
+        if let Expr::Function(function) = expr
+            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+        {
+            self.bounds(spec);
+        }
         Ok(())
     }
 
@@ -124,6 +139,28 @@ impl Constants<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The distances of a frame, which the planner wants to see: those of a statement that is prepared only are one.
+    fn bounds(&self, spec: &mut WindowSpec) {
+        let Some(frame) = &mut spec.window_frame else { return };
+        for bound in std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound) {
+            let (WindowFrameBound::Preceding(Some(distance)) | WindowFrameBound::Following(Some(distance))) = bound
+            else {
+                continue;
+            };
+            let Expr::Value(value) = &**distance else { continue };
+            let whole = match &value.value {
+                Value::Placeholder(_) if self.parameters.is_none() => Some(1),
+                Value::Placeholder(name) => placeholder(name)
+                    .and_then(|n| self.parameters?.get(n.wrapping_sub(1)))
+                    .and_then(VarValue::whole_number),
+                _ => continue,
+            };
+            if let Some(number) = whole {
+                **distance = Expr::value(Value::Number(number.to_string(), false));
+            }
+        }
     }
 
     /// There are clients that send all numbers as DOUBLE, or all values as text: in LIMIT and OFFSET they are what they mean.

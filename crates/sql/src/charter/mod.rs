@@ -41,6 +41,7 @@ mod once;
 mod one_row;
 pub mod operators;
 mod order_aliases;
+mod ranges;
 mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
