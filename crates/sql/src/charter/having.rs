@@ -2,19 +2,41 @@
 //!
 //! - A name in it that the select list gives to an item means the item, also where a column has that name, unless it is a
 //!   key of GROUP BY. Inside of an aggregate it is the column.
-//! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER).
+//! - Without groups and aggregates it is one more condition on rows (Doris's rule HAVING_TO_FILTER). An aggregate in
+//!   ORDER BY makes a group of all rows, too; a column that HAVING names then is that of any row, and NULL of none.
 
-use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Query, Select, SelectItem};
+use sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr};
 
 use super::grouping_keys::key_name;
+use super::loose_groups;
 use super::nesting::is_subquery;
 use super::rewrite::{binary, function_name, nested};
-use super::walk::{self, Change};
+use super::walk::{self, Change, Look};
 use crate::error::SqlError;
 use crate::functions;
 
-/// Rewrites HAVING, before anything in it is.
-pub(super) fn rewrite(select: &mut Select) {
+/// Rewrites HAVING of a query itself, before anything in it is.
+pub(super) fn rewrite(query: &mut Query) {
+    let ordered = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(OrderByKind::Expressions(keys)) => keys.iter().any(|key| has_aggregate(&key.expr)),
+        _ => false,
+    };
+    body(&mut query.body, ordered);
+}
+
+fn body(of: &mut SetExpr, ordered: bool) {
+    match of {
+        SetExpr::Select(select) => rewrite_select(select, ordered),
+        SetExpr::SetOperation { left, right, .. } => {
+            body(left, false);
+            body(right, false);
+        }
+        _ => {}
+    }
+}
+
+/// `ordered`: ORDER BY has an aggregate.
+fn rewrite_select(select: &mut Select, ordered: bool) {
     let GroupByExpr::Expressions(keys, _) = &select.group_by else { return };
     let Some(mut having) = select.having.take() else { return };
     let keys: Vec<String> = keys.iter().map(|key| key_name(key, &select.projection)).collect();
@@ -25,15 +47,17 @@ pub(super) fn rewrite(select: &mut Select) {
     });
     let mut names = Names::new(items.collect());
     names.walk(&mut having);
-    let mut list = Names::new(Vec::new());
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            list.walk(expr);
-        }
-    }
+    let listed = select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_aggregate(expr),
+        _ => false,
+    });
+    let grouped = !keys.is_empty() || names.aggregates || listed;
     // A value that is another one in the select list cannot be asked for in advance.
-    if !keys.is_empty() || names.aggregates || list.aggregates || names.unsteady {
+    if grouped || ordered || names.unsteady {
         select.having = Some(having);
+        if ordered && !grouped {
+            loose_groups::condition(select);
+        }
         return;
     }
     select.selection = Some(match select.selection.take() {
@@ -95,6 +119,30 @@ impl Change for Names {
         }
         Ok(())
     }
+}
+
+/// Whether there is an aggregate in an expression that is one of its own query.
+pub(super) fn has_aggregate(expr: &Expr) -> bool {
+    struct Aggregates {
+        subqueries: usize,
+        found: bool,
+    }
+    impl Look for Aggregates {
+        fn expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
+            self.subqueries += usize::from(is_subquery(expr));
+            self.found |= self.subqueries == 0 && is_aggregate(expr);
+            Ok(())
+        }
+
+        fn after_expr(&mut self, expr: &Expr) -> Result<(), SqlError> {
+            self.subqueries -= usize::from(is_subquery(expr));
+            Ok(())
+        }
+    }
+    let mut aggregates = Aggregates { subqueries: 0, found: false };
+    // Looking cannot fail.
+    let _ = walk::look_expr(expr, &mut aggregates);
+    aggregates.found
 }
 
 /// The name of what is called.

@@ -1,4 +1,5 @@
-//! GROUP BY without ONLY_FULL_GROUP_BY: a column that is no key is that of any row of its group.
+//! Groups without ONLY_FULL_GROUP_BY: a column that is no key is that of any row of its group. Aggregates without GROUP BY
+//! make one group of all rows.
 //!
 //! Such columns become `any_value(column)` in the select list, HAVING, QUALIFY and ORDER BY, also inside of expressions.
 //! Keys stay what they are: below ROLLUP, CUBE and GROUPING SETS they are NULL in the rows that leave them out.
@@ -8,6 +9,7 @@ use std::collections::HashSet;
 use sqlparser::ast::{Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
 use super::grouping_keys::key_place;
+use super::having;
 use super::names::own_name;
 use super::nesting::is_subquery;
 use super::rewrite::{call, function_name};
@@ -76,7 +78,7 @@ fn bare_names<'a>(key: &'a mut Expr, aliases: &[&str], found: &mut Vec<&'a mut E
     }
 }
 
-/// Rewrites all queries with GROUP BY.
+/// Rewrites all queries with groups.
 pub(super) fn any_values(query: &mut Query) {
     struct Loose;
     impl Change for Loose {
@@ -101,16 +103,34 @@ fn loosen(body: &mut SetExpr, order: Vec<&mut Expr>) {
     }
 }
 
+/// HAVING of a query that has no GROUP BY, and groups its rows.
+pub(super) fn condition(select: &mut Select) {
+    let mut loose = Loosening { aliases: aliases(select), ..Loosening::of(select, Vec::new()) };
+    select.having.iter_mut().for_each(|having| loose.walk(having));
+}
+
+/// The names that the select list gives, lower case.
+fn aliases(select: &Select) -> HashSet<String> {
+    let named = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
+        _ => None,
+    });
+    named.collect()
+}
+
 fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
     let GroupByExpr::Expressions(written, _) = &select.group_by else { return };
-    if written.is_empty() {
+    let listed = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    let mut all = listed.chain(&select.having).chain(&select.qualify).chain(order.iter().map(|key| &**key));
+    if written.is_empty() && !all.any(having::has_aggregate) {
         return;
     }
     let mut keys = Vec::new();
     written.iter().for_each(|key| keys_of(key, &select.projection, &mut keys));
-    let mut relations = HashSet::new();
-    select.from.iter().for_each(|tables| relations_of(tables, &mut relations));
-    let mut loose = Loosening { keys, relations, aliases: HashSet::new(), closed: 0 };
+    let mut loose = Loosening::of(select, keys);
     for item in &mut select.projection {
         match item {
             SelectItem::ExprWithAlias { expr, .. } => loose.walk(expr),
@@ -125,11 +145,7 @@ fn grouped(select: &mut Select, order: Vec<&mut Expr>) {
             _ => {}
         }
     }
-    let aliases = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
-        _ => None,
-    });
-    loose.aliases = aliases.collect();
+    loose.aliases = aliases(select);
     for expr in select.having.iter_mut().chain(select.qualify.iter_mut()).chain(order) {
         loose.walk(expr);
     }
@@ -186,6 +202,13 @@ struct Loosening {
 }
 
 impl Loosening {
+    /// Over the columns of a query's FROM.
+    fn of(select: &Select, keys: Vec<Expr>) -> Loosening {
+        let mut relations = HashSet::new();
+        select.from.iter().for_each(|tables| relations_of(tables, &mut relations));
+        Loosening { keys, relations, aliases: HashSet::new(), closed: 0 }
+    }
+
     fn walk(&mut self, expr: &mut Expr) {
         // Rewriting cannot fail.
         let _ = walk::change_expr(expr, self);

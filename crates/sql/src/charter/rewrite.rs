@@ -453,6 +453,7 @@ impl Change for Rewriter {
     fn query(&mut self, query: &mut Query) -> Result<(), SqlError> {
         // Locks are for tables that are changed in place.
         query.locks.clear();
+        having::rewrite(query);
         except(&mut query.body);
         whole_limit(query);
         Ok(())
@@ -518,7 +519,6 @@ fn whole_limit(query: &mut Query) {
 }
 
 fn select_clauses(select: &mut Select) -> Result<(), SqlError> {
-    having::rewrite(select);
     if let Some(selection) = &mut select.selection {
         row_subqueries::condition(selection);
         condition(selection);
