@@ -48,7 +48,7 @@ fn has_wildcard_over_several(body: &SetExpr) -> bool {
     }
 }
 
-/// Looks at the columns of derived tables once they are known, and hands UNIONs to those who plan them.
+/// Looks at the columns of derived tables once they are known, and hands set operations to those who plan them.
 #[derive(Debug)]
 pub(super) struct DerivedPlanner;
 
@@ -59,7 +59,9 @@ impl RelationPlanner for DerivedPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         match relation {
-            TableFactor::Derived { lateral: false, subquery, alias, .. } if unions::is_union(&subquery.body) => {
+            TableFactor::Derived { lateral: false, subquery, alias, .. }
+                if unions::is_set_operation(&subquery.body) =>
+            {
                 let plan = unions::plan(*subquery.body, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
             }

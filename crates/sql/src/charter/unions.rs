@@ -1,8 +1,10 @@
-//! UNION: the types of its columns, before anything is planned upon them.
+//! UNION, INTERSECT and EXCEPT: the types of their columns, before anything is planned upon them.
 //!
 //! DataFusion gives a UNION the types of its first input and finds the common ones in an analyzer rule, when the
 //! operators and aggregates above are planned already: `x * 2` over a column of INT and DECIMAL would multiply integers.
-//! So each UNION becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a relation planner plans it.
+//! INTERSECT and EXCEPT are joins to DataFusion, which compare a BOOLEAN with no number, and find their columns by names that
+//! may be there twice. So each set operation becomes a relation of its own, `SELECT * FROM (a UNION b)`, and a relation
+//! planner plans it.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -20,12 +22,13 @@ use sqlparser::ast::{
 
 use super::mixed::charter_type;
 use super::names::MARK;
+use super::operators::cast_to;
 use super::tables;
 use super::typed::{TYPE_KEY, Typed};
 use super::walk::{self, Change, Look};
 use crate::error::SqlError;
 
-/// Makes a relation of each UNION, except those that the planner knows as the two halves of a recursion.
+/// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion.
 pub(super) fn relations(query: &mut Query) {
     #[derive(Default)]
     struct Relations {
@@ -72,21 +75,36 @@ fn reads(query: &Query, name: &str) -> bool {
     reads.found
 }
 
-pub(super) fn is_union(body: &SetExpr) -> bool {
+/// Whether it is what [`plan`] plans.
+pub(super) fn is_set_operation(body: &SetExpr) -> bool {
+    is_union(body) || compared(body).is_some()
+}
+
+fn is_union(body: &SetExpr) -> bool {
     use SetQuantifier::{All, Distinct, None};
     matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: All | Distinct | None, .. })
 }
 
+/// INTERSECT or EXCEPT, which look for rows of one side in the other.
+fn compared(body: &SetExpr) -> Option<SetOperator> {
+    use SetQuantifier::{Distinct, None as NoWord};
+    match body {
+        SetExpr::SetOperation {
+            op: op @ (SetOperator::Intersect | SetOperator::Except),
+            set_quantifier: Distinct | NoWord,
+            ..
+        } => Some(*op),
+        _ => None,
+    }
+}
+
 fn relation(body: &mut SetExpr) {
-    if is_union(body) {
+    if is_set_operation(body) {
         let empty =
             SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
-        let union = derived(std::mem::replace(body, empty));
-        let from = TableWithJoins { relation: union, joins: Vec::new() };
+        let operation = derived(std::mem::replace(body, empty));
+        let from = TableWithJoins { relation: operation, joins: Vec::new() };
         *body = *tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
-    } else if let SetExpr::SetOperation { left, right, .. } = body {
-        relation(left);
-        relation(right);
     }
 }
 
@@ -113,7 +131,13 @@ fn members(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<()> {
     if !is_union(&body) {
-        inputs.push(context.plan(derived(body))?);
+        inputs.push(match (compared(&body), body) {
+            (Some(op), SetExpr::SetOperation { left, right, .. }) => {
+                let (left, right) = (plan(*left, context)?, plan(*right, context)?);
+                comparison(op, left, right)?
+            }
+            (_, body) => context.plan(derived(body))?,
+        });
         return Ok(());
     }
     let SetExpr::SetOperation { set_quantifier, left, right, .. } = body else { return Ok(()) };
@@ -129,15 +153,27 @@ fn members(
 }
 
 fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
-    let width = |plan: &LogicalPlan| plan.schema().fields().len();
-    if inputs.windows(2).any(|pair| width(&pair[0]) != width(&pair[1])) {
-        return plan_err!("UNION queries have different number of columns");
-    }
     if inputs.len() == 1 {
         return Ok(inputs.swap_remove(0));
     }
-    let inputs = inputs.into_iter().map(|input| with_own_names(input).map(Arc::new)).collect::<Result<_>>()?;
-    of_one_type(Union::try_new_with_loose_types(inputs)?)
+    let inputs = of_one_type(SetOperator::Union, inputs)?;
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))
+}
+
+/// Rows of the left side that the right side has, or has not.
+fn comparison(op: SetOperator, left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan> {
+    let sides = of_one_type(op, vec![left, right])?.into_iter().map(|side| {
+        // Both may read one table: columns have no table here, as those of a UNION have none.
+        let columns = side.schema().iter().map(|(table, field)| Expr::from((table, field)).alias(field.name().clone()));
+        let columns: Vec<Expr> = columns.collect();
+        LogicalPlanBuilder::from(Arc::unwrap_or_clone(side)).project(columns)?.build()
+    });
+    let mut sides = sides.collect::<Result<Vec<_>>>()?.into_iter();
+    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return plan_err!("{op} has two sides") };
+    match op {
+        SetOperator::Intersect => LogicalPlanBuilder::intersect(left, right, false),
+        _ => LogicalPlanBuilder::except(left, right, false),
+    }
 }
 
 /// The same input without two columns of one name: those of a UNION have no tables any more by which they could be told apart.
@@ -157,16 +193,21 @@ fn with_own_names(input: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// The same UNION whose inputs have the charter's types, else DataFusion's.
-fn of_one_type(union: Union) -> Result<LogicalPlan> {
+/// The inputs of a set operation with columns of the charter's common types, else DataFusion's.
+fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<LogicalPlan>>> {
+    let width = inputs.first().map_or(0, |input| input.schema().fields().len());
+    if inputs.iter().any(|input| input.schema().fields().len() != width) {
+        return plan_err!("{op} queries have different number of columns");
+    }
+    let inputs = inputs.into_iter().map(with_own_names).collect::<Result<Vec<_>>>()?;
     let common = |column: usize| {
-        let types: Vec<&DataType> = union.inputs.iter().map(|i| i.schema().field(column).data_type()).collect();
+        let types: Vec<&DataType> = inputs.iter().map(|i| i.schema().field(column).data_type()).collect();
         charter_type(types.into_iter())
     };
-    let width = union.schema.fields().len();
     let wanted: Vec<Option<DataType>> = (0..width).map(common).collect();
-    let declared: Vec<Option<String>> = (0..width).map(|column| declared(&union, column)).collect();
-    let charter = union.inputs.into_iter().map(|input| {
+    let declared: Vec<Option<String>> = (0..width).map(|column| declared(&inputs, column)).collect();
+    let charter = inputs.into_iter().map(|input| {
+        let input = without_booleans(input, &wanted)?;
         let fields = input.schema().iter().zip(&wanted).map(|((table, field), wanted)| {
             let field = match wanted {
                 Some(wanted) => Arc::new(field.as_ref().clone().with_data_type(wanted.clone())),
@@ -175,7 +216,7 @@ fn of_one_type(union: Union) -> Result<LogicalPlan> {
             (table.cloned(), field)
         });
         let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema).map(Arc::new)
+        coerce_plan_expr_for_schema(input, &schema).map(Arc::new)
     });
     let charter = charter.collect::<Result<Vec<_>>>()?;
     let schema = coerce_union_schema(&charter)?;
@@ -194,13 +235,35 @@ fn of_one_type(union: Union) -> Result<LogicalPlan> {
         let columns: Vec<Expr> = columns.collect();
         LogicalPlanBuilder::from(input).project(columns)?.build().map(Arc::new)
     });
-    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?))
+    inputs.collect()
+}
+
+/// The input with the numbers of booleans where decimals are wanted, which DataFusion does not make of them.
+fn without_booleans(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let is_cast = |field: &DataType, wanted: &Option<DataType>| {
+        *field == DataType::Boolean && wanted.as_ref().is_some_and(DataType::is_decimal)
+    };
+    if !schema.fields().iter().zip(wanted).any(|(field, wanted)| is_cast(field.data_type(), wanted)) {
+        return Ok(input);
+    }
+    let columns = schema.iter().zip(wanted).map(|((table, field), wanted)| {
+        let column = Expr::from((table, field));
+        match wanted {
+            Some(to) if is_cast(field.data_type(), wanted) => {
+                cast_to(column, to.clone(), &schema).alias_qualified(table.cloned(), field.name())
+            }
+            _ => column,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(input).project(columns)?.build()
 }
 
 /// The SQL type of a column whose inputs declare different ones; `None` where they say the same.
-fn declared(union: &Union, column: usize) -> Option<String> {
-    let of = |input: &Arc<LogicalPlan>| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
-    let all: Vec<Option<String>> = union.inputs.iter().map(of).collect();
+fn declared(inputs: &[LogicalPlan], column: usize) -> Option<String> {
+    let of = |input: &LogicalPlan| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
+    let all: Vec<Option<String>> = inputs.iter().map(of).collect();
     if all.iter().all(|t| *t == all[0]) {
         return None;
     }
