@@ -14,12 +14,13 @@ use sqlparser::ast::{
 };
 
 use super::names::{MARK, own_name, visible};
-use super::rewrite::binary;
+use super::rewrite::{binary, function_name};
 use super::scope::{self, Column, Columns, Environment};
 use super::session::{Context, TableRef};
 use super::tables;
 use super::walk::{self, Change, Look};
 use crate::error::SqlError;
+use crate::functions;
 
 /// Rewrites all such joins of a query.
 ///
@@ -115,25 +116,30 @@ impl Joins<'_> {
             }
         }
         let from = std::mem::take(&mut select.from);
-        // HAVING and ORDER BY see the names of the select list first.
+        // HAVING and ORDER BY see the names of the select list first, but for those inside of aggregates and windows.
         let (having, qualify) = (select.having.take(), select.qualify.take());
-        let done = self.replace(select, &merged);
+        let done = self.replace(select, &merged, &[]);
         select.from = from;
         done?;
-        let behind = merged.without(select);
+        let names = given_names(select);
         (select.having, select.qualify) = (having, qualify);
         for expr in select.having.iter_mut().chain(select.qualify.iter_mut()).chain(order) {
-            self.replace(expr, &behind)?;
+            self.replace(expr, &merged, &names)?;
         }
         Ok(())
     }
 
-    /// Replaces bare names of common columns.
-    fn replace(&mut self, node: &mut impl sqlparser::ast::VisitMut, merged: &Merged) -> Result<(), SqlError> {
+    /// Replaces bare names of common columns; `items`: names that are items of a select list outside of aggregates and windows.
+    fn replace(
+        &mut self,
+        node: &mut impl sqlparser::ast::VisitMut,
+        merged: &Merged,
+        items: &[String],
+    ) -> Result<(), SqlError> {
         if merged.values.is_empty() {
             return Ok(());
         }
-        let mut replacing = Replacing { joins: self, merged, hidden: Vec::new() };
+        let mut replacing = Replacing { joins: self, merged, items, columns: 0, hidden: Vec::new() };
         walk::change_node(node, &mut replacing)
     }
 
@@ -169,7 +175,7 @@ impl Joins<'_> {
             // What stands before it is seen by a lateral table.
             if let (TableFactor::Derived { lateral: true, subquery, .. }, Some(before)) = (&mut join.relation, &columns)
             {
-                self.replace(subquery.as_mut(), &Merged::of(before))?;
+                self.replace(subquery.as_mut(), &Merged::of(before), &[])?;
             }
             let right = self.nested(&mut join.relation)?;
             let names = scope::merged_names(join, columns.as_deref(), right.as_deref())?;
@@ -186,7 +192,7 @@ impl Joins<'_> {
                     if let (Some(all), Some(JoinConstraint::On(on))) =
                         (&all, scope::constraint(&mut join.join_operator))
                     {
-                        self.replace(on, &Merged::of(all))?;
+                        self.replace(on, &Merged::of(all), &[])?;
                     }
                     scope::beside(left, right, &join.join_operator)
                 }
@@ -285,6 +291,15 @@ fn distinct_names(select: &mut Select) {
     }
 }
 
+/// The names that the select list gives, lower case.
+fn given_names(select: &Select) -> Vec<String> {
+    let named = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(visible(&alias.value).to_lowercase()),
+        _ => None,
+    });
+    named.collect()
+}
+
 /// Bare names and what they stand for.
 struct Merged {
     values: HashMap<String, Expr>,
@@ -300,17 +315,6 @@ impl Merged {
         let merged = columns.iter().filter(|column| column.merged);
         let named = merged.map(|column| (column.name.to_lowercase(), column.value.clone()));
         Merged { values: named.filter(|(name, _)| count.get(name) == Some(&1)).collect() }
-    }
-
-    /// Those that no item of the select list has for its name.
-    fn without(&self, select: &Select) -> Merged {
-        let mut values = self.values.clone();
-        for item in &select.projection {
-            if let SelectItem::ExprWithAlias { alias, .. } = item {
-                values.remove(&visible(&alias.value).to_lowercase());
-            }
-        }
-        Merged { values }
     }
 
     /// What a bare name stands for, perhaps in parentheses.
@@ -329,6 +333,10 @@ impl Merged {
 struct Replacing<'a, 'b> {
     joins: &'a mut Joins<'b>,
     merged: &'a Merged,
+    /// Names that are items of the select list, lower case.
+    items: &'a [String],
+    /// How many aggregates and windows are open, in which such a name is that of the column.
+    columns: usize,
     /// Names that mean something else in the queries and functions that are open.
     hidden: Vec<Vec<String>>,
 }
@@ -357,7 +365,10 @@ impl Change for Replacing<'_, '_> {
             };
             self.hidden.push(params.iter().map(|param| param.name.value.to_lowercase()).collect());
         }
-        let is_hidden = |name: &Ident| self.hidden.iter().flatten().any(|hidden| scope::same(hidden, &name.value));
+        self.columns += usize::from(is_over_columns(expr));
+        let items = if self.columns == 0 { self.items } else { &[] };
+        let mut hidden = self.hidden.iter().flatten().chain(items);
+        let mut is_hidden = |name: &Ident| hidden.any(|hidden| scope::same(hidden, &name.value));
         if let Expr::Identifier(name) = expr
             && !is_hidden(name)
             && let Some(value) = self.merged.value(expr)
@@ -371,7 +382,18 @@ impl Change for Replacing<'_, '_> {
         if matches!(expr, Expr::Lambda(_)) {
             self.hidden.pop();
         }
+        self.columns -= usize::from(is_over_columns(expr));
         Ok(())
+    }
+}
+
+/// Whether names in an expression are never those of the select list: it is an aggregate, or over a window.
+fn is_over_columns(expr: &Expr) -> bool {
+    match expr {
+        Expr::Function(function) => {
+            function.over.is_some() || function_name(function).is_some_and(|name| functions::is_aggregate(&name))
+        }
+        _ => false,
     }
 }
 
