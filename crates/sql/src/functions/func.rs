@@ -28,8 +28,10 @@ pub const DATETIME: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub enum Ret {
     /// Text, always as views.
     Text,
-    /// Text whose bytes may be no UTF-8: BINARY, which clients are told is text.
+    /// Text whose bytes may be no UTF-8: BINARY, which a table that is made of it has as STRING.
     Bytes,
+    /// A set of this type, BITMAP or HLL.
+    Set(&'static str),
     /// BIGINT.
     Int,
     /// DOUBLE.
@@ -174,7 +176,7 @@ impl ScalarUDFImpl for Fun {
         super::still_wanted()?;
         let data_type = match self.def.ret {
             Ret::Text => DataType::Utf8View,
-            Ret::Bytes => DataType::BinaryView,
+            Ret::Bytes | Ret::Set(_) => DataType::BinaryView,
             Ret::Int => DataType::Int64,
             Ret::Double => DataType::Float64,
             Ret::Bool => DataType::Boolean,
@@ -188,10 +190,12 @@ impl ScalarUDFImpl for Fun {
             Ret::By(f) => f(&args)?,
         };
         let field = Field::new(self.def.name, data_type, true);
-        Ok(Arc::new(match self.def.ret {
-            Ret::Bytes => field.with_metadata([(TYPE_KEY.to_string(), "string".to_string())].into()),
-            _ => field,
-        }))
+        let declared = match self.def.ret {
+            Ret::Bytes => "string",
+            Ret::Set(name) => name,
+            _ => return Ok(Arc::new(field)),
+        };
+        Ok(Arc::new(field.with_metadata([(TYPE_KEY.to_string(), declared.to_string())].into())))
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {

@@ -20,13 +20,14 @@ use super::args::{Args, Col, lenient_cast};
 use super::func::{Def, MANY, Ret, def};
 use super::hash::{MURMUR_SEED, murmur3_32};
 
-const SET: Ret = Ret::By(|_: &ReturnFieldArgs| Ok(DataType::BinaryView));
+const HLL: Ret = Ret::Set("hll");
+const BITMAP: Ret = Ret::Set("bitmap");
 const INTEGERS: Ret = Ret::By(|_: &ReturnFieldArgs| Ok(DataType::new_list(DataType::Int64, true)));
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("hll_empty", &[], (0, 0), SET, |a| made(a, |_| Some(hll_of(None)))),
-    def("hll_hash", &[], (1, 1), SET, |a| {
+    def("hll_empty", &[], (0, 0), HLL, |a| made(a, |_| Some(hll_of(None)))),
+    def("hll_hash", &[], (1, 1), HLL, |a| {
         let s = a.text(0)?;
         made(a, |i| Some(hll_of(s.at(i).map(str::as_bytes))))
     }),
@@ -35,20 +36,20 @@ pub const DEFS: &[Def] = &[
         let count = |bytes| HyperLogLog::from_bytes(bytes).map(|h| h.estimate() as i64).map_err(external);
         ints(a, |i| sketches.at(i).map_or(Ok(0), count).map(Some))
     }),
-    def("bitmap_empty", &[], (0, 0), SET, |a| made(a, |_| Some(RoaringTreemap::new()))),
-    def("to_bitmap", &[], (1, 1), SET, to_bitmap),
-    def("bitmap_hash", &[], (1, 1), SET, |a| {
+    def("bitmap_empty", &[], (0, 0), BITMAP, |a| made(a, |_| Some(RoaringTreemap::new()))),
+    def("to_bitmap", &[], (1, 1), BITMAP, to_bitmap),
+    def("bitmap_hash", &[], (1, 1), BITMAP, |a| {
         let s = a.text(0)?;
         made(a, |i| {
             let hash = s.at(i).map(|s| murmur3_32(s.as_bytes(), MURMUR_SEED as u32)).map(u64::from);
             Some(AtMostOne(hash))
         })
     }),
-    def("bitmap_from_string", &[], (1, 1), SET, |a| {
+    def("bitmap_from_string", &[], (1, 1), BITMAP, |a| {
         let s = a.text(0)?;
         made(a, |i| from_string(s.at(i)?))
     }),
-    def("bitmap_from_array", &[], (1, 1), SET, from_array),
+    def("bitmap_from_array", &[], (1, 1), BITMAP, from_array),
     def("bitmap_to_string", &[], (1, 1), Ret::Text, to_string),
     def("bitmap_to_array", &[], (1, 1), INTEGERS, to_array),
     def("bitmap_count", &[], (1, 1), Ret::Int, |a| {
@@ -66,10 +67,10 @@ pub const DEFS: &[Def] = &[
     }),
     def("bitmap_has_any", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| !x.is_disjoint(y))),
     def("bitmap_has_all", &[], (2, 2), Ret::Bool, |a| both(a, |x, y| y.is_subset(x))),
-    def("bitmap_and", &[], (2, MANY), SET, |a| combined(a, AND)),
-    def("bitmap_or", &[], (2, MANY), SET, |a| combined(a, OR)),
-    def("bitmap_xor", &[], (2, MANY), SET, |a| combined(a, XOR)),
-    def("bitmap_not", &["bitmap_and_not", "bitmap_andnot"], (2, 2), SET, |a| combined(a, NOT)),
+    def("bitmap_and", &[], (2, MANY), BITMAP, |a| combined(a, AND)),
+    def("bitmap_or", &[], (2, MANY), BITMAP, |a| combined(a, OR)),
+    def("bitmap_xor", &[], (2, MANY), BITMAP, |a| combined(a, XOR)),
+    def("bitmap_not", &["bitmap_and_not", "bitmap_andnot"], (2, 2), BITMAP, |a| combined(a, NOT)),
     def("bitmap_and_count", &[], (2, MANY), Ret::Int, |a| counted(a, AND)),
     def("bitmap_or_count", &[], (2, MANY), Ret::Int, |a| counted(a, OR)),
     def("bitmap_xor_count", &[], (2, MANY), Ret::Int, |a| counted(a, XOR)),

@@ -23,6 +23,8 @@ use super::adapted::Adapted;
 use super::args::to_int;
 use super::moving::moving;
 use super::sketch::check_set;
+use crate::charter::TYPE_KEY;
+use crate::types::SqlType;
 
 /// HLL_UNION: the sketch of all members of sketches.
 pub fn hll_union() -> Arc<AggregateUDF> {
@@ -132,6 +134,16 @@ impl AggregateUDFImpl for SketchAggregate {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(if self.counts { DataType::Int64 } else { DataType::BinaryView })
+    }
+
+    /// Says which set it is, so that COUNT(DISTINCT) of the result knows a BITMAP.
+    fn return_field(&self, _: &[FieldRef]) -> Result<FieldRef> {
+        if self.counts {
+            return Ok(Arc::new(Field::new(self.name, DataType::Int64, true)));
+        }
+        let set = if self.work == Work::HllUnion { SqlType::Hll } else { SqlType::Bitmap };
+        let metadata = [(TYPE_KEY.to_string(), set.to_string())].into();
+        Ok(Arc::new(Field::new(self.name, DataType::BinaryView, true).with_metadata(metadata)))
     }
 
     fn default_value(&self, _: &DataType) -> Result<ScalarValue> {
