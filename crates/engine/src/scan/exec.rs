@@ -27,6 +27,7 @@ use dipper_text::scan::{BadValue, FileInput, InvalidUtf8, Scan, ScanOptions, Sca
 use dipper_text::source::Compression;
 use futures::Stream;
 
+use super::bare::{BareFilter, bare_array};
 use super::filter::{ScanFilter, take_filters};
 use super::{PoolMemory, leaf, profile};
 use crate::error::EngineError;
@@ -156,7 +157,8 @@ impl TextScanExec {
         let file_columns = self.file_columns();
         let mut options = ScanOptions::new(spec.dialect.clone(), Arc::clone(&spec.file_schema));
         options.projection = file_columns.iter().flatten().copied().collect();
-        options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?.map(|f| Arc::new(f) as _);
+        options.filter = ScanFilter::try_new(&self.predicates, &file_columns)?
+            .map(|f| Arc::new(BareFilter::new(f, Arc::clone(&spec.table_schema))) as _);
         options.limit = self.fetch.map(|n| n as u64);
         options.block_bytes = BLOCK_BYTES;
         options.memory = Some(PoolMemory::of(pool, "text scan"));
@@ -323,9 +325,9 @@ impl TextScanStream {
         let n = self.spec.file_schema.fields().len();
         let mut from_file = batch.rows.columns().iter();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.projection.len());
-        for &i in &self.projection {
+        for (&i, field) in self.projection.iter().zip(self.schema.fields()) {
             columns.push(if i < n {
-                Arc::clone(from_file.next().expect("one array per projected file column"))
+                bare_array(from_file.next().expect("one array per projected file column"), field.data_type())?
             } else {
                 self.spec.files[batch.file].partition[i - n].to_array_of_size(rows)?
             });

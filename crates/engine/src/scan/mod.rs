@@ -3,9 +3,11 @@
 //! - `exec.rs`: text files · `parquet.rs`: Parquet files of others
 //! - `worker.rs`: how row groups are worked through · `prune.rs`: which are left out · `filter.rs`: filters inside scans,
 //!   `column_tests.rs`: those of row groups, a column at a time
+//! - `bare.rs`: nested columns as plans compare them
 //! - `morsels.rs`: what workers take of Parquet files · `leaf.rs`: what all their plan nodes do alike · `profile.rs`: what scans say of themselves
 //! - `memory.rs`: the memory of long records
 
+mod bare;
 mod column_tests;
 mod exec;
 mod filter;
@@ -17,6 +19,7 @@ pub(crate) mod profile;
 pub(crate) mod prune;
 pub(crate) mod worker;
 
+pub(crate) use bare::bare;
 pub(crate) use column_tests::GroupFilter;
 pub(crate) use exec::table_schema;
 pub use exec::{TextGuess, TextScanExec, TextScanFile, TextScanSpec};

@@ -32,7 +32,7 @@ use crate::files::{FileAccess, FileEntry};
 use crate::info_schema::types::type_text;
 use crate::io::{self, ScanRequests};
 use crate::query::QueryContext;
-use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, table_schema};
+use crate::scan::{ParquetScanExec, ParquetScanFile, ParquetScanSpec, bare, table_schema};
 
 /// Files whose footers are read at once.
 const OPENED_AT_ONCE: usize = 16;
@@ -90,24 +90,6 @@ impl ParquetTable {
         let named = spelled.iter().zip(&names).map(named).collect();
         by_the_clock(context, over(files, spelled, named), |f| instants.contains(&f.name()))
     }
-}
-
-/// The column without what is noted beside fields within it: expressions over the column do not keep that, and plans compare
-/// the types of both.
-fn bare(field: &FieldRef) -> FieldRef {
-    fn inner(field: &FieldRef) -> FieldRef {
-        let data_type = data_type(field.data_type());
-        Arc::new(field.as_ref().clone().with_data_type(data_type).with_metadata(HashMap::new()))
-    }
-    fn data_type(of: &DataType) -> DataType {
-        match of {
-            DataType::List(item) => DataType::List(inner(item)),
-            DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-            DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-            other => other.clone(),
-        }
-    }
-    Arc::new(field.as_ref().clone().with_data_type(data_type(field.data_type())))
 }
 
 /// What opens the files of tables.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result as DfResult;
@@ -15,7 +15,7 @@ use dipper_text::source::Compression;
 use super::file_set::FileSet;
 use crate::error::EngineError;
 use crate::files::FileAccess;
-use crate::scan::{TextGuess, TextScanExec, TextScanFile, TextScanSpec, table_schema};
+use crate::scan::{TextGuess, TextScanExec, TextScanFile, TextScanSpec, bare, table_schema};
 
 /// What distinguishes one table over text from another.
 #[derive(Debug, Clone)]
@@ -34,7 +34,8 @@ pub(crate) struct TextTable {
 impl TextTable {
     /// The table; `guess`: what of it is one.
     pub(crate) fn into_provider(self, guess: Option<TextGuess>) -> Arc<dyn TableProvider> {
-        let schema = table_schema(&self.file_schema, self.files.partition_columns());
+        let columns: Vec<FieldRef> = self.file_schema.fields().iter().map(bare).collect();
+        let schema = table_schema(&Schema::new(columns), self.files.partition_columns());
         Arc::new(TextProvider { table: self, guess, schema })
     }
 }
