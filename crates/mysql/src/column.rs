@@ -203,15 +203,6 @@ impl ColumnDef {
         self
     }
 
-    /// Makes a column of bytes TEXT. Other columns stay as they are.
-    pub fn text(mut self) -> Self {
-        if self.ty == ColumnType::Blob {
-            self.collation = COLLATION_UTF8MB4;
-            self.flags &= !column_flag::BINARY;
-        }
-        self
-    }
-
     /// Makes a text column JSON. Other columns stay as they are.
     pub fn json(mut self) -> Self {
         if self.ty == ColumnType::Blob && self.collation != COLLATION_BINARY {

@@ -72,10 +72,8 @@ fn definition(column: &Column) -> ColumnDef {
     if let Some(chars) = length_of(declared, "varchar").or_else(|| length_of(declared, "char")) {
         return definition.varchar(chars);
     }
-    match declared {
-        "json" => return definition.json(),
-        "string" => return definition.text(),
-        _ => {}
+    if declared == "json" {
+        return definition.json();
     }
     let digits = digits_of(&column.field);
     // Where nothing says how many digits values inside of others have, they show a fraction where they have one.

@@ -41,6 +41,17 @@ def run(pure):
             nothing, found = prepared.fetchone()
             equal((nothing, str(found)), (None, str(when)))
 
+    @check(f"{kind}: bytes")
+    def of_bytes():
+        statement = "select unhex('ff00'), from_base64('/w=='), hex(unhex('ff00')), 'ab'"
+        expected = [b"\xff\x00", b"\xff", "FF00", "ab"]
+        plain = lambda row: [bytes(v) if isinstance(v, (bytes, bytearray)) else v for v in row]
+        cursor.execute(statement)
+        equal(plain(cursor.fetchone()), expected)
+        with connection.cursor(prepared=True) as prepared:
+            prepared.execute(statement)
+            equal(plain(prepared.fetchone()), expected)
+
     @check(f"{kind}: prepared key look-ups")
     def key_lookups():
         with connection.cursor(prepared=True) as prepared:

@@ -67,6 +67,12 @@ def long_text():
     equal(cursor.fetchone()[0], "x" * 100_000)
 
 
+@check("bytes")
+def of_bytes():
+    cursor.execute("select unhex('ff00'), from_base64('/w=='), unhex('6162'), hex(unhex('ff00')), 'ab'")
+    equal(cursor.fetchone(), (b"\xff\x00", b"\xff", b"ab", "FF00", "ab"))
+
+
 @check("ping and database")
 def ping():
     connection.ping(reconnect=False)
