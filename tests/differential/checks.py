@@ -8,6 +8,7 @@ from collections import namedtuple
 from expressions import COMPARED, SCALARS
 from queries import order_of
 from schema import NO_KEYS, literal
+from sources import columns
 from tree import EMPTY, List, Node, render, text
 
 # database: "a", "b" or "files"; session: of server.SESSIONS, or "duck"; take: (skipped, kept) rows of what comes.
@@ -25,7 +26,7 @@ class Checks:
         self.r, self.queries = r, queries
         self.logic = [
             self.partitions, self.partitions, self.partitions_of_distinct, self.partitions_of_aggregates, self.partitions_of_groups,
-            self.partitions_of_having, self.partitions_of_join, self.norec, self.norec,
+            self.partitions_of_having, self.partitions_of_join, self.norec, self.norec, self.loose_groups,
         ]  # fmt: skip
 
     def somewhere(self):
@@ -187,6 +188,38 @@ class Checks:
             return Side([Node("query", f"SELECT {{0}} FROM {{1}}{group}", items, source)], *here), Side(rows, *here)
 
         return Check("HAVING p, NOT p, p IS NULL", tree, sides)
+
+    def loose_groups(self):
+        """Columns that are no keys, in groups in whose rows they have one value, against a value that is asked for."""
+        q, r = self.queries, self.r
+        source, scope = q.source()
+        # The two zeros are one key, and what is computed of them is not the same.
+        groups = self.some(scope, [k for k in COMPARED if k != "double"], 2) if r.random() < 0.8 else []
+        kinds = r.choices([k for k in SCALARS if k != "bool"], k=r.randint(1, 2))
+        loose = [q.expression(groups, kind, r.randint(1, 2)) if groups else q.constant(kind) for kind in kinds]
+        others = self.some(scope, SCALARS, 2)
+        parts = [text(c.kind, c.name) for c in groups] + loose + [text(c.kind, c.name) for c in others]
+        tree = Node("loose", "{0}{1}{2}", q.items(parts), source, q.where(scope, 0.5))
+        here, alias = self.somewhere()[0], q.alias()
+        names = columns(alias, [part.kind for part in parts])
+        keys, values, rest = names[: len(groups)], names[len(groups) : len(groups) + len(loose)], names[len(groups) + len(loose) :]
+        aggregate, _ = q.aggregate(rest)
+        shown = [render(q.expression(values, kind, 1)) for kind in kinds] + [r.choice(values).name]
+        # A name alone is that of an item, and here the name of the column, too.
+        condition = render(q.compared(q.expression(values, kinds[0], 1), q.constant(kinds[0])))
+        bare = lambda c: c.name.split(".")[1]
+        group = f" GROUP BY {', '.join(c.name for c in keys)}" if keys else ""
+        some = [f"{c.name} AS {bare(c)}" for c in keys] + [f"max({c.name}) AS {bare(c)}" for c in values]
+        words, having = render(aggregate), r.random() < 0.4
+
+        def sides(t):
+            rows = Node("query", "SELECT {0} FROM {1}{2}", *t.kids)
+            items = ", ".join([c.name for c in keys] + shown)
+            short = f"SELECT {items}, {words} FROM ({{0}}) {alias}{group}" + f" HAVING {condition} AND count(*) >= 0" * having
+            full = f"SELECT {items}, {alias}.n FROM (SELECT {', '.join(some)}, {words} AS n FROM ({{0}}) {alias}{group}) {alias}" + f" WHERE {condition}" * having
+            return Side([Node("query", short, rows)], here, "loose groups"), Side([Node("query", full, rows)], here, "2 workers")
+
+        return Check("columns that are no keys", tree, sides)
 
     def partitions_of_join(self):
         """A join on p, on NOT p and on p IS NULL is all pairs; a LEFT JOIN is the join and what has no partner."""

@@ -18,6 +18,7 @@ SESSIONS = {
     "1 worker": ["SET parallel_pipeline_task_num = 1"],
     "2 workers": ["SET parallel_pipeline_task_num = 2"],
     "8 workers": ["SET parallel_pipeline_task_num = 8", "SET tablet_internal_parallel_mode = 'force_split'"],
+    "loose groups": ["SET parallel_pipeline_task_num = 2", "SET sql_mode = ''"],
     "no look-ups": ["SET parallel_pipeline_task_num = 2", "SET enable_short_circuit_query = false"],
 }
 # So little that statements over the tables of spills.py spill; with less, most cannot run at all.

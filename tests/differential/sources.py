@@ -84,7 +84,7 @@ class Sources(Expressions):
                 parts.append(Node("bool", "{0} = {1}", *two))
         if not parts or r.random() < 0.3:
             among = r.choice([scope, other, scope + other])
-            parts.append(text("bool", r.choice(["false", "true"])) if r.random() < 0.12 else self.condition(among, 0))
+            parts.append(text("bool", r.choice(["false", "true"])) if r.random() < 0.12 else self.condition(among, 0, r.random() < 0.15))
         return List(" AND ", parts, kind="on")
 
     # Subqueries in conditions

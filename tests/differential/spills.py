@@ -22,6 +22,16 @@ SHAPES = [
     "SELECT k, s FROM big WHERE k {word} (SELECT v FROM big WHERE s > '{n}')",
     "SELECT s FROM big WHERE k < 20000 {set} SELECT s FROM big WHERE k > {n}",
     "SELECT a.{key}, count(*) FROM big a JOIN big b ON a.k = b.v GROUP BY a.{key} ORDER BY 2 DESC, 1 LIMIT 50",
+    "SELECT {key}, count(DISTINCT s), sum(DISTINCT v), group_concat(DISTINCT k % 7 ORDER BY k % 7) FROM big GROUP BY {key}",
+    "SELECT s, max(k), min_by(v, k), array_sort(array_agg(k)) FROM big GROUP BY s",
+    "SELECT k, rank() OVER (ORDER BY {key}), lag(s, {n}) OVER (ORDER BY k), max(s) OVER (PARTITION BY d) FROM big",
+    "SELECT d, count(*), max(s) FROM (SELECT DISTINCT d, s, v % {n} FROM big) x GROUP BY d ORDER BY d",
+    "SELECT k, s FROM big {set} SELECT v, s FROM big",
+    "SELECT k, s FROM (SELECT k, s, row_number() OVER (PARTITION BY d ORDER BY s DESC, k) n FROM big) x WHERE n <= 3",
+    "SELECT x.{key}, y.s FROM (SELECT {key}, max(k) k FROM big GROUP BY {key}) x {join} JOIN big y ON x.k = y.k",
+    # Joins without equality, neither of whose sides fits.
+    "SELECT a.k, a.s, b.k FROM (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 0) a {join} JOIN (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 1) b ON a.v >= b.k AND a.v < b.k + 4 AND a.s <> b.s",
+    "SELECT {shown}.k, {shown}.s FROM (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 0) a {side} {semi} JOIN (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 1) b ON a.v >= b.k AND a.v < b.k + 4 AND a.s <> b.s",
 ]
 
 
@@ -44,7 +54,7 @@ def check(client, seed):
     for _ in range(12):
         words = {
             "key": r.choice(["v", "d", "s", "k"]), "n": r.randint(1, 9_000), "join": r.choice(["", "LEFT", "RIGHT", "FULL"]),
-            "semi": r.choice(["SEMI", "ANTI"]), "word": r.choice(["IN", "NOT IN"]), "set": r.choice(["UNION", "INTERSECT", "EXCEPT"]),
+            "semi": r.choice(["SEMI", "ANTI"]), "side": (side := r.choice(["LEFT", "RIGHT"])), "shown": "a" if side == "LEFT" else "b", "word": r.choice(["IN", "NOT IN"]), "set": r.choice(["UNION", "INTERSECT", "EXCEPT"]),
         }  # fmt: skip
         query = r.choice(SHAPES).format(**words)
         setting = f"SET parallel_pipeline_task_num = {r.choice([1, 1, 2, 8])}"
