@@ -151,3 +151,28 @@ fn all_files() {
     }
     assert!(failed.is_empty(), "{} files failed:\n{}", failed.len(), failed.join("\n\n"));
 }
+
+/// One example of each statement of Doris's grammar is taken, or refused by its name; none is a syntax error.
+#[test]
+fn forms_of_the_grammar() {
+    let text = std::fs::read_to_string(root().join("tests/forms/doris.txt")).expect("the list of forms");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let engine = runtime
+        .block_on(Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }))
+        .expect("an engine without a data directory");
+    let session = engine.session(ClientInfo::local(&engine));
+    let mut database = Database { session, others: HashMap::new(), dir: Arc::new(tempfile::tempdir().unwrap()) };
+    let mut wrong = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let [label, wanted, sql] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let found = match runtime.block_on(database.run(sql)) {
+            Ok(_) => "ok".to_string(),
+            Err(e) if e.code == 1235 => "refused".to_string(),
+            Err(e) => e.code.to_string(),
+        };
+        if found != wanted || found == "1064" {
+            wrong.push(format!("{label}: expected {wanted}, found {found}: {sql}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
+}

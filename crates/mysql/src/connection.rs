@@ -421,12 +421,9 @@ impl<B: Backend> Client<B> {
         let mut rest = sql;
         loop {
             let (statement, tail) = self.session.split_statement(rest);
-            if tail.is_some() && !self.multi_statements {
-                let message = "several statements in one query; the connection was made without CLIENT_MULTI_STATEMENTS \
-                               (allowMultiQueries=true in JDBC)";
-                link.err(&SqlError::new(code::PARSE, message));
-                return Ok(());
-            }
+            // Who did not say that several answers may come gets that of the last statement, as Doris does it, or the first
+            // error.
+            let quiet = tail.is_some() && !self.multi_statements;
             let more = if tail.is_some() { status::MORE_RESULTS_EXISTS } else { 0 };
             self.connection.begin("Query", statement);
             let work = self.session.query(statement);
@@ -435,9 +432,13 @@ impl<B: Backend> Client<B> {
                     link.err(&error);
                     false
                 }
+                Ok(Response::Done(_)) if quiet => true,
                 Ok(Response::Done(done)) => {
                     self.done(link, done, more);
                     true
+                }
+                Ok(Response::Rows(result)) if quiet => {
+                    crate::results::unsent_rows(link, &self.connection, result).await?
                 }
                 Ok(Response::Rows(result)) => {
                     let sent =
@@ -452,6 +453,7 @@ impl<B: Backend> Client<B> {
                             link.err(&error);
                             false
                         }
+                        Ok(_) if quiet => true,
                         Ok(done) => {
                             self.done(link, done, more);
                             true

@@ -81,6 +81,20 @@ pub(crate) async fn text_rows(
     rows::<false>(session, link, connection, &mut result, more).await
 }
 
+/// Runs a query to its end without sending what it finds. False if it failed, which is told.
+pub(crate) async fn unsent_rows(link: &mut Link, connection: &Connection, mut result: ResultSet) -> Result<bool, End> {
+    loop {
+        match guard(next(&mut result), connection, link).await? {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(error) => {
+                link.err(&error);
+                return Ok(false);
+            }
+        }
+    }
+}
+
 /// Sends a result as binary rows.
 pub(crate) async fn binary_rows(
     session: &mut impl Session,

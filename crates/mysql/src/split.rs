@@ -51,11 +51,11 @@ fn skip_quoted(bytes: &[u8], start: usize, quote: u8, backslash: bool) -> usize 
     bytes.len()
 }
 
-/// Offset after the comment that begins at `at`, or `at` if none does. `--` needs a blank after it in MySQL's dialect.
+/// Offset after the comment that begins at `at`, or `at` if none does. `--` needs no blank after it, as in Doris, but where it
+/// stands for two signs.
 fn skip_comment(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
-    let line = rest[0] == b'#'
-        || (rest.starts_with(b"--") && rest.get(2).is_none_or(|byte| byte.is_ascii_whitespace() || *byte == 0));
+    let line = rest[0] == b'#' || (rest.starts_with(b"--") && !is_minus_minus(bytes, at));
     if line {
         return rest.iter().position(|&byte| byte == b'\n').map_or(bytes.len(), |end| at + end + 1);
     }
@@ -64,6 +64,15 @@ fn skip_comment(bytes: &[u8], at: usize) -> usize {
         return end.map_or(bytes.len(), |end| at + 2 + end + 2);
     }
     at
+}
+
+/// Whether the `--` at `at` is two signs, as in `1--1` and `(a)--1`: what is before them is an operand without a blank, and a
+/// number follows.
+fn is_minus_minus(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| bytes[before]);
+    let is_operand =
+        |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b')' | b']' | b'`' | b'\'' | b'"') || c >= 0x80;
+    before.is_some_and(is_operand) && bytes.get(at + 2).is_some_and(|c| c.is_ascii_digit() || matches!(c, b'.' | b'('))
 }
 
 fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
@@ -121,6 +130,7 @@ mod tests {
         assert_eq!(split(r"select 'a\';b', 'c'';d'; e"), [r"select 'a\';b', 'c'';d'", " e"]);
         assert_eq!(split("select \"a;\" -- x;y\n; e"), ["select \"a;\" -- x;y\n", " e"]);
         assert_eq!(split("select 1--2; e"), ["select 1--2", " e"]);
+        assert_eq!(split("select 1 --x;y\n; --! z;\n;e"), ["select 1 --x;y\n", "e"]);
         assert_eq!(split("/* ; */ a # ;\n; b"), ["/* ; */ a # ;\n", " b"]);
     }
 

@@ -186,7 +186,13 @@ fn several_statements() {
     let answers = client.query("late; one");
     assert!(matches!(&answers[..], [Answer::Broken(..)]));
     assert_eq!(client.ask(command::SET_OPTION, &[1, 0])[0], 0xfe);
-    assert_eq!(client.query("one; one")[0].error(), code::PARSE);
+    // Who does not know of several answers gets one: of the last statement, or the first error.
+    let answers = client.query("one; insert; rows 2; ; -- end");
+    assert_eq!((answers.len(), answers[0].rows().len()), (1, 2));
+    let answers = client.query("one; nothing; one");
+    assert_eq!((answers.len(), answers[0].error()), (1, code::NO_SUCH_TABLE));
+    assert!(matches!(&client.query("rows 2; insert")[..], [Answer::Ok(_)]));
+    assert_eq!(client.query("late; one").len(), 1);
     assert_eq!(client.query("one;")[0].rows().len(), 1);
     assert_eq!(client.ask(command::SET_OPTION, &[0, 0])[0], 0xfe);
     assert_eq!(client.query("one; one").len(), 2);

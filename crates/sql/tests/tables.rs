@@ -264,7 +264,18 @@ fn keys_and_indexes_of_the_dialects() {
     let t = create("create table t (`key` int, `index` int, key varchar(10), index int, comment string)");
     assert_eq!(t.columns.len(), 5);
     let t = create("create table t (a int, rollup int) rollup (r1 (a), r2 (a, rollup))");
-    assert_eq!(t.rollups, [("r1".to_string(), names(&["a"])), ("r2".to_string(), names(&["a", "rollup"]))]);
+    let rollup = |name: &str, columns: &[&str], keys: &[&str]| RollupDef {
+        name: name.into(),
+        columns: names(columns),
+        keys: names(keys),
+    };
+    assert_eq!(t.rollups, [rollup("r1", &["a"], &[]), rollup("r2", &["a", "rollup"], &[])]);
+    let t = create("create table t (a int, b int,) rollup (r (b, a) duplicate key(b) properties ('x' = 'y'))");
+    assert_eq!((t.columns.len(), t.rollups), (2, vec![rollup("r", &["b", "a"], &["b"])]));
+    assert_eq!(
+        alter("add rollup r (b, a) duplicate key(b) from t, s (a)"),
+        [rollup("r", &["b", "a"], &["b"]), rollup("s", &["a"], &[])].map(TableChange::AddRollup)
+    );
 }
 
 #[test]
@@ -343,7 +354,13 @@ fn create_table_otherwise() {
     assert!(create("create temporary table if not exists t (a int)").temporary);
     assert_eq!(
         one("create table if not exists a like d.b"),
-        Statement::CreateTableLike { name: name("a"), like: name("d.b"), if_not_exists: true, temporary: false }
+        Statement::CreateTableLike {
+            name: name("a"),
+            like: name("d.b"),
+            if_not_exists: true,
+            temporary: false,
+            rollups: WithRollups::None
+        }
     );
     // What it lies over decides whose table it is.
     assert!(matches!(one("create table t (a int) stored as parquet location '/x'"), Statement::CreateExternalTable(_)));
@@ -529,10 +546,8 @@ fn alter_the_rest() {
     assert!(matches!(alter("distributed by random buckets 3")[0], TableChange::Distribution(_)));
     assert_eq!(alter("disable keys"), []);
     for (sql, under, message) in [
-        ("alter table t add rollup r (a)", "add", "rollups are not supported yet"),
-        ("alter table t rename rollup a b", "rename", "rollups are not supported yet"),
-        ("alter table t add column a int to r", "to", "rollups are not supported yet"),
-        ("alter table t drop column a from r", "from", "rollups are not supported yet"),
+        ("alter table t add column a int to r", "to", "a column of one rollup alone is not supported"),
+        ("alter table t drop column a from r", "from", "a column of one rollup alone is not supported"),
         ("alter table t add primary key (a)", "add", "a table's key is fixed"),
         ("alter table t add column a int primary key", "a", "cannot be added to a table"),
         ("alter table t replace with table u properties('swop'='true')", "(", "'swap' = 'true' or 'false'"),

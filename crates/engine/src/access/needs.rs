@@ -144,7 +144,9 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
             all(Privileges::SELECT, table(like));
         }
         Statement::CreateIndex(create) => all(Privileges::ALTER, table(&create.table)),
-        Statement::DropIndex { table: name, .. } => all(Privileges::ALTER, table(name)),
+        Statement::DropIndex { table: name, .. } | Statement::BuildIndex { table: name, .. } => {
+            all(Privileges::ALTER, table(name));
+        }
         Statement::CreateView(create) => {
             all(Privileges::CREATE_VIEW, around(&create.name));
             if create.or_replace {
@@ -235,6 +237,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
         | Statement::Kill { .. }
         | Statement::LockTables(_)
         | Statement::UnlockTables
+        | Statement::DropNothing { .. }
         | Statement::Flush(_)
         | Statement::Refresh { .. }
         | Statement::Sync

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dipper_store::catalog::Table;
 use dipper_store::table::TableState;
-use dipper_store::table::schema::{Model, TableColumn};
+use dipper_store::table::schema::{Index, Model, TableColumn};
 
 use super::objects::{catalog_tables, wanted_states};
 use super::sheet::{Cell, Sheet};
@@ -35,14 +35,14 @@ fn unique_key(state: &TableState) -> &[TableColumn] {
 pub(super) async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table, state) in tables(context, wanted).await {
         let schema = state.schema();
-        let mut push = |non_unique: i64, index: &str, at: usize, column: &TableColumn, kind: &str, comment: &str| {
+        let mut push = |non_unique: i64, name: &str, at: usize, column: &TableColumn, index: Option<&Index>| {
             sheet.push([
                 CATALOG_NAME.into(),
                 (&database).into(),
                 (&table).into(),
                 Cell::Int(non_unique),
                 (&database).into(),
-                index.into(),
+                name.into(),
                 Cell::Int(at as i64 + 1),
                 (&column.name).into(),
                 if non_unique == 0 { "A".into() } else { Cell::Null },
@@ -50,20 +50,19 @@ pub(super) async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, she
                 Cell::Null,
                 Cell::Null,
                 if column.nullable { "YES" } else { "" }.into(),
-                kind.into(),
+                index.map_or("BTREE".to_string(), |i| i.kind.to_uppercase()).into(),
                 "".into(),
-                comment.into(),
-                "YES".into(),
+                index.and_then(|i| i.comment.as_deref()).unwrap_or_default().into(),
+                if index.is_none_or(Index::acts) { "YES" } else { "NO" }.into(),
                 Cell::Null,
             ]);
         };
         for (at, column) in unique_key(&state).iter().enumerate() {
-            push(0, PRIMARY, at, column, "BTREE", "");
+            push(0, PRIMARY, at, column, None);
         }
         for index in &schema.indexes {
             for (at, place) in index.columns.iter().filter_map(|id| schema.position(*id)).enumerate() {
-                let comment = index.comment.as_deref().unwrap_or_default();
-                push(1, &index.name, at, &schema.columns[place], &index.kind.to_uppercase(), comment);
+                push(1, &index.name, at, &schema.columns[place], Some(index));
             }
         }
     }

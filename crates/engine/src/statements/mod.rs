@@ -70,6 +70,9 @@ async fn run_with_hints(
     params: Vec<VarValue>,
 ) -> Result<Outcome> {
     apply_hints(session, parsed)?;
+    for note in &parsed.notes {
+        session.note(WARNING, note);
+    }
     let text = source.get(parsed.text.clone()).unwrap_or(source);
     run_statement(session, text, &parsed.statement, params).await
 }
@@ -151,8 +154,8 @@ async fn run_statement(
         Statement::CopyTo { source, path, options } => export::copy_to(session, source, path, options).await,
         Statement::CreateExternalTable(create) => ddl::create_table(session, create, text).await,
         Statement::CreateTable(create) => native::create_table(session, create).await,
-        Statement::CreateTableLike { name, like, if_not_exists, temporary } => {
-            native::create_like(session, (name, *temporary), like, *if_not_exists).await
+        Statement::CreateTableLike { name, like, if_not_exists, temporary, rollups } => {
+            native::create_like(session, (name, *temporary), like, *if_not_exists, rollups).await
         }
         Statement::Update(update) => native::update(session, update, params).await,
         Statement::Delete(delete) => native::delete(session, delete, params).await,
@@ -169,6 +172,13 @@ async fn run_statement(
         }
         Statement::CreateIndex(create) => native::create_index(session, create).await,
         Statement::DropIndex { name, table, if_exists } => native::drop_index(session, table, name, *if_exists).await,
+        Statement::BuildIndex { name, table, partitions } => {
+            native::build_index(session, name.as_deref(), table, partitions).await
+        }
+        Statement::DropNothing { kind } => {
+            session.note(1105, format!("DROP {kind}: there are none, so nothing is dropped"));
+            Ok(Outcome::ok())
+        }
         Statement::MsckRepair { name, add, drop } => partitions::repair(session, name, *add, *drop).await,
         Statement::CreateCatalog { name, if_not_exists, comment, properties } => {
             catalogs::create(session, name, *if_not_exists, comment.as_deref(), properties).await

@@ -17,7 +17,8 @@ use datafusion::logical_expr::logical_plan::{Subquery, SubqueryAlias};
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{
     self, Expr as AstExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
-    ObjectName, Query, Select, SelectItem, TableAlias, TableFactor, TableFunctionArgs, Value, visit_expressions_mut,
+    ObjectName, Query, Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, Value,
+    visit_expressions_mut,
 };
 
 use super::rewrite::{call, function_name};
@@ -47,7 +48,9 @@ pub(crate) const JSON_ELEMENTS: &str = "dipper_json_elements";
 /// # Errors
 /// A table function that is not known (1305), one with the wrong number of arguments or columns (1235).
 pub(crate) fn expand(query: &mut Query) -> Result<(), SqlError> {
-    struct Expand;
+    struct Expand {
+        has_rows: bool,
+    }
     impl Change for Expand {
         fn select(&mut self, select: &mut Select) -> Result<(), SqlError> {
             views(select)
@@ -63,13 +66,16 @@ pub(crate) fn expand(query: &mut Query) -> Result<(), SqlError> {
                 ));
             }
             plain_call(factor);
+            self.has_rows |= rows_without_names(factor).is_some();
             if let Some(derived) = unnested(factor)? {
                 *factor = derived;
             }
             Ok(())
         }
     }
-    walk::change(query, &mut Expand)
+    let mut expand = Expand { has_rows: false };
+    walk::change(query, &mut expand)?;
+    if expand.has_rows && !has_engine_names(query) { name_rows(query) } else { Ok(()) }
 }
 
 /// The views become joins behind everything else in FROM: each sees what stands before it.
@@ -114,8 +120,59 @@ fn views(select: &mut Select) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// The alias of `(VALUES ...) t` that names no columns, and how many there are.
+fn rows_without_names(factor: &mut TableFactor) -> Option<(&mut TableAlias, usize)> {
+    let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor else { return None };
+    let ast::SetExpr::Values(values) = subquery.body.as_ref() else { return None };
+    let width = values.rows.first().map_or(0, |row| row.len());
+    alias.columns.is_empty().then_some((alias, width))
+}
+
+/// Whether a query calls columns of rows as the engine does: `column1`, `column2`.
+fn has_engine_names(query: &mut Query) -> bool {
+    let is = |name: &Ident| {
+        let digits = name.value.get(6..).filter(|_| name.value.as_bytes()[..6].eq_ignore_ascii_case(b"column"));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()))
+    };
+    let found = visit_expressions_mut(query, |expr| {
+        let name = match expr {
+            AstExpr::Identifier(name) => Some(&*name),
+            AstExpr::CompoundIdentifier(names) => names.last(),
+            _ => None,
+        };
+        if name.is_some_and(is) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found.is_break()
+}
+
+/// The columns of `(VALUES ...) t` are `column_0`, `column_1` and so on, as in MySQL.
+fn name_rows(query: &mut Query) -> Result<(), SqlError> {
+    struct Names;
+    impl Change for Names {
+        fn table_factor(&mut self, factor: &mut TableFactor) -> Result<(), SqlError> {
+            if let Some((alias, width)) = rows_without_names(factor) {
+                let named = |at| TableAliasColumnDef { name: Ident::new(format!("column_{at}")), data_type: None };
+                alias.columns = (0..width).map(named).collect();
+            }
+            Ok(())
+        }
+    }
+    walk::change(query, &mut Names)
+}
+
+/// Whose one column has its name, as in StarRocks.
+const SERIES: &str = "generate_series";
+
 /// `TABLE(f(x))` and `LATERAL f(x)` are `f(x)`.
 fn plain_call(factor: &mut TableFactor) {
+    if let TableFactor::TableFunction { expr: AstExpr::Function(function), alias } = factor
+        && function_name(function).as_deref() == Some(SERIES)
+    {
+        let alias = alias.get_or_insert_with(|| tables::alias(Ident::new(SERIES)));
+        if alias.columns.is_empty() {
+            alias.columns.push(TableAliasColumnDef { name: Ident::new(SERIES), data_type: None });
+        }
+    }
     let (name, args, alias) = match factor {
         TableFactor::TableFunction { expr: AstExpr::Function(function), alias } => match &mut function.args {
             FunctionArguments::List(list) => (&mut function.name, &mut list.args, alias),

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::args::{Args, Col};
 use super::func::{Def, MANY, Ret, def};
 use super::json_path::{
-    Kind, Leg, compact, document, is_many, kind, members, parse_path, select, select_over_arrays, unquote,
+    Kind, Leg, compact, document, is_many, kind, members, parse_bare_path, parse_path, select, select_over_arrays,
+    unquote,
 };
 use super::search::{text_list, text_lists};
 use crate::charter::lateral::JSON_ELEMENTS;
@@ -60,12 +61,19 @@ pub const DEFS: &[Def] = &[
 /// Paths of a column, parsed again only when the text changes.
 pub struct Paths<'a> {
     column: &'a Col<StringViewArray>,
+    parse: fn(&str) -> Option<Vec<Leg>>,
     last: Option<(String, Option<Vec<Leg>>)>,
 }
 
 impl<'a> Paths<'a> {
+    /// Of what is read: they need not begin with `$`.
     pub fn new(column: &'a Col<StringViewArray>) -> Self {
-        Paths { column, last: None }
+        Paths { column, parse: parse_bare_path, last: None }
+    }
+
+    /// Of what is changed.
+    pub fn to_change(column: &'a Col<StringViewArray>) -> Self {
+        Paths { column, parse: parse_path, last: None }
     }
 
     /// The path of row `i`: None for NULL, an error for a text that is no path.
@@ -74,7 +82,7 @@ impl<'a> Paths<'a> {
             return Ok(None);
         };
         if self.last.as_ref().is_none_or(|(last, _)| last != text) {
-            self.last = Some((text.to_owned(), parse_path(text)));
+            self.last = Some((text.to_owned(), (self.parse)(text)));
         }
         match &self.last {
             Some((_, Some(legs))) => Ok(Some(legs)),

@@ -125,7 +125,7 @@ fn edited(a: &Args, step: usize, mode: Mode) -> Result<ArrayRef> {
     }
     let docs = a.text(0)?;
     let columns = (1..a.len()).step_by(step).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
-    let mut paths: Vec<Paths> = columns.iter().map(Paths::new).collect();
+    let mut paths: Vec<Paths> = columns.iter().map(Paths::to_change).collect();
     let values: Vec<Values> = match step {
         2 => (2..a.len()).step_by(2).map(|k| Values::of(a, k)).collect::<Result<_>>()?,
         _ => Vec::new(),
@@ -300,7 +300,7 @@ fn search(a: &Args) -> Result<ArrayRef> {
     let (docs, modes, patterns) = (a.text(0)?, a.text(1)?, a.text(2)?);
     let escapes = a.has(3).then(|| a.text(3)).transpose()?;
     let columns = (4..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
-    let mut paths: Vec<Paths> = columns.iter().map(Paths::new).collect();
+    let mut paths: Vec<Paths> = columns.iter().map(Paths::to_change).collect();
     let mut failure = None;
     let out = a.texts(|i, out| {
         let doc = document(docs.at(i)?)?;

@@ -39,7 +39,20 @@ pub enum Kind {
 
 /// Reads `$.a."b c"[0][*].*`, with or without a point before `[`; None if it is no path.
 pub fn parse_path(path: &str) -> Option<Vec<Leg>> {
-    let mut rest = path.trim().strip_prefix('$')?;
+    legs(path.trim().strip_prefix('$')?)
+}
+
+/// Reads StarRocks' paths, too, which begin with a key or an element: `a.b[0]`, `[0].a`.
+pub fn parse_bare_path(path: &str) -> Option<Vec<Leg>> {
+    let path = path.trim();
+    match path.as_bytes().first()? {
+        b'$' => parse_path(path),
+        b'[' | b'.' => legs(path),
+        _ => legs(&format!(".{path}")),
+    }
+}
+
+fn legs(mut rest: &str) -> Option<Vec<Leg>> {
     let mut legs = Vec::new();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('[').or_else(|| rest.strip_prefix(".[")) {
@@ -393,6 +406,10 @@ mod tests {
         assert_eq!(at("$.a.*[last]"), [r#"{"d": 12345678901234567890123}"#]);
         assert!(at("$.x").is_empty());
         assert_eq!(parse_path("a"), None);
+        assert_eq!(parse_bare_path("a.\"b c\"[0]"), parse_path("$.a.\"b c\"[0]"));
+        assert_eq!(parse_bare_path("[1].x"), parse_path("$[1].x"));
+        assert_eq!(parse_bare_path(" $.x"), parse_path("$.x"));
+        assert!(["", "a.", "[x]", "$a"].iter().all(|path| parse_bare_path(path).is_none()));
         assert_eq!(parse_path("$."), None);
         assert_eq!(parse_path("$[x]"), None);
     }

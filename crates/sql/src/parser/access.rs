@@ -132,7 +132,7 @@ fn define(c: &mut Cursor<'_>, if_exists: bool) -> Result<DefineUser, SqlError> {
             define.properties.extend(c.properties(false)?);
         } else if let Some(comment) = c.comment()? {
             define.comment = Some(comment);
-        } else if ["REQUIRE", "ACCOUNT", "PASSWORD"].iter().any(|w| c.peek_words(&[w])) {
+        } else if ["REQUIRE", "ACCOUNT", "PASSWORD", "SUPERUSER"].iter().any(|w| c.peek_words(&[w])) {
             let what = format!("{} of users is not supported", c.found());
             return Err(c.unsupported(&what));
         } else {

@@ -10,6 +10,9 @@ use crate::statement::{ObjectKind, Snapshot, SnapshotTable, Statement, TableChan
 pub(super) fn analyze(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ANALYZE"])?;
     let _ = c.accept_any(&["FULL", "SAMPLE", "LOCAL", "NO_WRITE_TO_BINLOG"]);
+    if c.peek_words(&["ALL"]) {
+        return Err(c.unsupported("ANALYZE ALL is not needed: loads keep statistics up to date"));
+    }
     if c.peek_words(&["PROFILE"]) {
         return Err(c.unsupported(
             "SHOW QUERY PROFILE '/id' says where the time went; EXPLAIN ANALYZE runs a query and shows it",
@@ -57,6 +60,7 @@ fn analyze_option(c: &mut Cursor<'_>) -> Result<(), SqlError> {
         "FULL",
         "HISTOGRAM",
         "AUTO",
+        "SQL",
     ]) {
         Some("SYNC" | "ASYNC") => {
             c.accept_word("MODE");
@@ -90,6 +94,9 @@ pub(super) fn drop_stats(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["STATS"])?;
     let name = c.name()?;
     let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+    if partitions::names(c)?.is_some() {
+        return Err(c.unsupported("DROP STATS of partitions is not supported: statistics are part of what loads wrote"));
+    }
     Ok(Statement::DropStats { name, columns })
 }
 
@@ -97,17 +104,22 @@ pub(super) fn admin(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ADMIN"])?;
     if c.accept_word("SET") {
         c.accept_word("ALL");
-        let backend = match c.accept_any(&["FRONTEND", "BACKEND"]) {
+        let backend = match c.accept_any(&["FRONTENDS", "FRONTEND", "BACKEND"]) {
             Some(word) => word == "BACKEND",
             None => {
                 return Err(c.unsupported("of ADMIN SET there is only ADMIN SET FRONTEND CONFIG ('name' = 'value')"));
             }
         };
         c.expect(&["CONFIG"])?;
-        return Ok(Statement::AdminSetConfig { backend, properties: c.properties(false)? });
+        let properties = c.properties(false)?;
+        c.accept_word("ALL");
+        return Ok(Statement::AdminSetConfig { backend, properties });
     }
     if c.peek_words(&["SHOW"]) {
         c.advance();
+        if c.peek_words(&["TABLET", "STORAGE", "FORMAT"]) {
+            return Err(c.unsupported("SHOW TABLET STORAGE FORMAT is not supported: there is one format"));
+        }
         if !["FRONTEND", "BACKEND", "REPLICA", "TABLET", "DATA"].iter().any(|w| c.peek_words(&[w])) {
             return Err(c.expected("FRONTEND CONFIG, BACKEND CONFIG, REPLICA STATUS or REPLICA DISTRIBUTION"));
         }
@@ -164,8 +176,14 @@ pub(super) fn snapshot(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 
 pub(super) fn recover(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["RECOVER"])?;
+    // Of several that had the same name the number says which.
+    let number = |c: &mut Cursor<'_>| match c.peek() {
+        Token::Number(..) => c.uint().map(drop),
+        _ => Ok(()),
+    };
     let (kind, partition) = if c.accept_word("PARTITION") {
         let partition = c.ident()?;
+        number(c)?;
         (ObjectKind::Table, Some(partition))
     } else {
         (ddl::kind(c)?, None)
@@ -175,6 +193,7 @@ pub(super) fn recover(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.expect(&["FROM"])?;
     }
     let name = c.name()?;
+    number(c)?;
     if alias.is_none() && c.accept_word("AS") {
         alias = Some(c.ident()?);
     }
@@ -203,12 +222,20 @@ pub(super) fn cancel(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(c.expected("LOAD or ALTER TABLE"));
     }
     let database = if c.accept_any(&["FROM", "IN"]).is_some() { Some(c.name()?) } else { None };
+    if !c.peek_words(&["WHERE", "LABEL"]) {
+        return Err(c.unsupported("CANCEL LOAD is not supported but for WHERE LABEL = '...'"));
+    }
     c.expect(&["WHERE", "LABEL"])?;
     let like = c.accept_word("LIKE");
     if !like {
         c.expect_token(&Token::Eq)?;
     }
-    Ok(Statement::CancelLoad { database, label: c.string()?, like })
+    let label = c.string()?;
+    if c.accept(&["AND", "STATE"]) {
+        c.expect_token(&Token::Eq)?;
+        c.string()?;
+    }
+    Ok(Statement::CancelLoad { database, label, like })
 }
 
 pub(super) fn clean(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {

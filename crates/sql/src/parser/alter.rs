@@ -6,12 +6,17 @@ use super::columns::{column_def, column_defs, index_of_alter};
 use super::cursor::{Cursor, is_word};
 use super::{catalogs, partitions, volume};
 use crate::error::SqlError;
-use crate::statement::{ColumnPosition, Name, Statement, TableChange};
+use crate::statement::{ColumnPosition, Name, RollupDef, Statement, TableChange};
 
 pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["ALTER"])?;
     if c.accept_word("VIEW") {
         let name = c.name()?;
+        if c.peek_words(&["MODIFY"]) || *c.peek() == Token::LParen {
+            return Err(c.unsupported(
+                "of a view ALTER VIEW changes the query only; CREATE OR REPLACE VIEW gives it other names or a comment",
+            ));
+        }
         c.expect(&["AS"])?;
         return Ok(Statement::AlterView { name, query: c.query()? });
     }
@@ -29,15 +34,6 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.accept_any(&["DATABASE", "SCHEMA"]).is_some() {
         return catalogs::alter_database(c);
-    }
-    for (words, what) in [
-        (&["MATERIALIZED", "VIEW"][..], "ALTER MATERIALIZED VIEW"),
-        (&["SYSTEM"], "ALTER SYSTEM"),
-        (&["RESOURCE"], "ALTER RESOURCE"),
-    ] {
-        if c.peek_words(words) {
-            return Err(c.unsupported(&format!("{what} is not supported")));
-        }
     }
     c.accept_word("EXTERNAL");
     if !c.accept_word("TABLE") {
@@ -77,6 +73,9 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
     changes.push(if c.accept(&["RENAME", "COLUMN"]) {
         let (from, to) = rename(c)?;
         TableChange::RenameColumn { from, to, definition: None }
+    } else if c.accept(&["RENAME", "ROLLUP"]) {
+        let (from, to) = rename(c)?;
+        TableChange::RenameRollup { from, to }
     } else if c.accept(&["RENAME", "PARTITION"]) {
         let (from, to) = rename(c)?;
         TableChange::RenamePartition { from, to }
@@ -98,7 +97,9 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
         let definition = column_def(c)?;
         TableChange::RenameColumn { from, to: definition.name.clone(), definition: Some(definition) }
     } else if c.accept(&["ORDER", "BY"]) {
-        TableChange::OrderColumns(order(c)?)
+        let columns = order(c)?;
+        tail(c)?;
+        TableChange::OrderColumns(columns)
     } else if c.accept(&["ENABLE", "FEATURE"]) {
         let feature = c.string()?.to_ascii_uppercase();
         let properties = if c.accept(&["WITH", "PROPERTIES"]) { c.properties(false)? } else { Vec::new() };
@@ -128,9 +129,9 @@ fn change(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlE
 /// Changes that are known and not supported.
 fn refuse(c: &Cursor<'_>) -> Result<(), SqlError> {
     for (words, message) in [
-        (&["ADD", "ROLLUP"][..], "rollups are not supported yet"),
-        (&["DROP", "ROLLUP"], "rollups are not supported yet"),
-        (&["RENAME", "ROLLUP"], "rollups are not supported yet"),
+        (&["SET", "STATS"][..], "statistics cannot be set: they are part of what loads write"),
+        (&["INDEX"], "statistics of rollups cannot be set: they are part of what loads write"),
+        (&["ADD", "GENERATED"], "generated columns are not supported yet"),
         (&["ADD", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["DROP", "PRIMARY"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
         (&["ADD", "UNIQUE"], "a table's key is fixed when it is created; create a new table and REPLACE WITH TABLE"),
@@ -187,14 +188,24 @@ fn position(c: &mut Cursor<'_>) -> Result<Option<ColumnPosition>, SqlError> {
     } else {
         None
     };
-    rollup(c)?;
+    tail(c)?;
     Ok(position)
 }
 
-/// `TO r`, `IN r`, `FROM r` behind a change of a column name a rollup.
-fn rollup(c: &Cursor<'_>) -> Result<(), SqlError> {
+/// What may stand behind a change of columns: `TO r`, `IN r`, `FROM r` name a rollup, PROPERTIES say how Doris's job is run.
+fn tail(c: &mut Cursor<'_>) -> Result<(), SqlError> {
     if ["TO", "IN", "FROM"].iter().any(|w| c.peek_words(&[w])) {
-        return Err(c.unsupported("rollups are not supported yet"));
+        return Err(c.unsupported(
+            "a column of one rollup alone is not supported; ALTER TABLE ... ADD ROLLUP with all columns",
+        ));
+    }
+    job_properties(c)
+}
+
+/// PROPERTIES of a job, which there is none of.
+fn job_properties(c: &mut Cursor<'_>) -> Result<(), SqlError> {
+    if !c.properties_clause()?.is_empty() {
+        c.notes.push("PROPERTIES of rollups and of changes of columns have no effect: there is no job to run".into());
     }
     Ok(())
 }
@@ -211,6 +222,14 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
         return named_partition(c, temporary, if_not_exists, changes);
     }
     c.seek(start);
+    if c.accept_word("ROLLUP") {
+        loop {
+            changes.push(TableChange::AddRollup(rollup(c)?));
+            if !c.accept_token(&Token::Comma) {
+                return Ok(());
+            }
+        }
+    }
     if c.accept_any(&["INDEX", "KEY"]).is_some() {
         let (if_not_exists, index) = index_of_alter(c)?;
         if index.name.is_none() {
@@ -222,7 +241,7 @@ fn add(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErro
     let _ = c.accept_any(&["COLUMN", "COLUMNS"]);
     let (columns, position) = if *c.peek() == Token::LParen {
         let columns = column_defs(c)?;
-        rollup(c)?;
+        tail(c)?;
         (columns, None)
     } else {
         (vec![column_def(c)?], position(c)?)
@@ -282,6 +301,9 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
         if !is_hive {
             let names = partitions::list(c)?;
             let force = c.accept_word("FORCE");
+            if c.peek_words(&["FROM", "INDEX"]) {
+                return Err(c.unsupported("partitions of one rollup alone are not dropped; leave out FROM INDEX"));
+            }
             changes.extend(names.into_iter().map(|partition| TableChange::DropNamedPartition {
                 temporary,
                 if_exists,
@@ -306,9 +328,31 @@ fn drop(c: &mut Cursor<'_>, changes: &mut Vec<TableChange>) -> Result<(), SqlErr
         changes.push(TableChange::DropIndex { if_exists, name: c.ident()? });
         return Ok(());
     }
+    if c.accept_word("ROLLUP") {
+        loop {
+            changes.push(TableChange::DropRollup { if_exists: c.if_exists(), name: c.ident()? });
+            job_properties(c)?;
+            if !c.accept_token(&Token::Comma) {
+                return Ok(());
+            }
+        }
+    }
     c.accept_word("COLUMN");
     changes.push(TableChange::DropColumn(c.ident()?));
-    rollup(c)
+    tail(c)
+}
+
+/// `name (columns) [DUPLICATE KEY (..)] [FROM rollup] [PROPERTIES (..)]`, also in CREATE TABLE.
+pub(super) fn rollup(c: &mut Cursor<'_>) -> Result<RollupDef, SqlError> {
+    let name = c.ident()?;
+    let columns = c.ident_list()?;
+    let keys = if c.accept(&["DUPLICATE", "KEY"]) { c.ident_list()? } else { Vec::new() };
+    if c.accept_word("FROM") {
+        // Which rows it is made from does not say what it holds.
+        c.ident()?;
+    }
+    job_properties(c)?;
+    Ok(RollupDef { name, columns, keys })
 }
 
 /// Behind MODIFY.
@@ -323,6 +367,9 @@ fn modify(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
             None => Err(c.expected("DISTRIBUTED BY")),
         };
     }
+    if c.peek_words(&["TEMPORARY", "PARTITION"]) {
+        return Err(c.unsupported("properties of temporary partitions cannot be changed"));
+    }
     if c.accept_any(&["PARTITION", "PARTITIONS"]).is_some() {
         let mut partitions = partitions::list(c)?;
         partitions.retain(|p| p != "*");
@@ -330,6 +377,9 @@ fn modify(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
         return Ok(TableChange::ModifyPartitions { partitions, properties: c.properties(false)? });
     }
     c.accept_word("COLUMN");
+    if is_word(c.token(c.index() + 1), "SET") && is_word(c.token(c.index() + 2), "STATS") {
+        return Err(c.unsupported("statistics cannot be set: they are part of what loads write"));
+    }
     if is_word(c.token(c.index() + 1), "COMMENT") {
         let column = c.ident()?;
         c.advance();
@@ -389,6 +439,6 @@ fn replace_partitions(c: &mut Cursor<'_>) -> Result<TableChange, SqlError> {
     }
     let with = partitions::names(c)?.ok_or_else(|| c.expected("TEMPORARY PARTITION"))?.1;
     c.accept_word("FORCE");
-    let properties = if c.accept_word("PROPERTIES") { c.properties(false)? } else { Vec::new() };
+    let properties = c.properties_clause()?;
     Ok(TableChange::ReplacePartitions { partitions, with, properties })
 }

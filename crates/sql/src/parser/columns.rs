@@ -28,7 +28,8 @@ pub(super) fn body(c: &mut Cursor<'_>) -> Result<Body, SqlError> {
         } else {
             entry(c, &mut body)?;
         }
-        if !c.accept_token(&Token::Comma) {
+        // Doris: a comma may stand behind the last entry, too.
+        if !c.accept_token(&Token::Comma) || *c.peek() == Token::RParen {
             break;
         }
     }

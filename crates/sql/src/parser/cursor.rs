@@ -12,7 +12,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
 
 use super::dialect::DipperDialect;
-use super::types::{BARE_DECIMAL, parse_type_with};
+use super::types::{BARE_DECIMAL, UNSUPPORTED, parse_type_with};
 use super::{items, unescape};
 use crate::chains;
 use crate::charter::lateral;
@@ -79,6 +79,10 @@ pub(super) struct Cursor<'a> {
     items: Arc<HashMap<Location, Vec<String>>>,
     /// Precision and scale of DECIMAL without them.
     pub(super) bare_decimal: (u64, u64),
+    /// What was read over, for SHOW WARNINGS.
+    pub(super) notes: Vec<String>,
+    /// Tokens of `WITH ...` before INSERT, UPDATE or DELETE: part of the query that says what is written.
+    pub(super) with: Option<Range<usize>>,
 }
 
 impl<'a> Cursor<'a> {
@@ -104,6 +108,8 @@ impl<'a> Cursor<'a> {
             ranges: tokens.ranges,
             items,
             bare_decimal: BARE_DECIMAL,
+            notes: Vec::new(),
+            with: None,
         }
     }
 
@@ -255,7 +261,10 @@ impl<'a> Cursor<'a> {
                     }
                     None => self.position(),
                 };
-                SqlError::syntax(reword(text), Some(position))
+                match text.trim_start_matches("sql parser error: ").strip_prefix(UNSUPPORTED) {
+                    Some(message) => SqlError::unsupported(message, Some(position)),
+                    None => SqlError::syntax(reword(text), Some(position)),
+                }
             }
             ParserError::RecursionLimitExceeded => super::depth::too_deep(None),
         })
@@ -350,6 +359,11 @@ impl<'a> Cursor<'a> {
         Err(self.expected("a literal"))
     }
 
+    /// `PROPERTIES (...)` if next.
+    pub(super) fn properties_clause(&mut self) -> Result<Properties, SqlError> {
+        if self.accept_word("PROPERTIES") { self.properties(false) } else { Ok(Vec::new()) }
+    }
+
     /// `(key = value, ...)`: keys are words or strings, values literals or words. Values decoded as MySQL strings,
     /// or as Hive's where `hive` says so.
     pub(super) fn properties(&mut self, hive: bool) -> Result<Properties, SqlError> {
@@ -389,8 +403,17 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn sql_type(&mut self) -> Result<SqlType, SqlError> {
+        let start = self.index();
         let t = parse_type_with(&mut self.parser, self.bare_decimal);
-        self.lift(t)
+        let t = self.lift(t)?;
+        let has_paths =
+            (start..self.index()).any(|at| is_word(self.token(at), "VARIANT") && *self.token(at + 1) == Token::Lt);
+        if has_paths {
+            self.notes.push(
+                "VARIANT<...>: values are JSON documents as they come; the types of paths have no effect".to_string(),
+            );
+        }
+        Ok(t)
     }
 
     /// `COMMENT ['=' ] 'text'` if next.
@@ -442,6 +465,26 @@ impl<'a> Cursor<'a> {
             text: self.text_from(start).to_string(),
             ansi_quotes: self.dialect.ansi_quotes(),
         })
+    }
+
+    /// A query up to where it ends, under the common table expressions that stand before the statement.
+    pub(super) fn query_with(&mut self) -> Result<QueryText, SqlError> {
+        let Some(with) = self.with.clone() else { return self.query() };
+        let start = self.index();
+        let mut pieces = vec![Piece::Tokens(with.clone())];
+        let mut before = with.len();
+        let mut from = start;
+        if self.accept_word("WITH") {
+            self.accept_word("RECURSIVE");
+            from = self.index();
+            pieces.push(Piece::Made(Token::Comma, start));
+            before += 1;
+        }
+        pieces.push(Piece::Tokens(from..self.token_count()));
+        let mut composed = self.composed(&pieces);
+        let query = composed.query()?;
+        self.seek(from + composed.index() - before);
+        Ok(query)
     }
 
     /// `sql`, made from the text of this statement, read as a query of its own.

@@ -50,28 +50,6 @@ pub(super) fn create(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.accept(&["STORAGE", "VOLUME"]) {
         return volume::create(c);
     }
-    if c.peek_words(&["MATERIALIZED", "VIEW"]) {
-        return Err(
-            c.unsupported("materialized views are not supported yet; CREATE VIEW, or CREATE TABLE ... AS SELECT")
-        );
-    }
-    for (words, what) in [
-        (&["UNIQUE"][..], "CREATE UNIQUE INDEX on a table that is there"),
-        (&["FULLTEXT"], "CREATE FULLTEXT INDEX"),
-        (&["ROUTINE", "LOAD"], "CREATE ROUTINE LOAD"),
-        (&["FUNCTION"], "CREATE FUNCTION"),
-        (&["TRIGGER"], "CREATE TRIGGER"),
-        (&["PROCEDURE"], "CREATE PROCEDURE"),
-        (&["RESOURCE"], "CREATE RESOURCE"),
-        (&["REPOSITORY"], "CREATE REPOSITORY"),
-        (&["STAGE"], "CREATE STAGE"),
-        (&["WORKLOAD"], "CREATE WORKLOAD"),
-        (&["JOB"], "CREATE JOB"),
-    ] {
-        if c.peek_words(words) {
-            return Err(c.unsupported(&format!("{what} is not supported")));
-        }
-    }
     Err(c.expected("TABLE, EXTERNAL TABLE, VIEW or DATABASE"))
 }
 
@@ -86,6 +64,16 @@ fn create_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     let index = IndexDef { name, unique: false, columns, using, properties: Vec::new(), comment: None };
     let index = columns::index_options(c, index)?;
     Ok(Statement::CreateIndex(CreateIndex { table, if_not_exists, index }))
+}
+
+/// `BUILD INDEX [name] ON table [PARTITION ..]`.
+pub(super) fn build_index(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    c.expect(&["BUILD", "INDEX"])?;
+    let name = if c.peek_words(&["ON"]) { None } else { Some(c.ident()?) };
+    c.expect(&["ON"])?;
+    let table = c.name()?;
+    let partitions = partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names);
+    Ok(Statement::BuildIndex { name, table, partitions })
 }
 
 fn create_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -171,9 +159,6 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     if c.peek_words(&["STATS"]) || c.peek_words(&["EXPIRED", "STATS"]) {
         return super::admin::drop_stats(c);
-    }
-    if c.peek_words(&["MATERIALIZED", "VIEW"]) {
-        return Err(c.unsupported("materialized views are not supported yet"));
     }
     c.accept_word("TEMPORARY");
     c.accept_word("EXTERNAL");

@@ -6,16 +6,16 @@ use std::any::TypeId;
 use std::cell::Cell;
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, UnaryOperator,
-    Value,
+    BinaryOperator, CastKind, DataType, DateTimeField, Expr, Ident, Interval, ObjectName, Statement, TypedString,
+    UnaryOperator, Value,
 };
 use sqlparser::dialect::{Dialect, MySqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Span, Token, Word};
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 
 use super::ParseOptions;
-use super::types::parse_type;
+use super::types::{UNSUPPORTED, parse_type};
 
 /// The name under which a type of our own travels through `sqlparser::ast::DataType::Custom`; its one modifier is the
 /// type's text, which [`super::parse_type`] reads back.
@@ -156,6 +156,9 @@ impl Dialect for DipperDialect {
             Token::Arrow | Token::LongArrow => Some(Ok(self.prec_value(Precedence::DoubleColon))),
             // MySQL: above `^` where it joins text.
             Token::StringConcat => Some(Ok(CONCATENATION)),
+            _ if match_operator(parser).is_some() => Some(Ok(self.prec_value(Precedence::Like))),
+            // Between key and value of a MAP.
+            Token::Colon => Some(Ok(0)),
             Token::ShiftLeft | Token::ShiftRight => Some(Ok(25)),
             Token::Ampersand => Some(Ok(24)),
             Token::Pipe => Some(Ok(23)),
@@ -174,6 +177,9 @@ impl Dialect for DipperDialect {
                 true => Expr::IsNotDistinctFrom(Box::new(expr.clone()), Box::new(right)),
                 false => Expr::IsDistinctFrom(Box::new(expr.clone()), Box::new(right)),
             }));
+        }
+        if let Some(operator) = match_operator(parser) {
+            return Some(Err(ParserError::ParserError(operator)));
         }
         let op = match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
@@ -218,6 +224,23 @@ impl Dialect for DipperDialect {
                 parser.advance_token();
                 Some(parser.parse_subexpr(SIGN).map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
             }
+            token if is_word(token, "CHAR") && *next == Token::LParen => Some(parse_char(parser)),
+            // The key of ENCRYPTKEY.
+            token
+                if is_word(token, "KEY")
+                    && matches!(next, Token::Word(_))
+                    && parser.peek_nth_token_ref(2).token == Token::Period =>
+            {
+                let location = parser.peek_token_ref().span.start;
+                let message = format!("{UNSUPPORTED}KEY is not supported: there are no encryption keys{location}");
+                Some(Err(ParserError::ParserError(message)))
+            }
+            Token::LBrace if opens_literal(parser) => Some(parse_braces(parser)),
+            // StarRocks' spelling of a MAP.
+            token if is_word(token, "MAP") && *next == Token::LBrace => {
+                parser.advance_token();
+                Some(parse_braces(parser))
+            }
             // A character set introducer: text is UTF-8 here, whatever it says.
             Token::Word(Word { value, quote_style: None, .. })
                 if value.starts_with('_')
@@ -226,6 +249,14 @@ impl Dialect for DipperDialect {
             {
                 parser.advance_token();
                 Some(parser.parse_prefix())
+            }
+            // Doris's other names of DATE.
+            token if (is_word(token, "DATEV2") || is_word(token, "DATEV1")) && is_text(next) => {
+                parser.advance_token();
+                Some(parser.parse_value().map(|value| {
+                    let data_type = DataType::Date;
+                    Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
+                }))
             }
             // `BINARY x`: comparison is binary anyway.
             Token::Word(w)
@@ -249,6 +280,72 @@ impl Dialect for DipperDialect {
     fn parse_statement(&self, _parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
         None
     }
+}
+
+/// `CHAR(a, b [USING charset])`: text is UTF-8, whatever it says.
+fn parse_char(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let name = parser.parse_identifier()?;
+    parser.expect_token(&Token::LParen)?;
+    let values = parser.parse_comma_separated(Parser::parse_expr)?;
+    if parser.parse_keyword(Keyword::USING) {
+        parser.parse_identifier()?;
+    }
+    parser.expect_token(&Token::RParen)?;
+    Ok(crate::functions::call(&name.value, values))
+}
+
+/// Whether a brace opens a MAP or STRUCT, not `{d '2020-01-01'}`, `{fn now()}` and the like of ODBC.
+fn opens_literal(parser: &Parser) -> bool {
+    let first = &parser.peek_nth_token_ref(1).token;
+    let second = &parser.peek_nth_token_ref(2).token;
+    let is_odbc = ["d", "t", "ts", "fn"].iter().any(|word| is_word(first, word));
+    !is_odbc || matches!(second, Token::Colon | Token::Comma | Token::RBrace)
+}
+
+/// `{k: v, ...}`, a MAP, or `{a, b, ...}`, a STRUCT, at the brace.
+fn parse_braces(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LBrace)?;
+    let mut values = Vec::new();
+    if parser.consume_token(&Token::RBrace) {
+        return Ok(crate::functions::call("map", values));
+    }
+    let mut is_map = None;
+    loop {
+        values.push(parser.parse_expr()?);
+        let colon = match is_map {
+            None => *is_map.insert(parser.consume_token(&Token::Colon)),
+            Some(false) => false,
+            Some(true) => {
+                parser.expect_token(&Token::Colon)?;
+                true
+            }
+        };
+        if colon {
+            values.push(parser.parse_expr()?);
+        }
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    parser.expect_token(&Token::RBrace)?;
+    Ok(crate::functions::call(if is_map == Some(true) { "map" } else { "struct" }, values))
+}
+
+/// Why Doris's operator of full-text search that is next is refused; `None` where none is.
+fn match_operator(parser: &Parser) -> Option<String> {
+    const OPERATORS: [&str; 7] =
+        ["MATCH", "MATCH_ANY", "MATCH_ALL", "MATCH_PHRASE", "MATCH_PHRASE_PREFIX", "MATCH_PHRASE_EDGE", "MATCH_REGEXP"];
+    let at = usize::from(is_word(&parser.peek_token_ref().token, "NOT"));
+    let TokenWithSpan { token, span } = parser.peek_nth_token_ref(at);
+    let operator = OPERATORS.iter().find(|word| is_word(token, word))?;
+    if !is_text(&parser.peek_nth_token_ref(at + 1).token) {
+        return None;
+    }
+    Some(format!("{UNSUPPORTED}{operator} is not supported yet; LIKE and REGEXP look for text{}", span.start))
+}
+
+fn is_text(token: &Token) -> bool {
+    matches!(token, Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
 }
 
 fn is_charset(name: &str) -> bool {

@@ -27,6 +27,31 @@ pub(super) fn query(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::SelectIntoOutfile(out))
 }
 
+/// A statement that begins with WITH: a query, or INSERT, UPDATE or DELETE behind the common table expressions.
+pub(super) fn with(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+    let start = c.index();
+    let mut depth = 0i64;
+    for at in start..c.token_count() {
+        match c.token(at) {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            token if depth == 0 && at > 0 && *c.token(at - 1) == Token::RParen => {
+                let verb = ["INSERT", "UPDATE", "DELETE"].into_iter().find(|verb| is_word(token, verb));
+                let Some(verb) = verb else { continue };
+                c.with = Some(start..at);
+                c.seek(at);
+                return match verb {
+                    "INSERT" => insert(c),
+                    "UPDATE" => super::write::update(c),
+                    _ => super::write::delete(c),
+                };
+            }
+            _ => {}
+        }
+    }
+    query(c)
+}
+
 /// The token of an INTO outside of parentheses.
 fn find_into(c: &Cursor<'_>) -> Option<usize> {
     let mut depth = 0i64;
@@ -47,7 +72,9 @@ fn outfile(c: &mut Cursor<'_>) -> Result<SelectIntoOutfile, SqlError> {
         if c.peek_words(&["DUMPFILE"]) || matches!(c.peek(), Token::Word(w) if w.value.starts_with('@')) {
             return Err(c.unsupported("only INTO OUTFILE is supported, not INTO DUMPFILE or INTO @variable"));
         }
-        return Err(c.expected("OUTFILE"));
+        return Err(c.unsupported(
+            "SELECT ... INTO variable is for procedures, which there are none of; INTO OUTFILE writes a file",
+        ));
     }
     // Replaced by the caller; a query needs tokens that lie on both sides of this clause.
     let empty = c.subordinate_query("SELECT 1")?;
@@ -136,7 +163,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if c.peek_words(&["FILES"]) && *c.token(c.index() + 1) == Token::LParen {
         c.advance();
         let properties = c.properties(false)?;
-        return Ok(Statement::InsertIntoFiles { properties, source: c.query()? });
+        return Ok(Statement::InsertIntoFiles { properties, source: c.query_with()? });
     }
     if c.peek_words(&["DIRECTORY"]) || c.peek_words(&["LOCAL", "DIRECTORY"]) {
         return Err(c.unsupported("INSERT OVERWRITE DIRECTORY is not supported; use SELECT ... INTO OUTFILE"));
@@ -144,6 +171,9 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     // Hive and Doris allow TABLE here. A table may be called so, too: then nothing that names one follows.
     if c.peek_words(&["TABLE"]) && matches!(c.token(c.index() + 1), Token::Word(_)) {
         c.advance();
+    }
+    if c.peek_words(&["DORIS_INTERNAL_TABLE_ID"]) && *c.token(c.index() + 1) == Token::LParen {
+        return Err(c.unsupported("a table is named, not numbered: DORIS_INTERNAL_TABLE_ID is not supported"));
     }
     let table = c.name()?;
     let mut insert = Insert {
@@ -203,7 +233,7 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         let sql = format!("VALUES{}", c.text_from(start).get(5..).unwrap_or(""));
         insert.source = c.subordinate_query(&sql)?;
     } else {
-        insert.source = c.query()?;
+        insert.source = c.query_with()?;
     }
     if c.accept(&["ON", "DUPLICATE", "KEY", "UPDATE"]) {
         loop {

@@ -13,13 +13,16 @@ mod ddl;
 mod depth;
 mod dialect;
 mod dml;
+mod hints;
 mod hive;
 mod items;
 mod lateral;
 mod partitions;
+mod refused;
 mod scan;
 mod session;
 mod show;
+mod show_words;
 mod table;
 mod types;
 mod unescape;
@@ -103,7 +106,8 @@ pub fn parse_next(sql: &str, from: usize, options: &ParseOptions) -> Result<Opti
     let statement = words::statement(&mut cursor)?;
     cursor.expect_end()?;
     let hints = piece.hints.iter().flat_map(|h| words::hint(h)).collect();
-    Ok(Some((Parsed { statement, text: piece.range, hints, placeholders }, next)))
+    let notes = cursor.notes;
+    Ok(Some((Parsed { statement, text: piece.range, hints, notes, placeholders }, next)))
 }
 
 /// The byte behind the statement at or after `from`, whether or not it reads; `None` at the end of the text.
@@ -223,6 +227,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
         }
     }
     versions::in_words_of_the_parser(dialect, &mut tokens, &mut ranges);
+    hints::in_words_of_the_parser(source, &mut tokens, &mut ranges)?;
     share_locks(&mut tokens, &mut ranges);
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);

@@ -12,8 +12,8 @@ use crate::statement::{
 /// Units of steps and of `date_trunc`.
 const UNITS: &[&str] = &["year", "quarter", "month", "week", "day", "hour", "minute", "second"];
 
-/// `[AUTO] PARTITION BY ...`.
-pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<PartitionClause, SqlError> {
+/// `[AUTO] PARTITION BY ...`; `None` where it is by expressions of StarRocks that make no partitions here, which is noted.
+pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<Option<PartitionClause>, SqlError> {
     let auto = c.accept_word("AUTO");
     c.expect(&["PARTITION", "BY"])?;
     if c.peek_words(&["HASH"]) || c.peek_words(&["KEY"]) || c.peek_words(&["LINEAR"]) {
@@ -30,9 +30,15 @@ pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<PartitionClause, SqlErr
         c.accept_word("COLUMNS");
     }
     let at = c.index();
-    let by = expressions(c)?;
+    let by = match expressions(c) {
+        Err(e) if e.code != 1064 && written.is_none() => return one_partition(c, at),
+        by => by?,
+    };
     let truncated = by.iter().any(|e| matches!(e, PartitionExpr::DateTrunc { .. }));
     if truncated && (by.len() > 1 || written == Some(PartitionKind::List)) {
+        if written.is_none() {
+            return one_partition(c, at);
+        }
         c.seek(at);
         return Err(c.unsupported("date_trunc must be the only expression of PARTITION BY, and of kind RANGE"));
     }
@@ -49,7 +55,27 @@ pub(super) fn partition_by(c: &mut Cursor<'_>) -> Result<PartitionClause, SqlErr
             return Err(c.expected("',' or ')'"));
         }
     }
-    Ok(PartitionClause { auto: auto || truncated || written.is_none(), kind, by, partitions })
+    Ok(Some(PartitionClause { auto: auto || truncated || written.is_none(), kind, by, partitions }))
+}
+
+/// Reads over expressions to partition by, from token `at` on.
+fn one_partition(c: &mut Cursor<'_>, at: usize) -> Result<Option<PartitionClause>, SqlError> {
+    c.seek(at);
+    let parenthesised = c.accept_token(&Token::LParen);
+    loop {
+        c.expr()?;
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    if parenthesised {
+        c.expect_token(&Token::RParen)?;
+    }
+    let text = c.text_from(at);
+    c.notes.push(format!(
+        "PARTITION BY {text} has no effect, the table has one partition; there are PARTITION BY columns and PARTITION BY date_trunc('unit', column)"
+    ));
+    Ok(None)
 }
 
 /// `(a, b)`, `a, b`, `date_trunc(a, 'day')`, `(date_trunc('day', a))`.

@@ -45,7 +45,8 @@ pub(super) fn next_piece(
         let c = bytes[at];
         let two = bytes.get(at + 1).copied();
         match c {
-            b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c => {
+            // Some clients send the 0 that ends a string of C, too.
+            b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c | 0 => {
                 at += 1;
                 continue;
             }
@@ -55,6 +56,13 @@ pub(super) fn next_piece(
             }
             b'-' if two == Some(b'-') && bytes.get(at + 2).is_none_or(|c| c.is_ascii_whitespace() || *c < 0x20) => {
                 at = line_end(bytes, at);
+                continue;
+            }
+            // Doris: without a blank, too. The tokenizer reads MySQL's comments, so this one is taken out here.
+            b'-' if two == Some(b'-') && !is_minus_minus(bytes, at) => {
+                let end = line_end(bytes, at);
+                blanks.push(at..end - usize::from(bytes[end - 1] == b'\n'));
+                at = end;
                 continue;
             }
             b'/' if two == Some(b'*') => {
@@ -124,6 +132,15 @@ pub(super) fn next_piece(
     Ok(Some((Piece { range: first..last, text, hints }, next)))
 }
 
+/// Whether the `--` at `at` is two signs, as in `1--1` and `(a)--1`: what is before them is an operand without a blank, and a
+/// number follows.
+fn is_minus_minus(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| bytes[before]);
+    let is_operand =
+        |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b')' | b']' | b'`' | b'\'' | b'"') || c >= 0x80;
+    before.is_some_and(is_operand) && bytes.get(at + 2).is_some_and(|c| c.is_ascii_digit() || matches!(c, b'.' | b'('))
+}
+
 fn unterminated(source: &str, at: usize, what: &str, close: &str) -> SqlError {
     SqlError::syntax(format!("{what} is not closed, expected {close}"), Some(Position::new(source, at, 1)))
 }
@@ -182,6 +199,14 @@ mod tests {
         );
         assert_eq!(pieces("select 1--1; ;"), ["select 1--1"]);
         assert!(pieces(" /* only */ -- comments").is_empty());
+        assert_eq!(pieces("select 1 \0;\0"), ["select 1"]);
+    }
+
+    #[test]
+    fn doris_needs_no_blank_behind_two_dashes() {
+        assert_eq!(pieces("--x; y\nselect 1;--! é\n"), ["select 1"]);
+        assert_eq!(pieces("select 1,--é;\n2 --'\n+ 3"), ["select 1,     \n2    \n+ 3"]);
+        assert_eq!(pieces("select 1--1, (a)--1, '--x' --.5"), ["select 1--1, (a)--1, '--x'"]);
     }
 
     #[test]

@@ -5,11 +5,21 @@ use sqlparser::tokenizer::{Token, Word};
 use super::access;
 use super::cursor::Cursor;
 use crate::error::SqlError;
-use crate::statement::{Assignment, LockKind, PrepareSource, Scope, SecretText, SetValue, Statement};
+use crate::statement::{Assignment, LockKind, Name, PrepareSource, Scope, SecretText, SetValue, Statement};
 
 pub(super) fn use_database(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["USE"])?;
-    c.name().map(Statement::Use)
+    let is_group = |token: &Token| match token {
+        Token::Word(Word { value, quote_style: None, .. }) => value.contains('@'),
+        token => *token == Token::AtSign,
+    };
+    let mut named_group = is_group(c.peek());
+    let name = if named_group { Name(Vec::new()) } else { c.name()? };
+    named_group |= is_group(c.peek());
+    if named_group {
+        return Err(c.unsupported("there are no compute groups; leave out what is behind the @"));
+    }
+    Ok(Statement::Use(name))
 }
 
 pub(super) fn switch(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -23,7 +33,7 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.advance();
         return access::set_property(c);
     }
-    if let Some(default) = super::volume::set_default(c) {
+    if let Some(default) = super::volume::set_default(c)? {
         return Ok(default);
     }
     if c.peek_words(&["CATALOG"]) && !matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment) {
@@ -213,6 +223,7 @@ pub(super) fn transaction(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             // Doris names its transaction.
             let label = match c.accept(&["WITH", "LABEL"]) {
                 true if c.at_string() => Some(c.string()?),
+                true if c.at_end() => None,
                 true => Some(c.ident()?),
                 false => None,
             };
@@ -284,6 +295,9 @@ pub(super) fn lock(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         return Err(c.expected("TABLES"));
     }
     let mut out = Vec::new();
+    if c.at_end() {
+        return Ok(Statement::LockTables(out));
+    }
     loop {
         let name = c.name()?;
         let as_word = c.accept_word("AS");

@@ -3,116 +3,10 @@
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::Cursor;
+use super::show_words::{KNOWN, OTHER};
 use super::{access, catalogs, partitions, words};
 use crate::error::SqlError;
 use crate::statement::{DescribeTarget, Name, Scope, Show, ShowFilter, ShowKind, Statement};
-
-/// SHOW forms of Doris, StarRocks and MySQL that end up in [`ShowKind::Other`]: the engine decides what it has.
-const OTHER: &[&str] = &[
-    "ROUTINE LOAD",
-    "STATS META",
-    "ANALYZE",
-    "EXPORT",
-    "BROKER",
-    "RESOURCES",
-    "WORKLOAD GROUPS",
-    "TABLE ID",
-    "DATABASE ID",
-    "BINARY LOGS",
-    "MASTER STATUS",
-    "MASTER LOGS",
-    "SLAVE STATUS",
-    "REPLICAS",
-    "ENGINE",
-    "WARM UP",
-    "COMPUTE NODES",
-    "REPOSITORIES",
-    "BACKUP",
-    "RESTORE",
-    "SNAPSHOT",
-    "ENCRYPTKEYS",
-    "SYNC JOB",
-    "DYNAMIC PARTITION TABLES",
-    "TYPECAST",
-    "DATA TYPES",
-    "CATALOG RECYCLE BIN",
-    "TRASH",
-    "BUILD INDEX",
-    "STORAGE",
-    "VARIABLES STATS",
-    "LAST INSERT",
-    "CREATE FUNCTION",
-    "CREATE PROCEDURE",
-    "CREATE TRIGGER",
-    "CREATE EVENT",
-    "CREATE MATERIALIZED VIEW",
-    "MATERIALIZED VIEWS",
-    "COMPUTE",
-    "AUTHORS",
-    "CONTRIBUTORS",
-    "PROCESSLIST STATS",
-    "ALL ROUTINE LOAD",
-    "STORAGE POLICY",
-    "SQL_BLOCK_RULE",
-    "ROW POLICY",
-    "DELETE",
-    "FILE",
-    "RESOURCE GROUPS",
-    "COLOCATION GROUP",
-    "MATERIALIZED VIEW",
-    "PROFILELIST",
-    "TABLE CREATION",
-    "PARTITION",
-    "QUERY STATS",
-    "AUTO ANALYZE",
-    "WAREHOUSES",
-    "CLUSTERS",
-    "STAGES",
-    "JOBS",
-    "REPLICA",
-];
-
-/// First words of the forms above and below, for near matches.
-const KNOWN: &[&str] = &[
-    "DATABASES",
-    "SCHEMAS",
-    "TABLES",
-    "VIEWS",
-    "COLUMNS",
-    "FIELDS",
-    "INDEX",
-    "INDEXES",
-    "KEYS",
-    "PARTITIONS",
-    "VARIABLES",
-    "STATUS",
-    "PROCESSLIST",
-    "WARNINGS",
-    "ERRORS",
-    "ENGINES",
-    "CHARSET",
-    "COLLATION",
-    "PLUGINS",
-    "PRIVILEGES",
-    "GRANTS",
-    "FUNCTIONS",
-    "TRIGGERS",
-    "EVENTS",
-    "CATALOGS",
-    "BACKENDS",
-    "FRONTENDS",
-    "PROFILE",
-    "PROFILES",
-    "CREATE",
-    "FULL",
-    "TABLE",
-    "TABLET",
-    "TABLETS",
-    "DATA",
-    "LOAD",
-    "TRANSACTION",
-    "PROC",
-];
 
 pub(super) fn show(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     c.expect(&["SHOW"])?;
@@ -127,6 +21,9 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         show.filter = Some(ShowFilter::Like(c.string()?));
     } else if c.accept_word("WHERE") {
         show.filter = Some(ShowFilter::Where(Box::new(c.expr()?)));
+    }
+    if matches!(show.kind, ShowKind::Config { .. }) && c.peek_words(&["FROM"]) {
+        return Err(c.unsupported("there is one node: leave out FROM"));
     }
     if c.accept(&["ORDER", "BY"]) {
         loop {
@@ -146,6 +43,9 @@ pub(super) fn show_tail(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         } else {
             (0, first)
         });
+    }
+    if !c.properties_clause()?.is_empty() {
+        c.notes.push("PROPERTIES of SHOW have no effect".to_string());
     }
     Ok(Statement::Show(show))
 }
@@ -168,6 +68,9 @@ fn table_from(c: &mut Cursor<'_>) -> Result<Name, SqlError> {
 }
 
 fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
+    if c.peek_words(&["BRIEF", "CREATE", "TABLE"]) {
+        return Err(c.unsupported("SHOW BRIEF CREATE TABLE is not supported; SHOW CREATE TABLE shows partitions, too"));
+    }
     if c.accept(&["COUNT"]) {
         for token in [Token::LParen, Token::Mul, Token::RParen] {
             c.expect_token(&token)?;
@@ -199,6 +102,11 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
                 }
             }
         };
+    }
+    let names_more = matches!(c.token(c.index() + 1), Token::Word(_))
+        && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|word| super::cursor::is_word(c.token(c.index() + 1), word));
+    if c.peek_words(&["GLOBAL", "FULL", "FUNCTIONS"]) || c.peek_words(&["FRONTENDS"]) && names_more {
+        return rest(c, "");
     }
     for (words, kind) in [
         (&["STORAGE", "ENGINES"][..], ShowKind::Engines),
@@ -267,7 +175,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         from(c)?;
         return Ok(ShowKind::OpenTables);
     }
-    if c.accept_any(&["INDEX", "INDEXES", "KEYS", "KEY"]).is_some() {
+    if !c.peek_words(&["INDEX", "STATS"]) && c.accept_any(&["INDEX", "INDEXES", "KEYS", "KEY"]).is_some() {
         return table_from(c).map(ShowKind::Index);
     }
     let temporary = c.accept(&["TEMPORARY", "PARTITIONS"]);
@@ -339,6 +247,17 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
 /// What is shown of native tables and of loads into them.
 fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
     let partitions = |c: &mut Cursor<'_>| Ok(partitions::names(c)?.map_or_else(Vec::new, |(_, names)| names));
+    let in_words = [
+        &["TABLETS", "BELONG"][..],
+        &["TABLET", "DIAGNOSIS"],
+        &["TABLET", "STORAGE"],
+        &["DATA", "SKEW"],
+        &["DATA", "TYPES"],
+        &["TABLE", "CREATION"],
+    ];
+    if in_words.iter().any(|words| c.peek_words(words)) {
+        return rest(c, "").map(Some);
+    }
     Ok(Some(if c.accept_any(&["TABLETS", "TABLET"]).is_some() {
         match c.peek() {
             Token::Number(..) => ShowKind::Tablet(c.uint()?),
@@ -377,10 +296,22 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
         };
         ShowKind::AlterTable { job: job.into(), from: from(c)? }
     } else if c.accept(&["TABLE", "STATS"]) {
-        ShowKind::TableStats(c.name()?)
+        if matches!(c.peek(), Token::Number(..)) {
+            return Err(c.unsupported("SHOW TABLE STATS by a number is not supported; write the table's name"));
+        }
+        let table = c.name()?;
+        if *c.peek() == Token::LParen || partitions::names(c)?.is_some() {
+            return Err(c.unsupported(
+                "SHOW TABLE STATS of partitions or columns is not supported; there is SHOW COLUMN STATS",
+            ));
+        }
+        ShowKind::TableStats(table)
     } else if c.accept(&["COLUMN", "STATS"]) || c.accept(&["COLUMN", "CACHED", "STATS"]) {
         let table = c.name()?;
         let columns = if *c.peek() == Token::LParen { c.ident_list()? } else { Vec::new() };
+        if partitions::names(c)?.is_some() {
+            return Err(c.unsupported("SHOW COLUMN STATS of partitions is not supported: they are of the whole table"));
+        }
         ShowKind::ColumnStats { table, columns }
     } else if c.accept(&["REPLICA", "STATUS"]) {
         ShowKind::Replicas { distribution: false, table: table_from(c)?, partitions: partitions(c)? }
@@ -485,6 +416,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             "PLAN",
             "PROCESS",
             "CURRENT",
+            "DUMP",
         ]) {
             // A table may have one of these names: then nothing follows it.
             Some(_) if !explain_word && c.at_end() => {
@@ -518,6 +450,9 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if analyze || format.is_some() {
         return Err(c.expected("a query"));
     }
+    if c.peek_words(&["DICTIONARY"]) && matches!(c.token(c.index() + 1), Token::Word(_)) {
+        return Err(c.unsupported("there are no dictionaries"));
+    }
     c.accept_word("TABLE");
     if c.accept_word("FUNCTION") || (matches!(c.peek(), Token::Word(_)) && *c.token(c.index() + 1) == Token::LParen) {
         let start = c.index();
@@ -535,6 +470,10 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     }
     let name = c.name()?;
     let extended = extended || c.accept_word("ALL");
+    // Columns are those of all partitions.
+    if partitions::names(c)?.is_some() {
+        c.expect_end()?;
+    }
     let column = if c.at_end() {
         None
     } else if c.at_string() {

@@ -7,7 +7,7 @@ use super::cursor::Cursor;
 use super::types::{BARE_DECIMAL, BARE_DECIMAL_OF_HIVE};
 use super::{hive, partitions};
 use crate::error::SqlError;
-use crate::statement::{CreateExternalTable, CreateTable, KeyClause, Model, Name, Statement};
+use crate::statement::{CreateExternalTable, CreateTable, KeyClause, Model, Name, RollupDef, Statement, WithRollups};
 
 /// Engines of Doris and StarRocks whose tables lie elsewhere.
 const FOREIGN_ENGINES: &[&str] = &[
@@ -52,10 +52,14 @@ pub(super) fn create_table(c: &mut Cursor<'_>, external: bool, temporary: bool) 
     let name = c.name()?;
     if c.accept_word("LIKE") {
         let like = c.name()?;
-        if c.peek_words(&["WITH", "ROLLUP"]) {
-            return Err(c.unsupported("rollups are not supported yet"));
-        }
-        return Ok(Statement::CreateTableLike { name, like, if_not_exists, temporary });
+        let rollups = if !c.accept(&["WITH", "ROLLUP"]) {
+            WithRollups::None
+        } else if *c.peek() == Token::LParen {
+            WithRollups::Named(c.ident_list()?)
+        } else {
+            WithRollups::All
+        };
+        return Ok(Statement::CreateTableLike { name, like, if_not_exists, temporary, rollups });
     }
     let has_body = *c.peek() == Token::LParen && !opens_query(c);
     if external {
@@ -132,6 +136,8 @@ impl Clauses {
                 self.of_native.get_or_insert((clause, at));
             } else if let Some(comment) = c.comment()? {
                 self.native.comment = Some(comment);
+            } else if c.peek_words(&["BROKER", "PROPERTIES"]) {
+                return Err(c.unsupported("BROKER PROPERTIES are of tables elsewhere; a table over files has LOCATION"));
             } else if c.accept_word("PROPERTIES") {
                 self.native.properties.extend(c.properties(false)?);
             } else if c.accept_word("AS") || c.peek_words(&["SELECT"]) || c.peek_words(&["WITH"]) {
@@ -212,7 +218,7 @@ impl Clauses {
             return Ok(Some("CLUSTER BY"));
         }
         if c.peek_words(&["AUTO", "PARTITION"]) || c.peek_words(&["PARTITION", "BY"]) {
-            t.partition_by = Some(partitions::partition_by(c)?);
+            t.partition_by = partitions::partition_by(c)?;
             return Ok(Some("PARTITION BY"));
         }
         if let Some(distribution) = partitions::distribution(c)? {
@@ -341,19 +347,12 @@ impl Clauses {
     }
 }
 
-/// `(name (a, b) [DUPLICATE KEY (..)] [PROPERTIES (..)], ...)`: enough to name them.
-fn rollups(c: &mut Cursor<'_>) -> Result<Vec<(String, Vec<String>)>, SqlError> {
+/// `(name (a, b) [DUPLICATE KEY (..)] [PROPERTIES (..)], ...)`.
+fn rollups(c: &mut Cursor<'_>) -> Result<Vec<RollupDef>, SqlError> {
     c.expect_token(&Token::LParen)?;
     let mut out = Vec::new();
     loop {
-        let name = c.ident()?;
-        out.push((name, c.ident_list()?));
-        if c.accept(&["DUPLICATE", "KEY"]) {
-            c.ident_list()?;
-        }
-        if c.accept_word("PROPERTIES") {
-            c.properties(false)?;
-        }
+        out.push(super::alter::rollup(c)?);
         if !c.accept_token(&Token::Comma) {
             break;
         }

@@ -14,6 +14,9 @@ pub(super) const BARE_DECIMAL: (u64, u64) = (38, 9);
 /// Precision and scale of a DECIMAL without them in Hive.
 pub(super) const BARE_DECIMAL_OF_HIVE: (u64, u64) = (10, 0);
 
+/// Begins messages about what is known and not supported; it is taken off again where they get their number.
+pub(super) const UNSUPPORTED: &str = "Unsupported: ";
+
 /// Reads one type at the parser's place.
 pub(super) fn parse_type(parser: &mut Parser) -> Result<SqlType, ParserError> {
     parse_type_with(parser, BARE_DECIMAL)
@@ -149,6 +152,57 @@ impl TypeReader<'_, '_> {
         Ok(SqlType::Decimal(p as u8, s as i8))
     }
 
+    /// StarRocks' spelling of a DECIMAL of a width, at most `widest` digits; `scale` is that of one without numbers.
+    fn decimal_of(&mut self, widest: u64, scale: u64) -> Result<SqlType, ParserError> {
+        let location = self.parser.peek_token_ref().span.start;
+        let (p, s) = match self.numbers()?.as_slice() {
+            [] => (widest, scale),
+            [p] => (*p, scale.min(*p)),
+            [p, s] => (*p, *s),
+            _ => (0, 0),
+        };
+        if p == 0 || p > widest || s > p {
+            return Err(ParserError::ParserError(format!(
+                "Expected: (p, s) with p from 1 to {widest} and s from 0 to p behind this type{location}"
+            )));
+        }
+        Ok(SqlType::Decimal(p as u8, s as i8))
+    }
+
+    /// `<'a.b': int, MATCH_NAME_GLOB 'x*': string COMMENT 'c', PROPERTIES ('k' = 'v')>` behind VARIANT: read over, a document
+    /// is kept as it comes.
+    fn variant_paths(&mut self) -> Result<(), ParserError> {
+        if !self.parser.consume_token(&Token::Lt) {
+            return Ok(());
+        }
+        loop {
+            if self.accept("PROPERTIES") {
+                self.parser.expect_token(&Token::LParen)?;
+                loop {
+                    self.parser.parse_literal_string()?;
+                    self.parser.expect_token(&Token::Eq)?;
+                    self.parser.parse_literal_string()?;
+                    if !self.parser.consume_token(&Token::Comma) {
+                        break;
+                    }
+                }
+                self.parser.expect_token(&Token::RParen)?;
+            } else {
+                let _ = self.accept("MATCH_NAME_GLOB") || self.accept("MATCH_NAME");
+                self.parser.parse_literal_string()?;
+                self.parser.expect_token(&Token::Colon)?;
+                self.read(1)?;
+                if !self.pending_close && self.accept("COMMENT") {
+                    self.parser.parse_literal_string()?;
+                }
+            }
+            if self.pending_close || !self.parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        self.close()
+    }
+
     fn length(&mut self) -> Result<Option<u32>, ParserError> {
         let n = self.numbers()?.first().copied();
         self.charset()?;
@@ -194,6 +248,10 @@ impl TypeReader<'_, '_> {
                 SqlType::Double
             }
             "DECIMAL" | "DEC" | "NUMERIC" | "FIXED" | "DECIMALV2" | "DECIMALV3" => self.decimal()?,
+            "DECIMAL32" => self.decimal_of(9, 3)?,
+            "DECIMAL64" => self.decimal_of(18, 6)?,
+            "DECIMAL128" => self.decimal_of(38, 9)?,
+            "DECIMAL256" => self.decimal_of(76, 10)?,
             "CHAR" | "CHARACTER" | "NCHAR" => SqlType::Char(self.length()?),
             "VARCHAR" | "NVARCHAR" => SqlType::Varchar(self.length()?),
             "STRING" | "TEXT" | "TINYTEXT" | "MEDIUMTEXT" | "LONGTEXT" | "CLOB" => {
@@ -204,15 +262,23 @@ impl TypeReader<'_, '_> {
                 self.numbers()?;
                 SqlType::Binary
             }
-            "DATE" | "DATEV2" => SqlType::Date,
-            "DATETIME" | "DATETIMEV2" => SqlType::DateTime(self.scale()?),
+            "DATE" | "DATEV1" | "DATEV2" => {
+                // A width, of MySQL's days.
+                self.numbers()?;
+                SqlType::Date
+            }
+            "DATETIME" | "DATETIMEV1" | "DATETIMEV2" => SqlType::DateTime(self.scale()?),
             "TIMESTAMP" => {
                 // Hive's TIMESTAMP has nanoseconds on paper; here it shows up to six digits.
                 let p = self.scale()?;
                 SqlType::DateTime(if p == 0 { 6 } else { p })
             }
             "TIME" => SqlType::Time(self.scale()?),
-            "JSON" | "JSONB" | "VARIANT" => SqlType::Json,
+            "VARIANT" => {
+                self.variant_paths()?;
+                SqlType::Json
+            }
+            "JSON" | "JSONB" => SqlType::Json,
             "HLL" | "BITMAP" => {
                 self.numbers()?;
                 if word == "HLL" { SqlType::Hll } else { SqlType::Bitmap }
@@ -251,7 +317,7 @@ impl TypeReader<'_, '_> {
             }
             other @ ("QUANTILE_STATE" | "AGG_STATE" | "PERCENTILE" | "IPV4" | "IPV6" | "TIMESTAMPTZ" | "ENUM"
             | "SET" | "BIT" | "YEAR" | "GEOMETRY") => {
-                return Err(ParserError::ParserError(format!("type {other} is not supported{location}")));
+                return Err(ParserError::ParserError(format!("{UNSUPPORTED}type {other} is not supported{location}")));
             }
             other => {
                 return Err(ParserError::ParserError(format!("Expected: a type name, found: {other}{location}")));

@@ -53,15 +53,18 @@ pub(super) fn drop(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
 }
 
 /// `SET name AS DEFAULT STORAGE VOLUME`, if that is what follows SET.
-pub(super) fn set_default(c: &mut Cursor<'_>) -> Option<Statement> {
+pub(super) fn set_default(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
     let start = c.index();
-    if let Ok(name) = c.ident()
-        && c.accept(&["AS", "DEFAULT", "STORAGE", "VOLUME"])
-    {
-        return Some(Statement::DefaultVolume(name));
+    if let Ok(name) = c.ident() {
+        if c.accept(&["AS", "DEFAULT", "STORAGE", "VOLUME"]) {
+            return Ok(Some(Statement::DefaultVolume(name)));
+        }
+        if c.peek_words(&["AS", "DEFAULT", "STORAGE", "VAULT"]) {
+            return Err(c.unsupported("there are no storage vaults; SET name AS DEFAULT STORAGE VOLUME"));
+        }
     }
     c.seek(start);
-    None
+    Ok(None)
 }
 
 /// `STORAGE VOLUME name`, behind DESC, if that is what follows it.

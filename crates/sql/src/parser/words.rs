@@ -3,7 +3,7 @@
 use sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::{access, admin, alter, ddl, dml, session, show, volume, write};
+use super::{access, admin, alter, ddl, dml, refused, session, show, volume, write};
 use crate::error::SqlError;
 use crate::statement::Statement;
 
@@ -52,6 +52,7 @@ const FIRST_WORDS: &[&str] = &[
     "DELETE",
     "LOAD",
     "ADMIN",
+    "BUILD",
     "BACKUP",
     "RESTORE",
     "RECOVER",
@@ -60,35 +61,6 @@ const FIRST_WORDS: &[&str] = &[
     "GRANT",
     "REVOKE",
     "CACHE",
-];
-
-/// Words of statements that are known and not supported: they get their own error, not "expected a statement".
-const REFUSED: &[(&str, &str)] = &[
-    ("MERGE", "MERGE is not supported"),
-    ("EXPORT", "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
-    ("CALL", "CALL is not supported: there are no procedures"),
-    ("HANDLER", "HANDLER is not supported"),
-    ("BUILD", "BUILD INDEX is not needed: indexes that act are built by each load"),
-    ("SUBMIT", "SUBMIT TASK is not supported"),
-    ("PAUSE", "there are no jobs to pause"),
-    ("RESUME", "there are no jobs to resume"),
-    ("XA", "XA transactions are not supported"),
-    (
-        "CHECK",
-        "CHECK TABLE is not supported; `dipper check DIR` reads every byte, also while a server uses the directory",
-    ),
-    ("CHECKSUM", "CHECKSUM TABLE is not supported; every page has a checksum that is tested when it is read"),
-    (
-        "OPTIMIZE",
-        "OPTIMIZE TABLE is not needed: a server merges segments by itself; ADMIN COMPACT TABLE does it at once",
-    ),
-    (
-        "REPAIR",
-        "REPAIR TABLE is not supported; `dipper check DIR` says what is wrong, `dipper restore` brings a backup",
-    ),
-    ("INSTALL", "there are no plugins"),
-    ("UNINSTALL", "there are no plugins"),
-    ("WARM", "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),
 ];
 
 pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
@@ -101,8 +73,12 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     if word.quote_style.is_some() {
         return Err(c.expected("a statement"));
     }
+    if let Some(known) = refused::statement(c) {
+        return known;
+    }
     match word.value.to_ascii_uppercase().as_str() {
-        "SELECT" | "WITH" | "VALUES" => dml::query(c),
+        "WITH" => dml::with(c),
+        "SELECT" | "VALUES" => dml::query(c),
         "TABLE" => dml::table(c),
         "INSERT" | "REPLACE" => dml::insert(c),
         "UPDATE" => write::update(c),
@@ -116,6 +92,7 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "CREATE" => ddl::create(c),
         "DROP" => ddl::drop(c),
         "ALTER" => alter::alter(c),
+        "BUILD" => ddl::build_index(c),
         "TRUNCATE" => ddl::truncate(c),
         "RENAME" => ddl::rename(c),
         "MSCK" => ddl::msck(c),
@@ -139,9 +116,6 @@ pub(super) fn statement(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         "SYNC" => session::sync(c),
         "PREPARE" | "EXECUTE" | "DEALLOCATE" => session::prepared(c),
         other => {
-            if let Some((_, message)) = REFUSED.iter().find(|(word, _)| *word == other) {
-                return Err(c.unsupported(message));
-            }
             let mut error = c.expected("a statement");
             if let Some(near) = near_match(other, FIRST_WORDS) {
                 error.message.push_str(&format!("; did you mean {near}?"));

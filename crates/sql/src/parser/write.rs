@@ -166,6 +166,9 @@ fn skip_to(c: &mut Cursor<'_>, word: &str) -> usize {
 /// `pieces` and all that is left, read as a query.
 fn rest(c: &mut Cursor<'_>, mut pieces: Vec<Piece>) -> Result<QueryText, SqlError> {
     pieces.push(Piece::Tokens(c.index()..c.token_count()));
+    if let Some(with) = c.with.clone() {
+        pieces.insert(0, Piece::Tokens(with));
+    }
     let mut query = c.composed(&pieces);
     let source = query.query()?;
     query.expect_end()?;

@@ -30,7 +30,7 @@ pub use show::{DescribeTarget, Show, ShowFilter, ShowKind};
 pub use table::{
     Aggregate, ColumnDef, ColumnPosition, CreateIndex, CreateTable, DefaultValue, DistributionClause, IndexDef,
     KeyClause, Model, PartitionClause, PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue,
-    PartitionValues, Snapshot, SnapshotTable, TableChange, is_default,
+    PartitionValues, RollupDef, Snapshot, SnapshotTable, TableChange, WithRollups, is_default,
 };
 pub use write::{Delete, Insert, LoadColumn, LoadData, OnDuplicate, OutfileFields, SelectIntoOutfile, Update};
 
@@ -83,6 +83,8 @@ pub struct Parsed {
     pub text: Range<usize>,
     /// `/*+ SET_VAR(name=value, ...) */` in order of appearance; values as written, quotes removed.
     pub hints: Vec<(String, String)>,
+    /// What was read over and has no effect, one sentence each, for SHOW WARNINGS.
+    pub notes: Vec<String>,
     /// Number of `?` placeholders.
     pub placeholders: usize,
 }
@@ -164,6 +166,8 @@ pub enum Statement {
         if_not_exists: bool,
         /// TEMPORARY was written.
         temporary: bool,
+        /// Rollups that come along.
+        rollups: WithRollups,
     },
     /// CREATE INDEX.
     CreateIndex(CreateIndex),
@@ -175,6 +179,20 @@ pub enum Statement {
         table: Name,
         /// With IF EXISTS.
         if_exists: bool,
+    },
+    /// `BUILD INDEX [name] ON table [PARTITION (..)]`.
+    BuildIndex {
+        /// The index; all of the table's where none is named.
+        name: Option<String>,
+        /// The table.
+        table: Name,
+        /// Partitions; empty for all.
+        partitions: Vec<String>,
+    },
+    /// `DROP kind IF EXISTS ...` of a kind of objects that there are none of.
+    DropNothing {
+        /// The kind, upper case.
+        kind: String,
     },
     /// CREATE VIEW.
     CreateView(CreateView),

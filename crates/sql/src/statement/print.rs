@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::table::{
     Aggregate, ColumnDef, CreateTable, DefaultValue, DistributionClause, IndexDef, KeyClause, Model, PartitionClause,
-    PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue, PartitionValues,
+    PartitionDef, PartitionExpr, PartitionItem, PartitionKind, PartitionValue, PartitionValues, RollupDef,
 };
 use crate::types::SqlType;
 
@@ -92,8 +92,7 @@ impl Display for CreateTable {
             write!(f, "\n{distribution}")?;
         }
         if !self.rollups.is_empty() {
-            let rollups = self.rollups.iter().map(|(name, columns)| format!("{} ({})", Quoted(name), names(columns)));
-            write!(f, "\nROLLUP ({})", rollups.collect::<Vec<_>>().join(", "))?;
+            write!(f, "\nROLLUP ({})", List(&self.rollups))?;
         }
         for (option, value) in &self.options {
             write!(f, "\n{option}={}", Literal('\'', value))?;
@@ -187,6 +186,13 @@ impl Display for IndexDef {
             write!(f, " COMMENT {}", Literal('\'', comment))?;
         }
         Ok(())
+    }
+}
+
+impl Display for RollupDef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", Quoted(&self.name), names(&self.columns))?;
+        if self.keys.is_empty() { Ok(()) } else { write!(f, " DUPLICATE KEY({})", names(&self.keys)) }
     }
 }
 

@@ -75,8 +75,8 @@ pub struct CreateTable {
     pub partition_by: Option<PartitionClause>,
     /// DISTRIBUTED BY.
     pub distribution: Option<DistributionClause>,
-    /// ROLLUP: name and columns.
-    pub rollups: Vec<(String, Vec<String>)>,
+    /// ROLLUP.
+    pub rollups: Vec<RollupDef>,
     /// PROPERTIES; MySQL's table options (`AUTO_INCREMENT = n`, `ROW_FORMAT`, ...) are not among them.
     pub properties: Properties,
     /// MySQL's table options that mean nothing here, upper case (`CHARSET`, `COLLATE`, `ROW_FORMAT`, ...), and values.
@@ -111,6 +111,28 @@ pub struct IndexDef {
     pub properties: Properties,
     /// COMMENT.
     pub comment: Option<String>,
+}
+
+/// A rollup: some columns of a table, which Doris keeps once more, in another order or merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RollupDef {
+    /// Name.
+    pub name: String,
+    /// Columns, in order.
+    pub columns: Vec<String>,
+    /// `DUPLICATE KEY (...)`: those that it is sorted by; empty where nothing is said.
+    pub keys: Vec<String>,
+}
+
+/// Rollups that `CREATE TABLE ... LIKE` takes along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WithRollups {
+    /// None of them.
+    None,
+    /// `WITH ROLLUP`.
+    All,
+    /// `WITH ROLLUP (a, b)`.
+    Named(Vec<String>),
 }
 
 /// PARTITION BY.
@@ -360,6 +382,22 @@ pub enum TableChange {
         if_exists: bool,
         /// The index.
         name: String,
+    },
+    /// `ADD ROLLUP ...`.
+    AddRollup(RollupDef),
+    /// `DROP ROLLUP name`.
+    DropRollup {
+        /// With IF EXISTS.
+        if_exists: bool,
+        /// The rollup.
+        name: String,
+    },
+    /// `RENAME ROLLUP a b`.
+    RenameRollup {
+        /// Old name.
+        from: String,
+        /// New name.
+        to: String,
     },
     /// `[BASE|CUMULATIVE] COMPACT [p | (a, b)]` of StarRocks, `ADMIN COMPACT TABLE t [PARTITION p]` of Doris.
     Compact {

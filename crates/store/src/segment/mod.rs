@@ -72,7 +72,7 @@ pub use self::read::ObjectReader;
 pub use self::readers::Readers;
 #[doc(hidden)]
 pub use self::reseal::reseal;
-pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, ScanSchema, added_default, row_addresses};
+pub use self::scan::{Filter, GroupScan, ROW_ADDRESS, Scan, ScanSchema, added_default, no_elements, row_addresses};
 pub use self::scan_io::{IoCounts, ScanIo};
 pub use self::stats::ZoneStats;
 pub use self::value_table::ValueTable;

@@ -137,7 +137,7 @@ impl WriteOptions {
                 .collect();
         }
         let mut bloom: Vec<_> = named("bloom_filter_columns")?.into_iter().map(|i| schema.columns[i].id).collect();
-        bloom.extend(schema.indexes.iter().filter(|i| i.kind == "bloom_filter").flat_map(|i| &i.columns));
+        bloom.extend(schema.indexes.iter().filter(|i| i.acts()).flat_map(|i| &i.columns));
         let bloom_fpp = match schema.property("bloom_filter_fpp") {
             None => 0.05,
             Some(text) => text.parse().ok().filter(|fpp| (0.0001..=0.5).contains(fpp)).ok_or_else(|| {

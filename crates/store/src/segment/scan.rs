@@ -9,11 +9,11 @@ use std::time::Instant;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, GenericByteViewArray, RecordBatch, RecordBatchOptions, RecordBatchReader as _,
-    StringArray, UInt32Array, UInt64Array, new_null_array,
+    Array, ArrayRef, BooleanArray, GenericByteViewArray, ListArray, RecordBatch, RecordBatchOptions,
+    RecordBatchReader as _, StringArray, UInt32Array, UInt64Array, new_empty_array, new_null_array,
 };
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::filter::filter;
 use arrow_select::take::take;
@@ -368,6 +368,12 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
     match &column.added_default {
         None => Ok(new_null_array(&wanted, 1)),
         Some(text) => {
+            // The one array that is a default.
+            if let DataType::List(element) = &wanted
+                && text == "[]"
+            {
+                return Ok(Arc::new(no_elements(element)));
+            }
             let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
             // Arrow has no cast from text to bytes views in one step.
             if wanted == DataType::BinaryView {
@@ -376,6 +382,12 @@ pub fn added_default(column: &TableColumn) -> Result<ArrayRef> {
             Ok(convert(&text, &wanted)?)
         }
     }
+}
+
+/// One array without elements.
+pub fn no_elements(element: &FieldRef) -> ListArray {
+    let none = new_empty_array(element.data_type());
+    ListArray::new(Arc::clone(element), OffsetBuffer::from_lengths([0]), none, None)
 }
 
 impl ObjectReader {

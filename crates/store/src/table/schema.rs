@@ -207,7 +207,8 @@ pub struct Index {
     pub name: String,
     /// Its columns.
     pub columns: Vec<ColumnId>,
-    /// `bloom_filter` or `ngram_bf`.
+    /// `bloom_filter`, which acts, or one that is kept as it was asked for: `inverted`, `ngram_bf`, `bitmap`, `gin`, `ann`,
+    /// `vector`, `btree`, `hash`.
     pub kind: String,
     /// PROPERTIES.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -242,6 +243,12 @@ pub struct TableSchema {
     /// Indexes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
+    /// CLUSTER BY: the order of rows that was asked for. Rows are sorted by the key all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_by: Vec<ColumnId>,
+    /// Rollups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rollups: Vec<Rollup>,
     /// PROPERTIES as given; `store_row_column`, `bloom_filter_columns` and the like are read from here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, String>,
@@ -250,6 +257,26 @@ pub struct TableSchema {
     pub comment: Option<String>,
     /// The smallest id that no column had yet.
     pub next_column: ColumnId,
+}
+
+/// A rollup that a statement asked for: kept, not made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rollup {
+    /// Name; unique in the table without regard to case.
+    pub name: String,
+    /// Its columns, in order.
+    pub columns: Vec<ColumnId>,
+    /// Those of them that it is sorted by; empty where nothing was said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<ColumnId>,
+}
+
+impl Index {
+    /// Whether loads make the index and queries use it. The others are only kept in the definition.
+    pub fn acts(&self) -> bool {
+        self.kind == "bloom_filter"
+    }
 }
 
 impl TableSchema {
@@ -266,6 +293,8 @@ impl TableSchema {
             distribution: Distribution::Random,
             buckets: Some(1),
             indexes: Vec::new(),
+            cluster_by: Vec::new(),
+            rollups: Vec::new(),
             properties: BTreeMap::new(),
             comment: None,
         }

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use dipper_sql::statement::{
-    ColumnDef, CreateTable, DistributionClause, IndexDef, Model, Name, PartitionClause, PartitionExpr, PartitionKind,
+    ColumnDef, CreateTable, DistributionClause, Model, Name, PartitionClause, PartitionExpr, PartitionKind, WithRollups,
 };
 use dipper_store::catalog::{CatalogChange, CatalogState, OnExists, TableDef, TableId};
 use dipper_store::table::Table;
 use dipper_store::table::schema::{
-    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, Index, MADE_BY_PRIMARY_KEY, Partition, PartitionBy,
+    AutoPartition, Bounds, DELETE_SIGN, DefaultValue, Distribution, MADE_BY_PRIMARY_KEY, Partition, PartitionBy,
     SEQUENCE, TableColumn, TableSchema,
 };
 use dipper_store::types::SqlType;
 use dipper_store::volumes::STORAGE_VOLUME;
 
-use super::{partitions, rules};
+use super::{indexes, partitions, rollups, rules};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::{BUILTIN_VOLUME, is_enabled};
 use crate::query;
@@ -36,11 +36,6 @@ pub(super) fn only_partition(table: &str, buckets: u32) -> Partition {
 
 pub(in crate::statements) async fn create_table(session: &mut Session, create: &CreateTable) -> Result<Outcome> {
     let (database, name) = qualified(session, &create.name)?;
-    if let Some((rollup, _)) = create.rollups.first() {
-        return Err(EngineError::unsupported(format!(
-            "ROLLUP {rollup}: rollups are not supported yet; leave them out"
-        )));
-    }
     let engine = create.engine.as_deref().unwrap_or("OLAP");
     if !["olap", "innodb", "myisam", "starrocks", "dipper"].contains(&engine.to_lowercase().as_str()) {
         return Err(EngineError::unsupported(format!(
@@ -92,6 +87,7 @@ pub(in crate::statements) async fn create_like(
     (name, temporary): (&Name, bool),
     like: &Name,
     if_not_exists: bool,
+    with: &WithRollups,
 ) -> Result<Outcome> {
     let (database, table) = qualified(session, name)?;
     if temporary && session.temporaries.hidden(&database, &table).is_some() {
@@ -109,7 +105,8 @@ pub(in crate::statements) async fn create_like(
         )));
     }
     let state = session.engine.native.get(source.id).await?.refresh().await?;
-    let definition = TableSchema { version: 1, ..state.schema().as_ref().clone() };
+    let mut definition = TableSchema { version: 1, ..state.schema().as_ref().clone() };
+    rollups::like(&mut definition, with)?;
     let partitions = (state.partitions())
         .filter(|p| !p.temporary)
         .map(|p| match p.bounds {
@@ -273,9 +270,7 @@ pub(super) fn definition(
     }
     let partition_by = create.partition_by.as_ref().map(|p| partition_by(p, &columns)).transpose()?;
     let (distribution, buckets) = distribution(create.distribution.as_ref(), model, &columns[..keys], &columns)?;
-    let indexes =
-        (create.indexes.iter().filter_map(|i| index(session, i, &columns).transpose())).collect::<Result<Vec<_>>>()?;
-    let definition = TableSchema {
+    let mut definition = TableSchema {
         version: 1,
         columns,
         model,
@@ -284,23 +279,21 @@ pub(super) fn definition(
         partition_by,
         distribution,
         buckets,
-        indexes,
+        indexes: Vec::new(),
+        cluster_by: Vec::new(),
+        rollups: Vec::new(),
         properties,
         comment: create.comment.clone(),
         next_column,
     };
     super::properties::check(session, &definition, create.properties.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
-    if !create.sort_key.is_empty() {
-        let key: Vec<String> = definition.key_columns().iter().map(|c| c.name.to_lowercase()).collect();
-        let wanted: Vec<String> = create.sort_key.iter().map(|c| c.to_lowercase()).collect();
-        if !key.starts_with(&wanted) {
-            return Err(EngineError::unsupported(format!(
-                "ORDER BY / CLUSTER BY ({}): rows are sorted by the key ({}); another order is not supported yet",
-                create.sort_key.join(", "),
-                key.join(", ")
-            )));
-        }
+    for index in &create.indexes {
+        indexes::add(session, &mut definition, false, index)?;
     }
+    for rollup in &create.rollups {
+        rollups::add(session, &mut definition, rollup)?;
+    }
+    rollups::cluster_by(session, &mut definition, &create.sort_key)?;
     rules::check(&definition)?;
     rules::buckets(definition.buckets)?;
     for c in &definition.columns {
@@ -439,33 +432,4 @@ pub(super) fn distribution(
         Some(names) => Distribution::Hash(names.iter().map(|n| Ok(named(columns, n)?.id)).collect::<Result<Vec<_>>>()?),
     };
     Ok((distribution, clause.buckets))
-}
-
-/// The index, if it is one that acts; an error for one that users would miss.
-pub(super) fn index(session: &mut Session, index: &IndexDef, columns: &[TableColumn]) -> Result<Option<Index>> {
-    let name = index.name.clone().unwrap_or_else(|| index.columns.join("_"));
-    let ids = index.columns.iter().map(|n| Ok(named(columns, n)?.id)).collect::<Result<Vec<_>>>()?;
-    if index.unique {
-        return Err(EngineError::unsupported(format!(
-            "UNIQUE index {name}: only the table's key is unique; declare it as PRIMARY KEY or UNIQUE KEY(...)"
-        )));
-    }
-    let kind = match index.using.as_deref() {
-        Some("BLOOM_FILTER") => "bloom_filter".to_string(),
-        // MySQL's indexes make queries faster, not different: zone maps serve them.
-        None | Some("BTREE" | "HASH") => {
-            session.note(1105, format!("index {name}: zone maps are kept for every column; no other index is made"));
-            return Ok(None);
-        }
-        Some(other) => {
-            return Err(EngineError::unsupported(format!("index {name}: {other} indexes are not supported yet")));
-        }
-    };
-    Ok(Some(Index {
-        name,
-        columns: ids,
-        kind,
-        properties: index.properties.iter().cloned().collect(),
-        comment: index.comment.clone(),
-    }))
 }

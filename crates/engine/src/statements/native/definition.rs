@@ -2,10 +2,12 @@
 
 use dipper_sql::statement::{
     ColumnDef, CreateTable, DistributionClause, IndexDef, KeyClause, Name, PartitionClause, PartitionDef,
-    PartitionExpr, PartitionItem, PartitionValue, PartitionValues,
+    PartitionExpr, PartitionItem, PartitionValue, PartitionValues, RollupDef,
 };
 use dipper_store::table::TableState;
-use dipper_store::table::schema::{AutoPartition, Bounds, ColumnId, Distribution, Partition, TableSchema, Values};
+use dipper_store::table::schema::{
+    AutoPartition, Bounds, ColumnId, Distribution, Partition, Rollup, TableSchema, Values,
+};
 
 /// The statement; printed, it is what SHOW CREATE TABLE shows.
 pub(in crate::statements) fn statement(table: &str, state: &TableState) -> CreateTable {
@@ -34,7 +36,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
             primary: schema.is_primary(),
             columns: schema.key_columns().iter().map(|c| c.name.clone()).collect(),
         }),
-        sort_key: Vec::new(),
+        sort_key: schema.cluster_by.iter().map(|id| name(schema, *id)).collect(),
         comment: schema.comment.clone(),
         partition_by,
         distribution: Some(DistributionClause {
@@ -44,7 +46,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
             },
             buckets: schema.buckets,
         }),
-        rollups: Vec::new(),
+        rollups: schema.rollups.iter().map(|r| rollup(schema, r)).collect(),
         properties: schema.shown_properties().map(|(k, v)| (k.clone(), v.clone())).collect(),
         options: Vec::new(),
         query: None,
@@ -78,6 +80,11 @@ fn index(schema: &TableSchema, index: &dipper_store::table::schema::Index) -> In
         properties: index.properties.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         comment: index.comment.clone(),
     }
+}
+
+fn rollup(schema: &TableSchema, rollup: &Rollup) -> RollupDef {
+    let names = |ids: &[ColumnId]| ids.iter().map(|id| name(schema, *id)).collect();
+    RollupDef { name: rollup.name.clone(), columns: names(&rollup.columns), keys: names(&rollup.keys) }
 }
 
 fn partition(p: &Partition, columns: usize) -> PartitionDef {

@@ -12,8 +12,8 @@ use crate::error::{EngineError, ErrorKind, Result};
 const COLUMNS_MAX: usize = 4096;
 /// Most buckets of a partition; Doris's `max_bucket_num_per_partition`. Each is a directory of its own for every load.
 const BUCKETS_MAX: u32 = 768;
-/// Longest CHAR, in Doris and StarRocks.
-const CHAR_MAX: u32 = 255;
+/// Longest CHAR. Doris's manual says 255, its scripts have longer ones.
+const CHAR_MAX: u32 = 65_533;
 /// Longest VARCHAR, that of StarRocks; Doris's is 65533.
 const VARCHAR_MAX: u32 = 1_048_576;
 

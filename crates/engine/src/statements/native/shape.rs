@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use dipper_sql::charter::datetime;
 use dipper_sql::functions::LostValues;
 use dipper_sql::functions::datetime::Zone;
+use dipper_store::segment::no_elements;
 use dipper_store::sketch;
 use dipper_store::table::schema::{DELETE_SIGN, DefaultValue, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
@@ -191,6 +192,11 @@ fn omitted(column: &TableColumn, now: &Now) -> Result<Source> {
 /// The column's default; `None` when it has none and NULL is not allowed.
 pub(crate) fn default_value(column: &TableColumn, now: &Now) -> Result<Option<ScalarValue>> {
     let data_type = column.data_type.to_arrow();
+    if let (DataType::List(element), Some(DefaultValue::Literal(Some(text)))) = (&data_type, &column.default)
+        && text.trim() == "[]"
+    {
+        return Ok(Some(ScalarValue::List(Arc::new(no_elements(element)))));
+    }
     let typed = |value: ScalarValue| {
         value.cast_to(&data_type).map_err(|_| {
             EngineError::invalid(format!("column {}: the default {value} is no {}", column.name, column.data_type))

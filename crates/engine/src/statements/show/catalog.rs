@@ -258,7 +258,7 @@ pub(super) async fn create_database(session: &Session, name: &Name) -> Result<Sh
     Ok(sheet)
 }
 
-/// Tables over files have no indexes.
+/// Doris's columns, then MySQL's. Visible is NO for an index that no query uses. Tables over files have no indexes.
 pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
     let found = match external::create_table(session, name).await? {
         Some(_) => None,
@@ -277,7 +277,9 @@ pub(super) async fn index(session: &Session, name: &Name) -> Result<Sheet> {
         ("Null", Kind::Text),
         ("Index_type", Kind::Text),
         ("Comment", Kind::Text),
+        ("Properties", Kind::Text),
         ("Index_comment", Kind::Text),
+        ("Visible", Kind::Text),
     ]);
     if let Some((context, _, Some(table))) = found
         && table.is_native()

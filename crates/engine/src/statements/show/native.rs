@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dipper_sql::statement::Name;
 use dipper_store::catalog::Table;
 use dipper_store::sketch::HyperLogLog;
-use dipper_store::table::schema::{Distribution, Model, Partition, PartitionId};
+use dipper_store::table::schema::{Distribution, Index, Model, Partition, PartitionId};
 use dipper_store::table::{SegmentRef, TableState};
 
 use crate::error::{EngineError, ErrorKind, Result};
@@ -356,10 +356,11 @@ pub(super) async fn column_stats(session: &Session, name: &Name, wanted: &[Strin
 /// The key of tables where it is unique, and the indexes that were asked for.
 pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
     let schema = state.schema();
-    let mut push = |non_unique: i64, key: &str, at: usize, id: u32, kind: &str, comment: &str| {
+    let mut push = |non_unique: i64, key: &str, at: usize, id: u32, index: Option<&Index>| {
         let Some(column) = schema.position(id).map(|i| &schema.columns[i]) else { return };
         let distinct = state.stats(id).filter(|s| !s.sketch.is_empty());
         let distinct = distinct.and_then(|s| HyperLogLog::from_bytes(&s.sketch).ok()).map(|s| s.estimate() as i64);
+        let comment = index.and_then(|i| i.comment.as_deref()).unwrap_or_default();
         sheet.push([
             table.into(),
             Cell::Int(non_unique),
@@ -371,19 +372,27 @@ pub(super) fn index(table: &str, state: &TableState, sheet: &mut Sheet) {
             Cell::Null,
             Cell::Null,
             if column.nullable { "YES" } else { "" }.into(),
-            kind.into(),
-            "".into(),
+            index.map_or("BTREE".to_string(), |i| i.kind.to_uppercase()).into(),
             comment.into(),
+            index.map(properties_text).unwrap_or_default().into(),
+            comment.into(),
+            if index.is_none_or(Index::acts) { "YES" } else { "NO" }.into(),
         ]);
     };
     if schema.model != Model::Duplicate {
         for (at, column) in schema.key_columns().iter().enumerate() {
-            push(0, "PRIMARY", at, column.id, "BTREE", "");
+            push(0, "PRIMARY", at, column.id, None);
         }
     }
     for index in &schema.indexes {
         for (at, id) in index.columns.iter().enumerate() {
-            push(1, &index.name, at, *id, &index.kind.to_uppercase(), index.comment.as_deref().unwrap_or(""));
+            push(1, &index.name, at, *id, Some(index));
         }
     }
+}
+
+/// `("k" = "v", ...)`, nothing where there are none.
+fn properties_text(index: &Index) -> String {
+    let pairs: Vec<_> = index.properties.iter().map(|(k, v)| format!("{k:?} = {v:?}")).collect();
+    if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(", ")) }
 }

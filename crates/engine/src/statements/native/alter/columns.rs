@@ -113,6 +113,8 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
         Some("a distribution column")
     } else if schema.sequence == Some(id) {
         Some("the sequence column")
+    } else if schema.cluster_by.contains(&id) {
+        Some("a column of CLUSTER BY")
     } else {
         None
     };
@@ -124,6 +126,11 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
         index.columns.retain(|c| *c != id);
     }
     schema.indexes.retain(|i| !i.columns.is_empty());
+    for rollup in &mut schema.rollups {
+        rollup.columns.retain(|c| *c != id);
+        rollup.keys.retain(|c| *c != id);
+    }
+    schema.rollups.retain(|r| !r.columns.is_empty());
     in_properties(schema, &name, None);
     Ok(())
 }

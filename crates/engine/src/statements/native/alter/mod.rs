@@ -11,14 +11,14 @@ pub(in crate::statements) use partitions::follow_name;
 use std::sync::Arc;
 
 use dipper_sql::parser::parse_type;
-use dipper_sql::statement::{CreateIndex, IndexDef, Name, Properties, TableChange};
+use dipper_sql::statement::{CreateIndex, Name, Properties, TableChange};
 use dipper_store::catalog::{CatalogChange, Table as CatalogTable, TableId, TableKind};
 use dipper_store::route::dynamic::DynamicPartition;
 use dipper_store::table::schema::{Model, TableSchema};
 use dipper_store::table::{Refused, TableChange as Change, TableError};
 
 use super::shape::Now;
-use super::{ATTEMPTS_MAX, create, discard_missing, properties, rules};
+use super::{ATTEMPTS_MAX, discard_missing, indexes, properties, rollups, rules};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::native::Alter;
 use crate::result::Outcome;
@@ -90,6 +90,9 @@ fn of_definition(change: &TableChange) -> bool {
             | TableChange::EnableFeature { .. }
             | TableChange::AddIndex { .. }
             | TableChange::DropIndex { .. }
+            | TableChange::AddRollup(_)
+            | TableChange::DropRollup { .. }
+            | TableChange::RenameRollup { .. }
             | TableChange::Distribution(_)
             | TableChange::SetProperties(_)
             | TableChange::UnsetProperties(_)
@@ -167,7 +170,7 @@ fn apply(session: &mut Session, schema: &mut TableSchema, change: &TableChange) 
             Ok(())
         }
         TableChange::EnableFeature { feature, properties } => enable(session, schema, feature, properties),
-        TableChange::AddIndex { if_not_exists, index } => add_index(session, schema, *if_not_exists, index),
+        TableChange::AddIndex { if_not_exists, index } => indexes::add(session, schema, *if_not_exists, index),
         TableChange::DropIndex { if_exists, name } => {
             let before = schema.indexes.len();
             schema.indexes.retain(|i| !i.name.eq_ignore_ascii_case(name));
@@ -180,6 +183,9 @@ fn apply(session: &mut Session, schema: &mut TableSchema, change: &TableChange) 
                 }),
             }
         }
+        TableChange::AddRollup(rollup) => rollups::add(session, schema, rollup),
+        TableChange::DropRollup { if_exists, name } => rollups::drop(schema, name, *if_exists),
+        TableChange::RenameRollup { from, to } => rollups::rename(schema, from, to),
         TableChange::Distribution(clause) => {
             schema.buckets = partitions::buckets(schema, clause)?;
             Ok(())
@@ -214,22 +220,6 @@ fn enable(session: &mut Session, schema: &mut TableSchema, feature: &str, given:
             Err(EngineError::unsupported(format!("feature \"{other}\": there are BATCH_DELETE and SEQUENCE_LOAD")))
         }
     }
-}
-
-fn add_index(session: &mut Session, schema: &mut TableSchema, if_not_exists: bool, index: &IndexDef) -> Result<()> {
-    let Some(new) = create::index(session, index, &schema.columns)? else { return Ok(()) };
-    if schema.indexes.iter().any(|i| i.name.eq_ignore_ascii_case(&new.name)) {
-        return match if_not_exists {
-            true => Ok(()),
-            false => Err(EngineError {
-                code: 1061,
-                sqlstate: "42000",
-                ..EngineError::invalid(format!("Duplicate key name '{}'", new.name))
-            }),
-        };
-    }
-    schema.indexes.push(new);
-    Ok(())
 }
 
 fn dynamic(key: &str) -> bool {

@@ -1,0 +1,186 @@
+//! Words of Doris's and StarRocks's queries that `sqlparser` does not know, taken out or put into words that it knows.
+//!
+//! | written | read as |
+//! |---|---|
+//! | `JOIN [shuffle] t`, `OVER ([hash] PARTITION BY a)`, `FROM t [PREAGGOPEN]` | the same without the hint: it says how, not what |
+//! | `FROM t PARTITION p`, `FROM t PARTITIONS (p)` | `FROM t PARTITION (p)` |
+//! | `SELECT * REPLACE (..)`, `FROM t TEMPORARY PARTITION (p)`, `FROM t TABLET (1)`, `FROM t TABLESAMPLE (..)`, `FROM t INDEX r`, `FROM t[_META_]` | refused by name |
+
+use std::ops::Range;
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::cursor::{Source, is_word};
+use crate::error::SqlError;
+
+/// Statements whose own readers take these words.
+const OTHERS: [&str; 5] = ["ALTER", "SHOW", "ADMIN", "ANALYZE", "RECOVER"];
+
+/// Hints behind a table that change what is read from it.
+const OTHER_ROWS: [&str; 3] = ["_META_", "_SYNC_MV_", "_BINLOG_"];
+
+/// Rewrites the tokens of a statement.
+///
+/// # Errors
+/// What would change the answer and is not supported.
+pub(super) fn in_words_of_the_parser(
+    source: Source<'_>,
+    tokens: &mut Vec<TokenWithSpan>,
+    ranges: &mut Vec<Range<usize>>,
+) -> Result<(), SqlError> {
+    let of_tables = !OTHERS.iter().any(|word| tokens.first().is_some_and(|first| is_word(&first.token, word)));
+    let mut at = 0;
+    while at < tokens.len() {
+        let behind = match &tokens[at].token {
+            Token::Word(Word { quote_style: None, keyword: Keyword::JOIN, .. }) => hint(tokens, at + 1),
+            Token::Word(Word { quote_style: None, keyword: Keyword::OVER, .. })
+                if tokens.get(at + 1).is_some_and(|next| next.token == Token::LParen) =>
+            {
+                hint(tokens, at + 2)
+            }
+            _ => None,
+        };
+        if let Some(range) = behind {
+            remove(tokens, ranges, range);
+        }
+        if tokens[at].token == Token::Mul && is_word_at(tokens, at + 1, "REPLACE") && is_star(tokens, at) {
+            let message = "SELECT * REPLACE (..) is not supported; name the columns, or SELECT *, expression AS name";
+            return Err(SqlError::unsupported(message, Some(source.position(ranges[at + 1].clone()))));
+        }
+        let opens_table = [Keyword::FROM, Keyword::JOIN].iter().any(|word| is_keyword(tokens, at, *word));
+        let mut next = (of_tables && opens_table).then_some(at + 1);
+        while let Some(place) = next {
+            let behind = table(source, tokens, ranges, place)?;
+            next = behind.filter(|at| tokens.get(*at).is_some_and(|t| t.token == Token::Comma)).map(|at| at + 1);
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+fn is_keyword(tokens: &[TokenWithSpan], at: usize, keyword: Keyword) -> bool {
+    let is = |token: &TokenWithSpan| matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.keyword == keyword);
+    tokens.get(at).is_some_and(is)
+}
+
+fn is_word_at(tokens: &[TokenWithSpan], at: usize, text: &str) -> bool {
+    tokens.get(at).is_some_and(|t| is_word(&t.token, text))
+}
+
+/// Whether the `*` at `at` stands for all columns: nothing to multiply is before it.
+fn is_star(tokens: &[TokenWithSpan], at: usize) -> bool {
+    match at.checked_sub(1).map(|before| &tokens[before].token) {
+        Some(Token::Comma | Token::Period) => true,
+        Some(Token::Word(word)) if word.quote_style.is_none() => {
+            [Keyword::SELECT, Keyword::DISTINCT, Keyword::ALL].contains(&word.keyword)
+        }
+        _ => false,
+    }
+}
+
+fn remove(tokens: &mut Vec<TokenWithSpan>, ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
+    tokens.drain(range.clone());
+    ranges.drain(range);
+}
+
+/// The tokens of `[word ...]` at `at`.
+fn hint(tokens: &[TokenWithSpan], at: usize) -> Option<Range<usize>> {
+    let opens = |at: usize, token: &Token| tokens.get(at).is_some_and(|t| t.token == *token);
+    if !opens(at, &Token::LBracket) || !matches!(tokens.get(at + 1)?.token, Token::Word(_)) {
+        return None;
+    }
+    let close = (at + 2..tokens.len()).find(|at| opens(*at, &Token::RBracket))?;
+    Some(at..close + 1)
+}
+
+/// What stands behind the name of a table, which begins at `at`. Says where the table and its alias end; none where no table
+/// is.
+fn table(
+    source: Source<'_>,
+    tokens: &mut Vec<TokenWithSpan>,
+    ranges: &mut Vec<Range<usize>>,
+    at: usize,
+) -> Result<Option<usize>, SqlError> {
+    let Some(mut end) = name_end(tokens, at) else { return Ok(None) };
+    // DELETE has temporary partitions, too.
+    let is_read = !tokens.first().is_some_and(|first| is_word(&first.token, "DELETE"));
+    let refuse = |ranges: &[Range<usize>], at: usize, message: &str| {
+        Err(SqlError::unsupported(message, Some(source.position(ranges[at].clone()))))
+    };
+    let word =
+        |tokens: &[TokenWithSpan], at: usize, text: &str| tokens.get(at).is_some_and(|t| is_word(&t.token, text));
+    let opens = |tokens: &[TokenWithSpan], at: usize| tokens.get(at).is_some_and(|t| t.token == Token::LParen);
+    if word(tokens, end, "INDEX") && matches!(tokens.get(end + 1).map(|t| &t.token), Some(Token::Word(_))) {
+        return refuse(ranges, end, "reading a rollup by its name (FROM t INDEX r) is not supported; leave INDEX out");
+    }
+    if is_read
+        && word(tokens, end, "TEMPORARY")
+        && (word(tokens, end + 1, "PARTITION") || word(tokens, end + 1, "PARTITIONS"))
+    {
+        return refuse(
+            ranges,
+            end,
+            "reading temporary partitions is not supported; ALTER TABLE ... REPLACE PARTITION puts them in place first",
+        );
+    }
+    if word(tokens, end, "PARTITION") || word(tokens, end, "PARTITIONS") {
+        tokens[end].token = Token::make_keyword("PARTITION");
+        match tokens.get(end + 1).map(|t| &t.token) {
+            Some(Token::Word(w)) if w.quote_style.is_some() || w.keyword != Keyword::BY => {
+                let (span, range) = (tokens[end + 1].span, ranges[end + 1].clone());
+                for (place, token) in [(end + 1, Token::LParen), (end + 3, Token::RParen)] {
+                    tokens.insert(place, TokenWithSpan { token, span });
+                    ranges.insert(place, range.clone());
+                }
+                end += 4;
+            }
+            Some(Token::LParen) => {
+                let close = (end + 1..tokens.len()).find(|at| tokens[*at].token == Token::RParen);
+                end = close.map_or(tokens.len(), |close| close + 1);
+            }
+            _ => return Ok(None),
+        }
+    }
+    if word(tokens, end, "TABLET") && opens(tokens, end + 1) {
+        return refuse(ranges, end, "reading single tablets (FROM t TABLET (..)) is not supported; filter by columns");
+    }
+    // An alias may stand before hints and samples.
+    let mut after = end;
+    if word(tokens, after, "AS") {
+        after += 1;
+    }
+    if let Some(Token::Word(w)) = tokens.get(after).map(|t| &t.token)
+        && (w.quote_style.is_some() || w.keyword == Keyword::NoKeyword)
+    {
+        after += 1;
+    }
+    for place in [end, after] {
+        if word(tokens, place, "TABLESAMPLE") && opens(tokens, place + 1) {
+            return refuse(ranges, place, "TABLESAMPLE is not supported; ORDER BY rand() LIMIT n takes a sample");
+        }
+        let Some(range) = hint(tokens, place) else { continue };
+        let is = |name: &str| is_word(&tokens[range.start + 1].token, name);
+        if OTHER_ROWS.iter().any(|name| is(name)) {
+            return refuse(ranges, place, "hints that change what is read, such as [_META_], are not supported");
+        }
+        if is("PREAGGOPEN") {
+            remove(tokens, ranges, range);
+            after = after.min(place);
+        }
+    }
+    Ok(Some(after))
+}
+
+/// Behind the name `a.b.c` that begins at `at`; none if there is none, or if it is a function's.
+fn name_end(tokens: &[TokenWithSpan], at: usize) -> Option<usize> {
+    let is_name = |at: usize| matches!(tokens.get(at).map(|t| &t.token), Some(Token::Word(_)));
+    if !is_name(at) {
+        return None;
+    }
+    let mut end = at + 1;
+    while tokens.get(end).is_some_and(|t| t.token == Token::Period) && is_name(end + 1) {
+        end += 2;
+    }
+    (tokens.get(end).is_none_or(|t| t.token != Token::LParen)).then_some(end)
+}

@@ -1,0 +1,166 @@
+//! Statements about what dipper has none of: refused by their name, so that nobody takes them for typing mistakes. To drop such
+//! an object IF EXISTS succeeds, as none exists.
+
+use sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use crate::error::SqlError;
+use crate::statement::Statement;
+
+/// Kinds of objects that there are none of, by the words of their statements; the longer ones of two that begin alike first.
+const KINDS: &[&[&str]] = &[
+    &["MATERIALIZED", "VIEW"],
+    &["STORAGE", "POLICY"],
+    &["STORAGE", "VAULT"],
+    &["ROW", "POLICY"],
+    &["WORKLOAD", "GROUP"],
+    &["WORKLOAD", "POLICY"],
+    &["RESOURCE", "GROUP"],
+    &["RESOURCE"],
+    &["EXTERNAL", "RESOURCE"],
+    &["COLOCATE", "GROUP"],
+    &["COMPUTE", "GROUP"],
+    &["ROUTINE", "LOAD"],
+    &["SYNC", "JOB"],
+    &["JOB"],
+    &["TASK"],
+    &["PIPE"],
+    &["SQL_BLOCK_RULE"],
+    &["ENCRYPTKEY"],
+    &["DICTIONARY"],
+    &["STAGE"],
+    &["FILE"],
+    &["READ", "ONLY", "REPOSITORY"],
+    &["REPOSITORY"],
+    &["WAREHOUSE"],
+    &["GLOBAL", "FUNCTION"],
+    &["GLOBAL", "ALIAS", "FUNCTION"],
+    &["GLOBAL", "AGGREGATE", "FUNCTION"],
+    &["GLOBAL", "TABLES", "FUNCTION"],
+    &["SESSION", "FUNCTION"],
+    &["SESSION", "ALIAS", "FUNCTION"],
+    &["LOCAL", "FUNCTION"],
+    &["LOCAL", "ALIAS", "FUNCTION"],
+    &["ALIAS", "FUNCTION"],
+    &["AGGREGATE", "FUNCTION"],
+    &["TABLES", "FUNCTION"],
+    &["FUNCTION"],
+    &["PROCEDURE"],
+    &["PROC"],
+    &["TRIGGER"],
+    &["EVENT"],
+    &["SERVER"],
+    &["TABLESPACE"],
+    &["SPATIAL", "REFERENCE", "SYSTEM"],
+    &["INVERTED", "INDEX", "ANALYZER"],
+    &["INVERTED", "INDEX", "NORMALIZER"],
+    &["INVERTED", "INDEX", "TOKENIZER"],
+    &["INVERTED", "INDEX", "TOKEN_FILTER"],
+    &["INVERTED", "INDEX", "CHAR_FILTER"],
+];
+
+/// First words of a statement, and why it is refused.
+type Known = (&'static [&'static str], &'static str);
+
+/// Statements by their first words.
+const STATEMENTS: &[Known] = &[
+    (&["MERGE"], "MERGE is not supported"),
+    (&["EXPORT"], "EXPORT is not supported; use SELECT ... INTO OUTFILE or COPY ... TO"),
+    (&["CALL"], "CALL is not supported: there are no procedures"),
+    (&["HANDLER"], "HANDLER is not supported"),
+    (&["SUBMIT"], "SUBMIT TASK is not supported"),
+    (&["PAUSE"], "there are no jobs to pause"),
+    (&["RESUME"], "there are no jobs to resume"),
+    (&["STOP"], "there are no jobs to stop"),
+    (&["XA"], "XA transactions are not supported"),
+    (
+        &["CHECK"],
+        "CHECK TABLE is not supported; `dipper check DIR` reads every byte, also while a server uses the directory",
+    ),
+    (&["CHECKSUM"], "CHECKSUM TABLE is not supported; every page has a checksum that is tested when it is read"),
+    (
+        &["OPTIMIZE"],
+        "OPTIMIZE TABLE is not needed: a server merges segments by itself; ADMIN COMPACT TABLE does it at once",
+    ),
+    (
+        &["REPAIR"],
+        "REPAIR TABLE is not supported; `dipper check DIR` says what is wrong, `dipper restore` brings a backup",
+    ),
+    (&["INSTALL"], "there are no plugins"),
+    (&["UNINSTALL"], "there are no plugins"),
+    (&["WARM"], "WARM UP is not supported; CACHE SELECT columns FROM table fills the data cache"),
+    (&["PLAN", "REPLAYER"], "PLAN REPLAYER is not supported; EXPLAIN shows a plan"),
+    (&["REFRESH", "LDAP"], "LDAP is not supported"),
+    (&["REFRESH", "MATERIALIZED", "VIEW"], "materialized views are not supported yet"),
+    (&["REFRESH", "DICTIONARY"], "REFRESH DICTIONARY is not supported: there are no dictionaries"),
+    (&["CANCEL", "MATERIALIZED", "VIEW"], "materialized views are not supported yet"),
+    (&["CANCEL", "REFRESH"], "materialized views are not supported yet"),
+    (&["CANCEL", "TASK"], "there are no jobs whose tasks could be cancelled"),
+    (&["CANCEL", "EXPORT"], "there are no exports to cancel: EXPORT is not supported"),
+    (&["CANCEL", "WARM", "UP"], "there is no WARM UP job to cancel"),
+    (&["CANCEL", "DECOMMISSION"], "there are no other nodes: every process works by itself on the same directory"),
+    (&["CANCEL", "BACKUP"], "there is no BACKUP job to cancel; `dipper backup` is a command"),
+    (&["CANCEL", "RESTORE"], "there is no RESTORE job to cancel; `dipper restore` is a command"),
+    (&["CANCEL", "BUILD", "INDEX"], "there is no job to cancel: BUILD INDEX is over when it returns"),
+    (&["CANCEL", "COMPACTION"], "CANCEL COMPACTION is not supported; ADMIN COMPACT TABLE ends with its connection"),
+    (&["CLEAN", "QUERY", "STATS"], "CLEAN QUERY STATS is not supported: none are kept"),
+    (&["CLEAN", "ALL", "QUERY", "STATS"], "CLEAN QUERY STATS is not supported: none are kept"),
+    (&["KILL", "ANALYZE"], "there are no statistics jobs to kill: loads keep statistics up to date"),
+    (&["DROP", "ANALYZE"], "there are no statistics jobs to drop: loads keep statistics up to date"),
+    (&["DROP", "CACHED", "STATS"], "DROP CACHED STATS is not needed: statistics are read with the table's state"),
+    (&["DROP", "CATALOG", "RECYCLE", "BIN"], "there is no recycle bin: what is dropped is gone"),
+    (&["UNSET", "DEFAULT", "STORAGE", "VAULT"], "there are no storage vaults; SET name AS DEFAULT STORAGE VOLUME"),
+    (&["SET", "LDAP_ADMIN_PASSWORD"], "LDAP is not supported"),
+    (&["ALTER", "SYSTEM"], "ALTER SYSTEM is not supported: there are no other nodes"),
+    (&["CREATE", "SYNC"], "CREATE SYNC is not supported: binlogs of MySQL are not read"),
+    (&["CREATE", "UNIQUE"], "CREATE UNIQUE INDEX on a table that is there is not supported: only its key is unique"),
+    (&["CREATE", "FULLTEXT"], "CREATE FULLTEXT INDEX is not supported; CREATE INDEX ... USING INVERTED"),
+    (&["CREATE", "SPATIAL", "INDEX"], "CREATE SPATIAL INDEX is not supported"),
+    (&["CREATE", "BRANCH"], "branches and tags are not supported"),
+];
+
+/// Verbs of statements about kinds of objects.
+const VERBS: [&str; 4] = ["CREATE", "ALTER", "DROP", "REPLACE"];
+
+/// A statement that is one of those here: the one that does nothing, or its refusal. `None` for all others.
+pub(super) fn statement(c: &mut Cursor<'_>) -> Option<Result<Statement, SqlError>> {
+    if let Some((_, message)) = STATEMENTS.iter().find(|(words, _)| c.peek_words(words)) {
+        return Some(Err(c.unsupported(message)));
+    }
+    let start = c.index();
+    let verb = c.accept_any(&VERBS)?;
+    if verb == "CREATE" {
+        c.accept(&["OR", "REPLACE"]);
+    }
+    // `EVENT`, `FILE` and their like may also be said of tables: CREATE TABLE and DROP TABLE have their own first words.
+    let kind = KINDS.iter().find(|words| c.peek_words(words) && !is_replace_into(c, verb));
+    let Some(kind) = kind else {
+        c.seek(start);
+        return None;
+    };
+    let name = kind.join(" ");
+    let at = c.index();
+    kind.iter().for_each(|_| c.advance());
+    if verb == "DROP" && c.accept(&["IF", "EXISTS"]) && !c.at_end() {
+        while !c.at_end() {
+            c.advance();
+        }
+        return Some(Ok(Statement::DropNothing { kind: name }));
+    }
+    c.seek(at);
+    let cure = match *kind {
+        ["MATERIALIZED", ..] => " yet; CREATE VIEW, or CREATE TABLE ... AS SELECT",
+        ["ROUTINE", ..] => ": there are no jobs that load; Stream Load takes rows over HTTP",
+        ["STORAGE", "VAULT"] => "; there are storage volumes: CREATE STORAGE VOLUME",
+        [.., "REPOSITORY"] => "; `dipper backup` and `dipper restore` are commands",
+        ["ROW", "POLICY"] => "; make a view of the rows and grant that",
+        _ => "",
+    };
+    Some(Err(c.unsupported(&format!("{verb} {name} is not supported{cure}"))))
+}
+
+/// `REPLACE file VALUES (1)` is MySQL's INSERT into a table of that name.
+fn is_replace_into(c: &Cursor<'_>, verb: &str) -> bool {
+    let is_definition = c.peek_words(&["PROCEDURE"]) || c.peek_words(&["PROC"]);
+    verb == "REPLACE" && !(is_definition && matches!(c.token(c.index() + 1), Token::Word(_)))
+}
