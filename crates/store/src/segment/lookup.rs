@@ -158,7 +158,7 @@ impl ObjectReader {
 
     /// The type that a column has in this object; `None` if it is not in it.
     pub fn column_type(&self, column: ColumnId) -> Option<&DataType> {
-        let place = self.ids.iter().position(|id| *id == column)?;
+        let place = self.ids.place(column)?;
         Some(self.fields[place].data_type())
     }
 

@@ -35,6 +35,7 @@ mod fetch;
 mod footer;
 mod foreign;
 mod foreign_fields;
+mod ids;
 mod key_index;
 mod lengths;
 mod lookup;

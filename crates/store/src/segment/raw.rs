@@ -228,7 +228,7 @@ impl ObjectReader {
         io: Option<&Arc<ScanIo>>,
         have: &mut HashMap<usize, Vec<PagePart>>,
     ) -> Result<Option<ArrayRef>> {
-        let Some(leaf) = self.leaf(self.ids[root]) else { return Ok(None) };
+        let Some(leaf) = self.leaf(self.ids.at(root)) else { return Ok(None) };
         let descr = self.metadata.file_metadata().schema_descr().column(leaf);
         let column = self.metadata.row_group(group).column(leaf);
         let (physical, data_type) = (descr.physical_type(), self.fields[root].data_type());
@@ -343,7 +343,7 @@ impl ObjectReader {
         io: Option<&Arc<ScanIo>>,
         have: &mut HashMap<usize, Vec<PagePart>>,
     ) -> Result<Option<BooleanBuffer>> {
-        let Some(leaf) = self.leaf(self.ids[root]) else { return Ok(None) };
+        let Some(leaf) = self.leaf(self.ids.at(root)) else { return Ok(None) };
         let descr = self.metadata.file_metadata().schema_descr().column(leaf);
         let column = self.metadata.row_group(group).column(leaf);
         let contains = tests.tests()[test].contains.as_deref();

@@ -18,6 +18,7 @@ use super::claims;
 use super::directory::{self, Invalid, KeyIndex, Place, SegmentEntry};
 use super::fetch::Fetcher;
 use super::foreign::Listed;
+use super::ids::Ids;
 use super::key_index::KeyIter;
 use super::pages::{CacheKey, Cached, Lazy, Packed, PageCache, PagePart, PagePlace, PageRows};
 use super::scan_io::ScanIo;
@@ -75,7 +76,7 @@ pub struct ObjectReader {
     /// All columns of the object, with strings as views.
     pub(super) fields: Fields,
     /// Column ids by place in `fields`.
-    pub(super) ids: Vec<ColumnId>,
+    pub(super) ids: Ids,
     pub(super) segments: Vec<SegmentEntry>,
     /// By row group: its segment, and its first row there.
     pub(super) groups: Vec<(u32, u32)>,
@@ -239,7 +240,7 @@ impl ObjectReader {
                 let info = f.get_basic_info();
                 info.has_id().then(|| info.id() as ColumnId)
             })
-            .collect::<Option<Vec<_>>>()
+            .collect::<Option<Ids>>()
             .ok_or_else(|| damaged("the footer", &"a column without a field id"))?;
         let mut groups = Vec::new();
         for (ordinal, segment) in segments.iter().enumerate() {
@@ -559,7 +560,7 @@ impl ObjectReader {
     /// # Errors
     /// [`SegmentError::Damaged`].
     pub fn bloom(&self, group: usize, column: &TableColumn) -> Result<Option<Sbbf>> {
-        let (Some(root), Some(leaf)) = (self.ids.iter().position(|id| *id == column.id), self.leaf(column.id)) else {
+        let (Some(root), Some(leaf)) = (self.ids.place(column.id), self.leaf(column.id)) else {
             return Ok(None);
         };
         if *self.fields[root].data_type() != column.data_type.to_arrow() {
@@ -580,11 +581,19 @@ impl ObjectReader {
 
     /// The leaf of a column that is not nested.
     pub(super) fn leaf(&self, column: ColumnId) -> Option<usize> {
-        let root = self.ids.iter().position(|id| *id == column)?;
+        let root = self.ids.place(column)?;
         let schema = self.metadata.file_metadata().schema_descr();
-        (0..schema.num_columns())
-            .find(|leaf| schema.get_column_root_idx(*leaf) == root)
-            .filter(|leaf| schema.column(*leaf).path().parts().len() == 1)
+        // Leaves are in the order of their columns.
+        let (mut from, mut to) = (0, schema.num_columns());
+        while from < to {
+            let middle = from.midpoint(to);
+            match schema.get_column_root_idx(middle) < root {
+                true => from = middle + 1,
+                false => to = middle,
+            }
+        }
+        let is_it = from < schema.num_columns() && schema.get_column_root_idx(from) == root;
+        is_it.then_some(from).filter(|leaf| schema.column(*leaf).path().parts().len() == 1)
     }
 
     pub(super) fn segment(&self, ordinal: u32) -> Result<&SegmentEntry> {

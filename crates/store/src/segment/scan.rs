@@ -1,7 +1,7 @@
 //! Rows of a row group as batches: wanted columns and rows only.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -445,14 +445,14 @@ impl ObjectReader {
             && (1..=total / FEW_OF).contains(&wanted.rows())
         {
             let is_kept = |i: &usize| kept.iter().any(|(k, _)| k == i);
-            let own = |i: &usize| Some((*i, self.ids.iter().position(|own| *own == scan.schema.id(*i))?));
+            let own = |i: &usize| Some((*i, self.ids.place(scan.schema.id(*i))?));
             let rest: Vec<_> = scan.columns.iter().filter(|i| !is_kept(i)).filter_map(own).collect();
             if self.is_remote() {
                 // All that is left is asked for at once, with the pages that the decoder needs where values cannot be gathered.
                 let schema = self.metadata.file_metadata().schema_descr();
-                let is_left = |leaf: &usize| {
-                    rest.iter().any(|(_, root)| *root == schema.get_column_root_idx(*leaf)) && !have.contains_key(leaf)
-                };
+                let roots: HashSet<usize> = rest.iter().map(|(_, root)| *root).collect();
+                let is_left =
+                    |leaf: &usize| roots.contains(&schema.get_column_root_idx(*leaf)) && !have.contains_key(leaf);
                 let leaves: Vec<_> = (0..schema.num_columns()).filter(is_left).collect();
                 have.extend(self.pages(group, &leaves, wanted.touched().as_deref(), scan.io).await?);
             }
@@ -491,15 +491,15 @@ impl ObjectReader {
             return Ok(None);
         }
         let schema = self.metadata.file_metadata().schema_descr();
-        let root = |i: &usize| self.ids.iter().position(|own| *own == scan.schema.id(*i));
+        let root = |i: &usize| self.ids.place(scan.schema.id(*i));
         let tested = scan.tests.iter().flat_map(|tests| tests.tests()).map(|test| &test.column);
-        let filtered: Vec<usize> = scan.filter_columns.iter().chain(tested).filter_map(root).collect();
-        let others: Vec<usize> = scan.columns.iter().filter_map(root).filter(|r| !filtered.contains(r)).collect();
+        let filtered: HashSet<usize> = scan.filter_columns.iter().chain(tested).filter_map(root).collect();
+        let others: HashSet<usize> = scan.columns.iter().filter_map(root).filter(|r| !filtered.contains(r)).collect();
         let leaves: Vec<_> = (0..schema.num_columns())
             .map(|leaf| (leaf, schema.get_column_root_idx(leaf)))
             .filter(|(_, root)| filtered.contains(root) || others.contains(root))
             .collect();
-        let missing = |of: &[usize]| -> Option<u64> {
+        let missing = |of: &HashSet<usize>| -> Option<u64> {
             leaves.iter().filter(|(_, r)| of.contains(r)).map(|(leaf, _)| self.missing_bytes(group, *leaf)).sum()
         };
         // Where the filter's columns are in memory, its answer costs no request.
@@ -526,13 +526,13 @@ impl ObjectReader {
         let root = |test: usize| {
             let column = tests.tests()[test].column;
             let id = scan.schema.id(column);
-            let root = self.ids.iter().position(|own| *own == id)?;
+            let root = self.ids.place(id)?;
             // Types that differ are compared as the table has them.
             (self.fields[root].data_type() == scan.schema.field(column).data_type()).then_some(root)
         };
         if self.is_remote() && wanted.rows() > 0 {
             // One wait for all of them is less than pages that a test before would have left out.
-            let mut leaves: Vec<_> = order.iter().filter_map(|t| self.leaf(self.ids[root(*t)?])).collect();
+            let mut leaves: Vec<_> = order.iter().filter_map(|t| self.leaf(self.ids.at(root(*t)?))).collect();
             leaves.sort_unstable();
             leaves.dedup();
             leaves.retain(|leaf| !have.contains_key(leaf));
@@ -632,19 +632,18 @@ impl ObjectReader {
         for i in scan.columns {
             let ready = kept.iter().find(|(k, _)| k == i);
             let id = scan.schema.id(*i);
-            let root = self.ids.iter().position(|own| *own == id);
+            let root = self.ids.place(id);
             sources.push(match (ready, root) {
                 (Some((_, array)), _) => Source::Ready(array.clone()),
                 (None, None) => Source::Constant(scan.schema.missing(*i)?),
                 (None, Some(root)) => {
-                    if !roots.contains(&root) {
-                        roots.push(root);
-                    }
+                    roots.push(root);
                     Source::Decoded(root)
                 }
             });
         }
         roots.sort_unstable();
+        roots.dedup();
         // The decoder has the object's columns in the object's order.
         for source in &mut sources {
             if let Source::Decoded(root) = source {

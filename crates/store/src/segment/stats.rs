@@ -92,7 +92,7 @@ impl ObjectReader {
         read: impl FnOnce(&StatisticsConverter<'_>) -> parquet::errors::Result<T>,
     ) -> Option<T> {
         let leaf = self.leaf(column.id)?;
-        let root = self.ids.iter().position(|id| *id == column.id)?;
+        let root = self.ids.place(column.id)?;
         let schema = self.metadata.file_metadata().schema_descr();
         let converter = StatisticsConverter::from_column_index(leaf, &self.fields[root], schema).ok()?;
         read(&converter).ok()
@@ -106,7 +106,7 @@ impl ObjectReader {
     ) -> Result<ZoneStats> {
         let wanted = column.data_type.to_arrow();
         let n = rows.len();
-        if !self.ids.contains(&column.id) {
+        if self.ids.place(column.id).is_none() {
             let one = added_default(column)?;
             let all = take(&one, &UInt32Array::from(vec![0; n]), None)?;
             let nulls = rows.iter().map(|r| if one.is_null(0) { r } else { Some(0) }).collect();
