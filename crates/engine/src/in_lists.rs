@@ -6,7 +6,7 @@
 //! [`Settled`] takes NULL and what is no literal out of the lists and says itself what an empty list means. Then the
 //! lists that DataFusion joins are those that may be joined.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -17,6 +17,8 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator, Tr
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::scalar::ScalarValue;
+
+use crate::conditions;
 
 /// The rule that simplifies expressions, behind what [`settle`] makes of them.
 #[derive(Debug)]
@@ -144,10 +146,9 @@ fn operands_of(expr: Expr, op: Operator, negated: bool, operands: &mut Vec<Expr>
     }
 }
 
-/// The operands as the left spine that the planner made of them.
+/// The operands as a balanced tree: the simplifier looks through all that stands left of a term.
 fn chain(operands: Vec<Expr>, op: Operator) -> Expr {
-    let join = |left: Expr, right: Expr| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
-    operands.into_iter().reduce(join).unwrap_or_else(|| lit(op == Operator::And))
+    conditions::joined(operands, op).unwrap_or_else(|| lit(op == Operator::And))
 }
 
 /// A list of literals, and beside it NULL and what is no literal.
@@ -231,12 +232,13 @@ fn joined(operands: Vec<Expr>, op: Operator, wanted: Wanted) -> Vec<Expr> {
     let is_single = |e: &Expr| matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }));
     let found: Vec<Option<Members<'_>>> =
         operands.iter().map(|e| if is_single(e) { None } else { members(e) }).collect();
+    let mut about: HashMap<&Expr, Vec<&Members<'_>>> = HashMap::new();
+    found.iter().flatten().for_each(|one| about.entry(one.x).or_default().push(one));
     let mut empty: Vec<Expr> = Vec::new();
-    for about in found.iter().flatten() {
-        let same = || found.iter().flatten().filter(|other| other.x == about.x);
-        if empty.contains(about.x) || same().count() < 2 {
-            continue;
-        }
+    // In the order of the text.
+    for one in found.iter().flatten() {
+        let Some(all) = about.remove(one.x).filter(|all| all.len() > 1) else { continue };
+        let same = || all.iter().copied();
         // What all lists have in common: for AND those in which x is, without those in which it is not.
         let common = same().filter(|m| m.negated == (op == Operator::Or)).map(|m| m.values.clone());
         let Some(mut common) = common.reduce(|all, next| all.intersection(&next).copied().collect()) else { continue };
@@ -245,7 +247,7 @@ fn joined(operands: Vec<Expr>, op: Operator, wanted: Wanted) -> Vec<Expr> {
         }
         let concerned = same().filter(|m| op == Operator::And || m.negated).count();
         if concerned > 1 && common.is_empty() {
-            empty.push(about.x.clone());
+            empty.push(one.x.clone());
         }
     }
     // Of a condition FALSE is as good as NULL.
@@ -290,7 +292,12 @@ fn apart(operands: Vec<Expr>) -> Vec<Expr> {
         outside.collect()
     };
     let outside: Vec<Vec<Expr>> = operands.iter().map(lists).collect();
-    let is_twice = |x: &Expr| outside.iter().filter(|lists| lists.contains(x)).count() > 1;
+    let mut operands_with: HashMap<&Expr, usize> = HashMap::new();
+    for lists in &outside {
+        let lists: HashSet<&Expr> = lists.iter().collect();
+        lists.into_iter().for_each(|x| *operands_with.entry(x).or_default() += 1);
+    }
+    let is_twice = |x: &Expr| operands_with.get(x).is_some_and(|operands| *operands > 1);
     if !outside.iter().flatten().any(is_twice) {
         return operands;
     }

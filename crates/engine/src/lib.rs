@@ -25,6 +25,7 @@ mod access;
 mod admission;
 mod catalogs;
 mod columns;
+mod conditions;
 mod coop;
 mod correlated;
 mod dependencies;

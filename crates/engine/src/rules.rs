@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::conditions::{balance, shelter};
 use crate::correlated::{Forgiving, join_subqueries};
 use crate::dependencies::forget_unsound;
 use crate::filters::KeepAbove;
@@ -17,7 +18,8 @@ use crate::null_joins::{keep_apart, take_back};
 use crate::pull_up::PullUpSafely;
 
 /// What goes ahead of a rule of DataFusion, by the name of that rule.
-const AHEAD: [(&str, Rule); 6] = [
+const AHEAD: [(&str, Rule); 7] = [
+    ("simplify_expressions", Rule { name: "balance_conditions", rewrite: balance }),
     ("replace_distinct_aggregate", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
     ("eliminate_join", Rule { name: "forget_unsound_dependencies", rewrite: forget_unsound }),
     ("extract_equijoin_predicate", Rule { name: "take_back_null_equal_keys", rewrite: take_back }),
@@ -48,6 +50,8 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             _ => rules.push(rule),
         }
     }
+    rules.push(Arc::new(Rule { name: "balance_conditions", rewrite: balance }));
+    rules.push(Arc::new(Rule { name: "shelter_conditions", rewrite: shelter }));
     rules
 }
 

@@ -11,9 +11,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -34,6 +34,7 @@ use super::prune::Tablets;
 use super::run::Run;
 use super::settings::ScanSettings;
 use super::{ROW_COLUMN, SEGMENT_COLUMN};
+use crate::conditions::parts;
 use crate::io::ScanRequests;
 use crate::scan::prune::GroupPruner;
 use crate::scan::worker::{Aborting, ScanMetrics, Worker, depth};
@@ -471,7 +472,7 @@ const ROWS_A_KEY: u64 = 256;
 /// How many whole keys the filters of a scan leave at most; `None` if they leave a key column open.
 fn keys_wanted(predicates: &[Arc<dyn PhysicalExpr>], sources: &[Source], keys: usize) -> Option<u64> {
     let mut found: Vec<Option<u64>> = vec![None; keys];
-    for conjunct in predicates.iter().flat_map(split_conjunction) {
+    for conjunct in predicates.iter().flat_map(parts) {
         let Some((column, values)) = values_of(conjunct) else { continue };
         if let Some(found) = sources[column].stored().and_then(|at| found.get_mut(at)) {
             *found = Some(found.map_or(values, |before| before.min(values)));

@@ -18,16 +18,17 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as DfResult;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
-use datafusion::physical_expr::utils::{collect_columns, conjunction};
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::{is_volatile, snapshot_generation};
 use dipper_store::segment::{ColumnTest, ColumnTests, ValueTable};
 use parking_lot::Mutex;
 
 use super::filter::{ScanFilter, as_bools};
+use crate::conditions::{all_of, parts};
 
 /// Rows that must have been asked about before it is judged how many pass.
 const JUDGED_ROWS: u64 = 32 * 1024;
@@ -147,7 +148,7 @@ impl GroupFilter {
         let mut plain: Vec<(usize, Vec<Arc<dyn PhysicalExpr>>)> = Vec::new();
         let mut single: Vec<(usize, Arc<dyn PhysicalExpr>)> = Vec::new();
         let mut rest = Vec::new();
-        for predicate in predicates.iter().flat_map(split_conjunction) {
+        for predicate in predicates.iter().flat_map(parts) {
             let columns = collect_columns(predicate);
             let mut columns = columns.iter();
             let column = match (columns.next(), columns.next()) {
@@ -167,7 +168,7 @@ impl GroupFilter {
         }
         let mut filter =
             GroupFilter { tests: Vec::new(), alone: Vec::new(), rest: ScanFilter::try_new(&rest, stored)? };
-        let plain = plain.into_iter().map(|(column, all)| (column, conjunction(all)));
+        let plain = plain.into_iter().filter_map(|(column, all)| Some((column, all_of(all)?)));
         for (column, predicate) in plain.chain(single) {
             let place = stored[column].expect("predicates on columns that are not stored are not accepted by the scan");
             filter.tests.push(ColumnTest { column: place, contains: contained(&predicate) });

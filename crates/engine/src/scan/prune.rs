@@ -9,7 +9,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
-use datafusion::physical_expr::utils::{collect_columns, conjunction_opt};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::PhysicalExpr;
@@ -17,6 +17,7 @@ use dipper_store::segment::ZoneStats;
 use parking_lot::Mutex;
 use parquet::bloom_filter::Sbbf;
 
+use crate::conditions::first_parts;
 use crate::error::Result;
 
 /// What a scan must read of a row group.
@@ -40,7 +41,7 @@ pub(crate) struct GroupPruner {
 
 impl GroupPruner {
     pub(crate) fn new(predicates: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Self {
-        GroupPruner { filter: conjunction_opt(predicates.iter().cloned()), schema: Arc::clone(schema), made: None }
+        GroupPruner { filter: first_parts(predicates), schema: Arc::clone(schema), made: None }
     }
 
     /// The question about bounds as the filter stands now; `None` if it says nothing about them.
