@@ -184,12 +184,31 @@ def nested_operands(server):
             assert took < 5, f"{took:.1f} s: {expression[:100]}"
 
 
+def grows(server, client, statements, size):
+    """The work for `statements(n)` grows with n: of twice the size it takes less than three times as much CPU, the least of
+    several runs counting on a busy machine."""
+    for name, statement in statements.items():
+        spent = {}
+        for n in (size, 2 * size):
+            sql = statement(n)
+            client.query(sql)
+            runs = []
+            for _ in range(3):
+                before = server.cpu_seconds()
+                client.query(sql)
+                runs.append(server.cpu_seconds() - before)
+            spent[n] = min(runs)
+        # The clock has ticks of 10 ms.
+        assert spent[2 * size] < 3 * spent[size] + 0.05, f"{name}: {spent}"
+
+
 def flat_statements(server):
     """What programs write: thousands of members of one operator. Planned in time that grows with their number."""
     client = server.client()
     client.in_new_database("f")
-    client.query("create table t (k int, v int) duplicate key (k) distributed by hash (k) buckets 1")
-    client.query("insert into t values (1, 2), (7, 7), (null, 3)")
+    client.query("create table t (k int, v int, d double, e decimal(20, 4), s varchar(9)) duplicate key (k) "
+                 "distributed by hash (k) buckets 1")
+    client.query("insert into t values (1, 2, 1.5, 0.25, 'a'), (7, 7, 0.1, 2, 'b'), (null, 3, 1e17, 9.5, 'c')")
 
     def answers(sql, *rows):
         begun = time.monotonic()
@@ -198,18 +217,44 @@ def flat_statements(server):
         took = time.monotonic() - begun
         assert took < 20, f"{took:.1f} s: {sql[:60]}"
 
-    many = range(2_500)
-    answers("select count(*) from t where " + " or ".join(f"k = {n}" for n in many), [b"2"])
-    answers("select count(*) from t where " + " or ".join(f"k = {n} and v > {n}" for n in many), [b"1"])
-    answers("select count(*) from t where " + " and ".join(f"k <> {n + 2}" for n in many), [b"1"])
-    answers("select count(*) from t where " + " and ".join(f"k between {-n} and 8 + {n}" for n in range(1_200)), [b"2"])
-    answers("select count(*), sum(n) from (" + " union all ".join(f"select {n} n" for n in range(2_000)) + ") u",
-            [b"2000", b"1999000"])
+    statements = {
+        "or": lambda n: "select count(*) from t where " + " or ".join(f"k = {i}" for i in range(n)),
+        "or of and": lambda n: "select count(*) from t where " + " or ".join(f"k = {i} and v > {i}" for i in range(n)),
+        "and": lambda n: "select count(*) from t where " + " and ".join(f"k <> {i + 2}" for i in range(n)),
+        "between": lambda n: "select count(*) from t where " + " and ".join(f"k between {-i} and 8 + {i}" for i in range(n)),
+        "pipes": lambda n: "select count(*) from t where " + " || ".join(f"k = {i} && v > {i}" for i in range(n)),
+        "sum": lambda n: "select " + " + ".join(f"k * {i}" for i in range(n)) + " from t where v = 7",
+        "difference": lambda n: "select e" + " - e" * n + " from t where v = 7",
+        "product": lambda n: "select v" + " * 1" * n + " from t where v = 7",
+        "union all": lambda n: "select count(*), sum(n) from (" + " union all ".join(f"select {i} n" for i in range(n // 5)) + ") u",
+        "tables": lambda n: "select count(*), sum(n) from ("
+        + " union all ".join(f"select v n from t where k = {i}" for i in range(n // 5)) + ") u",
+    }
+    grows(server, client, statements, 2_500)
+    answers(statements["or"](10_000), [b"2"])
+    answers(statements["or of and"](10_000), [b"1"])
+    answers(statements["pipes"](10_000), [b"1"])
+    answers(statements["and"](10_000), [b"1"])
+    answers(statements["between"](10_000), [b"2"])
+    answers(statements["union all"](10_000), [b"2000", b"1999000"])
+    answers(statements["tables"](10_000), [b"2", b"9"])
     answers("select count(*) from (" + " union ".join(f"select {n % 10} n" for n in range(500)) + ") u", [b"10"])
     mixed = " union all ".join("select 1 n" for _ in range(300)) + " union select 1 union all select 1"
     answers(f"select count(*) from ({mixed}) u", [b"2"])
+    # From left to right, whatever the type.
+    answers(statements["sum"](5_000), [str(7 * sum(range(5_000))).encode()])
+    answers(statements["product"](5_000), [b"7"])
+    answers("select k" + " + v - v" * 2_500 + ", d" + " - d" * 5_000 + ", e" + " + e" * 5_000 + " from t where v = 2",
+            [b"1", b"-7498.5", b"1250.2500"])
+    tenth = 0.1
+    for _ in range(5_000):
+        tenth += 0.1
+    answers("select d" + " + 0.1e0" * 5_000 + " from t where v = 7", [repr(tenth).encode()])
+    answers("select d" + " + 1 - 1" * 2_500 + " from t where v = 3", [b"1e17"])
+    client.refused("select 9223372036854775807" + " + v - v" * 2_500 + " from t", "out of range")
+    client.refused("select " + "(1 + " * 500 + "1" + ")" * 500, "nested")
     client.query("set sql_mode = 'PIPES_AS_CONCAT'")
-    answers("select length(" + " || ".join(["k"] * 2_500) + ") from t where v = 7", [b"2500"])
+    answers("select length(" + " || ".join(["k"] * 5_000) + ") from t where v = 7", [b"5000"])
 
 
 def much_of_little(server):
@@ -259,36 +304,95 @@ def wide_tables(server):
     """Plans over thousands of columns take no thread from others, and end for whoever does not wait for them any more."""
     client = server.client()
     client.in_new_database("w")
-    width = 4_000
-    columns = ", ".join(f"c{n} int" for n in range(width))
-    client.query(f"create table t ({columns}) duplicate key (c0) distributed by hash (c0) buckets 1")
-    client.query("insert into t values (" + ", ".join(["7"] * width) + ")")
-    names = ", ".join(f"c{n}" for n in reversed(range(width)))
-    for sql in ["select * from t", f"select {names} from t where c5 = 7 order by c3 limit 1"]:
-        client.query(sql)
+
+    def columns(width, form):
+        return ", ".join(form.replace("N", str(n)) for n in range(width))
+
+    for width in (1_500, 3_000):
+        for name in ("t", "x"):
+            client.query(f"create table {name}{width} ({columns(width, 'cN int')}) duplicate key (c0) distributed by hash (c0) buckets 1")
+        client.query(f"insert into t{width} values (" + ", ".join(["7"] * width) + ")")
+        client.query(f"create view v{width} as select * from t{width}")
+    statements = {
+        "all": lambda n: f"select * from t{n}",
+        "names": lambda n: "select " + ", ".join(f"c{i}" for i in reversed(range(n))) + f" from t{n} where c5 = 7 order by c3 limit 1",
+        "derived": lambda n: f"select c1 from (select * from t{n}) x where c2 = 7",
+        "derived, all": lambda n: f"select * from (select * from t{n}) x",
+        "with": lambda n: f"with x as (select * from t{n}) select * from x a, x b",
+        "view": lambda n: f"select * from v{n}",
+        "expressions": lambda n: f"select {columns(n, 'cN + 1')} from t{n}",
+        "aliases": lambda n: f"select {columns(n, 'cN * 2 as dN')} from t{n} order by d3",
+        "derived expressions": lambda n: f"select d7 from (select {columns(n, 'cN * 2 as dN')} from t{n}) x where d8 = 14",
+        "union": lambda n: f"select * from t{n} union all select * from t{n}",
+        "join": lambda n: f"select * from t{n} a join t{n} b on a.c1 = b.c2",
+        "insert": lambda n: f"insert into x{n} select * from t{n}",
+    }
+    grows(server, client, statements, 1_500)
+    assert client.query(statements["aliases"](3_000)) == [[b"14"] * 3_000]
+    assert client.query(statements["derived expressions"](3_000)) == [[b"14"]]
+    width = 10_000
+    path = server.directory / "wide.csv"
+    path.write_text(columns(width, "cN") + "\n" + ",".join(["7"] * width) + "\n", encoding="ascii")
+    everything = f"select * from '{path}'"
+    client.query(everything)
+    spent = []
+    for _ in range(3):
         before = server.cpu_seconds()
-        assert client.query(sql) == [[b"7"] * width]
-        spent = server.cpu_seconds() - before
-        assert spent < 1, f"{spent:.2f} s of CPU: {sql[:40]}"
-    assert client.query("select c3999 from (select * from t) x where c1 = 7") == [[b"7"]]
-    # These have an expression for each column, which the planner compares with each other.
-    slow = "select " + ", ".join(f"c{n} + 1" for n in range(3_000)) + " from t"
-    clients = [server.client() for _ in range(2)]
+        assert client.query(everything) == [[b"7"] * width]
+        spent.append(server.cpu_seconds() - before)
+    assert min(spent) < 1, f"{min(spent):.2f} s of CPU for {width} columns"
+    # Each aggregate is compared with each other.
+    slow = f"select {columns(3_000, 'sum(cN + 1)')} from t3000"
+    # And a text that takes long to read.
+    long = "select " + " + ".join(f"c1 * {n}" for n in range(200_000)) + " from t3000"
+    clients = [server.client() for _ in range(4)]
     for other in clients:
         other.query("use w")
         other.query("set query_timeout = 2")
     took = []
-    threads = [threading.Thread(target=lambda c=c: took.append(ended(c, slow))) for c in clients]
+    threads = [threading.Thread(target=lambda c=c, n=n: took.append(ended(c, [slow, slow, slow, long][n])))
+               for n, c in enumerate(clients)]
     for thread in threads:
         thread.start()
-    longest = 0
+    waits = []
     while any(thread.is_alive() for thread in threads):
         begun = time.monotonic()
         assert client.query("select 1") == [[b"1"]]
-        longest = max(longest, time.monotonic() - begun)
+        waits.append(time.monotonic() - begun)
         time.sleep(0.01)
-    assert longest < 0.5, f"SELECT 1 waited {longest:.2f} s"
+    waits.sort()
+    # On a machine that others use, too, one in a hundred may wait for them.
+    assert waits[len(waits) * 99 // 100] < 0.1, f"SELECT 1 waited {waits[-5:]}"
+    assert waits[-1] < 0.5, f"SELECT 1 waited {waits[-1]:.2f} s"
     assert max(took) < 2.5, took
+    # KILL, and a client that goes away.
+    victim, gone = server.client(), server.client()
+    ended_at = []
+
+    def run():
+        ended(victim, slow)
+        ended_at.append(time.monotonic())
+
+    for other in (victim, gone):
+        other.query("use w")
+    id = int(victim.query("select connection_id()")[0][0])
+    running = threading.Thread(target=run)
+    running.start()
+    gone.send(0, b"\x03" + slow.encode())
+    time.sleep(0.3)
+    killed_at = time.monotonic()
+    gone.socket.close()
+    client.query(f"kill query {id}")
+    running.join()
+    late = ended_at[0] - killed_at
+    assert late < 0.5, f"KILL QUERY ended the statement after {late:.2f} s"
+    deadline = time.monotonic() + 5
+    while len(client.query("show processlist")) > 6 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    before = server.cpu_seconds()
+    time.sleep(1)
+    spent = server.cpu_seconds() - before
+    assert spent < 0.5, f"{spent:.2f} s of CPU for nobody"
 
 
 def ended(client, sql):

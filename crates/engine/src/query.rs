@@ -7,13 +7,15 @@ use std::sync::atomic::Ordering;
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
-use datafusion::common::{ScalarValue, TableReference};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use dipper_cache::IoContext;
+use dipper_sql::charter::compute::{ComputeColumns, ItemPlanner};
 use dipper_sql::charter::session::{Context, VarValue, Variables};
 use dipper_sql::charter::wide::{PickColumns, Picking, WIDE};
 use dipper_sql::charter::{prepare_query, visible_name};
@@ -27,7 +29,7 @@ use dipper_store::table::TableState;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use sqlparser::ast::Query;
+use sqlparser::ast::{ExprWithAlias, Query};
 
 use crate::access::{self, Quota};
 use crate::admission::Class;
@@ -292,6 +294,13 @@ impl Planned {
             {
                 self.origin(picked.inputs()[0], *picked.places().get(at)?)
             }
+            LogicalPlan::Extension(extension)
+                if let Some(computed) = extension.node.as_any().downcast_ref::<ComputeColumns>() =>
+            {
+                let item = computed.items().get(at)?;
+                item.expr.try_as_col()?;
+                self.origin(computed.inputs()[0], *item.reads.first()?)
+            }
             LogicalPlan::Projection(projection) => {
                 let mut value = &projection.expr[at];
                 while let Expr::Alias(alias) = value {
@@ -447,7 +456,7 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
+pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> EngineError {
     let what = panic_text(payload);
     tracing::error!(what, "a statement panicked");
     EngineError::new(ErrorKind::Internal, format!("internal error: {what}; please report it with the statement"))
@@ -570,11 +579,24 @@ async fn planned_over(
 async fn logical_plan(state: &SessionState, query: &Query, columns: usize) -> datafusion::error::Result<LogicalPlan> {
     if let Some(picking) = Picking::of(query, columns) {
         let narrow = planned_by(state, picking.narrow.clone()).await?;
-        if let Some(picked) = picking.over(narrow)? {
+        if let Some(picked) = picking.over(narrow, &mut Items(state))? {
             return Ok(picked);
         }
     }
     planned_by(state, query.clone()).await
+}
+
+/// Plans expressions that stand in no subquery.
+struct Items<'a>(&'a SessionState);
+
+impl ItemPlanner for Items<'_> {
+    fn plan(&mut self, expr: sqlparser::ast::Expr, schema: &DFSchema) -> datafusion::error::Result<Expr> {
+        self.0.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.0.config_options()
+    }
 }
 
 async fn planned_by(state: &SessionState, query: Query) -> datafusion::error::Result<LogicalPlan> {

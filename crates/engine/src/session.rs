@@ -352,6 +352,20 @@ impl Session {
         Ok(dipper_sql::parser::parse(sql, &self.parse_options())?)
     }
 
+    /// [`parse`](Self::parse) of a long text on a thread that nobody else waits for.
+    ///
+    /// # Errors
+    /// The text does not parse.
+    pub async fn parse_elsewhere(&self, sql: &str) -> Result<Vec<Parsed>> {
+        let (sql, options) = (sql.to_string(), self.parse_options());
+        let parsing = self.engine.short().spawn_blocking(move || dipper_sql::parser::parse(&sql, &options));
+        let stopped = |e: tokio::task::JoinError| match e.try_into_panic() {
+            Ok(panic) => query::panicked(&*panic),
+            Err(_) => EngineError::new(ErrorKind::Killed, "the server is shutting down"),
+        };
+        Ok(parsing.await.map_err(stopped)??)
+    }
+
     /// Notes for SHOW WARNINGS that a text did not parse.
     pub fn refused(&mut self, e: &EngineError) {
         self.warnings = vec![Warning { level: Level::Error, code: e.code, message: e.message.clone() }];

@@ -242,8 +242,15 @@ impl From<EngineError> for Unsent {
     }
 }
 
-fn parse_one(session: &mut EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
-    let mut statements = session.parse(sql).map_err(|e| {
+/// Bytes of a statement from which on the other clients of the thread should not wait for its reader.
+const LONG_TEXT: usize = 64 << 10;
+
+async fn parse_one(session: &mut EngineSession, sql: &str) -> Result<Option<Parsed>, SqlError> {
+    let parsed = match sql.len() > LONG_TEXT {
+        true => session.parse_elsewhere(sql).await,
+        false => session.parse(sql),
+    };
+    let mut statements = parsed.map_err(|e| {
         session.refused(&e);
         sql_error(&e)
     })?;
@@ -275,7 +282,7 @@ impl Session for MysqlSession {
     type Statement = PreparedStatement;
 
     async fn query(&mut self, sql: &str) -> Result<Response, SqlError> {
-        match parse_one(&mut self.inner, sql)? {
+        match parse_one(&mut self.inner, sql).await? {
             Some(parsed) if parsed.placeholders > 0 => {
                 Err(SqlError::new(code::PARSE, "placeholders (?) can only stand in prepared statements".to_string()))
             }
@@ -297,7 +304,7 @@ impl Session for MysqlSession {
     }
 
     async fn prepare(&mut self, sql: &str) -> Result<Prepared<PreparedStatement>, SqlError> {
-        let parsed = parse_one(&mut self.inner, sql)?;
+        let parsed = parse_one(&mut self.inner, sql).await?;
         let Some(parsed) = parsed else {
             return Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string()));
         };
@@ -371,7 +378,7 @@ impl Session for MysqlSession {
         }
         match &statement.parsed {
             Some(parsed) => run(&mut session, &statement.source, parsed, params).await,
-            None => match parse_one(&mut session, &statement.source)? {
+            None => match parse_one(&mut session, &statement.source).await? {
                 Some(parsed) => run(&mut session, &statement.source, &parsed, params).await,
                 None => Err(SqlError::new(code::EMPTY_QUERY, "Query was empty".to_string())),
             },
@@ -394,7 +401,7 @@ impl Session for MysqlSession {
 
     async fn field_list(&mut self, table: &str, pattern: &str) -> Result<Vec<ColumnDef>, SqlError> {
         let query = format!("SELECT * FROM `{}` LIMIT 0", table.replace('`', "``"));
-        let parsed = parse_one(&mut self.inner, &query)?.expect("a query");
+        let parsed = parse_one(&mut self.inner, &query).await?.expect("a query");
         let columns = self.inner.describe(&query, &parsed).await.map_err(|e| sql_error(&e))?.unwrap_or_default();
         Ok(columns
             .iter()

@@ -1,20 +1,57 @@
-//! Long chains of one operator as balanced trees.
+//! Long chains of operators as flat or balanced trees.
 //!
 //! `a OR b OR c ...` and `SELECT ... UNION ALL SELECT ...` are written flat, by programs, with thousands of members. The
 //! parser makes a tree of them that is as deep as they are many, and whatever walks, copies or drops it takes a stack and
-//! time that grow with its depth. These operators give the same wherever the parentheses stand, so the tree is made over as
-//! soon as it is read.
+//! time that grow with its depth. So the tree is made over as soon as it is read. AND, OR, `||` and UNION give the same
+//! wherever the parentheses stand, and are balanced. `a + b - c ...` does not: rounding, types and errors follow from the
+//! order. Arithmetic becomes a call with all operands, which [`crate::charter`] plans as a loop from left to right.
 
 use std::collections::HashSet;
 use std::ptr;
 
-use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value};
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, UnaryOperator, Value};
 
+use crate::charter::rewrite::call;
 use crate::charter::walk::{self, Change};
 use crate::error::SqlError;
 
-/// Chains shorter than this stay as they are.
+/// Chains of AND, OR, `||` and UNION that are shorter than this stay as they are.
 const CHAIN_MIN: usize = 16;
+
+/// Arithmetic of fewer operands stays as it is.
+pub(crate) const ARITHMETIC_MIN: usize = 32;
+
+/// The function that stands for a long chain of arithmetic. Its first argument is a text of one [sign](operator) for each
+/// operator, the others are the operands.
+pub(crate) const CHAIN: &str = "dipper_chain";
+
+/// Operands of one call that have to be computed, and are all in memory at once then. Those behind them are in a call around.
+const COMPUTED_MAX: usize = 256;
+
+/// Arithmetic operators, and the signs that they have among the arguments of [`CHAIN`].
+static SIGNS: [(char, BinaryOperator); 11] = [
+    ('+', BinaryOperator::Plus),
+    ('-', BinaryOperator::Minus),
+    ('*', BinaryOperator::Multiply),
+    ('/', BinaryOperator::Divide),
+    ('%', BinaryOperator::Modulo),
+    ('d', BinaryOperator::MyIntegerDivide),
+    ('&', BinaryOperator::BitwiseAnd),
+    ('|', BinaryOperator::BitwiseOr),
+    ('^', BinaryOperator::BitwiseXor),
+    ('<', BinaryOperator::PGBitwiseShiftLeft),
+    ('>', BinaryOperator::PGBitwiseShiftRight),
+];
+
+/// The sign of an arithmetic operator.
+fn sign(operator: &BinaryOperator) -> Option<char> {
+    SIGNS.iter().find(|(_, known)| known == operator).map(|(sign, _)| *sign)
+}
+
+/// The operator that a sign stands for.
+pub(crate) fn operator(sign: char) -> Option<&'static BinaryOperator> {
+    SIGNS.iter().find(|(known, _)| *known == sign).map(|(_, operator)| operator)
+}
 
 /// Balances the chains of a query.
 pub(crate) fn balance_query(query: &mut Query) {
@@ -51,8 +88,80 @@ impl Change for Balance {
         {
             let op = op.clone();
             balance(expr, &op);
+        } else {
+            flatten(expr);
         }
         Ok(())
+    }
+}
+
+/// Makes one call of a left spine of arithmetic.
+fn flatten(expr: &mut Expr) {
+    let mut length = 1;
+    let mut at = &*expr;
+    while let Expr::BinaryOp { left, op, right } = at
+        && sign(op).is_some()
+    {
+        // Points in time that are moved by intervals are planned by their own rules.
+        if is_interval(right) {
+            return;
+        }
+        length += 1;
+        at = left;
+    }
+    if length < ARITHMETIC_MIN || is_interval(at) {
+        return;
+    }
+    let (mut signs, mut operands) = (Vec::with_capacity(length), Vec::with_capacity(length));
+    let mut rest = std::mem::replace(expr, Expr::value(Value::Null));
+    loop {
+        rest = match rest {
+            Expr::BinaryOp { left, op, right } if let Some(sign) = sign(&op) => {
+                signs.push(sign);
+                operands.push(*right);
+                *left
+            }
+            first => {
+                operands.push(first);
+                break;
+            }
+        };
+    }
+    let mut signs = signs.into_iter().rev();
+    let (mut text, mut args, mut computed) = (String::new(), Vec::new(), 0);
+    for operand in operands.into_iter().rev() {
+        computed += usize::from(!is_plain(&operand));
+        if computed > COMPUTED_MAX {
+            args = vec![chain(std::mem::take(&mut text), std::mem::take(&mut args))];
+            computed = 2;
+        }
+        if !args.is_empty() {
+            text.extend(signs.next());
+        }
+        args.push(operand);
+    }
+    *expr = chain(text, args);
+}
+
+fn chain(signs: String, operands: Vec<Expr>) -> Expr {
+    let signs = Expr::value(Value::SingleQuotedString(signs));
+    call(CHAIN, std::iter::once(signs).chain(operands).collect())
+}
+
+fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_interval(inner),
+        _ => matches!(expr, Expr::Interval(_)),
+    }
+}
+
+/// Whether an operand takes no memory of its own: a column or a constant.
+fn is_plain(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner } => {
+            matches!(**inner, Expr::Value(_)) || matches!(expr, Expr::Nested(_)) && is_plain(inner)
+        }
+        _ => matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)),
     }
 }
 
@@ -197,6 +306,31 @@ mod tests {
         let query = read(&format!("{} UNION SELECT 64 UNION ALL SELECT 65", chain(" UNION ALL ")));
         let expected = format!("{} UNION DISTINCT SELECT 64 UNION ALL SELECT 65", chain(" UNION DISTINCT "));
         assert_eq!(query.to_string(), expected);
+    }
+
+    #[test]
+    fn arithmetic_is_one_call_of_all_operands() {
+        let text = |sql: &str| read(sql).to_string();
+        let sum = vec!["a"; 40].join(" + ");
+        let flat = format!("SELECT dipper_chain('{}', {}) FROM t", "+".repeat(39), vec!["a"; 40].join(", "));
+        assert_eq!(text(&format!("SELECT {sum} FROM t")), flat);
+        // From left to right, whatever binds tighter.
+        let mixed = format!("SELECT a * b{} FROM t", " + a - b".repeat(20));
+        let flat = format!("SELECT dipper_chain('*{}', a, b{}) FROM t", "+-".repeat(20), ", a, b".repeat(20));
+        assert_eq!(text(&mixed), flat);
+        let products = vec!["a * b"; 40].join(" + ");
+        let flat = format!("SELECT dipper_chain('*{}', a, b{}) FROM t", "+".repeat(39), ", a * b".repeat(39));
+        assert_eq!(text(&format!("SELECT {products} FROM t")), flat);
+        for short in ["a + b - c", "a + INTERVAL '1' DAY"] {
+            assert_eq!(text(&format!("SELECT {short} FROM t")), format!("SELECT {short} FROM t"));
+        }
+        let moved = format!("SELECT d{} FROM t", " + INTERVAL '1' DAY".repeat(40));
+        assert_eq!(text(&moved), moved);
+        // Not all of very many operands are computed at once.
+        let calls = text(&format!("SELECT 1{} FROM t", " + f(a)".repeat(1_000)));
+        assert_eq!(calls.matches("dipper_chain").count(), 4, "{calls}");
+        assert_eq!(calls.matches("f(a)").count(), 1_000);
+        assert_eq!(calls.matches('+').count(), 1_000);
     }
 
     #[test]

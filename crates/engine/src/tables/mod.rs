@@ -215,6 +215,10 @@ impl TableSet {
 }
 
 impl Schemas for TableSet {
+    fn width(&self) -> usize {
+        self.columns()
+    }
+
     fn resolve(&self, table: &TableRef) -> std::result::Result<Option<ResolvedTable>, SqlError> {
         let is_part = match table {
             TableRef::Named { version, partitions, .. } => version.is_some() || !partitions.is_empty(),

@@ -31,7 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
 use super::typed::TYPE_KEY;
-use super::{compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
+use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
@@ -454,6 +454,9 @@ pub(super) fn rewrite_expr(
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) if once::is_open(&function) => {
             Ok(Transformed::yes(once::closed(function, schema, config)?))
+        }
+        (Stage::AfterCoercion, Expr::ScalarFunction(function)) if chain::is_open(&function) => {
+            Ok(Transformed::yes(chain::closed(function, schema, config)?))
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),

@@ -10,6 +10,7 @@ use sqlparser::ast::{
 use super::rewrite::{function_name, is_arithmetic};
 use super::session::{VarValue, Variables};
 use super::walk::{self, Change};
+use crate::chains::CHAIN;
 use crate::error::SqlError;
 use crate::statement::Scope;
 
@@ -205,7 +206,7 @@ fn hexadecimal(expr: &mut Expr) {
             }
         }
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::BitwiseNot, expr } => number_of_digits(expr),
-        Expr::Function(function) if function_name(function).as_deref() == Some("char") => {
+        Expr::Function(function) if function_name(function).is_some_and(|name| name == "char" || name == CHAIN) => {
             if let FunctionArguments::List(list) = &mut function.args {
                 for arg in &mut list.args {
                     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
@@ -239,6 +240,7 @@ fn is_number(expr: &Expr) -> bool {
         Expr::Value(literal) => matches!(literal.value, Value::Number(..)),
         Expr::BinaryOp { op, .. } => is_arithmetic(op),
         Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Minus | UnaryOperator::BitwiseNot),
+        Expr::Function(function) => function_name(function).as_deref() == Some(CHAIN),
         _ => false,
     }
 }

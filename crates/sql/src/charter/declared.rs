@@ -296,6 +296,21 @@ pub(super) fn argument_of(call: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
+/// The field of an expression, which says what follows from the fields that it reads.
+///
+/// # Errors
+/// The expression has no type.
+pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
+    let (_, field) = expr.to_field(schema)?;
+    if !holds_datetime(field.data_type()) || said(&field).is_some() {
+        return Ok(field);
+    }
+    Ok(match declared(expr, schema) {
+        Some(text) => Arc::new(field.as_ref().clone().with_metadata(HashMap::from([(TYPE_KEY.to_string(), text)]))),
+        None => field,
+    })
+}
+
 /// The plan whose own fields say what follows from its expressions and inputs.
 ///
 /// # Errors

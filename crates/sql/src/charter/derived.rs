@@ -2,13 +2,17 @@
 //! the first: MySQL refuses them (1060). Where the names are written [`super::names::refuse_duplicates`] says so before
 //! anything is planned.
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use sqlparser::ast::{Cte, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use sqlparser::ast::{self, Cte, Query, SelectItem, SetExpr, TableFactor, TableWithJoins};
 
+use super::compute::ItemPlanner;
 use super::names::duplicate_name;
 use super::walk::{self, Change};
-use super::{tables, unions};
+use super::wide::{Picking, WIDE};
+use super::{tables, unions, wide_marks};
 use crate::error::SqlError;
 
 /// Makes a derived table of each common table expression with `*`: [`DerivedPlanner`] sees only those.
@@ -48,7 +52,8 @@ fn has_wildcard_over_several(body: &SetExpr) -> bool {
     }
 }
 
-/// Looks at the columns of derived tables once they are known, and hands set operations to those who plan them.
+/// Looks at the columns of derived tables once they are known, and hands set operations and tables of very many columns to
+/// those who plan them.
 #[derive(Debug)]
 pub(super) struct DerivedPlanner;
 
@@ -62,19 +67,60 @@ impl RelationPlanner for DerivedPlanner {
             TableFactor::Derived { lateral: false, subquery, alias, .. }
                 if unions::is_set_operation(&subquery.body) =>
             {
-                let plan = unions::plan(*subquery.body, context)?;
+                let is_wide = wide_marks::is_marked(&subquery);
+                let plan = unions::plan(*subquery.body, is_wide, context)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
+            TableFactor::Derived { lateral: false, mut subquery, alias, sample: None }
+                if wide_marks::is_marked(&subquery) =>
+            {
+                wide_marks::unmark(&mut subquery);
+                match wide(&subquery, context)? {
+                    Some(plan) => {
+                        if alias.as_ref().is_some_and(|alias| alias.columns.is_empty()) {
+                            refuse_duplicates(&plan)?;
+                        }
+                        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+                    }
+                    None => self
+                        .plan_relation(TableFactor::Derived { lateral: false, subquery, alias, sample: None }, context),
+                }
             }
             TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None }
                 if alias.columns.is_empty() && has_wildcard_over_several(&subquery.body) =>
             {
                 let plan = context.plan(tables::derived(*subquery, None))?;
-                if let Some(e) = duplicate_name(plan.schema().fields().iter().map(|field| field.name().as_str())) {
-                    return Err(DataFusionError::External(Box::new(e)));
-                }
+                refuse_duplicates(&plan)?;
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
             }
             other => Ok(RelationPlanning::Original(Box::new(other))),
         }
+    }
+}
+
+fn refuse_duplicates(plan: &LogicalPlan) -> Result<()> {
+    match duplicate_name(plan.schema().fields().iter().map(|field| field.name().as_str())) {
+        Some(e) => Err(DataFusionError::External(Box::new(e))),
+        None => Ok(()),
+    }
+}
+
+/// The plan of a query of very many columns, if it only picks and computes them.
+fn wide(query: &Query, context: &mut dyn RelationPlannerContext) -> Result<Option<LogicalPlan>> {
+    let Some(picking) = Picking::of(query, WIDE) else { return Ok(None) };
+    let narrow = context.plan(tables::derived(picking.narrow.clone(), None))?;
+    picking.over(narrow, &mut InRelation(context))
+}
+
+/// Plans items where a relation is planned.
+struct InRelation<'a>(&'a mut dyn RelationPlannerContext);
+
+impl ItemPlanner for InRelation<'_> {
+    fn plan(&mut self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        self.0.sql_to_expr(expr, schema)
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.0.context_provider().options()
     }
 }

@@ -24,6 +24,7 @@ use sqlparser::ast;
 use super::operators::{Class, cast_to, int_literal};
 use super::tables;
 use super::walk::{self, Change};
+use crate::chains::CHAIN;
 use crate::error::SqlError;
 
 /// The type of one column for values of these types; `None` where DataFusion's own choice serves.
@@ -57,17 +58,20 @@ fn common<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Opti
 /// The operator that stands behind each CASE and COALESCE while a query is planned; see [`mark`].
 const ONE_TYPE: &str = "one type";
 
-/// Has the planner see each CASE and COALESCE as it is made, through its hook for operators. Asked for the type of a CASE,
+/// Has the planner see each CASE, each COALESCE and each long chain of arithmetic as it is made, through its hook for operators. Asked for the type of a CASE,
 /// DataFusion gives that of its first value; operators, aggregates and columns of subqueries around it would be planned by
 /// that, long before its values get their common type.
 pub(super) fn mark(query: &mut ast::Query) {
     struct Marks;
     impl Change for Marks {
         fn after_expr(&mut self, expr: &mut ast::Expr) -> std::result::Result<(), SqlError> {
-            let is_coalesce = |f: &ast::Function| matches!(&f.name.0[..], [part] if part.as_ident().is_some_and(|i| i.value.eq_ignore_ascii_case("coalesce")));
+            let is_seen = |f: &ast::Function| {
+                matches!(&f.name.0[..], [part] if part.as_ident().is_some_and(
+                    |i| i.value.eq_ignore_ascii_case("coalesce") || i.value == CHAIN))
+            };
             let marked = match expr {
                 ast::Expr::Case { .. } => true,
-                ast::Expr::Function(function) => is_coalesce(function),
+                ast::Expr::Function(function) => is_seen(function),
                 _ => false,
             };
             if marked {

@@ -17,11 +17,13 @@ pub mod aggregates;
 mod alias_columns;
 mod cases;
 pub mod casts;
+mod chain;
 pub mod checked;
 mod checked_avg;
 mod checked_sum;
 mod common_args;
 pub(crate) mod compare;
+pub mod compute;
 mod constants;
 pub mod datetime;
 pub(crate) mod declared;
@@ -42,7 +44,7 @@ mod one_row;
 pub mod operators;
 mod order_aliases;
 mod ranges;
-mod rewrite;
+pub(crate) mod rewrite;
 mod row_comparisons;
 mod row_subqueries;
 mod scope;
@@ -58,6 +60,7 @@ pub mod types;
 mod unions;
 pub(crate) mod walk;
 pub mod wide;
+mod wide_marks;
 mod windows;
 mod zeros;
 
@@ -109,6 +112,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     scalars.push(Arc::new(ScalarUDF::new_from_impl(typed::Typed::cast())));
     scalars.extend([common_args::coalesce(), common_args::make_array()]);
     scalars.extend(once::functions());
+    scalars.push(chain::function());
     let aggregates = builder.aggregate_functions().get_or_insert_default();
     aggregates.push(aggregates::sum());
     aggregates.push(aggregates::avg());
@@ -216,6 +220,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     let headers = names::name_items(&mut ast, &query.items, &names);
     alias_columns::complete(&mut ast, query.ansi_quotes, context)?;
     joins::explicit(&mut ast, query.ansi_quotes, context)?;
+    wide_marks::mark(&mut ast, query.ansi_quotes, context)?;
     order_aliases::rename(&mut ast);
     names::refuse_duplicates(&ast)?;
     constants::fill_in(&mut ast, context.variables, context.parameters)?;
@@ -236,5 +241,7 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     mixed::mark(&mut ast);
     unions::relations(&mut ast);
     derived::expressions(&mut ast);
+    wide_marks::inline(&mut ast);
+    wide_marks::unmark(&mut ast);
     Ok(Prepared { query: ast, warnings, headers })
 }

@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use sqlparser::ast::BinaryOperator;
 
 use super::checked::{Checked, CheckedOp};
-use super::{common_args, compare, mixed, text};
+use super::{chain, common_args, compare, mixed, text};
 use crate::functions::decimals::{is_wide_product, is_wide_quotient};
 use crate::functions::whole::LARGEINT;
 use crate::functions::{Operators, element_at_udf, json_value_udf};
@@ -322,12 +322,22 @@ impl CharterPlanner {
 
     /// The decimal whose digits are counted.
     fn unchecked(&self, expr: Expr) -> Expr {
+        self.without_check(expr).0
+    }
+
+    /// The expression without the count of its digits, and whether there was one.
+    pub(super) fn without_check(&self, expr: Expr) -> (Expr, bool) {
         match expr {
             Expr::ScalarFunction(mut call) if Arc::ptr_eq(&call.func, &self.operators.within_precision) => {
-                call.args.swap_remove(0)
+                (call.args.swap_remove(0), true)
             }
-            other => other,
+            other => (other, false),
         }
+    }
+
+    /// The decimal, if it has no more digits than its type.
+    pub(super) fn with_check(&self, expr: Expr) -> Expr {
+        called(&self.operators.within_precision, vec![expr])
     }
 
     /// The field of a STRUCT, in any case; the value of a key of a MAP; the member of a JSON object. The expression again where
@@ -507,7 +517,12 @@ impl ExprPlanner for CharterPlanner {
         use BinaryOperator as Op;
         let RawBinaryExpr { op, left, right } = expr;
         if mixed::is_mark(&op) {
-            return Ok(PlannerResult::Planned(mixed::of_one_type(left, schema)));
+            return Ok(PlannerResult::Planned(match left {
+                Expr::ScalarFunction(function) if chain::is_written(&function) => {
+                    chain::planned(self, function, schema)?
+                }
+                left => mixed::of_one_type(left, schema),
+            }));
         }
         let class = |e: &Expr| e.get_type(schema).ok().map(|t| Class::of(&t));
         let (l, r) = (class(&left), class(&right));

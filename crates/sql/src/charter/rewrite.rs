@@ -62,7 +62,7 @@ fn string(text: impl Into<String>) -> Expr {
 }
 
 /// A call `name(args)`.
-pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(ast::Function {
         name: ast::ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,

@@ -204,6 +204,11 @@ pub trait Schemas {
     /// # Errors
     /// Whatever keeps it from being read.
     fn resolve(&self, table: &TableRef) -> Result<Option<ResolvedTable>, SqlError>;
+
+    /// The columns of all tables together.
+    fn width(&self) -> usize {
+        0
+    }
 }
 
 /// Everything [`super::prepare_query`] needs besides the query.

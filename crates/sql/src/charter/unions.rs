@@ -23,9 +23,9 @@ use sqlparser::ast::{
 use super::mixed::charter_type;
 use super::names::MARK;
 use super::operators::cast_to;
-use super::tables;
 use super::typed::{TYPE_KEY, Typed};
 use super::walk::{self, Change, Look};
+use super::{tables, wide_marks};
 use crate::error::SqlError;
 
 /// Makes a relation of each set operation, except those that the planner knows as the two halves of a recursion.
@@ -45,7 +45,8 @@ pub(super) fn relations(query: &mut Query) {
 
         fn after_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
             if !self.recursive.contains(&ptr::from_ref(query)) {
-                relation(&mut query.body);
+                let is_wide = wide_marks::is_marked(query);
+                relation(&mut query.body, is_wide);
             }
             Ok(())
         }
@@ -98,58 +99,67 @@ fn compared(body: &SetExpr) -> Option<SetOperator> {
     }
 }
 
-fn relation(body: &mut SetExpr) {
+fn relation(body: &mut SetExpr, is_wide: bool) {
     if is_set_operation(body) {
         let empty =
             SetExpr::Values(sqlparser::ast::Values { explicit_row: false, value_keyword: false, rows: Vec::new() });
-        let operation = derived(std::mem::replace(body, empty));
+        let operation = derived(std::mem::replace(body, empty), is_wide);
         let from = TableWithJoins { relation: operation, joins: Vec::new() };
         *body = *tables::select(vec![SelectItem::Wildcard(Default::default())], vec![from]).body;
     }
 }
 
-/// A set expression as a relation without a name.
-fn derived(body: SetExpr) -> TableFactor {
+/// A set expression as a relation without a name; `is_wide`: it has very many columns.
+fn derived(body: SetExpr, is_wide: bool) -> TableFactor {
     let mut query = tables::select(Vec::new(), Vec::new());
     *query.body = body;
-    tables::derived(query, None)
+    tables::derived(if is_wide { wide_marks::marked(query) } else { query }, None)
 }
 
 /// Plans what [`relations`] made. One node for neighbours that are all UNION ALL: their common type is that of all of them.
 /// Below a UNION without ALL all are neighbours, because it makes all of their rows distinct.
-pub(super) fn plan(body: SetExpr, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    let mut inputs = Vec::new();
-    members(body, false, &mut inputs, context)?;
-    union(inputs)
+/// `is_wide`: the columns are very many.
+pub(super) fn plan(body: SetExpr, is_wide: bool, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let mut members = Members { is_wide, context };
+    union(members.of(body, false)?)
 }
 
-/// Plans the members of a UNION; `distinct`: there is one without ALL around it.
-fn members(
-    body: SetExpr,
-    distinct: bool,
-    inputs: &mut Vec<LogicalPlan>,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<()> {
-    if !is_union(&body) {
-        inputs.push(match (compared(&body), body) {
-            (Some(op), SetExpr::SetOperation { left, right, .. }) => {
-                let (left, right) = (plan(*left, context)?, plan(*right, context)?);
-                comparison(op, left, right)?
+/// Plans the members of UNIONs.
+struct Members<'a> {
+    is_wide: bool,
+    context: &'a mut dyn RelationPlannerContext,
+}
+
+impl Members<'_> {
+    /// The members of a UNION that are neighbours; `distinct`: there is one without ALL around it.
+    fn of(&mut self, body: SetExpr, distinct: bool) -> Result<Vec<LogicalPlan>> {
+        let mut inputs = Vec::new();
+        // Without recursion, because there may be thousands.
+        let mut open = vec![body];
+        while let Some(body) = open.pop() {
+            if !is_union(&body) {
+                inputs.push(match (compared(&body), body) {
+                    (Some(op), SetExpr::SetOperation { left, right, .. }) => {
+                        let left = plan(*left, self.is_wide, self.context)?;
+                        let right = plan(*right, self.is_wide, self.context)?;
+                        comparison(op, left, right)?
+                    }
+                    (_, body) => self.context.plan(derived(body, self.is_wide))?,
+                });
+                continue;
             }
-            (_, body) => context.plan(derived(body))?,
-        });
-        return Ok(());
+            let SetExpr::SetOperation { set_quantifier, left, right, .. } = body else { continue };
+            if distinct || set_quantifier == SetQuantifier::All {
+                open.push(*right);
+                open.push(*left);
+                continue;
+            }
+            let mut below = self.of(*left, true)?;
+            below.extend(self.of(*right, true)?);
+            inputs.push(LogicalPlan::Distinct(Distinct::All(Arc::new(union(below)?))));
+        }
+        Ok(inputs)
     }
-    let SetExpr::SetOperation { set_quantifier, left, right, .. } = body else { return Ok(()) };
-    if distinct || set_quantifier == SetQuantifier::All {
-        members(*left, distinct, inputs, context)?;
-        return members(*right, distinct, inputs, context);
-    }
-    let mut below = Vec::new();
-    members(*left, true, &mut below, context)?;
-    members(*right, true, &mut below, context)?;
-    inputs.push(LogicalPlan::Distinct(Distinct::All(Arc::new(union(below)?))));
-    Ok(())
 }
 
 fn union(mut inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
@@ -216,12 +226,12 @@ fn of_one_type(op: SetOperator, inputs: Vec<LogicalPlan>) -> Result<Vec<Arc<Logi
             (table.cloned(), field)
         });
         let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        coerce_plan_expr_for_schema(input, &schema).map(Arc::new)
+        coerced(input, &schema).map(Arc::new)
     });
     let charter = charter.collect::<Result<Vec<_>>>()?;
     let schema = coerce_union_schema(&charter)?;
     let inputs = charter.into_iter().map(|input| {
-        let input = coerce_plan_expr_for_schema(Arc::unwrap_or_clone(input), &schema)?;
+        let input = coerced(Arc::unwrap_or_clone(input), &schema)?;
         if declared.iter().all(Option::is_none) {
             return Ok(Arc::new(input));
         }
@@ -258,6 +268,15 @@ fn without_booleans(input: LogicalPlan, wanted: &[Option<DataType>]) -> Result<L
     });
     let columns: Vec<Expr> = columns.collect();
     LogicalPlanBuilder::from(input).project(columns)?.build()
+}
+
+/// The input with the types of a schema. One that has them stays: the planner would find each of its columns by comparing names.
+fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+    let has_types = input.schema().fields().iter().zip(schema.fields()).all(|(a, b)| a.data_type() == b.data_type());
+    match has_types {
+        true => Ok(input),
+        false => coerce_plan_expr_for_schema(input, schema),
+    }
 }
 
 /// The SQL type of a column whose inputs declare different ones; `None` where they say the same.

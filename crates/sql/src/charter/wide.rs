@@ -1,9 +1,10 @@
-//! Queries that pick very many columns as they are: `SELECT *` from a table of thousands, or a list of their names.
+//! Queries of very many columns: `SELECT *` from a table of thousands, a list of their names, or of expressions.
 //!
 //! DataFusion finds a column by comparing names, so that each pass over a projection of n columns takes time with n times n;
 //! its planner compares even each item of the list with each other. Such a projection is not made here. The planner sees the
-//! FROM and WHERE of the query and one constant; what is picked from them is a list of places in a [`PickColumns`] node, which
-//! has no expressions. Everything else about the query stays the planner's.
+//! FROM and WHERE of the query and one constant; what is picked from them is a list of places in a [`PickColumns`] node, or of
+//! items in a [`ComputeColumns`] node, which no pass looks into. Everything else about the query stays the planner's.
+//! Derived tables are planned so by [`super::derived`], where [`super::wide_marks`] says that they are wide.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -12,20 +13,22 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{
-    Expr as Planned, Extension, LogicalPlan, LogicalPlanBuilder, SortExpr, UserDefinedLogicalNodeCore,
+    Expr as Planned, Extension, LogicalPlan, LogicalPlanBuilder, SortExpr, UserDefinedLogicalNode,
+    UserDefinedLogicalNodeCore,
 };
 use sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan,
     WildcardAdditionalOptions,
 };
 
+use super::compute::{ComputeColumns, Item, ItemPlanner, Places};
 use super::tables;
 
 /// Columns from which on a query is planned so.
 pub const WIDE: usize = 256;
 
-/// A query that picks columns, without what it picks.
+/// A query that picks or computes columns of rows, without what it picks.
 pub struct Picking {
     /// The FROM and WHERE of the query with one constant for its columns, to be planned.
     pub narrow: Query,
@@ -35,15 +38,28 @@ pub struct Picking {
     fetch: Option<usize>,
 }
 
+/// A column of the result.
+enum Output {
+    /// One of FROM as it is, by its place.
+    Column(usize),
+    Computed(Box<Item>),
+}
+
+/// Whether a query has so many columns, given those of its FROM.
+pub(super) fn is_wide(select: &Select, columns_of_tables: usize) -> bool {
+    select.projection.len() >= WIDE || (columns_of_tables >= WIDE && select.projection.iter().any(is_wildcard))
+}
+
+pub(super) fn is_wildcard(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
 impl Picking {
-    /// The parts of a query that picks at least [`WIDE`] columns from tables which have so many together. `None`: it does
-    /// more than pick columns, or picks few.
+    /// The parts of a query that has at least [`WIDE`] columns, given how many those of its tables are. `None`: it does more
+    /// than pick and compute columns, or has few.
     pub fn of(query: &Query, columns_of_tables: usize) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
-        let takes_all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-        let is_wide =
-            select.projection.len() >= WIDE || (columns_of_tables >= WIDE && select.projection.iter().any(takes_all));
-        if !is_wide || select.from.is_empty() || select.from.iter().any(merges_columns) {
+        if !is_wide(select, columns_of_tables) || select.from.is_empty() || select.from.iter().any(merges_columns) {
             return None;
         }
         let (order, (skip, fetch)) = (order_of(query.order_by.as_ref())?, limits_of(query.limit_clause.as_ref())?);
@@ -58,44 +74,133 @@ impl Picking {
         let mut whole = narrow.clone();
         whole.order_by = query.order_by.clone();
         whole.limit_clause = query.limit_clause.clone();
+        whole.settings = query.settings.clone();
         if let SetExpr::Select(own) = whole.body.as_mut() {
             own.projection.clone_from(&select.projection);
         }
         (whole == *query).then(|| Picking { narrow, items: select.projection.clone(), order, skip, fetch })
     }
 
-    /// The plan of the query, given that of [`narrow`](Self::narrow). `None`: its names have to be looked at by the planner.
+    /// The plan of the query, given that of [`narrow`](Self::narrow). `None`: its items have to be looked at by the planner.
     ///
     /// # Errors
     /// The planner's.
-    pub fn over(self, narrow: LogicalPlan) -> Result<Option<LogicalPlan>> {
+    pub fn over(self, narrow: LogicalPlan, planner: &mut dyn ItemPlanner) -> Result<Option<LogicalPlan>> {
         let LogicalPlan::Projection(constant) = narrow else { return Ok(None) };
         let base = Arc::unwrap_or_clone(constant.input);
-        let Some(places) = places(&self.items, base.schema()) else { return Ok(None) };
-        let names = Names::of(base.schema());
-        let mut order = Vec::with_capacity(self.order.len());
-        for OrderByExpr { expr, options, .. } in &self.order {
-            let place = match number(expr) {
-                Some(at) => at.checked_sub(1).and_then(|at| places.get(at).copied()),
-                None => names.place(expr),
-            };
-            let Some(place) = place else { return Ok(None) };
-            let ascending = options.asc.unwrap_or(true);
-            // NULL is the least value.
-            let nulls_first = options.nulls_first.unwrap_or(ascending);
-            order.push(SortExpr::new(Planned::Column(column(base.schema(), place)), ascending, nulls_first));
-        }
-        drop(names);
-        let mut builder = LogicalPlanBuilder::from(base);
-        if !order.is_empty() {
-            builder = builder.sort_with_limit(order, None)?;
-        }
-        if self.skip > 0 || self.fetch.is_some() {
-            builder = builder.limit(self.skip, self.fetch)?;
-        }
-        let node = PickColumns::new(builder.build()?, places)?;
-        Ok(Some(LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+        let places = Places::of(base.schema());
+        let Some(outputs) = outputs(&self.items, &places, planner)? else { return Ok(None) };
+        let Some(order) = sorted_by(&self.order, &self.items, &outputs, &places) else { return Ok(None) };
+        drop(places);
+        let limited = |plan: LogicalPlan, order: Vec<SortExpr>| {
+            let mut builder = LogicalPlanBuilder::from(plan);
+            if !order.is_empty() {
+                builder = builder.sort_with_limit(order, None)?;
+            }
+            if self.skip > 0 || self.fetch.is_some() {
+                builder = builder.limit(self.skip, self.fetch)?;
+            }
+            builder.build()
+        };
+        let sort = |by: &[Key], schema: &DFSchema| -> Vec<SortExpr> {
+            let one =
+                |key: &Key| SortExpr::new(Planned::Column(column(schema, key.place)), key.ascending, key.nulls_first);
+            by.iter().map(one).collect()
+        };
+        Ok(Some(match order {
+            Order::Below(keys) => {
+                let order = sort(&keys, base.schema());
+                node(limited(base, order)?, outputs)?
+            }
+            Order::Above(keys) => {
+                let plan = node(base, outputs)?;
+                let order = sort(&keys, plan.schema());
+                limited(plan, order)?
+            }
+        }))
     }
+}
+
+/// The node of these columns over its input.
+fn node(input: LogicalPlan, outputs: Vec<Output>) -> Result<LogicalPlan> {
+    let places: Option<Vec<usize>> = outputs
+        .iter()
+        .map(|output| match output {
+            Output::Column(place) => Some(*place),
+            Output::Computed(_) => None,
+        })
+        .collect();
+    let node: Arc<dyn UserDefinedLogicalNode> = match places {
+        Some(places) => Arc::new(PickColumns::new(input, places)?),
+        None => {
+            let items = outputs.into_iter().map(|output| match output {
+                Output::Column(place) => Item::column(input.schema(), place),
+                Output::Computed(item) => *item,
+            });
+            let items: Vec<Item> = items.collect();
+            Arc::new(ComputeColumns::new(input, items.into())?)
+        }
+    };
+    Ok(LogicalPlan::Extension(Extension { node }))
+}
+
+/// What rows are sorted by: a column by its place.
+struct Key {
+    place: usize,
+    ascending: bool,
+    nulls_first: bool,
+}
+
+/// The keys of an ORDER BY.
+enum Order {
+    /// Columns of FROM.
+    Below(Vec<Key>),
+    /// Columns of the result.
+    Above(Vec<Key>),
+}
+
+/// The order, if all of its keys are columns of FROM, or all are columns of the result.
+fn sorted_by(order: &[OrderByExpr], items: &[SelectItem], outputs: &[Output], places: &Places<'_>) -> Option<Order> {
+    // Items are columns only where no `*` stands for several.
+    let mut aliases = HashMap::new();
+    for (at, item) in items.iter().enumerate() {
+        if let SelectItem::ExprWithAlias { alias, .. } = item {
+            aliases.insert(alias.value.as_str(), at);
+        }
+    }
+    if !order.is_empty() && !aliases.is_empty() && items.iter().any(is_wildcard) {
+        return None;
+    }
+    let (mut below, mut above) = (Some(Vec::new()), Some(Vec::new()));
+    for OrderByExpr { expr, options, .. } in order {
+        let ascending = options.asc.unwrap_or(true);
+        // NULL is the least value.
+        let nulls_first = options.nulls_first.unwrap_or(ascending);
+        let at = match (number(expr), expr) {
+            (Some(at), _) => Some(at.checked_sub(1).filter(|at| *at < outputs.len())?),
+            (None, Expr::Identifier(name)) => aliases.get(name.value.as_str()).copied(),
+            _ => None,
+        };
+        let (base, result) = match at {
+            Some(at) => match &outputs[at] {
+                Output::Column(place) => (Some(*place), Some(at)),
+                Output::Computed(_) => (None, Some(at)),
+            },
+            None => {
+                let place = place_of(expr, places)?;
+                let is_it = |output: &Output| matches!(output, Output::Column(own) if *own == place);
+                (Some(place), outputs.iter().position(is_it))
+            }
+        };
+        let add = |keys: Option<Vec<Key>>, place: Option<usize>| {
+            let (mut keys, place) = (keys?, place?);
+            keys.push(Key { place, ascending, nulls_first });
+            Some(keys)
+        };
+        below = add(below, base);
+        above = add(above, result);
+    }
+    below.map(Order::Below).or_else(|| above.map(Order::Above))
 }
 
 /// Whether a FROM has joins by which two columns become one.
@@ -156,68 +261,67 @@ fn column(schema: &DFSchema, place: usize) -> Column {
     Column::from(schema.qualified_field(place))
 }
 
-/// The places of columns by their names.
-struct Names<'s> {
-    schema: &'s DFSchema,
-    places: HashMap<&'s str, Vec<usize>>,
-}
-
-impl<'s> Names<'s> {
-    fn of(schema: &'s DFSchema) -> Self {
-        let mut places: HashMap<&str, Vec<usize>> = HashMap::with_capacity(schema.fields().len());
-        for (place, field) in schema.fields().iter().enumerate() {
-            places.entry(field.name()).or_default().push(place);
-        }
-        Names { schema, places }
-    }
-
-    /// The one column that is meant.
-    fn place(&self, name: &Expr) -> Option<usize> {
-        let (table, column) = match name {
-            Expr::Identifier(column) => (None, column),
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [table, column] => (Some(table), column),
-                _ => return None,
-            },
+/// The place of the one column of FROM that a name means.
+fn place_of(name: &Expr, places: &Places<'_>) -> Option<usize> {
+    let (table, column) = match name {
+        Expr::Identifier(column) => (None, column),
+        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+            [table, column] => (Some(table), column),
             _ => return None,
-        };
-        let named = self.places.get(column.value.as_str())?.iter().copied();
-        let mut meant = named.filter(|place| table.is_none_or(|table| self.is_of(*place, table)));
-        meant.next().filter(|_| meant.next().is_none())
-    }
-
-    fn is_of(&self, place: usize, table: &Ident) -> bool {
-        self.schema.qualified_field(place).0.is_some_and(|qualifier| qualifier.table() == table.value)
-    }
+        },
+        _ => return None,
+    };
+    let named = places.named(&column.value).iter().copied();
+    let mut meant = named.filter(|place| table.is_none_or(|table| is_of(places.schema, *place, table)));
+    meant.next().filter(|_| meant.next().is_none())
 }
 
-/// The places of what a select list picks; no column twice.
-fn places(items: &[SelectItem], schema: &DFSchema) -> Option<Vec<usize>> {
-    let names = Names::of(schema);
-    let width = schema.fields().len();
-    let mut places = Vec::with_capacity(items.len());
+fn is_of(schema: &DFSchema, place: usize, table: &Ident) -> bool {
+    schema.qualified_field(place).0.is_some_and(|qualifier| qualifier.table() == table.value)
+}
+
+/// The columns of a select list; none of FROM twice.
+fn outputs(items: &[SelectItem], places: &Places<'_>, planner: &mut dyn ItemPlanner) -> Result<Option<Vec<Output>>> {
+    let width = places.schema.fields().len();
+    let mut outputs = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            SelectItem::UnnamedExpr(name) => places.push(names.place(name)?),
+            SelectItem::UnnamedExpr(expr) => outputs.push(match place_of(expr, places) {
+                Some(place) => Output::Column(place),
+                None => match Item::planned(expr.clone(), None, places, planner)? {
+                    Some(item) => Output::Computed(Box::new(item)),
+                    None => return Ok(None),
+                },
+            }),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                match Item::planned(expr.clone(), Some(&alias.value), places, planner)? {
+                    Some(item) => outputs.push(Output::Computed(Box::new(item))),
+                    None => return Ok(None),
+                }
+            }
             SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
-                places.extend(0..width)
+                outputs.extend((0..width).map(Output::Column));
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(ObjectName(parts)), options)
                 if *options == WildcardAdditionalOptions::default() =>
             {
-                let [table] = parts.as_slice() else { return None };
-                let table = table.as_ident()?;
-                let before = places.len();
-                places.extend((0..width).filter(|place| names.is_of(*place, table)));
-                if places.len() == before {
-                    return None;
+                let [table] = parts.as_slice() else { return Ok(None) };
+                let Some(table) = table.as_ident() else { return Ok(None) };
+                let before = outputs.len();
+                outputs.extend((0..width).filter(|place| is_of(places.schema, *place, table)).map(Output::Column));
+                if outputs.len() == before {
+                    return Ok(None);
                 }
             }
-            _ => return None,
+            _ => return Ok(None),
         }
     }
-    let mut seen = HashSet::with_capacity(places.len());
-    places.iter().all(|place| seen.insert(*place)).then_some(places)
+    let mut seen = HashSet::with_capacity(outputs.len());
+    let once = outputs.iter().all(|output| match output {
+        Output::Column(place) => seen.insert(*place),
+        Output::Computed(_) => true,
+    });
+    Ok(once.then_some(outputs))
 }
 
 /// Columns of its input, by their places.

@@ -7,15 +7,19 @@
 use sqlparser::tokenizer::{Token, Word};
 
 use super::cursor::{Source, Tokens};
+use crate::chains::ARITHMETIC_MIN;
 use crate::error::{Position, SqlError};
 
-/// Deepest tree that the parser makes, chains of AND, OR and UNION included. The optimizer makes chains of balanced
-/// conditions again, and walks them: twice as many do not fit on a stack of 16 MiB.
-pub const DEPTH_MAX: usize = 5_000;
+/// Deepest tree that the parser makes, chains of operators and UNION included: 10,000 terms of AND or OR, each with a BETWEEN.
+/// The tree is dropped where the text behind it does not read, on a stack of 16 MiB.
+pub const DEPTH_MAX: usize = 25_000;
 
-/// Deepest tree without those chains: they are [balanced](crate::chains) when they are read, everything else stays as deep as
+/// Deepest tree without those chains: they are [made flat](crate::chains) when they are read, everything else stays as deep as
 /// it is, and planning takes time with the square of that. (`sqlparser` by itself allows 50.)
 pub const OPERATOR_DEPTH_MAX: usize = 400;
+
+/// What a chain of arithmetic counts at most among operators: a longer one is one call.
+const CHAIN_DEPTH: usize = ARITHMETIC_MIN;
 
 /// What a call (or a cast, or a list in brackets) counts beside its parenthesis: planning finds the type of each anew from
 /// its arguments' names, in time with the cube of their depth. 100 of them take half a second.
@@ -80,7 +84,7 @@ pub(super) fn too_deep(position: Option<Position>) -> SqlError {
         sqlstate: "HY000",
         message: format!(
             "the statement is nested too deep: more than {OPERATOR_DEPTH_MAX} levels of operators (a call counts as {}), or \
-             {DEPTH_MAX} with AND, OR and UNION; split it, or use IN (...)",
+             {DEPTH_MAX} with chains of AND, OR, UNION and arithmetic; split it, or use IN (...)",
             CALL_DEPTH + 1
         ),
         position,
@@ -95,6 +99,9 @@ struct Level {
     /// AND in the operand of OR that is being read, and the most that any had.
     ands: usize,
     ands_max: usize,
+    /// Operators of arithmetic in the operand of AND and OR that is being read, and the most that any had.
+    chain: usize,
+    chain_max: usize,
     /// Other operators of the operand that is being read.
     operand: usize,
     /// The most that any operand since the last comma had.
@@ -111,13 +118,55 @@ struct Level {
 
 impl Level {
     fn depth(&self) -> usize {
-        self.logic + self.ands_max + self.unions + self.operator_depth()
+        self.logic + self.ands_max + self.unions + self.chain_max + self.operator_depth()
     }
 
     fn operator_depth(&self) -> usize {
         let opened = if self.query { QUERY_DEPTH } else { 0 } + if self.call { CALL_DEPTH } else { 0 };
-        1 + self.operand_max + self.chained + opened
+        1 + self.operand_max + self.chain_max.min(CHAIN_DEPTH) + self.chained + opened
     }
+
+    /// An operand of AND or OR begins.
+    fn next_operand(&mut self) {
+        self.operand = 0;
+        self.chain = 0;
+    }
+}
+
+/// Whether a token stands between two operands of arithmetic, given the one in front of it; else it is a sign, or `*` for all.
+fn is_arithmetic(before: Option<&Token>, token: &Token) -> bool {
+    let joins = matches!(
+        token,
+        Token::Plus
+            | Token::Minus
+            | Token::Mul
+            | Token::Div
+            | Token::Mod
+            | Token::Pipe
+            | Token::Ampersand
+            | Token::Caret
+            | Token::ShiftLeft
+            | Token::ShiftRight
+    );
+    joins
+        && match before {
+            Some(Token::Word(Word { value, quote_style: None, .. })) => {
+                let is = |words: &[&str]| words.iter().any(|w| value.eq_ignore_ascii_case(w));
+                !is(NO_CALLS) && !is(OPERATOR_WORDS) && !is(CHAIN_WORDS)
+            }
+            Some(
+                Token::Word(_)
+                | Token::Number(..)
+                | Token::SingleQuotedString(_)
+                | Token::DoubleQuotedString(_)
+                | Token::HexStringLiteral(_)
+                | Token::Placeholder(_)
+                | Token::RParen
+                | Token::RBracket
+                | Token::RBrace,
+            ) => true,
+            _ => false,
+        }
 }
 
 /// Error if the statement's tree would be deeper than [`DEPTH_MAX`].
@@ -125,10 +174,12 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
     let mut open = vec![Level::default()];
     // Depths of the levels below the innermost.
     let (mut below, mut operators_below) = (0, 0);
+    // The token in front is an operator of arithmetic between two operands.
+    let mut joined = false;
     for (i, token) in tokens.tokens.iter().enumerate() {
         let Some(level) = open.last_mut() else { break };
-        let mut opens = false;
-        let mut closes = false;
+        let before = i.checked_sub(1).map(|before| &tokens.tokens[before].token);
+        let (mut opens, mut closes, mut joins) = (false, false, false);
         let next_item = |level: &mut Level| {
             let &mut Level { chained, unions, query, call, .. } = level;
             *level = Level { chained, unions, query, call, ..Level::default() };
@@ -150,11 +201,11 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                     next_item(level);
                 } else if is(&["AND"]) {
                     level.ands += 1;
-                    level.operand = 0;
+                    level.next_operand();
                 } else if is(&["OR"]) {
                     level.logic += 1;
                     level.ands = 0;
-                    level.operand = 0;
+                    level.next_operand();
                 } else if is(&["UNION"]) {
                     level.unions += 1;
                 } else if is(OPERATOR_WORDS) {
@@ -163,9 +214,9 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
                     level.chained += 1;
                 }
             }
-            Token::StringConcat | Token::Overlap => {
+            Token::StringConcat => {
                 level.logic += 1;
-                level.operand = 0;
+                level.next_operand();
             }
             Token::Number(..)
             | Token::SingleQuotedString(_)
@@ -173,8 +224,16 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
             | Token::Word(_)
             | Token::Period
             | Token::Placeholder(_) => {}
+            token if is_arithmetic(before, token) => {
+                level.chain += 1;
+                joins = true;
+            }
+            // The sign of an operand.
+            Token::Plus | Token::Minus if joined => {}
             _ => level.operand += 1,
         }
+        joined = joins;
+        level.chain_max = level.chain_max.max(level.chain);
         level.operand_max = level.operand_max.max(level.operand);
         level.ands_max = level.ands_max.max(level.ands);
         if below + level.depth() > DEPTH_MAX || operators_below + level.operator_depth() > OPERATOR_DEPTH_MAX {
@@ -183,7 +242,7 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
         if opens {
             below += level.depth();
             operators_below += level.operator_depth();
-            let call = match (&token.token, i.checked_sub(1).map(|before| &tokens.tokens[before].token)) {
+            let call = match (&token.token, before) {
                 (Token::LParen, Some(Token::Word(Word { value, quote_style, .. }))) => {
                     quote_style.is_some() || !NO_CALLS.iter().any(|w| value.eq_ignore_ascii_case(w))
                 }
@@ -236,9 +295,18 @@ mod tests {
         assert!(!refused(&format!("select 1{}", ", 1+1".repeat(many))));
         assert!(!refused(&format!("values (1){}", ",(1+2)".repeat(many))));
         assert!(!refused(&format!("select case {} end", "when a = 1 and b = 2 then 3 ".repeat(many))));
-        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 + 1".repeat(4_900))));
-        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 and c > 1".repeat(4_900))));
-        assert!(!refused(&format!("select a = 1{}", " and a.b between 1 and 2".repeat(2_400))));
+        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 + 1".repeat(10_000))));
+        assert!(!refused(&format!("select a = 1{}", " or a.b = 1 and c > 1".repeat(10_000))));
+        assert!(!refused(&format!("select a = 1{}", " and a.b between 1 and 2".repeat(10_000))));
+        assert!(!refused(&format!("select a = 1{}", " || a.b = 1 && c > 1".repeat(10_000))));
+        for chain in ["+1", "-a.b", "*f(2)", "/(1)", "%2", "|1", "&1", "^1", "<<1", " - 'x'", "+ -1"] {
+            assert!(!refused(&format!("select a{}", chain.repeat(10_000))), "{chain}");
+        }
+        assert!(!refused(&format!("select a = 1{}", " or a + 1 * 2 > 1".repeat(10_000))));
+        let long_ones =
+            |levels| format!("{}1{}", "(".repeat(levels), format!("{})", "+1".repeat(1_000)).repeat(levels));
+        assert!(refused(&format!("select {}", long_ones(20))));
+        assert!(!refused(&format!("select {}", long_ones(8))));
         assert!(!refused(&format!("select 1{}", " union all select 1".repeat(2_000))));
     }
 

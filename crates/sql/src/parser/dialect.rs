@@ -39,6 +39,10 @@ impl DipperDialect {
         self.options.ansi_quotes
     }
 
+    pub(super) fn pipes_as_concat(&self) -> bool {
+        self.options.pipes_as_concat
+    }
+
     /// Lets tables have versions in this statement.
     pub(super) fn allow_versions(&self) {
         self.versions.set(true);
@@ -144,8 +148,6 @@ impl Dialect for DipperDialect {
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         match &parser.peek_token_ref().token {
-            Token::StringConcat if !self.options.pipes_as_concat => Some(Ok(self.prec_value(Precedence::Or))),
-            Token::Overlap => Some(Ok(self.prec_value(Precedence::And))),
             // MySQL: XOR binds between AND and OR, not tighter than comparison.
             Token::Word(w) if w.keyword == Keyword::XOR => Some(Ok(self.prec_value(Precedence::Or) + 2)),
             Token::Word(w) if w.keyword == Keyword::DIV => Some(Ok(self.prec_value(Precedence::MulDivModOp))),
@@ -184,9 +186,6 @@ impl Dialect for DipperDialect {
         let op = match &parser.peek_token_ref().token {
             Token::Word(w) if w.keyword == Keyword::DIV => BinaryOperator::MyIntegerDivide,
             token if is_word(token, "MOD") => BinaryOperator::Modulo,
-            Token::StringConcat if !self.options.pipes_as_concat => BinaryOperator::Or,
-            Token::Overlap => BinaryOperator::And,
-            Token::Caret => BinaryOperator::BitwiseXor,
             _ => return None,
         };
         parser.advance_token();

@@ -190,6 +190,17 @@ fn tops(tokens: &mut [TokenWithSpan]) {
     }
 }
 
+/// `&&`, and `||` where it joins no text, as AND and OR: `sqlparser` copies what is in front of an operator that is ours.
+fn logic(dialect: &DipperDialect, tokens: &mut [TokenWithSpan]) {
+    for token in tokens {
+        match token.token {
+            Token::Overlap => token.token = Token::make_keyword("AND"),
+            Token::StringConcat if !dialect.pipes_as_concat() => token.token = Token::make_keyword("OR"),
+            _ => {}
+        }
+    }
+}
+
 /// Tokens of one statement without blanks, checked for depth.
 fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlError> {
     let all = Tokenizer::new(dialect, source.text).tokenize_with_location().map_err(|e| {
@@ -232,6 +243,7 @@ fn tokenize(dialect: &DipperDialect, source: Source<'_>) -> Result<Tokens, SqlEr
     lateral::views_before_joins(&mut tokens, &mut ranges);
     bits(&mut tokens);
     tops(&mut tokens);
+    logic(dialect, &mut tokens);
     let tokens = Tokens { tokens, ranges };
     depth::check(source, &tokens)?;
     Ok(tokens)
