@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -106,10 +106,27 @@ pub(crate) fn balance(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Tran
     }
 }
 
+/// Whether a condition has parts that later rules make joins of.
+fn has_subquery(condition: &Expr) -> bool {
+    let is_one = |e: &Expr| {
+        matches!(
+            e,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::OuterReferenceColumn(..)
+        )
+    };
+    condition.exists(|e| Ok(is_one(e))).unwrap_or(true)
+}
+
 /// Hides a filter's condition of very many terms.
 pub(crate) fn shelter(plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
     match plan {
-        LogicalPlan::Filter(mut filter) if measure(&filter.predicate).0 >= SHELTERED => {
+        LogicalPlan::Filter(mut filter)
+            if measure(&filter.predicate).0 >= SHELTERED && !has_subquery(&filter.predicate) =>
+        {
             let predicate = std::mem::replace(&mut filter.predicate, lit(true));
             let call = ScalarFunction::new_udf(Arc::clone(&CONDITION), vec![balanced(predicate)]);
             filter.predicate = Expr::ScalarFunction(call);
@@ -180,7 +197,7 @@ impl ScalarUDFImpl for Condition {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+    use datafusion::common::tree_node::TreeNodeRecursion;
     use datafusion::logical_expr::col;
 
     use super::*;
