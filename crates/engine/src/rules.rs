@@ -8,6 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Distinct, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use dipper_sql::charter::wide::WIDE;
 
 use crate::conditions::{balance, shelter};
 use crate::correlated::{Forgiving, join_subqueries};
@@ -47,6 +48,7 @@ pub(crate) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             "single_distinct_aggregation_to_group_by" => {
                 rules.push(Arc::new(Unless { rule, not_for: has_names_of_rule }))
             }
+            "optimize_unions" => rules.push(Arc::new(Unless { rule, not_for: is_wide_union })),
             _ => rules.push(rule),
         }
     }
@@ -118,6 +120,15 @@ fn has_names_of_rule(plan: &LogicalPlan) -> bool {
     aggregate.input.schema().fields().iter().any(|field| taken(field.name()))
 }
 
+/// Whether it is a UNION of so many columns that finding the type of each by its name takes long. Inputs have those types.
+fn is_wide_union(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Union(union) => union.inputs.len() > 1 && union.schema.fields().len() >= WIDE,
+        LogicalPlan::Distinct(Distinct::All(input)) => is_wide_union(input),
+        _ => false,
+    }
+}
+
 /// A rule that looks at one node at a time, inputs first.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
@@ -155,6 +166,7 @@ mod tests {
             "scalar_subquery_to_join",
             "push_down_filter",
             "single_distinct_aggregation_to_group_by",
+            "optimize_unions",
         ];
         for name in AHEAD.iter().map(|(before, _)| *before).chain(ours) {
             assert!(names.iter().any(|n| n == name), "DataFusion has no rule {name}: {names:?}");

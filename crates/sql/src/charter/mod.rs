@@ -61,6 +61,7 @@ mod unions;
 pub(crate) mod walk;
 pub mod wide;
 mod wide_marks;
+mod wide_unions;
 mod windows;
 mod zeros;
 
@@ -104,6 +105,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.relation_planners().get_or_insert_default().insert(0, Arc::new(derived::DerivedPlanner));
     *builder.type_planner() = Some(Arc::new(types::CharterTypes));
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
+    for rule in analyzer.rules.iter_mut().filter(|rule| rule.name() == wide_unions::TYPES) {
+        *rule = Arc::new(wide_unions::Types(Arc::clone(rule)));
+    }
     analyzer.rules.insert(0, Arc::new(CharterRule::new(Stage::BeforeCoercion)));
     analyzer.rules.push(Arc::new(CharterRule::new(Stage::AfterCoercion)));
     let scalars = builder.scalar_functions().get_or_insert_default();
