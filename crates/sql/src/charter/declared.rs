@@ -306,9 +306,15 @@ pub(super) fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
         return Ok(field);
     }
     Ok(match declared(expr, schema) {
-        Some(text) => Arc::new(field.as_ref().clone().with_metadata(HashMap::from([(TYPE_KEY.to_string(), text)]))),
+        Some(text) => with_text(&field, text),
         None => field,
     })
+}
+
+/// The field that says this of its type.
+fn with_text(field: &Field, text: String) -> FieldRef {
+    let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
+    Arc::new(field.clone().with_metadata(HashMap::from([(key.to_string(), text)])))
 }
 
 /// The plan whose own fields say what follows from its expressions and inputs.
@@ -412,9 +418,7 @@ fn with(schema: &DFSchema, text: impl Fn(usize, &Field) -> Option<String>) -> Op
             let field = match text {
                 Some(text) => {
                     changed = true;
-                    let key = if has_names(&text) { DIGITS_KEY } else { TYPE_KEY };
-                    let metadata = HashMap::from([(key.to_string(), text)]);
-                    Arc::new(field.as_ref().clone().with_metadata(metadata))
+                    with_text(field, text)
                 }
                 None => Arc::clone(field),
             };
