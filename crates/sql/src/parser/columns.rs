@@ -5,6 +5,7 @@ use sqlparser::tokenizer::{Token, Word};
 use super::cursor::{Cursor, is_word};
 use crate::error::SqlError;
 use crate::statement::{Aggregate, ColumnDef, DefaultValue, IndexDef};
+use crate::types::SqlType;
 
 /// The content of the parentheses.
 #[derive(Default)]
@@ -247,7 +248,10 @@ pub(super) fn column_defs(c: &mut Cursor<'_>) -> Result<Vec<ColumnDef>, SqlError
 
 fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>), SqlError> {
     let name = c.ident()?;
-    let data_type = c.sql_type()?;
+    let data_type = match type_of_mysql(c, &name)? {
+        Some(data_type) => data_type,
+        None => c.sql_type()?,
+    };
     let mut def = ColumnDef {
         name,
         data_type,
@@ -302,6 +306,44 @@ fn column_with_key(c: &mut Cursor<'_>) -> Result<(ColumnDef, Option<InlineKey>),
         }
     }
 }
+
+/// BIT(1) and ENUM, which are MySQL's own types of columns: as BOOLEAN and VARCHAR, with a note.
+fn type_of_mysql(c: &mut Cursor<'_>, column: &str) -> Result<Option<SqlType>, SqlError> {
+    if c.peek_words(&["BIT"]) {
+        let at = c.index();
+        c.advance();
+        if c.accept_token(&Token::LParen) {
+            if c.uint()? != 1 {
+                c.seek(at);
+                return Err(
+                    c.unsupported("BIT of several bits is not supported; use BIGINT, whose bits & and | work on")
+                );
+            }
+            c.expect_token(&Token::RParen)?;
+        }
+        c.notes.push(format!("BIT(1) of column '{column}' is kept as BOOLEAN"));
+        return Ok(Some(SqlType::Boolean));
+    }
+    if c.peek_words(&["ENUM"]) && *c.token(c.index() + 1) == Token::LParen {
+        c.advance();
+        c.advance();
+        loop {
+            c.string()?;
+            if !c.accept_token(&Token::Comma) {
+                break;
+            }
+        }
+        c.expect_token(&Token::RParen)?;
+        c.notes.push(format!(
+            "ENUM of column '{column}' is kept as VARCHAR({ENUM_BYTES}), which takes other values, too, and is sorted as text"
+        ));
+        return Ok(Some(SqlType::Varchar(Some(ENUM_BYTES))));
+    }
+    Ok(None)
+}
+
+/// Longest value of an ENUM: 255 characters, of up to four bytes each.
+const ENUM_BYTES: u32 = 1020;
 
 fn aggregate(c: &mut Cursor<'_>) -> Result<Option<Aggregate>, SqlError> {
     for (word, aggregate) in [
@@ -387,6 +429,14 @@ fn default_value(c: &mut Cursor<'_>) -> Result<DefaultValue, SqlError> {
         return Err(
             c.unsupported("a default that is an expression is not supported; give a literal or CURRENT_TIMESTAMP")
         );
+    }
+    // `b'0'` and `b'1'` of BIT columns, whose digits the tokens have as bytes.
+    if let Token::HexStringLiteral(digits) = c.peek()
+        && let Some(bit) =
+            ["0", "1"].into_iter().find(|bit| digits.trim_start_matches('0') == bit.trim_start_matches('0'))
+    {
+        c.advance();
+        return Ok(DefaultValue::Literal(Some(bit.to_string())));
     }
     match c.literal() {
         Ok(literal) => Ok(DefaultValue::Literal(literal.text())),
