@@ -204,7 +204,9 @@ public class Writes {
             written("doris_once");
         });
         check("StarRocks: a frame as CSV", () -> {
-            frame.write().format("starrocks").options(starrocks("starrocks_csv")).mode(SaveMode.Append).save();
+            frame.write().format("starrocks").options(starrocks("starrocks_csv"))
+                    .option("starrocks.write.properties.column_separator", "\\x01").option("starrocks.write.properties.row_delimiter", "\\x02")
+                    .mode(SaveMode.Append).save();
             written("starrocks_csv");
         });
         check("StarRocks: a frame as JSON", () -> {

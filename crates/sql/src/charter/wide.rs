@@ -451,6 +451,7 @@ impl UserDefinedLogicalNodeCore for PickColumns {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::logical_expr::UserDefinedLogicalNodeCore as Node;
     use datafusion::logical_expr::logical_plan::table_scan;
 
     use super::*;
@@ -487,12 +488,12 @@ mod tests {
         let schema = Schema::new(fields);
         let all = table_scan(Some("t"), &schema, None).unwrap().build().unwrap();
         let picked = PickColumns::new(all, vec![3, 1]).unwrap();
-        assert_eq!(picked.necessary_children_exprs(&[0, 1]), Some(vec![vec![1, 3]]));
+        assert_eq!(Node::necessary_children_exprs(&picked, &[0, 1]), Some(vec![vec![1, 3]]));
         let narrow = table_scan(Some("t"), &schema, Some(vec![1, 3])).unwrap().build().unwrap();
-        let again = picked.with_exprs_and_inputs(Vec::new(), vec![narrow]).unwrap();
+        let again = Node::with_exprs_and_inputs(&picked, Vec::new(), vec![narrow]).unwrap();
         assert_eq!(again.places(), [1, 0]);
-        assert_eq!(again.schema(), picked.schema());
+        assert_eq!(Node::schema(&again), Node::schema(&picked));
         let narrower = table_scan(Some("t"), &schema, Some(vec![3])).unwrap().build().unwrap();
-        assert_eq!(picked.with_exprs_and_inputs(Vec::new(), vec![narrower]).unwrap().places(), [0]);
+        assert_eq!(Node::with_exprs_and_inputs(&picked, Vec::new(), vec![narrower]).unwrap().places(), [0]);
     }
 }
