@@ -87,7 +87,7 @@ def transactions(s):
     # Some columns: a load sees what the one before has brought.
     some = {"partial_columns": "true"}
     s.sql(f"insert into d.{u} values (1, 100)")
-    w = run.fresh(s, "w", "create table d.{} (k int, a int, b int) unique key(k) distributed by hash(k) buckets 1")
+    w = run.fresh(s, "updated", "create table d.{} (k int, a int, b int) unique key(k) distributed by hash(k) buckets 1")
     c = Client(s, w)
     c.ask("begin", "p")
     c.ask("load", "p", b"1,1\n", columns="k,a", **some)
