@@ -365,7 +365,7 @@ fn show_statements() {
         show("show grants for root@localhost").kind,
         ShowKind::Grants { user: Some(user("root", Some("localhost"))), all: false }
     );
-    assert_eq!(show("show proc '/frontends'").kind, ShowKind::Frontends);
+    assert_eq!(show("show proc '/frontends'").kind, ShowKind::Proc("frontends".into()));
     assert_eq!(show("show create table a.b").kind, ShowKind::CreateTable(name("a.b")));
     for sql in [
         "show databases",

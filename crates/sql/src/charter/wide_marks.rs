@@ -189,7 +189,7 @@ mod tests {
         is("WITH x AS (SELECT 1) SELECT * FROM x", "SELECT * FROM (SELECT 1) AS x");
         is(
             "WITH x AS (SELECT 1), y AS (SELECT 2 FROM x) SELECT * FROM x a, y",
-            "WITH y AS (SELECT 2 FROM (SELECT 1) AS x) SELECT * FROM (SELECT 1) AS a, y",
+            "WITH y AS (SELECT 2 FROM (SELECT 1) AS x) SELECT * FROM (SELECT 1) a, y",
         );
         is(
             "WITH x AS (SELECT 1), x2 AS (SELECT 2 FROM x) SELECT * FROM x2",

@@ -2,7 +2,8 @@
 //!
 //! `select 1+1+...` with 100,000 terms is a tree 100,000 levels deep: even dropping it would overflow a stack. The
 //! depth is estimated on the tokens, before any tree exists: operators since the last comma, added up over the open
-//! parentheses, is never less than the depth of the tree.
+//! parentheses, and over those closed since the comma (`(1+1)+1` has what is closed as its first operand), is never less than
+//! the depth of the tree.
 
 use sqlparser::tokenizer::{Token, Word};
 
@@ -114,9 +115,36 @@ struct Level {
     query: bool,
     /// It is the arguments of a call.
     call: bool,
+    /// The deepest of what was closed since the last comma: an operand of what follows.
+    closed: Depth,
+    /// The deepest item before the last comma.
+    items: Depth,
+}
+
+/// Levels of a tree: all of them, and those that stay when chains are made flat.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    all: usize,
+    operators: usize,
+}
+
+impl Depth {
+    fn max(self, other: Depth) -> Depth {
+        Depth { all: self.all.max(other.all), operators: self.operators.max(other.operators) }
+    }
 }
 
 impl Level {
+    /// The tree of the item that is being read, with what was closed in it.
+    fn item(&self) -> Depth {
+        Depth { all: self.depth() + self.closed.all, operators: self.operator_depth() + self.closed.operators }
+    }
+
+    /// The deepest tree of the level.
+    fn deepest(&self) -> Depth {
+        self.item().max(self.items)
+    }
+
     fn depth(&self) -> usize {
         self.logic + self.ands_max + self.unions + self.chain_max + self.operator_depth()
     }
@@ -181,8 +209,9 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
         let before = i.checked_sub(1).map(|before| &tokens.tokens[before].token);
         let (mut opens, mut closes, mut joins) = (false, false, false);
         let next_item = |level: &mut Level| {
+            let items = level.deepest();
             let &mut Level { chained, unions, query, call, .. } = level;
-            *level = Level { chained, unions, query, call, ..Level::default() };
+            *level = Level { chained, unions, query, call, items, ..Level::default() };
         };
         match &token.token {
             Token::LParen | Token::LBracket | Token::LBrace => opens = true,
@@ -236,7 +265,8 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
         level.chain_max = level.chain_max.max(level.chain);
         level.operand_max = level.operand_max.max(level.operand);
         level.ands_max = level.ands_max.max(level.ands);
-        if below + level.depth() > DEPTH_MAX || operators_below + level.operator_depth() > OPERATOR_DEPTH_MAX {
+        let item = level.item();
+        if below + item.all > DEPTH_MAX || operators_below + item.operators > OPERATOR_DEPTH_MAX {
             return Err(too_deep(Some(source.position(tokens.ranges[i].clone()))));
         }
         if opens {
@@ -251,9 +281,12 @@ pub(super) fn check(source: Source<'_>, tokens: &Tokens) -> Result<(), SqlError>
             };
             open.push(Level { call, ..Level::default() });
         } else if closes && open.len() > 1 {
-            open.pop();
-            below -= open.last().map_or(0, Level::depth);
-            operators_below -= open.last().map_or(0, Level::operator_depth);
+            let closed = open.pop().map_or(Depth::default(), |level| level.deepest());
+            if let Some(level) = open.last_mut() {
+                below -= level.depth();
+                operators_below -= level.operator_depth();
+                level.closed = level.closed.max(closed);
+            }
         }
     }
     Ok(())
@@ -307,6 +340,15 @@ mod tests {
             |levels| format!("{}1{}", "(".repeat(levels), format!("{})", "+1".repeat(1_000)).repeat(levels));
         assert!(refused(&format!("select {}", long_ones(20))));
         assert!(!refused(&format!("select {}", long_ones(8))));
+        let short_ones = |levels| format!("{}1{}", "(".repeat(levels), "+1+1+1+1+1+1+1+1+1)".repeat(levels));
+        assert!(refused(&format!("select {}", short_ones(50))));
+        assert!(!refused(&format!("select {}", short_ones(30))));
+        assert!(refused(&format!("select f(1, {}, 2) + 1", short_ones(40))));
+        assert!(!refused(&format!("select {0}, {0}, {0}", short_ones(30))));
+        let conditions =
+            |levels| format!("{}a{}", "(".repeat(levels), format!("{})", " or b".repeat(300)).repeat(levels));
+        assert!(refused(&format!("select {}", conditions(90))));
+        assert!(!refused(&format!("select {}", conditions(60))));
         assert!(!refused(&format!("select 1{}", " union all select 1".repeat(2_000))));
     }
 
