@@ -665,7 +665,6 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
         found_rows: context.counts.1,
         lost: Arc::clone(&context.lost),
         memory: Some(Memory(context.quota.pool(&engine.template.runtime_env().memory_pool))),
-        ..SessionInfo::default()
     });
     // A clone, not a new build from it: building registers functions in the order of a hash map, and a name that the
     // charter took over from DataFusion's aliases would fall back to either.

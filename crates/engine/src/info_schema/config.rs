@@ -56,7 +56,7 @@ fn key_names(schema: &TableSchema) -> impl Iterator<Item = &str> {
 }
 
 /// The columns that rows are distributed by, and how.
-fn distribution<'a>(schema: &'a TableSchema, quote: &str) -> (String, &'static str) {
+fn distribution(schema: &TableSchema, quote: &str) -> (String, &'static str) {
     match &schema.distribution {
         Distribution::Hash(ids) => (joined(names(schema, ids), quote), "HASH"),
         Distribution::Random => (String::new(), "RANDOM"),

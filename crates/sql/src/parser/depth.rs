@@ -348,7 +348,7 @@ mod tests {
         let conditions =
             |levels| format!("{}a{}", "(".repeat(levels), format!("{})", " or b".repeat(300)).repeat(levels));
         assert!(refused(&format!("select {}", conditions(90))));
-        assert!(!refused(&format!("select {}", conditions(60))));
+        assert!(!refused(&format!("select {}", conditions(8))));
         assert!(!refused(&format!("select 1{}", " union all select 1".repeat(2_000))));
     }
 
