@@ -68,7 +68,7 @@ impl ExtensionPlanner for Picks {
 /// Makes the columns of a [`ComputeColumns`].
 struct Computing<'a> {
     planner: &'a dyn PhysicalPlanner,
-    /// That of the input.
+    /// The input's schema.
     schema: &'a DFSchema,
     state: &'a dyn Session,
     context: &'a PhysicalPlanningContext,
@@ -85,7 +85,7 @@ impl Computing<'_> {
         let simplify = builder.with_query_execution_start_time(props.query_execution_start_time).build();
         let expr = simplified(item.expr.clone(), &simplify)?;
         let expr = self.planner.create_physical_expr(&expr, &schema, self.state, self.context)?;
-        // Its columns are numbered as they are read.
+        // Columns of the expression are numbered as the input's are read.
         let expr = expr.transform_up(|e| {
             let place =
                 e.downcast_ref::<Column>().and_then(|c| Some((c.name().to_string(), *item.reads.get(c.index())?)));

@@ -58,7 +58,7 @@ const BATCHES_WAITING: usize = 4;
 pub(crate) struct QueryContext {
     pub(crate) engine: Arc<Engine>,
     pub(crate) catalog: Arc<CatalogState>,
-    /// The same without the session's temporary tables, for what views read.
+    /// The catalog without the session's temporary tables, for what views read.
     pub(crate) permanent: Arc<CatalogState>,
     /// The external catalog that is selected; `None`: dipper's own.
     pub(crate) selected_catalog: Option<String>,
@@ -164,7 +164,7 @@ impl QueryContext {
         if roles.is_empty() { "NONE".to_string() } else { roles.join(", ") }
     }
 
-    /// The same without the session's temporary tables.
+    /// This context without the session's temporary tables.
     pub(crate) fn without_temporaries(&self) -> Self {
         QueryContext { catalog: Arc::clone(&self.permanent), ..self.clone() }
     }

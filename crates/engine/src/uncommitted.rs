@@ -49,7 +49,7 @@ pub(crate) struct Part {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) txn: TxnId,
-    /// As [`LoadOptions::first_object`].
+    /// First number of the load's objects, see [`LoadOptions::first_object`].
     pub(crate) first_object: u32,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Uncommitted {
     values: Option<Values>,
     /// Rows of DUPLICATE and AGGREGATE tables that it deletes: old ones, and its own.
     deletes: Deletes,
-    /// It has read rows that it replaces.
+    /// Whether the transaction has read rows that it replaces.
     reads: bool,
     /// Rows are on their way into the load of VALUES, or were when their statement was broken off.
     is_taking: bool,
@@ -148,7 +148,7 @@ impl Uncommitted {
         &self.table
     }
 
-    /// Its id, under which all of its rows become visible.
+    /// The transaction's id, under which all of its rows become visible.
     pub(crate) fn txn(&self) -> TxnId {
         self.txn
     }
@@ -177,7 +177,7 @@ impl Uncommitted {
         Ok(Place { txn: self.txn, first_object })
     }
 
-    /// The same for a load. `reads`: it reads rows of the table, and shall see those of the transaction.
+    /// Begins a load. `reads`: it reads rows of the table, and shall see those of the transaction.
     ///
     /// # Errors
     /// The store's; the transaction has too many parts.

@@ -40,7 +40,7 @@ pub struct Flexible {
 struct Known {
     /// As given, to be completed anew on another state of the table.
     given: Vec<(RecordBatch, Given)>,
-    /// The same, completed.
+    /// The given rows, completed.
     filled: Vec<RecordBatch>,
     latest: HashMap<Box<[u8]>, Latest>,
     memory: Arc<dyn Memory>,
@@ -58,7 +58,7 @@ impl Drop for Known {
 struct Latest {
     batch: usize,
     row: usize,
-    /// It deletes.
+    /// Whether the row deletes.
     deletes: bool,
 }
 

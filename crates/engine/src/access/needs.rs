@@ -171,7 +171,7 @@ fn collect(session: &Session, statement: &Statement, needs: &mut Vec<Need>) {
                 all(Privileges::DROP, if *kind == ObjectKind::Database { Some(database(name)) } else { table(name) });
             }
         }
-        // As in MySQL: the old name is dropped, the new one made, with its rows.
+        // MySQL's rule: the old name is dropped, the new one made, with its rows.
         Statement::RenameTables(pairs) => {
             for (from, to) in pairs {
                 all(Privileges::ALTER | Privileges::DROP, table(from));

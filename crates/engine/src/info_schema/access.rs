@@ -89,7 +89,7 @@ pub(super) fn enabled_roles(context: &QueryContext, _: &Wanted, sheet: &mut Shee
     Ok(())
 }
 
-/// The same in the columns of those who may use roles.
+/// Roles that are granted, in the columns of those who may use roles.
 pub(super) fn applicable_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let user = context.rights.user();
     for role in &user.roles {

@@ -84,7 +84,7 @@ pub(crate) struct BodyTable {
 #[derive(Debug, Clone)]
 pub(crate) struct Inserted {
     pub(crate) txn: TxnId,
-    /// It shared its commit with others.
+    /// Whether the INSERT shared its commit with others.
     pub(crate) shared: bool,
     pub(crate) rejected: u64,
     /// Why, for the first of them.
@@ -170,7 +170,7 @@ impl BodyTable {
         }
     }
 
-    /// Its rows, once they are read.
+    /// The body's rows, once they are read.
     pub(super) fn rows(&self) -> Option<BodyRows> {
         self.rows.lock().clone()
     }
@@ -259,7 +259,7 @@ impl BodyTable {
         Ok((schema, times, BodyRows::Text(ScanQueue::new(scan, vec![file]))))
     }
 
-    /// The same of JSON.
+    /// Reads a body of JSON.
     async fn json(
         &self,
         mut request: StreamLoadRequest,
@@ -500,7 +500,7 @@ struct Part {
     rows: BodyRows,
     /// Threads that have not come to the end.
     open: Arc<AtomicUsize>,
-    /// It runs already.
+    /// Whether the load runs already.
     begun: AtomicBool,
     max_filter_ratio: f64,
 }

@@ -171,7 +171,7 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
         )));
     }
     match (&request.label, &insert.label) {
-        // As in Doris the header wins.
+        // Doris's rule: the label of the header wins.
         (Some(header), _) => insert.label = Some(header.clone()),
         (None, Some(_)) if matches!(request.group_commit, GroupCommit::Sync | GroupCommit::Async) => {
             return Err(EngineError::invalid("label and group_commit can't be set at the same time"));
@@ -180,7 +180,7 @@ fn statement(session: &Session, sql: &str, request: &StreamLoadRequest) -> Resul
     }
     let mut run = insert.clone();
     if request.two_phase_commit {
-        // It is its transaction's.
+        // The label is the transaction's.
         run.label = None;
     }
     parsed.statement = Statement::Insert(run);

@@ -97,13 +97,13 @@ impl LoadJob {
         Box::pin(Self::begun(engine, spec, None))
     }
 
-    /// As [`begin`](Self::begin), for a load of a transaction, which has the label.
+    /// Begins a load of a transaction, which has the label; otherwise like [`begin`](Self::begin).
     pub(super) fn begin_within(
         engine: &Arc<Engine>,
         mut spec: LoadSpec,
         slot: Slot,
     ) -> BoxFuture<'_, std::result::Result<LoadJob, Box<LoadAnswer>>> {
-        // Its rows are the transaction's alone.
+        // Rows of the load are the transaction's alone.
         spec.request.group_commit = GroupCommit::Off;
         spec.request.two_phase_commit = false;
         Box::pin(Self::begun(engine, spec, Some(slot)))

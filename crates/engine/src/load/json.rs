@@ -501,7 +501,7 @@ fn with_absent(array: ArrayRef, texts: &[Text], value: &ArrayRef) -> Result<Arra
 /// The steps of a path; `$.` is the whole object.
 ///
 /// # Errors
-/// It is none.
+/// The text is no path.
 pub(super) fn path(text: &str) -> Result<Vec<Step>> {
     match text {
         "$." => Ok(Vec::new()),

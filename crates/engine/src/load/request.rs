@@ -392,7 +392,7 @@ impl StreamLoadRequest {
             _ => {}
         }
         request.sequence_col = given.text("function_column.sequence_col").map(str::to_string);
-        // As in Doris: a list of columns has the hidden ones in it, where the body has them.
+        // Doris's rule: a list of columns has the hidden ones in it, where the body has them.
         if request.columns.is_empty() {
             request.hidden_columns = given.list("hidden_columns");
         }

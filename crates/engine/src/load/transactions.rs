@@ -121,7 +121,7 @@ struct Open {
     asked: Mutex<Instant>,
     until: Instant,
     idle: Option<Duration>,
-    /// It is over.
+    /// Told when the transaction is over.
     ended: Notify,
 }
 
@@ -383,7 +383,7 @@ async fn finished(
     }
 }
 
-/// The same for one that is prepared, or has ended.
+/// Commits or rolls back a transaction that is prepared, or has ended.
 async fn prepared(
     engine: &Arc<Engine>,
     name: &TransactionName,

@@ -109,9 +109,9 @@ async fn ended(
 pub(super) enum End {
     /// Done.
     Now(TxnId),
-    /// It had ended before: true if it was committed.
+    /// The load had ended before: true if it was committed.
     Was(TxnId, bool),
-    /// It is not prepared yet.
+    /// The load is not prepared yet.
     Running(TxnId),
     /// There is none of that name.
     Unknown,

@@ -299,7 +299,7 @@ impl Session {
             && !quick.hidden_columns
             && quick.select_limit.is_none()
             && self.catalog.is_none()
-            // They look into what is committed.
+            // Look-ups read what is committed.
             && !self.transaction.has_written()
             && self.temporaries.is_empty()
     }

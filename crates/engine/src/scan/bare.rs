@@ -30,7 +30,7 @@ pub(crate) fn bare(field: &FieldRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(data_type(field.data_type())))
 }
 
-/// The same values as a type that differs in notes only.
+/// An array's values as a type that differs in notes only.
 ///
 /// # Errors
 /// The types differ in more.

@@ -44,7 +44,7 @@ impl Transaction {
         self.written.as_ref().is_some_and(|written| !written.is_empty())
     }
 
-    /// Its label, once it has written.
+    /// The transaction's label, once it has written.
     pub(in crate::statements) fn label(&self) -> Option<&str> {
         self.written.as_ref().map(|written| written.label.as_str())
     }
@@ -78,7 +78,7 @@ pub(super) async fn begin(session: &mut Session, reads_only: bool, label: Option
     }
     // SET TRANSACTION READ ONLY was for this one.
     let reads_only = reads_only || session.reads_only && !session.in_transaction;
-    // As in MySQL.
+    // MySQL's rule: BEGIN commits what is open.
     commit(session, false).await?;
     session.reads_only = reads_only;
     session.in_transaction = true;

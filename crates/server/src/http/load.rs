@@ -116,7 +116,7 @@ async fn run<F: Future<Output = LoadAnswer> + Send + 'static>(
     answered(&taken(app, client, label, load, body).await, headers)
 }
 
-/// The same, for the load's own answer.
+/// Feeds a body into a load; the load's own answer.
 pub(super) async fn taken<F: Future<Output = LoadAnswer> + Send + 'static>(
     app: &App,
     client: &Client,

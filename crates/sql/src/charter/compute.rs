@@ -197,7 +197,7 @@ impl ComputeColumns {
         &self.items
     }
 
-    /// The same of another input, as far as that input has what is read: the optimizer leaves out what nobody above asks for.
+    /// This node over another input, as far as that input has what is read: the optimizer leaves out what nobody above asks for.
     fn of_input(&self, input: LogicalPlan) -> Result<Self> {
         let before = self.input.schema();
         let now = input.schema();

@@ -79,7 +79,7 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.project(shown.into_iter().map(Expr::Column))?.build()?))
 }
 
-/// The same rows with more columns, which may have subqueries.
+/// A side's rows with more columns, which may have subqueries.
 fn with(side: &Arc<LogicalPlan>, values: Vec<Expr>) -> Result<Arc<LogicalPlan>> {
     if values.is_empty() {
         return Ok(Arc::clone(side));

@@ -100,7 +100,7 @@ impl Change for Marks<'_> {
 /// Makes derived tables of the common table expressions that are marked, where they are read. The planner makes plans of the
 /// others before it reads them.
 pub(super) fn inline(query: &mut Query) {
-    // It cannot fail.
+    // `Expressions` returns no error.
     let _ = walk::change(query, &mut Expressions::default());
 }
 

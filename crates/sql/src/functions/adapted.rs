@@ -96,7 +96,7 @@ impl Adapted {
         Adapted { frames: Frames::Own, ..self }
     }
 
-    /// It is MEDIAN, of which moving frames keep the values in their order.
+    /// Marks MEDIAN, of which moving frames keep the values in their order.
     pub(super) fn keeps_order(self) -> Self {
         Adapted { frames: Frames::Median, ..self }
     }

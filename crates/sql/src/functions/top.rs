@@ -178,7 +178,7 @@ struct Frame {
     bytes: usize,
     /// Rows, with those whose value is NULL.
     rows: usize,
-    /// As in [`Counts`].
+    /// How many values are asked for, see [`Counts`].
     n: Option<i64>,
 }
 

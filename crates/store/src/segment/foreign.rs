@@ -41,7 +41,7 @@ pub(super) struct Listed {
     /// Their pages, where no index lists them.
     pages: Mutex<HashMap<(usize, usize), Arc<[PagePlace]>>>,
     seen: Mutex<HashSet<(usize, usize)>>,
-    /// The same file without its page index, made where that turned out to be wrong.
+    /// A reader of the file without its page index, made where that turned out to be wrong.
     unindexed: OnceLock<Arc<ObjectReader>>,
 }
 

@@ -265,7 +265,7 @@ pub struct TableSchema {
 pub struct Rollup {
     /// Name; unique in the table without regard to case.
     pub name: String,
-    /// Its columns, in order.
+    /// The rollup's columns, in order.
     pub columns: Vec<ColumnId>,
     /// Those of them that it is sorted by; empty where nothing was said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

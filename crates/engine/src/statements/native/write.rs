@@ -96,7 +96,7 @@ impl Target {
     /// What is written belongs to a transaction.
     ///
     /// # Errors
-    /// That has too many parts.
+    /// The transaction has too many parts.
     pub(super) fn enter(&mut self, transaction: &mut Uncommitted) -> Result<()> {
         let place = transaction.place()?;
         self.txn = place.txn;
