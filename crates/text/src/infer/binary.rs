@@ -61,11 +61,6 @@ pub(super) fn refuse(name: &str, sample: &[u8]) -> Result<(), TextError> {
         _ if sample.starts_with(b"$FL2@(#)") => refuse("is of SPSS (.sav)", "save its table as CSV"),
         _ if sample.get(8..12) == Some(b"DUCK") => refuse("is a DuckDB database", "export its tables as Parquet"),
         _ if sample.get(257..262) == Some(b"ustar") => refuse("is a tar archive", "unpack it first"),
-        // No text has one character in four that is NUL: what is written in two bytes a character has a mark in front, or
-        // one in two.
-        _ if sample.len() >= 16 && memchr::memchr_iter(0, sample).count() > sample.len() / 4 => {
-            refuse("has mostly bytes that are no characters", "convert it to Parquet, CSV or JSON lines")
-        }
         _ => Ok(()),
     }
 }
