@@ -22,6 +22,7 @@ EQUAL, UNFIT = Outcome("equal"), Outcome("unfit")
 # Statements that dipper refuses in these words, on purpose: README.md, "What is refused".
 REFUSED = re.compile(
     r"a subquery that depends on .* of the query around it, in this form; write it as a join"
+    r"|a subquery that depends on the rows outside below an aggregate"
     r"|in a subquery two levels below its table|a subquery in ON of a Full join that depends on both sides"
 )
 

@@ -28,7 +28,7 @@ SHAPES = [
     "SELECT d, count(*), max(s) FROM (SELECT DISTINCT d, s, v % {n} FROM big) x GROUP BY d ORDER BY d",
     "SELECT k, s FROM big {set} SELECT v, s FROM big",
     "SELECT k, s FROM (SELECT k, s, row_number() OVER (PARTITION BY d ORDER BY s DESC, k) n FROM big) x WHERE n <= 3",
-    "SELECT x.{key}, y.s FROM (SELECT {key}, max(k) k FROM big GROUP BY {key}) x {join} JOIN big y ON x.k = y.k",
+    "SELECT x.{key}, y.s FROM (SELECT {key}, max(k) m FROM big GROUP BY {key}) x {join} JOIN big y ON x.m = y.k",
     # Joins without equality, neither of whose sides fits.
     "SELECT a.k, a.s, b.k FROM (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 0) a {join} JOIN (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 1) b ON a.v >= b.k AND a.v < b.k + 4 AND a.s <> b.s",
     "SELECT {shown}.k, {shown}.s FROM (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 0) a {side} {semi} JOIN (SELECT k, v, repeat(s, 40) s FROM big WHERE k % 15 = 1) b ON a.v >= b.k AND a.v < b.k + 4 AND a.s <> b.s",
