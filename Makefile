@@ -15,7 +15,7 @@ run: build
 	@echo
 	@echo "Next: $(BIN)/dipper sql                      a prompt; SELECT * FROM 'examples/orders.csv' LIMIT 5;"
 	@echo "      $(BIN)/dipper server --allow-dir .     a server; mysql -h 127.0.0.1 -P 9030 -u root"
-	@echo "      README.md, \"Tables and loads\"         a table, and a Stream Load into it"
+	@echo "      docs/README.md                          guides: files, tables, loading, look-ups, operations"
 
 build:
 	cargo build --release -p dipper-cli
@@ -25,6 +25,7 @@ test: gateway $(TESTS)/tpcds/installed
 	cargo test --release --workspace
 	cargo build --release -p dipper-cli
 	python3 tests/clients/run.py --server $(BIN)/dipper
+	$(TESTS)/python/venv/bin/python tests/docs/run.py $(BIN)/dipper
 	python3 tests/http/run.py $(BIN)/dipper
 	python3 tests/limits/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/limits/logins.py $(BIN)/dipper
