@@ -146,4 +146,5 @@ def looked_at(all_pages):
 
 def is_guide(page):
     """Whether the page's examples are run and its lines are measured."""
-    return page.name in ("README.md", "CONTRIBUTING.md", "SECURITY.md") or page.name.startswith("docs/")
+    guides = page.name.startswith("docs/") and not page.name.startswith("docs/reference/")
+    return guides or page.name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")

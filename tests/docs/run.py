@@ -14,7 +14,8 @@ Each page has a directory and a database of its own, and its examples run in the
 - `<!-- file: NAME -->` above a block: the block is written into that file.
 - `<!-- not run: REASON -->` above an example: it is not run.
 
-With `--update` the outputs on the pages become those that the examples have. Without PAGE all pages are looked at.
+The pages of `docs/reference` are those that `dipper reference` writes. With `--update` outputs and these pages become what
+they should be. Without PAGE all pages are looked at.
 """
 
 import argparse
@@ -203,6 +204,26 @@ def run_page(binary, tools, page, update):
     return problems
 
 
+def reference(binary, update):
+    """The generated pages that are not what the binary writes."""
+    problems, kept = [], pages.ROOT / "docs/reference"
+    with tempfile.TemporaryDirectory(prefix="dipper-docs-") as directory:
+        ran = subprocess.run([binary, "reference", directory], timeout=EXAMPLE_SECONDS, check=False)
+        if ran.returncode != 0:
+            return [f"dipper reference: exit code {ran.returncode}"]
+        written = {path.name: path.read_text(encoding="utf-8") for path in pathlib.Path(directory).iterdir()}
+    for name in sorted(written.keys() | {path.name for path in kept.glob("*")}):
+        path = kept / name
+        if name not in written:
+            problems.append(f"docs/reference/{name}: dipper reference writes no such page")
+        elif not path.exists() or path.read_text(encoding="utf-8") != written[name]:
+            problems.append(f"docs/reference/{name} is not what dipper reference writes: run tests/docs/run.py with --update")
+            if update:
+                kept.mkdir(exist_ok=True)
+                path.write_text(written[name], encoding="utf-8")
+    return problems
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
@@ -210,8 +231,9 @@ def main():
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
     binary = os.path.abspath(arguments.binary)
+    problems = reference(binary, arguments.update)
     all_pages = pages.pages()
-    problems = pages.looked_at(all_pages)
+    problems += pages.looked_at(all_pages)
     wanted = [page for page in all_pages if pages.is_guide(page)
               and (not arguments.pages or any(name in page.name for name in arguments.pages))]
     begun = time.monotonic()

@@ -71,17 +71,17 @@ impl IoContext {
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($(#[doc = $doc:literal] $name:ident),* $(,)?) => {
         /// Counters of reads and writes of remote stores, and of the cache above them.
         #[derive(Debug, Default)]
         pub struct IoStats {
-            $($(#[$doc])* pub $name: AtomicU64,)*
+            $(#[doc = $doc] pub $name: AtomicU64,)*
         }
 
         /// The values of [`IoStats`] at one time.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct IoCounts {
-            $($(#[$doc])* pub $name: u64,)*
+            $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl IoStats {
@@ -96,20 +96,25 @@ macro_rules! counters {
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
+
+            /// Each value as in [`named`](Self::named), with a sentence on what it counts.
+            pub fn described(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), $doc.trim_ascii(), self.$name),)*]
+            }
         }
     };
 }
 
 counters! {
-    /// GET and HEAD requests to the store; what the client repeats counts once.
+    /// GET and HEAD requests to object stores; a request that the client repeats counts once.
     requests,
-    /// Attempts at any request that got no answer, or one by which the store is in trouble; the client repeats most of them.
+    /// Attempts at requests that got no answer, or an answer by which the store is in trouble; the client repeats most.
     failed_attempts,
-    /// Bytes that they returned.
+    /// Bytes that GET requests returned.
     request_bytes,
-    /// Nanoseconds that they took, added up over requests that ran at the same time.
+    /// Nanoseconds that GET and HEAD requests took, added up over requests that ran at the same time.
     request_ns,
-    /// Nanoseconds of the slowest.
+    /// Nanoseconds that the slowest GET or HEAD request took.
     request_ns_max,
     /// LIST requests, one for each page of a listing.
     lists,
@@ -117,7 +122,7 @@ counters! {
     puts,
     /// Bytes that were put.
     put_bytes,
-    /// Objects deleted.
+    /// Objects that were deleted.
     deletes,
     /// Reads answered from memory, whole or in part.
     memory_hits,

@@ -1,4 +1,5 @@
-//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`.
+//! The `dipper` binary: `dipper server`, `dipper sql`, `dipper load`, `dipper check`, `dipper backup`, `dipper restore`,
+//! `dipper reference`.
 
 mod allocator;
 mod backup;
@@ -7,6 +8,7 @@ mod config;
 mod format;
 mod load;
 mod prompt;
+mod reference;
 mod remote;
 mod run;
 mod server;
@@ -38,6 +40,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Make tables from a backup, under the same or other names.
     Restore(backup::RestoreArguments),
+    /// Write the reference of functions, variables, headers and options as Markdown pages.
+    Reference(reference::ReferenceArguments),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::main(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Reference(arguments) => reference::main(&arguments),
     }
 }
 

@@ -300,6 +300,17 @@ impl Engine {
         self.spilled.remove();
     }
 
+    /// The functions that statements may call, sorted: name, and `scalar`, `aggregate` or `window`.
+    pub fn functions(&self) -> Vec<(String, &'static str)> {
+        let state = &self.template;
+        let mut all: Vec<(String, &str)> = Vec::new();
+        all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
+        all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
+        all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
+        all.sort_unstable();
+        all
+    }
+
     /// The data cache.
     pub fn data_cache(&self) -> &Arc<DataCache> {
         self.stores.cache()

@@ -21,101 +21,94 @@ use crate::words;
 /// Result with an [`EngineError`].
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// What went wrong, in the kinds that differ in what the client should do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The statement does not parse.
-    Syntax,
-    /// The statement parses and makes no sense: wrong types, wrong number of arguments.
-    Invalid,
-    /// Understood, but dipper cannot do it.
-    Unsupported,
-    /// No such database.
-    NoDatabase,
-    /// A name without database, and no database is selected.
-    NoDatabaseSelected,
-    /// The database is there already.
-    DatabaseExists,
-    /// No such table or view.
-    NoTable,
-    /// The table or view is there already.
-    TableExists,
-    /// It is a view where a table is wanted, or the other way round.
-    WrongObject,
-    /// No such column.
-    NoColumn,
-    /// The column name is ambiguous.
-    AmbiguousColumn,
-    /// No such function.
-    NoFunction,
-    /// No such variable.
-    NoVariable,
-    /// The variable cannot be set to this.
-    BadVariable,
-    /// No such file, or it cannot be read.
-    File,
-    /// Not allowed.
-    Denied,
-    /// A value in the data does not fit its type.
-    BadValue,
-    /// A computed value is out of range.
-    OutOfRange,
-    /// The memory or disk budget is used up.
-    Resources,
-    /// The statement ran longer than query_timeout.
-    Timeout,
-    /// The statement was killed.
-    Killed,
-    /// No such connection.
-    NoThread,
-    /// No such prepared statement.
-    NoStatement,
-    /// Others changed the same rows meanwhile; the statement can be repeated.
-    Conflict,
-    /// The catalog cannot be read or written.
-    Storage,
-    /// An object of a table, or a file, is gone or is another now: the statement's view of the table is too old.
-    Vanished,
-    /// Whether a change was committed could not be learned.
-    Unknown,
-    /// A bug.
-    Internal,
+/// Defines the kinds of errors, with MySQL's number and SQLSTATE of each.
+macro_rules! kinds {
+    ($(#[doc = $meaning:literal] $name:ident = $number:literal, $sqlstate:literal;)*) => {
+        /// What went wrong, in the kinds that differ in what the client should do.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $(#[doc = $meaning] $name,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind.
+            pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),*];
+
+            /// MySQL error number and SQLSTATE.
+            pub fn code(self) -> (u16, &'static str) {
+                match self {
+                    $(ErrorKind::$name => ($number, $sqlstate),)*
+                }
+            }
+
+            /// What the kind means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$name => $meaning.trim_ascii(),)*
+                }
+            }
+        }
+    };
 }
 
-impl ErrorKind {
-    /// MySQL error number and SQLSTATE.
-    pub fn code(self) -> (u16, &'static str) {
-        match self {
-            ErrorKind::Syntax => (1064, "42000"),
-            ErrorKind::Invalid => (1105, "HY000"),
-            ErrorKind::Unsupported => (1235, "42000"),
-            ErrorKind::NoDatabase => (1049, "42000"),
-            ErrorKind::NoDatabaseSelected => (1046, "3D000"),
-            ErrorKind::DatabaseExists => (1007, "HY000"),
-            ErrorKind::NoTable => (1146, "42S02"),
-            ErrorKind::TableExists => (1050, "42S01"),
-            ErrorKind::WrongObject => (1347, "HY000"),
-            ErrorKind::NoColumn => (1054, "42S22"),
-            ErrorKind::AmbiguousColumn => (1052, "23000"),
-            ErrorKind::NoFunction => (1305, "42000"),
-            ErrorKind::NoVariable => (1193, "HY000"),
-            ErrorKind::BadVariable => (1231, "42000"),
-            ErrorKind::File => (29, "HY000"),
-            ErrorKind::Denied => (1227, "42000"),
-            ErrorKind::BadValue => (1366, "22007"),
-            ErrorKind::OutOfRange => (1690, "22003"),
-            ErrorKind::Resources => (1041, "HY000"),
-            ErrorKind::Timeout => (3024, "HY000"),
-            ErrorKind::Killed => (1317, "70100"),
-            ErrorKind::NoThread => (1094, "HY000"),
-            ErrorKind::NoStatement => (1243, "HY000"),
-            ErrorKind::Conflict => (1213, "40001"),
-            ErrorKind::Storage | ErrorKind::Vanished => (1030, "HY000"),
-            ErrorKind::Unknown => (1180, "HY000"),
-            ErrorKind::Internal => (1815, "HY000"),
-        }
-    }
+kinds! {
+    /// The statement does not parse.
+    Syntax = 1064, "42000";
+    /// The statement parses and makes no sense: wrong types, wrong number of arguments.
+    Invalid = 1105, "HY000";
+    /// Understood, but dipper cannot do it.
+    Unsupported = 1235, "42000";
+    /// No such database.
+    NoDatabase = 1049, "42000";
+    /// A name without database, and no database is selected.
+    NoDatabaseSelected = 1046, "3D000";
+    /// The database is there already.
+    DatabaseExists = 1007, "HY000";
+    /// No such table or view.
+    NoTable = 1146, "42S02";
+    /// The table or view is there already.
+    TableExists = 1050, "42S01";
+    /// It is a view where a table is wanted, or the other way round.
+    WrongObject = 1347, "HY000";
+    /// No such column.
+    NoColumn = 1054, "42S22";
+    /// The column name is ambiguous.
+    AmbiguousColumn = 1052, "23000";
+    /// No such function.
+    NoFunction = 1305, "42000";
+    /// No such variable.
+    NoVariable = 1193, "HY000";
+    /// The variable cannot be set to this.
+    BadVariable = 1231, "42000";
+    /// No such file, or it cannot be read.
+    File = 29, "HY000";
+    /// Not allowed.
+    Denied = 1227, "42000";
+    /// A value in the data does not fit its type.
+    BadValue = 1366, "22007";
+    /// A computed value is out of range.
+    OutOfRange = 1690, "22003";
+    /// The memory or disk budget is used up.
+    Resources = 1041, "HY000";
+    /// The statement ran longer than query_timeout.
+    Timeout = 3024, "HY000";
+    /// The statement was killed.
+    Killed = 1317, "70100";
+    /// No such connection.
+    NoThread = 1094, "HY000";
+    /// No such prepared statement.
+    NoStatement = 1243, "HY000";
+    /// Others changed the same rows meanwhile; the statement can be repeated.
+    Conflict = 1213, "40001";
+    /// The catalog cannot be read or written.
+    Storage = 1030, "HY000";
+    /// An object of a table, or a file, is gone or is another now: the statement's view of the table is too old.
+    Vanished = 1030, "HY000";
+    /// Whether a change was committed could not be learned.
+    Unknown = 1180, "HY000";
+    /// A bug.
+    Internal = 1815, "HY000";
 }
 
 /// An error for a client.

@@ -19,6 +19,7 @@
 //! | `uncommitted` | what has a transaction written, and what does it see? |
 //! | [`variables`] | which session variables exist and which act? |
 //! | [`profile`] | where did the time of a statement or load go? |
+//! | [`reference`] | what do the generated pages of the documentation say? |
 //! | [`process`] | what is running, and how is it killed? |
 
 mod access;
@@ -53,6 +54,7 @@ pub mod profile;
 mod pull_up;
 mod pushdown;
 mod query;
+pub mod reference;
 mod repeatable;
 mod reports;
 mod reread;

@@ -86,6 +86,20 @@ pub(crate) fn canonical_database(name: &str) -> Option<&'static str> {
     [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].into_iter().find(|d| d.eq_ignore_ascii_case(name))
 }
 
+/// The tables of a virtual database with their columns, sorted by name; a type is named behind a column that is not text.
+pub(crate) fn columns_of(database: &str) -> Vec<(&'static str, Vec<String>)> {
+    let column = |(name, kind): &(&str, sheet::Kind)| match kind {
+        sheet::Kind::Text => format!("`{name}`"),
+        sheet::Kind::Int => format!("`{name}` BIGINT"),
+        sheet::Kind::UInt => format!("`{name}` BIGINT UNSIGNED"),
+        sheet::Kind::Time => format!("`{name}` DATETIME"),
+    };
+    let of = all().filter(|t| t.database == database);
+    let mut tables: Vec<_> = of.map(|t| (t.name, t.head.iter().map(column).collect())).collect();
+    tables.sort_unstable();
+    tables
+}
+
 /// Names of the tables of a virtual database.
 pub(crate) fn tables(database: &str) -> Vec<&'static str> {
     let mut names: Vec<_> = all().filter(|t| t.database.eq_ignore_ascii_case(database)).map(|t| t.name).collect();

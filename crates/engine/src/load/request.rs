@@ -26,7 +26,7 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
 ];
 
 /// StarRocks' names of headers.
-const STARROCKS: &[(&str, &str)] = &[
+pub(crate) const STARROCKS: &[(&str, &str)] = &[
     ("row_delimiter", "line_delimiter"),
     ("skip_header", "skip_lines"),
     ("partial_update", "partial_columns"),
@@ -35,47 +35,51 @@ const STARROCKS: &[(&str, &str)] = &[
 ];
 
 /// Headers that would change what is loaded, and do not here.
-const REFUSED: &[(&str, &str)] = &[("merge_condition", "give the table a sequence column, whose greater value wins")];
+pub(crate) const REFUSED: &[(&str, &str)] =
+    &[("merge_condition", "give the table a sequence column, whose greater value wins")];
 
-/// Headers that are read.
-const HEADERS: &[&str] = &[
-    "label",
-    "comment",
-    "format",
-    "compress_type",
-    "column_separator",
-    "line_delimiter",
-    "enclose",
-    "escape",
-    "trim_double_quotes",
-    "trim_space",
-    "skip_lines",
-    "empty_field_as_null",
-    "columns",
-    "where",
-    "delete",
-    "merge_type",
-    "function_column.sequence_col",
-    "hidden_columns",
-    "negative",
-    "max_filter_ratio",
-    "partitions",
-    "temporary_partitions",
-    "timeout",
-    "strict_mode",
-    "timezone",
-    "time_zone",
-    "exec_mem_limit",
-    "two_phase_commit",
-    "group_commit",
-    "partial_columns",
-    "unique_key_update_mode",
-    "partial_update_new_key_behavior",
-    "strip_outer_array",
-    "read_json_by_line",
-    "jsonpaths",
-    "json_root",
-    "num_as_string",
+/// Headers that are read, with their meaning.
+pub(crate) const HEADERS: &[(&str, &str)] = &[
+    ("label", "name that makes the load happen once, at most 128 characters; a random one without it"),
+    ("comment", "text for `SHOW LOAD`"),
+    ("format", "`csv` (default), `csv_with_names`, `csv_with_names_and_types`, `json` or `parquet`"),
+    ("compress_type", "compression of the body, such as `gz`, `bz2`, `zstd`, `lz4`, `snappy_block` or `deflate`"),
+    ("column_separator", "bytes between fields; a tab without it"),
+    ("line_delimiter", "bytes behind rows; `\\n` without it"),
+    ("enclose", "byte around fields"),
+    ("escape", "byte in front of a byte that stands for itself"),
+    ("trim_double_quotes", "`true` drops double quotes around fields"),
+    ("trim_space", "`true` drops blanks and tabs around fields"),
+    ("skip_lines", "lines to leave out at the start"),
+    ("empty_field_as_null", "`true` reads an empty field as NULL"),
+    ("columns", "columns of the body, and expressions: `a, b, c = upper(b)`; the table's columns without it"),
+    ("where", "condition that rows must meet; other rows are counted as unselected"),
+    ("delete", "condition under which rows delete, with `merge_type: MERGE`"),
+    (
+        "merge_type",
+        "`APPEND` (default), `DELETE` (rows delete) or `MERGE` (rows that meet `delete` delete, others replace)",
+    ),
+    ("function_column.sequence_col", "column of the body that fills the sequence column"),
+    ("hidden_columns", "hidden columns that the body has behind those of the table"),
+    ("negative", "`true` subtracts from SUM columns"),
+    ("max_filter_ratio", "share of the rows that may be rejected, from 0 (default) to 1"),
+    ("partitions", "partitions that rows may go to; all without it"),
+    ("temporary_partitions", "temporary partitions that rows go to"),
+    ("timeout", "seconds for the whole load; 259200 without it"),
+    ("strict_mode", "`true` rejects rows with values that do not fit; `false` (default) reads such values as NULL"),
+    ("timezone", "zone of functions of time, and of times with an offset; the server's without it"),
+    ("time_zone", "another name of `timezone`"),
+    ("exec_mem_limit", "bytes of memory that the load may hold"),
+    ("two_phase_commit", "`true` prepares the load, which a second request commits or aborts"),
+    ("group_commit", "`sync_mode` or `async_mode` shares a commit with other loads, `off_mode` does not"),
+    ("partial_columns", "`true` replaces only the columns that the load brings"),
+    ("unique_key_update_mode", "`UPSERT` (default), `UPDATE_FIXED_COLUMNS` or `UPDATE_FLEXIBLE_COLUMNS`"),
+    ("partial_update_new_key_behavior", "`APPEND` (default) or `ERROR`, for keys that a partial update does not find"),
+    ("strip_outer_array", "`true` if the JSON body is one array of rows"),
+    ("read_json_by_line", "`true` (default) if each line of the JSON body is one value"),
+    ("jsonpaths", "path of each column in a JSON row"),
+    ("json_root", "path of the value that holds the rows"),
+    ("num_as_string", "`true` keeps the digits of JSON numbers as they are written"),
 ];
 
 /// Headers of HTTP that are near one of those, or could be; and `db` and `table`, which StarRocks' clients send beside the
@@ -524,8 +528,9 @@ impl<'a> Given<'a> {
 
     /// Refuses a name that is nearly one of a load's headers: the load would be another than was asked for.
     fn misspelt(&self) -> Result<()> {
+        let names: Vec<&str> = HEADERS.iter().map(|(name, _)| *name).collect();
         for (name, _) in &self.headers {
-            let known = HEADERS.contains(&name.as_str()) || WITHOUT_EFFECT.iter().any(|(known, _)| known == name);
+            let known = names.contains(&name.as_str()) || WITHOUT_EFFECT.iter().any(|(known, _)| known == name);
             if known || FOREIGN.contains(&name.as_str()) || name.starts_with("x-") {
                 continue;
             }
@@ -535,9 +540,9 @@ impl<'a> Given<'a> {
                 let begins = name.len() >= PART_CHARS_MIN && (known.starts_with(name) || name.starts_with(*known));
                 begins || known.split_once('.').is_some_and(|(_, last)| last == name)
             };
-            let near = (HEADERS.iter().copied().find(spelled))
-                .or_else(|| dipper_sql::parser::near_match(name, HEADERS).filter(|_| name.len() >= 4))
-                .or_else(|| HEADERS.iter().copied().find(part));
+            let near = (names.iter().copied().find(spelled))
+                .or_else(|| dipper_sql::parser::near_match(name, &names).filter(|_| name.len() >= 4))
+                .or_else(|| names.iter().copied().find(part));
             if let Some(near) = near {
                 return invalid(format!("unknown header '{name}'; did you mean '{near}'?"));
             }

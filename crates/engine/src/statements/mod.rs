@@ -237,7 +237,9 @@ async fn run_statement(
             session.engine.profiles().clear();
             Ok(Outcome::ok())
         }
-        Statement::Help(_) => Err(EngineError::unsupported("HELP is answered by the documentation: see README.md")),
+        Statement::Help(_) => {
+            Err(EngineError::unsupported("HELP is answered by the documentation: see docs/README.md"))
+        }
         Statement::CreateVolume { name, if_not_exists, kind, locations, comment, properties } => {
             let given = volumes::Given { kind, locations, comment: comment.as_ref(), properties };
             volumes::create(session, name, *if_not_exists, given).await

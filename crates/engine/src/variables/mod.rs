@@ -9,7 +9,7 @@
 //! MySQL, Doris or StarRocks has.
 
 pub(crate) mod charset;
-mod definitions;
+pub(crate) mod definitions;
 mod sql_mode;
 mod zone;
 

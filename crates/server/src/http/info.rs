@@ -141,9 +141,9 @@ pub(super) async fn metrics(
     put("load_filtered_rows_total", "counter", "Rows left out because they do not fit.", &[("", totals.filtered)]);
     put("load_bytes_total", "counter", "Bytes of bodies received.", &[("", totals.bytes)]);
     let cache = app.engine.data_cache();
-    for (name, value) in cache.io().counts().named() {
+    for (name, meaning, value) in cache.io().counts().described() {
         let kind = if name.ends_with("_max") { "gauge" } else { "counter" };
-        put(&format!("object_store_{name}"), kind, "Of object stores and the data cache.", &[("", value)]);
+        put(&format!("object_store_{name}"), kind, meaning, &[("", value)]);
     }
     let stats = cache.stats();
     let tiers = |memory, disk| [("{tier=\"memory\"}", memory), ("{tier=\"disk\"}", disk)];

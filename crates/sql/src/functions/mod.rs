@@ -33,6 +33,7 @@ mod json;
 mod json_edit;
 mod json_path;
 mod kept;
+mod listed;
 mod lost;
 mod mask;
 mod math;
@@ -67,6 +68,7 @@ pub use growth::Memory;
 pub use information::SessionInfo;
 pub(crate) use json::{json_value_udf, write_quoted};
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
+pub use listed::{Listed, listed};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
 pub(crate) use nested::CAST_JSON;
@@ -76,33 +78,37 @@ pub use sketch_aggregate::{bitmap_union, hll_union};
 pub(crate) use whole::Operators;
 pub use window_memory::with_window_memory;
 
+/// Every scalar function of this module, by family.
+fn families() -> Vec<(&'static str, Vec<func::Def>)> {
+    let tables: [(&'static str, &[func::Def]); 19] = [
+        ("Text", string::DEFS),
+        ("Text", search::DEFS),
+        ("Numbers", math::DEFS),
+        ("Bits", bits::DEFS),
+        ("Numbers", whole::DEFS),
+        ("Conditions", conditional::DEFS),
+        ("Hashes", hash::DEFS),
+        ("JSON", json::DEFS),
+        ("JSON", json_edit::DEFS),
+        ("Maps and structs", nested::DEFS),
+        ("Masks", mask::DEFS),
+        ("URLs", url::DEFS),
+        ("Regular expressions", regex::DEFS),
+        ("Arrays", array::DEFS),
+        ("Arrays", array_numbers::DEFS),
+        ("Arrays", array_sets::DEFS),
+        ("Session and server", information::DEFS),
+        ("BITMAP and HLL", sketch::DEFS),
+        ("Internal", ordered::DEFS),
+    ];
+    let mut all = vec![("Dates and times", datetime::defs())];
+    all.extend(tables.into_iter().map(|(family, defs)| (family, defs.to_vec())));
+    all
+}
+
 /// Every scalar function of this module.
 fn defs() -> Vec<func::Def> {
-    let mut all = datetime::defs();
-    for family in [
-        string::DEFS,
-        search::DEFS,
-        math::DEFS,
-        bits::DEFS,
-        whole::DEFS,
-        conditional::DEFS,
-        hash::DEFS,
-        json::DEFS,
-        json_edit::DEFS,
-        nested::DEFS,
-        mask::DEFS,
-        url::DEFS,
-        regex::DEFS,
-        array::DEFS,
-        array_numbers::DEFS,
-        array_sets::DEFS,
-        information::DEFS,
-        sketch::DEFS,
-        ordered::DEFS,
-    ] {
-        all.extend_from_slice(family);
-    }
-    all
+    families().into_iter().flat_map(|(_, defs)| defs).collect()
 }
 
 /// Whether nobody waits any more for the statement that this thread plans or runs.

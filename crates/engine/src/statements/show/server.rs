@@ -131,12 +131,7 @@ pub(super) fn privileges() -> Sheet {
 }
 
 pub(super) fn functions(session: &Session, full: bool) -> Sheet {
-    let state = &session.engine.template;
-    let mut all: Vec<(String, &str)> = Vec::new();
-    all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "scalar")));
-    all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "aggregate")));
-    all.extend(state.window_functions().keys().map(|name| (name.clone(), "window")));
-    all.sort_unstable();
+    let all = session.engine.functions();
     let mut sheet = match full {
         true => Sheet::texts(&["Function Name", "Function Type"]),
         false => Sheet::texts(&["Function Name"]),

@@ -1,0 +1,220 @@
+//! The pages of `docs/reference` that list what this crate defines, as Markdown.
+//!
+//! The definitions are those by which statements and loads are judged, so a page cannot promise what the code does not do.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::engine::Engine;
+use crate::error::ErrorKind;
+use crate::info_schema::{self, INFORMATION_SCHEMA};
+use crate::load::request::{HEADERS, REFUSED, STARROCKS, WITHOUT_EFFECT};
+use crate::variables::definitions::{self, Definition, Effect, Kind, Settable};
+
+/// Says below the title of each page where the page comes from.
+pub const GENERATED: &str = "<!-- Written by `dipper reference`; do not edit. -->";
+
+/// The beginning of a page.
+pub fn head(title: &str, introduction: &str) -> String {
+    format!("# {title}\n\n{GENERATED}\n\n{introduction}\n")
+}
+
+/// A text inside of a table's cell.
+pub fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// A text as code, or nothing.
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{}`", cell(text)) }
+}
+
+fn row<const N: usize>(page: &mut String, cells: [&str; N]) {
+    let _ = writeln!(page, "| {} |", cells.join(" | "));
+}
+
+fn table<const N: usize>(page: &mut String, columns: [&str; N]) {
+    page.push('\n');
+    row(page, columns);
+    row(page, ["---"; N]);
+}
+
+/// What values a variable takes, in words.
+fn values(kind: Kind) -> String {
+    match kind {
+        Kind::OnOff => "ON, OFF".into(),
+        Kind::TrueFalse => "true, false".into(),
+        Kind::False(_) => "false".into(),
+        Kind::Int(least, most) => match (least, most) {
+            (i64::MIN, i64::MAX) => "integer".into(),
+            (least, i64::MAX) => format!("integer from {least}"),
+            (least, most) => format!("{least} to {most}"),
+        },
+        Kind::OneOf(words) => words.join(", "),
+        Kind::Text => "text".into(),
+        Kind::Version => "version".into(),
+        Kind::SqlMode => "flags, separated by commas".into(),
+        Kind::TimeZone => "`SYSTEM`, an offset such as `+08:00`, or a name such as `Europe/Berlin`".into(),
+        Kind::Charset(_) => "character set".into(),
+        Kind::Collation => "collation".into(),
+    }
+}
+
+fn scope(settable: Settable) -> &'static str {
+    match settable {
+        Settable::Both => "session, global",
+        Settable::Global => "global",
+        Settable::Session => "session",
+        Settable::Never => "read only",
+    }
+}
+
+/// The page of the session variables.
+pub fn variables() -> String {
+    let mut all: Vec<(&str, &Definition)> = definitions::all().collect();
+    all.sort_unstable_by_key(|(name, _)| *name);
+    let mut page = head(
+        "Session variables",
+        "`SET name = value` changes a variable for the session, `SET GLOBAL` for all new sessions until the server ends.",
+    );
+    page.push_str("\n## Variables that act\n");
+    table(&mut page, ["name", "default", "values", "scope", "meaning"]);
+    let own = |effect: Effect| all.iter().filter(move |(name, d)| d.name == *name && d.effect == effect);
+    for (name, d) in own(Effect::Acts) {
+        row(&mut page, [&code(name), &code(d.default), &values(d.kind), scope(d.settable), &cell(d.doc)]);
+    }
+    page.push_str("\n## Other names of variables\n");
+    table(&mut page, ["name", "stands for"]);
+    for (name, d) in all.iter().filter(|(name, d)| d.name != *name) {
+        row(&mut page, [&code(name), &code(d.name)]);
+    }
+    page.push_str(
+        "\n## Variables that clients read\n\nClients set and read these variables. What they ask for is so in any case, or \
+         there is nothing to do.\n",
+    );
+    table(&mut page, ["name", "default", "scope", "meaning"]);
+    for (name, d) in own(Effect::Echo) {
+        row(&mut page, [&code(name), &code(d.default), scope(d.settable), &cell(d.doc)]);
+    }
+    page.push_str(
+        "\n## Variables without effect\n\nThese variables steer parts of Doris, StarRocks or MySQL that dipper does not have. \
+         dipper stores and shows\ntheir values, and `SET` says in a note that they have no effect.\n\n",
+    );
+    let names: Vec<String> = own(Effect::Inert).map(|(name, _)| code(name)).collect();
+    let _ = writeln!(page, "{}", names.join(",\n"));
+    page
+}
+
+/// The page of the headers of Stream Load.
+pub fn stream_load() -> String {
+    let mut page = head(
+        "Headers of Stream Load",
+        "[Loading](../loading.md) explains Stream Load. Names of headers are compared without regard to case. A header that is \
+         nearly one of\nthese names is refused.",
+    );
+    page.push_str("\n## Headers that act\n");
+    table(&mut page, ["header", "meaning"]);
+    for (name, meaning) in HEADERS {
+        row(&mut page, [&code(name), meaning]);
+    }
+    page.push_str("\n## StarRocks' names\n");
+    table(&mut page, ["header", "stands for"]);
+    for (name, own) in STARROCKS {
+        row(&mut page, [&code(name), &code(own)]);
+    }
+    page.push_str("\n## Headers that are refused\n");
+    table(&mut page, ["header", "what to do instead"]);
+    for (name, instead) in REFUSED {
+        row(&mut page, [&code(name), instead]);
+    }
+    page.push_str("\n## Headers without effect\n");
+    table(&mut page, ["header", "reason"]);
+    for (name, reason) in WITHOUT_EFFECT {
+        row(&mut page, [&code(name), reason]);
+    }
+    page
+}
+
+/// The page of the functions that statements may call.
+pub fn functions(engine: &Engine) -> String {
+    let mut page = head(
+        "Functions",
+        "Names are found without regard to case. `SHOW FULL BUILTIN FUNCTIONS` lists the same names in SQL.",
+    );
+    let listed = dipper_sql::functions::listed();
+    let mut told = BTreeSet::new();
+    let mut family = "";
+    for function in &listed {
+        if family != function.family {
+            family = function.family;
+            let _ = writeln!(page, "\n## {family}");
+            table(&mut page, ["function", "other names", "arguments", "result"]);
+        }
+        told.insert(function.name);
+        told.extend(function.aliases);
+        let aliases: Vec<String> = function.aliases.iter().map(|alias| code(alias)).collect();
+        let arguments = match function.arguments_max {
+            Some(most) if most == function.arguments_min => most.to_string(),
+            Some(most) => format!("{} to {most}", function.arguments_min),
+            None => format!("{} or more", function.arguments_min),
+        };
+        row(&mut page, [&code(function.name), &aliases.join(", "), &arguments, &function.result]);
+    }
+    let all = engine.functions();
+    for (kind, title) in [("aggregate", "Aggregate functions"), ("window", "Window functions")] {
+        let names: Vec<String> = all.iter().filter(|(_, k)| *k == kind).map(|(name, _)| code(name)).collect();
+        let _ = writeln!(page, "\n## {title}\n\n{}", names.join(",\n"));
+    }
+    let others = all.iter().filter(|(name, kind)| *kind == "scalar" && !told.contains(name.as_str()));
+    let names: Vec<String> = others.map(|(name, _)| code(name)).collect();
+    let _ = writeln!(
+        page,
+        "\n## Functions of DataFusion\n\nThese scalar functions are those of Apache DataFusion, under its names and Doris's.\n\n{}",
+        names.join(",\n")
+    );
+    page
+}
+
+/// The page of the kinds of errors.
+pub fn errors() -> String {
+    let mut page = head(
+        "Errors",
+        "A client should act by the number, because texts may change; [Operations](../operations.md#errors-and-what-to-do) says \
+         what to do.\nWhere MySQL has a number of its own for a case, such as 1142 for a missing privilege on a table, the error has \
+         that number.",
+    );
+    table(&mut page, ["kind", "number", "SQLSTATE", "meaning"]);
+    for kind in ErrorKind::ALL {
+        let (number, sqlstate) = kind.code();
+        row(&mut page, [&format!("{kind:?}"), &number.to_string(), sqlstate, kind.meaning()]);
+    }
+    page
+}
+
+/// The page of the tables of information_schema.
+pub fn information_schema() -> String {
+    let mut page = head(
+        "information_schema",
+        "Types are VARCHAR where the list of columns does not name another type. Tables that describe what dipper does not have \
+         are empty.",
+    );
+    for (name, columns) in info_schema::columns_of(INFORMATION_SCHEMA) {
+        let _ = writeln!(page, "\n## {name}\n\n{}", columns.join(",\n"));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_header_and_variable_has_a_meaning() {
+        for (name, meaning) in HEADERS.iter().chain(REFUSED).chain(WITHOUT_EFFECT) {
+            assert!(!meaning.is_empty(), "{name}");
+        }
+        let page = variables();
+        assert!(page.contains("| `query_timeout` | `900` |"), "{page}");
+        assert!(page.lines().all(|line| !line.starts_with('|') || line.ends_with('|')));
+    }
+}

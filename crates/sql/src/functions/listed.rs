@@ -1,0 +1,71 @@
+//! The scalar functions as the reference lists them.
+
+use super::families;
+use super::func::{MANY, Ret};
+
+/// One function of the reference.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What the function is about, such as `Text`.
+    pub family: &'static str,
+    /// Name in lower case.
+    pub name: &'static str,
+    /// Other names of the same function.
+    pub aliases: &'static [&'static str],
+    /// Smallest number of arguments.
+    pub arguments_min: usize,
+    /// Largest number of arguments; `None` if there is no limit.
+    pub arguments_max: Option<usize>,
+    /// Type of the result, in words.
+    pub result: String,
+}
+
+/// All scalar functions that are defined in this crate, ordered by family and name.
+pub fn listed() -> Vec<Listed> {
+    let mut all: Vec<Listed> = Vec::new();
+    for (family, defs) in families() {
+        all.extend(defs.into_iter().map(|def| Listed {
+            family,
+            name: def.name,
+            aliases: def.aliases,
+            arguments_min: def.arity.0,
+            arguments_max: Some(def.arity.1).filter(|most| *most != MANY),
+            result: result(def.ret),
+        }));
+    }
+    all.sort_by_key(|function| (function.family, function.name));
+    all
+}
+
+fn result(ret: Ret) -> String {
+    match ret {
+        Ret::Text => "text".into(),
+        Ret::Bytes => "BINARY".into(),
+        Ret::Set(name) => name.to_uppercase(),
+        Ret::Int => "BIGINT".into(),
+        Ret::Double => "DOUBLE".into(),
+        Ret::Bool => "BOOLEAN".into(),
+        Ret::Date => "DATE".into(),
+        Ret::DateTime => "DATETIME".into(),
+        Ret::Arg(argument) => format!("type of argument {}", argument + 1),
+        Ret::Common(0) => "common type of the arguments".into(),
+        Ret::Common(first) => format!("common type of the arguments from {} on", first + 1),
+        Ret::By(_) => "by the arguments".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_listed_once() {
+        let all = listed();
+        let mut names: Vec<&str> =
+            all.iter().flat_map(|f| [f.name].into_iter().chain(f.aliases.iter().copied())).collect();
+        names.sort_unstable();
+        let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+        assert!(all.iter().any(|f| f.name == "upper" || f.name == "concat"));
+    }
+}
