@@ -142,8 +142,13 @@ async function main() {
       const [results] = await multi.query('select 1; select 2');
       assert.deepStrictEqual(results, [[[1]], [[2]]]);
     }));
-  await check('one statement unless asked', async () => {
-    await assert.rejects(connection.query('select 1; select 2'), { errno: 1064 });
+  await check('one answer unless several are asked for', async () => {
+    // As in Doris: all statements run, and the answer is that of the last one, or the first error.
+    const [rows] = await connection.query('select 1; select 2');
+    assert.deepStrictEqual(rows, [{ 2: 2 }]);
+    await assert.rejects(connection.query('select 1; select nowhere; select 2'), { errno: 1054 });
+    const [after] = await connection.query('select 3');
+    assert.deepStrictEqual(after, [{ 3: 3 }]);
   });
   await check('compression', () =>
     withConnection({ compress: true, rowsAsArray: true }, async (compressed) => {
