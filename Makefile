@@ -31,7 +31,7 @@ test: gateway $(TESTS)/tpcds/installed
 	$(TESTS)/python/venv/bin/python tests/limits/logins.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/files/run.py $(BIN)/dipper
 	$(TESTS)/tpcds/bin/python tests/tpcds/run.py $(BIN)/dipper
-	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper --seeds 1-24
+	$(TESTS)/python/venv/bin/python tests/differential/run.py $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/stores.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/iceberg.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/labels.py --server $(BIN)/dipper

@@ -12,7 +12,9 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, TryCast, WindowFunction};
-use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Projection, Window};
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Expr, ExprSchemable, JoinType, LogicalPlan, Operator, Projection, Window,
+};
 use dipper_store::types::SqlType;
 
 use super::typed::{CAST_NAME, DIGITS_KEY, TYPE_KEY, Typed};
@@ -363,7 +365,15 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
             LogicalPlan::SubqueryAlias(alias)
         }
         LogicalPlan::Join(mut join) => {
-            if let Some(schema) = inherited(&join.schema, &[join.left.schema(), join.right.schema()]) {
+            // The columns of a join that keeps one side only are those of that side, from the first on.
+            let (keeps_left, keeps_right) = match join.join_type {
+                JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => (true, true),
+                JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => (true, false),
+                JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (false, true),
+            };
+            let sides = [keeps_left.then(|| join.left.schema()), keeps_right.then(|| join.right.schema())];
+            let sides: Vec<_> = sides.into_iter().flatten().collect();
+            if let Some(schema) = inherited(&join.schema, &sides) {
                 join.schema = Arc::new(schema);
             }
             LogicalPlan::Join(join)
