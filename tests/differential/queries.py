@@ -165,9 +165,9 @@ class Queries(Sources):
     def window(self, scope, partition, order):
         """A window function whose result is one: in a total order (all columns), or without regard to the order of peers."""
         r = self.r
-        numbers = [c for c in scope if c.kind in ("int", "double", "decimal")]
-        if numbers and r.random() < 0.35:
-            return self.range_window(scope, r.choice(numbers))
+        distant = [c for c in scope if c.kind in ("int", "double", "decimal", "date", "datetime")]
+        if distant and r.random() < 0.35:
+            return self.range_window(scope, r.choice(distant))
         column = r.choice(scope)
         value = text(column.kind, column.name)
         choice = r.random()
@@ -206,13 +206,15 @@ class Queries(Sources):
         partition = Node("partition", "PARTITION BY {0} ", text("key", r.choice(scope).name), optional=True) if r.random() < 0.6 else EMPTY
         function, kind = self.frame_aggregate(scope)
         order = Node("by", f"ORDER BY {{0}}{r.choice(['', '', ' DESC'])}", text(by.kind, by.name))
-        return Node(kind, "{0} OVER ({1}{2}{3})", function, partition, order, self.frame("RANGE")), kind
+        return Node(kind, "{0} OVER ({1}{2}{3})", function, partition, order, self.frame("RANGE", "INTERVAL {} DAY" if by.kind in ("date", "datetime") else "{}")), kind
 
-    def frame(self, unit):
+    def frame(self, unit, distance="{}"):
+        """Which rows a window function sees; `distance`: how a number of rows, units or days is written."""
         r = self.r
         if r.random() < 0.2:
             return EMPTY
-        ends = ["UNBOUNDED PRECEDING", "2 PRECEDING", "1 PRECEDING", "CURRENT ROW", "1 FOLLOWING", "2 FOLLOWING", "UNBOUNDED FOLLOWING"]
+        two, one = distance.format(2), distance.format(1)
+        ends = ["UNBOUNDED PRECEDING", f"{two} PRECEDING", f"{one} PRECEDING", "CURRENT ROW", f"{one} FOLLOWING", f"{two} FOLLOWING", "UNBOUNDED FOLLOWING"]
         first, last = sorted(r.choices(range(len(ends)), k=2))
         if first == 6 or last == 0:
             first, last = 0, 6

@@ -35,7 +35,7 @@ use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, te
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
-use crate::functions::{LostValues, whole};
+use crate::functions::{LostValues, members_of_frames, whole};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -461,7 +461,9 @@ pub(super) fn rewrite_expr(
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),
-        (Stage::BeforeCoercion, Expr::WindowFunction(function)) => Ok(ranges::with_typed_key(function, schema)),
+        (Stage::BeforeCoercion, Expr::WindowFunction(function)) => {
+            ranges::with_exact_bounds(members_of_frames(function, schema)?, schema)
+        }
         (Stage::AfterCoercion, Expr::WindowFunction(function)) => Ok(zeros::keys(function, schema)),
         (_, expr) => Ok(Transformed::no(expr)),
     }

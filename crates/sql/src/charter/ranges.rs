@@ -1,24 +1,182 @@
-//! RANGE frames over a key that is nothing but NULL: a literal, or a parameter whose value is not given yet.
+//! RANGE frames: keys and distances between which a bound is computed without overflow.
 //!
-//! The planner reads the distance in `RANGE BETWEEN 1 PRECEDING AND CURRENT ROW` as a value of the key's type, and no number is one
-//! of NULL's. As a number the key is NULL in all rows still, which are each other's peers.
+//! DataFusion computes a bound in the key's own type. Where that overflows it takes the end of the rows for the bound, and the
+//! rows with NULL, which are beside the least values, are in the frame then. It reads a distance in the key's type, so that one of
+//! more digits is rounded, and one that is larger than the type means all rows. Of keys of other types it takes what cannot be
+//! computed for the end of the rows, too. So keys and distances here are of a type in which every bound is exact, and what
+//! is neither a number nor a point in time has no distances.
+//!
+//! A key that is nothing but NULL, a literal or a parameter whose value is not given yet, is a number here: NULL in all rows
+//! still, which are each other's peers.
 
-use arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalUnit, i256,
+};
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameUnits};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits};
 
 use super::operators::cast_to;
 
-/// A window function whose RANGE frame has a key with a type.
-pub(super) fn with_typed_key(mut function: Box<WindowFunction>, schema: &DFSchema) -> Transformed<Expr> {
-    let ranges = function.params.window_frame.units == WindowFrameUnits::Range;
-    let key = function.params.order_by.first_mut();
-    let key = key.filter(|key| ranges && matches!(key.expr.get_type(schema), Ok(DataType::Null)));
-    let changed = key.is_some();
-    if let Some(key) = key {
-        key.expr = cast_to(std::mem::take(&mut key.expr), DataType::Int64, schema);
+/// More months, days and nanoseconds than lie between the first and the last day of the calendar, or than an interval has.
+const MONTHS: i32 = 12 * 10_000;
+const DAYS: i32 = 366 * 10_000;
+
+/// The digits that a bound of `DECIMAL128` may have: twice its size more is still a number of 128 bits.
+const DIGITS_OF_128_BITS: usize = DECIMAL128_MAX_PRECISION as usize - 1;
+
+/// A window function whose RANGE frame has bounds of a type that holds them.
+///
+/// # Errors
+/// A key has no distances, those written, or ones of so many digits.
+pub(super) fn with_exact_bounds(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let frame = &function.params.window_frame;
+    let distances = [&frame.start_bound, &frame.end_bound].into_iter().filter_map(distance).map(String::from);
+    let distances: Vec<String> = distances.collect();
+    let (WindowFrameUnits::Range, [key]) = (frame.units, function.params.order_by.as_mut_slice()) else {
+        return Ok(Transformed::no(Expr::WindowFunction(function)));
+    };
+    let Ok(t) = key.expr.get_type(schema) else { return Ok(Transformed::no(Expr::WindowFunction(function))) };
+    let exact = match (&t, distances.is_empty()) {
+        (DataType::Null, _) => Exact { key: Some(DataType::Int64), bound: Box::new(|_| Ok(None)) },
+        (_, true) => return Ok(Transformed::no(Expr::WindowFunction(function))),
+        (DataType::Float16 | DataType::Float32 | DataType::Float64, _) => Exact { key: None, bound: Box::new(float) },
+        (DataType::Date32 | DataType::Date64 | DataType::Timestamp(..), _) => {
+            Exact { key: None, bound: Box::new(interval) }
+        }
+        _ => match digits_of(&t) {
+            Some((digits, scale)) => numbers(&t, digits, scale, &distances)?,
+            None => {
+                return plan_err!(
+                    "RANGE with a distance (PRECEDING or FOLLOWING) needs ORDER BY a number, date or datetime, and this is {t}; use ROWS"
+                );
+            }
+        },
+    };
+    if let Some(wide) = exact.key {
+        key.expr = cast_to(std::mem::take(&mut key.expr), wide, schema);
     }
-    Transformed::new_transformed(Expr::WindowFunction(function), changed)
+    let frame = &mut function.params.window_frame;
+    for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+        let value = distance(bound).map(&exact.bound).transpose()?.flatten();
+        if let (Some(value), WindowFrameBound::Preceding(own) | WindowFrameBound::Following(own)) = (value, bound) {
+            *own = value;
+        }
+    }
+    Ok(Transformed::yes(Expr::WindowFunction(function)))
+}
+
+/// The distance of a bound as it is written.
+fn distance(bound: &WindowFrameBound) -> Option<&str> {
+    match bound {
+        WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
+        | WindowFrameBound::Following(ScalarValue::Utf8(Some(text))) => Some(text),
+        _ => None,
+    }
+}
+
+/// A key's type in which bounds are exact, if it is another one, and the value of a distance beside it; `None`: the planner's.
+struct Exact {
+    key: Option<DataType>,
+    bound: Box<dyn Fn(&str) -> Result<Option<ScalarValue>>>,
+}
+
+/// The digits of the largest number of a type before and behind the point.
+fn digits_of(t: &DataType) -> Option<(usize, usize)> {
+    Some(match t {
+        DataType::Boolean => (1, 0),
+        DataType::Int8 | DataType::UInt8 => (3, 0),
+        DataType::Int16 | DataType::UInt16 => (5, 0),
+        DataType::Int32 | DataType::UInt32 => (10, 0),
+        DataType::Int64 => (19, 0),
+        DataType::UInt64 => (20, 0),
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => {
+            let scale = usize::try_from(*s).ok()?;
+            (usize::from(*p).saturating_sub(scale), scale)
+        }
+        _ => return None,
+    })
+}
+
+/// Integers and decimals of so many digits, as numbers with as many digits as the distances have behind the point.
+fn numbers(t: &DataType, digits: usize, scale: usize, distances: &[String]) -> Result<Exact> {
+    let mut scale = scale;
+    for text in distances {
+        scale = scale.max(plain(text)?.1.len());
+    }
+    let all = digits + scale;
+    // No two values are further from each other.
+    let span = i256::from_i128(10).wrapping_pow(all as u32).wrapping_mul(i256::from_i128(2));
+    let units = move |text: &str| -> Result<i256> {
+        let (whole, fraction) = plain(text)?;
+        Ok(i256::from_string(&format!("0{whole}{fraction:0<scale$}")).map_or(span, |units| units.min(span)))
+    };
+    if all <= 10 && scale == 0 && !matches!(t, DataType::Decimal128(..) | DataType::Decimal256(..)) {
+        let bound = move |text: &str| -> Result<Option<ScalarValue>> {
+            let units = units(text)?.to_i128().and_then(|units| units.try_into().ok());
+            Ok(Some(ScalarValue::Int64(units)))
+        };
+        return Ok(Exact { key: Some(DataType::Int64), bound: Box::new(bound) });
+    }
+    let point = scale as i8;
+    if all <= DIGITS_OF_128_BITS {
+        let wide = DECIMAL128_MAX_PRECISION;
+        let bound = move |text: &str| -> Result<Option<ScalarValue>> {
+            Ok(Some(ScalarValue::Decimal128(units(text)?.to_i128(), wide, point)))
+        };
+        let is_wide = matches!(t, DataType::Decimal128(_, own) if *own == point);
+        return Ok(Exact { key: (!is_wide).then_some(DataType::Decimal128(wide, point)), bound: Box::new(bound) });
+    }
+    let wide = DECIMAL256_MAX_PRECISION;
+    if all > usize::from(wide) {
+        return plan_err!(
+            "a distance of RANGE has too many digits behind the point beside {t}: together there may be {wide}"
+        );
+    }
+    let bound = move |text: &str| -> Result<Option<ScalarValue>> {
+        Ok(Some(ScalarValue::Decimal256(Some(units(text)?), wide, point)))
+    };
+    let is_wide = matches!(t, DataType::Decimal256(_, own) if *own == point);
+    Ok(Exact { key: (!is_wide).then_some(DataType::Decimal256(wide, point)), bound: Box::new(bound) })
+}
+
+/// The digits of a number before and behind the point, without zeros that say nothing.
+fn plain(text: &str) -> Result<(String, String)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    match whole.chars().chain(fraction.chars()).all(|c| c.is_ascii_digit())
+        && text.len() > usize::from(text.contains('.'))
+    {
+        true => Ok((whole.trim_start_matches('0').to_string(), fraction.trim_end_matches('0').to_string())),
+        false => plan_err!(
+            "the distance of RANGE is '{text}', but ORDER BY is a number, beside which it is a number as well"
+        ),
+    }
+}
+
+/// A distance of floating point, as the planner reads it.
+fn float(text: &str) -> Result<Option<ScalarValue>> {
+    plain(text).map(|_| None)
+}
+
+/// A distance in time, not longer than the calendar.
+fn interval(text: &str) -> Result<Option<ScalarValue>> {
+    let IntervalMonthDayNano { months, days, nanoseconds } = parts(text)?;
+    let within = IntervalMonthDayNano::new(months.clamp(-MONTHS, MONTHS), days.clamp(-DAYS, DAYS), nanoseconds);
+    Ok(Some(ScalarValue::IntervalMonthDayNano(Some(within))))
+}
+
+/// The months, days and nanoseconds of an interval.
+fn parts(text: &str) -> Result<IntervalMonthDayNano> {
+    let is_number = text.parse::<f64>().is_ok();
+    let value = ScalarValue::from(text).cast_to(&DataType::Interval(IntervalUnit::MonthDayNano));
+    match value {
+        Ok(ScalarValue::IntervalMonthDayNano(Some(value))) if !is_number => Ok(value),
+        _ => plan_err!(
+            "the distance of RANGE is '{text}', but ORDER BY is a date or time, beside which it is an INTERVAL, as in INTERVAL 1 DAY PRECEDING"
+        ),
+    }
 }

@@ -4,16 +4,16 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue, plan_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions_aggregate as df;
-use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs, Volatility,
+    Signature, StatisticsArgs, Volatility, WindowFunctionDefinition,
 };
 
 use super::adapted::{Adapted, Takes};
@@ -310,14 +310,7 @@ impl AggregateUDFImpl for CountDistinct {
     /// Different members of BITMAP values are those of their union.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         Some(Box::new(|mut call: AggregateFunction, info: &SimplifyContext| {
-            let is_bitmap = |argument: &Expr| -> Result<bool> {
-                let (_, field) = argument.to_field(info.schema())?;
-                Ok(field.metadata().get(TYPE_KEY).is_some_and(|name| *name == SqlType::Bitmap.to_string()))
-            };
-            if call.params.distinct
-                && let [argument] = call.params.args.as_slice()
-                && is_bitmap(argument)?
-            {
+            if call.params.distinct && is_bitmap(&call.params.args, info.schema())? {
                 call.func = bitmap_union_count();
                 call.params.distinct = false;
             }
@@ -336,4 +329,26 @@ impl AggregateUDFImpl for CountDistinct {
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(data_type)
     }
+}
+
+/// Whether these are the arguments of a function of one BITMAP.
+fn is_bitmap(arguments: &[Expr], schema: &dyn ExprSchema) -> Result<bool> {
+    let [argument] = arguments else { return Ok(false) };
+    let (_, field) = argument.to_field(schema)?;
+    Ok(field.metadata().get(TYPE_KEY).is_some_and(|name| *name == SqlType::Bitmap.to_string()))
+}
+
+/// `COUNT(DISTINCT bitmap) OVER (...)` as what [`CountDistinct`] is simplified to, which functions over windows are not.
+///
+/// # Errors
+/// The argument has no type.
+pub(crate) fn members_of_frames(mut function: Box<WindowFunction>, schema: &DFSchema) -> Result<Box<WindowFunction>> {
+    if function.params.distinct
+        && matches!(&function.fun, WindowFunctionDefinition::AggregateUDF(of) if of.name() == "count")
+        && is_bitmap(&function.params.args, schema)?
+    {
+        function.fun = WindowFunctionDefinition::AggregateUDF(bitmap_union_count());
+        function.params.distinct = false;
+    }
+    Ok(function)
 }

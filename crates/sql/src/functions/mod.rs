@@ -61,7 +61,7 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::FunctionRegistry;
 
-pub(crate) use aggregate::count_distinct;
+pub(crate) use aggregate::{count_distinct, members_of_frames};
 pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
 pub use growth::Memory;
