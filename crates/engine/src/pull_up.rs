@@ -12,10 +12,11 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, GroupingSet};
-use datafusion::logical_expr::logical_plan::{FetchType, SkipType};
+use datafusion::logical_expr::logical_plan::{FetchType, Projection, SkipType};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, TryCast, lit,
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable, Filter, JoinType, Limit, LogicalPlan, Operator, SubqueryAlias,
+    TryCast, lit,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -40,6 +41,7 @@ impl OptimizerRule for PullUpSafely {
         if !has_among_expressions(&plan, |e| e.exists(|e| Ok(is_subquery(e))).unwrap_or(false)) {
             return self.0.rewrite(plan, config);
         }
+        let plan = plan.map_expressions(|e| e.transform_up(without_order))?.data;
         // DataFusion's rule goes into subqueries by itself. What it must not see there has to be gone before.
         let plan = plan.map_subqueries(|subquery| subquery.transform_down(|node| self.join_others(node, config)))?;
         plan.transform_data(|plan| self.join_others(plan, config))?.transform_data(|plan| self.0.rewrite(plan, config))
@@ -126,6 +128,31 @@ fn fold(expr: Expr) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// EXISTS without what says nothing of whether there are rows: an order, and a LIMIT that leaves the first row.
+fn without_order(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::Exists(Exists { subquery, negated }) = expr else { return Ok(Transformed::no(expr)) };
+    let found = some_rows(&subquery.subquery)?;
+    let changed = found.is_some();
+    let subquery = match found {
+        Some(plan) => subquery.with_plan(Arc::new(plan)),
+        None => subquery,
+    };
+    Ok(Transformed::new_transformed(Expr::Exists(Exists { subquery, negated }), changed))
+}
+
+/// A plan that has rows where `plan` has some, if it is a simpler one.
+fn some_rows(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let input = match plan {
+        LogicalPlan::Sort(sort) if sort.fetch != Some(0) => &sort.input,
+        LogicalPlan::Limit(limit) if skips_nothing(limit) => &limit.input,
+        LogicalPlan::Projection(Projection { input, .. }) | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. }) => {
+            return some_rows(input)?.map(|input| plan.with_new_exprs(plan.expressions(), vec![input])).transpose();
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(some_rows(input)?.unwrap_or_else(|| input.as_ref().clone())))
 }
 
 fn always_has_rows(plan: &LogicalPlan) -> bool {

@@ -47,10 +47,9 @@ pub(super) fn rewrite(join: Join) -> Result<Transformed<LogicalPlan>> {
     }
     if join.join_type == JoinType::Inner {
         let join = LogicalPlan::Join(Join { filter: conjunction(others), ..join });
-        let plan = conditions
-            .into_iter()
-            .try_fold(join, |plan, condition| Filter::try_new(condition, Arc::new(plan)).map(LogicalPlan::Filter))?;
-        return Ok(Transformed::yes(plan));
+        // One filter: the subqueries of the node that is returned are rewritten, those of nodes below it have been.
+        let condition = conjunction(conditions).unwrap_or_else(|| lit(true));
+        return Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(join))?)));
     }
     let shown = join.schema.columns();
     let (mut left, mut right, mut both) = (Vec::new(), Vec::new(), Vec::new());

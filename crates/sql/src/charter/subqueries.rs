@@ -257,16 +257,20 @@ fn depend_on_one_level(plan: &LogicalPlan) -> Result<()> {
                 if let Expr::OuterReferenceColumn(_, column) = reference
                     && !plan.inputs().iter().any(|input| input.schema().has_column(column))
                 {
-                    return not_impl_err!(
-                        "column '{column}' in a subquery two levels below its table: a subquery can use columns of the query \
-                         directly around it; write it as a join"
-                    );
+                    return two_levels_below(column);
                 }
             }
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
     Ok(())
+}
+
+fn two_levels_below<T>(column: &Column) -> Result<T> {
+    not_impl_err!(
+        "column '{column}' in a subquery two levels below its table: a subquery can use columns of the query directly around it; \
+         write it as a join"
+    )
 }
 
 fn has(expr: &Expr, wanted: impl Fn(&Expr) -> bool) -> bool {
@@ -360,7 +364,13 @@ struct Within {
 }
 
 impl Within {
+    /// # Errors
+    /// The value depends on a query around the one that has the subquery.
     fn of(x: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Within> {
+        x.apply(|e| match e {
+            Expr::OuterReferenceColumn(_, column) => two_levels_below(column),
+            _ => Ok(TreeNodeRecursion::Continue),
+        })?;
         let Subquery { subquery, outer_ref_columns: mut outer, spans } = subquery;
         let (qualifier, field) = subquery.schema().qualified_field(0);
         let element = Expr::from((qualifier, field)).alias(ELEMENT);
