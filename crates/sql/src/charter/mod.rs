@@ -238,6 +238,8 @@ pub fn prepare_query(query: &QueryText, context: &Context<'_>) -> Result<Prepare
     names::resolve(&mut ast, &names, &found, query.ansi_quotes)?;
     if is_loose {
         loose_groups::any_values(&mut ast);
+        // Columns that are items by their own names have become values of groups, and ORDER BY may mean the columns.
+        order_aliases::rename(&mut ast);
     }
     mixed::values(&mut ast);
     rewrite::rewrite(&mut ast)?;

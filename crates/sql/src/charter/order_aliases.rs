@@ -42,6 +42,9 @@ fn renamed(query: &mut Query) -> bool {
     let mut any = false;
     for at in 0..select.projection.len() {
         let SelectItem::ExprWithAlias { expr, alias } = &select.projection[at] else { continue };
+        if is_renamed(alias) {
+            continue;
+        }
         let name = visible(&alias.value).to_string();
         let mut meant = Meant { name: &name, item: expr, open: Vec::new(), found: false };
         order.iter().for_each(|o| meant.look(&o.expr));
@@ -60,6 +63,11 @@ fn renamed(query: &mut Query) -> bool {
         any = true;
     }
     any
+}
+
+/// Whether it is a name that an item got here.
+fn is_renamed(name: &Ident) -> bool {
+    name.value.rsplit_once(MARK).is_some_and(|(_, mark)| mark.starts_with('o'))
 }
 
 fn is_key(select: &Select, name: &str) -> bool {
@@ -81,8 +89,7 @@ fn restore(query: &mut Query) {
                 SelectItem::UnnamedExpr(expr) => own_name(expr)?,
                 _ => return None,
             };
-            let is_renamed = name.value.rsplit_once(MARK).is_some_and(|(_, mark)| mark.starts_with('o'));
-            let alias = if is_renamed { visible(&name.value) } else { &name.value };
+            let alias = if is_renamed(name) { visible(&name.value) } else { &name.value };
             let alias = Ident::with_quote('"', alias);
             let expr = Expr::Identifier(Ident::with_quote('"', &name.value));
             Some(SelectItem::ExprWithAlias { expr, alias })
