@@ -7,7 +7,7 @@ BIN := $(CARGO_TARGET_DIR)/release
 # What tests install for themselves.
 TESTS := $(HOME)/.cache/dipper/tests
 
-.PHONY: run build test test-fuzz test-growth test-hive test-tools gateway lint bench
+.PHONY: run build test test-fuzz test-growth test-extremes test-hive test-tools gateway lint bench
 
 ## Builds dipper, answers questions about the example files, says how to go on.
 run: build
@@ -50,6 +50,10 @@ test-fuzz: build
 ## Every function at n, 2n and 4n rows: what takes longer than its work. Some ten minutes.
 test-growth: build
 	python3 tests/limits/growth.py $(BIN)/dipper $(ARGS)
+
+## Every function with the ends of each type, over constants, columns and in conditions. Some minutes.
+test-extremes: build
+	python3 tests/limits/extremes.py $(BIN)/dipper $(ARGS)
 
 ## Catalogs over a real Hive metastore, and Iceberg tables of every kind; takes minutes (Java and jars from Maven, ~300 MB).
 test-hive: build gateway

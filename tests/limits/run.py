@@ -93,8 +93,9 @@ class Client:
                 if n == 0xFB:
                     row.append(None)
                     continue
-                if n == 0xFC:
-                    n, at = int.from_bytes(packet[at : at + 2], "little"), at + 2
+                if n in (0xFC, 0xFD):
+                    width = n - 0xFA
+                    n, at = int.from_bytes(packet[at : at + width], "little"), at + width
                 row.append(packet[at : at + n])
                 at += n
             rows.append(row)

@@ -195,6 +195,10 @@ impl From<SqlError> for EngineError {
 
 impl From<TextError> for EngineError {
     fn from(e: TextError) -> Self {
+        // A condition of the statement failed on a row: the file has nothing to do with it.
+        if let Some(filter) = e.of_filter() {
+            return from_boxed(filter.0.as_ref());
+        }
         let kind = match e.kind {
             TextKind::Options => ErrorKind::Invalid,
             TextKind::Io | TextKind::Changed | TextKind::Compression => ErrorKind::File,
@@ -271,6 +275,10 @@ impl From<TableError> for EngineError {
 
 impl From<SegmentError> for EngineError {
     fn from(e: SegmentError) -> Self {
+        // A condition of the statement failed on a row: the object has nothing to do with it.
+        if let SegmentError::Arrow(arrow::error::ArrowError::ExternalError(filter)) = &e {
+            return from_boxed(filter.as_ref());
+        }
         let kind = match &e {
             SegmentError::Property { .. } => ErrorKind::Invalid,
             SegmentError::Store {
@@ -354,6 +362,8 @@ const CODES: &[(&str, u16, &str)] = &[
     ("UNION queries have different number of columns", 1222, "21000"),
     ("Too many columns! The subquery should only return one column", 1241, "21000"),
     ("Scalar subquery returned more than one row", 1242, "21000"),
+    ("a MAP with NULL as a key is not supported", 1235, "42000"),
+    ("BINARY values that are no UTF-8 text", 1235, "42000"),
 ];
 
 /// The error that a message of DataFusion is.
@@ -386,7 +396,7 @@ fn from_datafusion(e: &DataFusionError) -> EngineError {
         DataFusionError::Shared(inner) => from_datafusion(inner),
         DataFusionError::Collection(all) if !all.is_empty() => from_datafusion(&all[0]),
         DataFusionError::External(inner) => from_boxed(inner.as_ref()),
-        DataFusionError::ArrowError(inner, _) => from_arrow(inner, e),
+        DataFusionError::ArrowError(inner, _) => from_arrow(inner, || e.strip_backtrace()),
         DataFusionError::SQL(inner, _) => EngineError::new(ErrorKind::Syntax, inner.to_string()),
         DataFusionError::NotImplemented(m) => with_code(m, ErrorKind::Unsupported),
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
@@ -430,13 +440,14 @@ fn from_boxed(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> Engine
     } else if let Some(e) = inner.downcast_ref::<SqlError>() {
         e.clone().into()
     } else if let Some(e) = inner.downcast_ref::<arrow::error::ArrowError>() {
-        EngineError::invalid(e.to_string())
+        from_arrow(e, || e.to_string())
     } else {
         EngineError::invalid(inner.to_string())
     }
 }
 
-fn from_arrow(inner: &arrow::error::ArrowError, whole: &DataFusionError) -> EngineError {
+/// `shown` is the whole message, of errors that have no number of their own.
+fn from_arrow(inner: &arrow::error::ArrowError, shown: impl FnOnce() -> String) -> EngineError {
     use arrow::error::ArrowError;
     match inner {
         ArrowError::ExternalError(e) => from_boxed(e.as_ref()),
@@ -446,7 +457,8 @@ fn from_arrow(inner: &arrow::error::ArrowError, whole: &DataFusionError) -> Engi
         ),
         ArrowError::IoError(_, e) => from_io(e),
         ArrowError::CastError(m) | ArrowError::ParseError(m) => EngineError::new(ErrorKind::BadValue, m),
-        _ => EngineError::invalid(whole.strip_backtrace()),
+        ArrowError::ComputeError(m) | ArrowError::InvalidArgumentError(m) => with_code(m, ErrorKind::Invalid),
+        _ => EngineError::invalid(shown()),
     }
 }
 

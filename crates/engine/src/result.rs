@@ -63,6 +63,9 @@ pub struct Done {
     pub affected_rows: u64,
     /// The first value that the statement made for an AUTO_INCREMENT column.
     pub last_insert_id: Option<u64>,
+    /// The AUTO_INCREMENT column in the last row. As in MySQL clients are told it where the statement made no value, and
+    /// LAST_INSERT_ID() does not change.
+    pub last_id: Option<u64>,
     /// A sentence for the client, may be empty.
     pub info: String,
 }

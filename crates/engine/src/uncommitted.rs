@@ -69,6 +69,8 @@ pub(crate) struct Taken {
     pub(crate) refused: Vec<RejectedRow>,
     /// The first value that was made for the AUTO_INCREMENT column.
     pub(crate) generated: Option<i64>,
+    /// That column in the last row.
+    pub(crate) last: Option<i64>,
 }
 
 /// A state to come back to, of a savepoint.
@@ -236,7 +238,7 @@ impl Uncommitted {
         let checked = self.engine.cpu().spawn_blocking(move || checking.check(order, &rows, strict));
         let mut checked = checked.await.map_err(internal)??;
         let refused = std::mem::take(&mut checked.report.rejected);
-        let taken = Taken { refused, generated: checked.report.generated };
+        let taken = Taken { refused, generated: checked.report.generated, last: checked.report.last };
         if taken.refused.len() as u64 <= refused_max {
             let entering = Arc::clone(load);
             *pushed += 1;

@@ -8,7 +8,46 @@ pub(crate) fn plain(message: &str) -> String {
                 struct_element(value, 'field')"
             .to_string();
     }
-    wrong_arguments(message).or_else(|| wrong_field(message)).unwrap_or_else(|| message.to_string())
+    if message == "map key cannot be null" {
+        return "a MAP with NULL as a key is not supported".to_string();
+    }
+    if message.contains("non UTF-8 data") || message.contains("non-UTF-8 data") {
+        return "BINARY values that are no UTF-8 text are not supported here; hex(x) and to_base64(x) are text"
+            .to_string();
+    }
+    if message.starts_with("string_agg delimiter must be a string literal") {
+        return "the separator of an aggregate is a constant text".to_string();
+    }
+    if message.starts_with("There is only support Literal types for field at idx") {
+        return "the offset and the default of LEAD, LAG and their like are constants".to_string();
+    }
+    let of_operators = ["Cannot coerce arithmetic expression ", "Cannot infer common argument type for "];
+    if of_operators.iter().any(|begin| message.starts_with(begin)) {
+        return in_sql(message);
+    }
+    let known = wrong_arguments(message).or_else(|| wrong_field(message)).or_else(|| no_cast(message));
+    known.or_else(|| no_regex(message)).unwrap_or_else(|| message.to_string())
+}
+
+/// A cast that there is not. `None` for other messages.
+fn no_cast(message: &str) -> Option<String> {
+    let (_, types) =
+        message.split_once("Unsupported TRY_CAST from ").or_else(|| message.split_once("Unsupported CAST from "))?;
+    let (from, to) = types.split_once(" to ")?;
+    let kind = |text: &str| in_sql(text.split('(').next().unwrap_or(text).trim());
+    Some(format!("CAST of {} AS {} is not supported", kind(from), kind(to)))
+}
+
+/// What is wrong with a regular expression, out of the drawing of it. `None` for other messages.
+fn no_regex(message: &str) -> Option<String> {
+    message.strip_prefix("Regular expression did not compile: ")?;
+    let lines = || message.lines().map(str::trim);
+    let reason = lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it is too large");
+    let pattern = lines().skip_while(|line| !line.starts_with("regex parse error")).nth(1);
+    Some(match pattern {
+        Some(pattern) => format!("'{pattern}' is no regular expression: {reason}"),
+        None => format!("a pattern is no regular expression: {reason}"),
+    })
 }
 
 /// What is wrong with a field that is asked of a value. `None` for other messages.
@@ -102,6 +141,15 @@ mod tests {
             explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)";
         assert_eq!(wrong_arguments(message).as_deref(), Some("f takes one argument, found 0"));
         assert_eq!(wrong_arguments("table 't' not found"), None);
+    }
+
+    #[test]
+    fn casts_and_patterns_have_the_words_of_sql() {
+        let message =
+            "Unsupported TRY_CAST from Utf8 to Map(\"entries\": non-null Struct(\"keys\": non-null Int32), unsorted)";
+        assert_eq!(plain(message), "CAST of STRING AS MAP is not supported");
+        let message = "Regular expression did not compile: Syntax(\n~~~\nregex parse error:\n    (x\n    ^\nerror: unclosed group\n~~~\n)";
+        assert_eq!(plain(message), "'(x' is no regular expression: unclosed group");
     }
 
     #[test]

@@ -100,6 +100,8 @@ pub struct PushReport {
     pub rejected: Vec<RejectedRow>,
     /// The first value that was made for the AUTO_INCREMENT column.
     pub generated: Option<i64>,
+    /// The value of the AUTO_INCREMENT column in the last row that was taken.
+    pub last: Option<i64>,
 }
 
 /// Rows of one piece of the input, checked and routed.
@@ -336,7 +338,9 @@ impl Load {
         let (checked, refused) = timed(&self.counters.check_ns, || self.checks.check(batch, strict))?;
         if let Some(at) = self.auto_increment {
             let wide = arrow_cast::cast(checked.column(at), &DataType::Int64)?;
-            let largest = wide.as_primitive::<Int64Type>().iter().flatten().max();
+            let values = wide.as_primitive::<Int64Type>();
+            let largest = values.iter().flatten().max();
+            report.last = values.iter().flatten().last().or(report.last);
             self.largest.fetch_max(largest.unwrap_or(i64::MIN), Ordering::Relaxed);
         }
         let bytes = memory_of(&checked);

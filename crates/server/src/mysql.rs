@@ -101,7 +101,8 @@ fn definitions(columns: &[Column]) -> Arc<[ColumnDef]> {
 }
 
 fn done(done: dipper_engine::Done) -> Done {
-    Done { affected_rows: done.affected_rows, last_insert_id: done.last_insert_id.unwrap_or_default(), info: done.info }
+    let last_insert_id = done.last_insert_id.or(done.last_id).unwrap_or_default();
+    Done { affected_rows: done.affected_rows, last_insert_id, info: done.info }
 }
 
 fn response(outcome: Outcome) -> Response {

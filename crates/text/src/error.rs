@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// What kind of thing went wrong; tells the caller what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,18 @@ pub enum ErrorKind {
     /// The scan was cancelled.
     Cancelled,
 }
+
+/// The error of a filter, behind the [source](TextError::source) of a [`TextError`]: the caller finds its own error in it.
+#[derive(Debug, Clone)]
+pub struct FilterError(pub Arc<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for FilterError {}
 
 /// An error with everything that is known about its place.
 ///
@@ -83,7 +96,19 @@ impl TextError {
         error
     }
 
-    /// The same error for another worker; of the layer below only kind and text are kept.
+    /// What a filter failed with.
+    pub(crate) fn filter(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        let mut failed = TextError::new(ErrorKind::Filter, error.to_string());
+        failed.source = Some(io::Error::other(FilterError(error.into())));
+        failed
+    }
+
+    /// What a filter failed with, as the filter said it.
+    pub fn of_filter(&self) -> Option<&FilterError> {
+        self.source.as_ref()?.get_ref()?.downcast_ref()
+    }
+
+    /// The same error for another worker; of the layer below only kind and text are kept, and what a filter said.
     pub(crate) fn copy(&self) -> Self {
         TextError {
             kind: self.kind,
@@ -94,7 +119,10 @@ impl TextError {
             value: self.value.clone(),
             reason: self.reason.clone(),
             hint: self.hint.clone(),
-            source: self.source.as_ref().map(|e| io::Error::new(e.kind(), e.to_string())),
+            source: self.source.as_ref().map(|e| match self.of_filter() {
+                Some(filter) => io::Error::other(filter.clone()),
+                None => io::Error::new(e.kind(), e.to_string()),
+            }),
         }
     }
 

@@ -107,8 +107,13 @@ def generated_keys():
     several = cursor.lastrowid
     cursor.execute("select min(id), last_insert_id() from pymysql_keys.t where v >= 10")
     equal(cursor.fetchall(), ((several, several),))
-    # Nothing is made here: the packet says 0, the function keeps what it said.
-    cursor.execute("insert into pymysql_keys.t (id, v) values (5000, 13)")
+    # Nothing is made here: the packet says the last row's value, the function keeps what it said.
+    for values, last in [("(5000, 13)", 5000), ("(5002, 14), (5001, 15)", 5001)]:
+        cursor.execute(f"insert into pymysql_keys.t (id, v) values {values}")
+        equal(cursor.lastrowid, last)
+        cursor.execute("select last_insert_id()")
+        equal(cursor.fetchall(), ((several,),))
+    cursor.execute("update pymysql_keys.t set v = 16 where id = 5000")
     equal(cursor.lastrowid, 0)
     cursor.execute("insert into pymysql_keys.t (v) select 20 union all select 21")
     found = cursor.lastrowid

@@ -1,18 +1,35 @@
 //! What columns are called in SQL: `int`, `varchar(10)`, `array<string>`.
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use dipper_sql::charter::DIGITS_KEY;
+use dipper_sql::parser::parse_type as parse_sql_type;
+use dipper_store::types::SqlType;
 use dipper_text::hive::TYPE_KEY;
 
-/// The SQL type of a field as text. The field's own `dipper.type` counts first.
+/// The SQL type of a field as text. The field's own `dipper.type` counts first, then the digits that it says.
 pub(crate) fn type_text(field: &Field) -> String {
     match field.metadata().get(TYPE_KEY) {
         Some(text) => text.to_lowercase(),
-        None => arrow_type_text(field.data_type()),
+        None => {
+            let declared = field.metadata().get(DIGITS_KEY).and_then(|text| parse_sql_type(text).ok());
+            arrow_type_text(field.data_type(), declared.as_ref())
+        }
     }
 }
 
-fn arrow_type_text(data_type: &DataType) -> String {
+/// The text of a part of a type, of which `declared` says the digits of DATETIME.
+fn part_text(field: &Field, declared: Option<&SqlType>) -> String {
+    match declared {
+        Some(_) if !field.metadata().contains_key(TYPE_KEY) => arrow_type_text(field.data_type(), declared),
+        _ => type_text(field),
+    }
+}
+
+fn arrow_type_text(data_type: &DataType, declared: Option<&SqlType>) -> String {
     match data_type {
+        DataType::Timestamp(..) if matches!(declared, Some(SqlType::DateTime(_))) => {
+            declared.map_or_else(String::new, ToString::to_string)
+        }
         DataType::Boolean => "boolean".into(),
         DataType::Int8 => "tinyint".into(),
         DataType::Int16 => "smallint".into(),
@@ -46,18 +63,29 @@ fn arrow_type_text(data_type: &DataType) -> String {
         | DataType::LargeList(item)
         | DataType::ListView(item)
         | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _) => format!("array<{}>", type_text(item)),
+        | DataType::FixedSizeList(item, _) => {
+            let of = if let Some(SqlType::Array(of)) = declared { Some(&**of) } else { None };
+            format!("array<{}>", part_text(item, of))
+        }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => {
-                format!("map<{},{}>", type_text(&fields[0]), type_text(&fields[1]))
+                let (key, value) = match declared {
+                    Some(SqlType::Map(key, value)) => (Some(&**key), Some(&**value)),
+                    _ => (None, None),
+                };
+                format!("map<{},{}>", part_text(&fields[0], key), part_text(&fields[1], value))
             }
             _ => "map".into(),
         },
         DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|f| format!("{}:{}", f.name(), type_text(f))).collect();
-            format!("struct<{}>", fields.join(","))
+            let of = |at: usize| match declared {
+                Some(SqlType::Struct(of)) if of.len() == fields.len() => Some(&of[at].1),
+                _ => None,
+            };
+            let text = |(at, f): (usize, &FieldRef)| format!("{}:{}", f.name(), part_text(f, of(at)));
+            format!("struct<{}>", fields.iter().enumerate().map(text).collect::<Vec<_>>().join(","))
         }
-        DataType::Dictionary(_, value) => arrow_type_text(value),
+        DataType::Dictionary(_, value) => arrow_type_text(value, None),
         DataType::RunEndEncoded(_, values) => type_text(values),
         DataType::Union(..) => "union".into(),
     }

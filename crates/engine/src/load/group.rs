@@ -84,6 +84,8 @@ pub(crate) struct Committed {
     pub(crate) refused: Vec<RejectedRow>,
     /// The first value that was made for its AUTO_INCREMENT column.
     pub(crate) generated: Option<i64>,
+    /// That column in its last row.
+    pub(crate) last: Option<i64>,
     /// Its label, whose end is still to be noted.
     pub(crate) label: Option<Held>,
 }
@@ -238,6 +240,7 @@ struct Candidate {
 struct Entered {
     refused: Vec<RejectedRow>,
     generated: Option<i64>,
+    last: Option<i64>,
     label: Option<Held>,
     reply: oneshot::Sender<Result<Shared>>,
 }
@@ -293,8 +296,8 @@ async fn batch(engine: &Arc<Engine>, table: &Table, members: Vec<Member>) {
 }
 
 fn committed(txn: TxnId, entered: Vec<Entered>) {
-    for Entered { refused, generated, label, reply } in entered {
-        answer(reply, Ok(Shared::Committed(Committed { txn, refused, generated, label })));
+    for Entered { refused, generated, last, label, reply } in entered {
+        answer(reply, Ok(Shared::Committed(Committed { txn, refused, generated, last, label })));
     }
 }
 
@@ -389,11 +392,11 @@ fn enter(load: &Load, taken: Vec<(Candidate, Option<Held>)>) -> (Vec<Entered>, s
     let mut failed = None;
     for (order, (Candidate { mut checked, reply, .. }, label)) in taken.into_iter().enumerate() {
         let refused = std::mem::take(&mut checked.report.rejected);
-        let generated = checked.report.generated;
+        let (generated, last) = (checked.report.generated, checked.report.last);
         if failed.is_none() {
             failed = load.enter(order as u64, checked).err();
         }
-        entered.push(Entered { refused, generated, label, reply });
+        entered.push(Entered { refused, generated, last, label, reply });
     }
     let finished = match failed {
         Some(e) => Err(e),

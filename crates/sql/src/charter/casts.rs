@@ -18,24 +18,25 @@ use arrow::datatypes::{
 use arrow::util::display::FormatOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::expr::{Cast, InList, Like, ScalarFunction, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::declared::{self, digits_of};
 use super::operators::{Class, DATETIME, LARGEINT_CLASS, binary, cast_to};
+use super::shown::with_texts;
 use super::typed::TYPE_KEY;
 use super::{chain, compare, lateral, mixed, nested, once, ranges, subqueries, text, zeros};
 use crate::functions::datetime::DAY_MICROS;
 use crate::functions::datetime::parse::{datetime_from_number, parse_time};
 use crate::functions::datetime::zone::Zone;
-use crate::functions::{LostValues, members_of_frames, whole};
+use crate::functions::{LostValues, is_bytes, like_udf, members_of_frames, whole};
 
 /// Whether `from` to `to` needs [`MySqlCast`].
 fn differs(from: &DataType, to: &DataType) -> bool {
@@ -49,7 +50,7 @@ fn differs(from: &DataType, to: &DataType) -> bool {
         | (C::Decimal(..), C::Boolean | C::Float) => true,
         (C::Float | C::Decimal(..), LARGEINT_CLASS) => from != to,
         (_, C::Text) => from.is_nested(),
-        _ if matches!((from, to), (DataType::Map(..), DataType::Map(..))) => from != to,
+        _ if nested::holds_map(from) && nested::holds_map(to) => from != to,
         (f, t) if temporal(f) => t.is_number() || t == C::Boolean,
         (f, t) if temporal(t) => f.is_number(),
         _ => false,
@@ -109,7 +110,13 @@ impl ScalarUDFImpl for MySqlCast {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let session = Zone::of_session(&args.config_options)?;
         let digits = args.arg_fields.first().and_then(|field| digits_of(field));
+        let makes_text = Class::of(&self.to) == Class::Text;
         let cast = |array: &ArrayRef| {
+            let texts = match args.arg_fields.first().filter(|_| makes_text) {
+                Some(field) => with_texts(array, field)?,
+                None => None,
+            };
+            let array = texts.as_ref().unwrap_or(array);
             let cast = cast_array(array, &self.to, Some(session), digits)?;
             if matches!(Class::of(&self.to), Class::Date | Class::DateTime) {
                 LostValues::add_dates(&args.config_options, array, &cast);
@@ -190,9 +197,7 @@ fn cast_array(array: &ArrayRef, to: &DataType, session: Option<Zone>, digits: Op
         (from, _) if is_time(to) && from.is_number() => {
             cast_array(&safe(&array, &DataType::Utf8View)?, to, session, digits)
         }
-        _ if matches!((array.data_type(), to), (DataType::Map(..), DataType::Map(..))) => {
-            nested::maps(array.as_map(), to)
-        }
+        _ if nested::holds_map(array.data_type()) && nested::holds_map(to) => nested::around_maps(&array, to),
         (Class::Text, Class::Other) => nested::lists(array.as_string_view(), to),
         (Class::Text, class) => from_text(array.as_string_view(), class, to, session),
         (_, Class::Text) => to_text(&array, to, digits),
@@ -390,7 +395,7 @@ fn rewrite_plan(plan: LogicalPlan, stage: Stage, config: &ConfigOptions) -> Resu
     plan.transform_data(|plan| match (stage, plan) {
         (Stage::BeforeCoercion, LogicalPlan::Join(join)) => lateral::join(join),
         (Stage::AfterCoercion, LogicalPlan::Sort(sort)) => Ok(zeros::order(sort)),
-        (Stage::AfterCoercion, plan) => Ok(Transformed::no(declared::schema(plan)?)),
+        (Stage::AfterCoercion, plan) => zeros::rows(plan)?.map_data(declared::schema),
         (_, plan) => Ok(Transformed::no(plan)),
     })
 }
@@ -460,6 +465,10 @@ pub(super) fn rewrite_expr(
         }
         (Stage::AfterCoercion, Expr::ScalarFunction(function)) => Ok(declared::arguments(function, schema)),
         (Stage::BeforeCoercion, Expr::ScalarFunction(function)) => Ok(mixed::arguments(function, schema)),
+        (Stage::AfterCoercion, Expr::BinaryExpr(compared)) => Ok(zeros::comparison(compared, schema)),
+        (Stage::AfterCoercion, Expr::InList(list)) => Ok(zeros::in_list(list, schema)),
+        (Stage::AfterCoercion, Expr::InSubquery(list)) => zeros::in_subquery(list, schema),
+        (Stage::AfterCoercion, Expr::Case(case)) => Ok(zeros::case(case, schema)),
         (Stage::AfterCoercion, Expr::AggregateFunction(function)) => Ok(zeros::aggregate(function, schema)),
         (Stage::BeforeCoercion, Expr::WindowFunction(function)) => {
             ranges::with_exact_bounds(members_of_frames(function, schema)?, schema)
@@ -557,8 +566,22 @@ fn in_list(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
+/// LIKE of bytes, which need not be text.
+fn like_on_bytes(like: Like) -> Result<Expr> {
+    let Like { negated, expr, pattern, escape_char, case_insensitive } = like;
+    if case_insensitive {
+        return not_impl_err!("ILIKE is not supported for BINARY, whose bytes have no case; CAST(x AS STRING) is text");
+    }
+    let escape = lit(escape_char.unwrap_or('\\').to_string());
+    let call = like_udf().call(vec![*expr, *pattern, escape]);
+    Ok(if negated { Expr::Not(Box::new(call)) } else { call })
+}
+
 /// LIKE works on text.
 fn like_on_text(mut like: Like, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if [&like.expr, &like.pattern].iter().any(|side| side.get_type(schema).is_ok_and(|t| is_bytes(&t))) {
+        return like_on_bytes(like).map(Transformed::yes);
+    }
     let mut changed = false;
     for side in [&mut like.expr, &mut like.pattern] {
         if let Ok(t) = side.get_type(schema)

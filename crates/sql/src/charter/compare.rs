@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
 use super::operators::{Class, DATETIME, binary, cast_to, int_literal};
 use super::text;
+use crate::functions::is_bytes;
 
 /// The comparison with its sides coerced.
 pub(super) fn compare(op: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr> {
@@ -37,19 +38,14 @@ pub(crate) fn comparison_type(a: &DataType, b: &DataType) -> Option<DataType> {
         (c, Class::Date | Class::DateTime) if c.is_number() => Some(DATETIME),
         (Class::Text, Class::Boolean) | (Class::Boolean, Class::Text) => Some(DataType::Boolean),
         (Class::Float, Class::Decimal(..)) | (Class::Decimal(..), Class::Float) => Some(DataType::Float64),
-        _ if is_binary(a) && Class::of(b) == Class::Text => Some(DataType::BinaryView),
-        _ if is_binary(b) && Class::of(a) == Class::Text => Some(DataType::BinaryView),
+        _ if is_bytes(a) && Class::of(b) == Class::Text => Some(DataType::BinaryView),
+        _ if is_bytes(b) && Class::of(a) == Class::Text => Some(DataType::BinaryView),
         _ => None,
     }
 }
 
 /// Places behind the point that texts are read with where they are compared with whole numbers.
 const EXACT_PLACES: i8 = 30;
-
-/// Whether values of a type are bytes.
-fn is_binary(t: &DataType) -> bool {
-    matches!(t, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
-}
 
 fn text_literal(expr: &Expr) -> Option<&str> {
     match expr {
@@ -85,8 +81,8 @@ pub(super) fn sides(
         (Class::Date | Class::DateTime, c) if c.is_number() => (left, cast_to(right, date_type(l), schema)),
         (c, Class::Date | Class::DateTime) if c.is_number() => (cast_to(left, date_type(r), schema), right),
         // Text is bytes, and not all bytes are text.
-        (Class::Text, _) if is_binary(rt) => (cast_to(left, DataType::BinaryView, schema), right),
-        (_, Class::Text) if is_binary(lt) => (left, cast_to(right, DataType::BinaryView, schema)),
+        (Class::Text, _) if is_bytes(rt) => (cast_to(left, DataType::BinaryView, schema), right),
+        (_, Class::Text) if is_bytes(lt) => (left, cast_to(right, DataType::BinaryView, schema)),
         (Class::Date, Class::DateTime) => date_datetime(left, right, schema),
         (Class::DateTime, Class::Date) => swap(date_datetime(right, left, schema)),
         _ => (left, right),

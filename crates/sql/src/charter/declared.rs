@@ -17,8 +17,9 @@ use datafusion::logical_expr::{
 };
 use dipper_store::types::SqlType;
 
+use super::operators::Class;
 use super::typed::{CAST_NAME, DIGITS_KEY, TYPE_KEY, Typed};
-use crate::functions::datetime;
+use crate::functions::{datetime, is_bytes};
 use crate::parser::parse_type;
 
 /// DATETIME without digits.
@@ -47,7 +48,7 @@ pub(super) fn said(field: &Field) -> Option<&str> {
 }
 
 /// Whether the type holds fields with names.
-fn has_names(text: &str) -> bool {
+pub(super) fn has_names(text: &str) -> bool {
     text.contains("struct<")
 }
 
@@ -186,20 +187,65 @@ fn is_null(expr: &Expr) -> bool {
 
 /// The type of an array's items, or of a map's values.
 fn inner(text: &str) -> Option<String> {
-    if let Some(item) = text.strip_prefix("array<") {
-        return item.strip_suffix('>').map(str::to_string);
+    match text.strip_prefix("array<") {
+        Some(item) => item.strip_suffix('>').map(str::to_string),
+        None => Some(entry(text)?.1).filter(|value| value.contains(SECONDS)),
     }
-    let entries = text.strip_prefix("map<")?.strip_suffix('>')?;
-    let mut depth = 0;
-    for (at, c) in entries.char_indices() {
-        match c {
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth -= 1,
-            ',' if depth == 0 => return Some(entries[at + 1..].to_string()).filter(|value| value.contains(SECONDS)),
-            _ => {}
+}
+
+/// The types of a map's keys and values.
+fn entry(text: &str) -> Option<(String, String)> {
+    match parse_type(text).ok()? {
+        SqlType::Map(key, value) => Some((key.to_string(), value.to_string())),
+        _ => None,
+    }
+}
+
+/// The type of what an UNNEST makes of arrays, which may lie in one another.
+fn element(mut text: String, from: &DataType, to: &DataType) -> Option<String> {
+    let mut from = from;
+    while from != to {
+        let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = from else {
+            return None;
+        };
+        text = inner(&text)?;
+        from = item.data_type();
+    }
+    Some(text).filter(|text| text.contains(SECONDS))
+}
+
+/// The SQL type of Arrow's, which says nothing of digits.
+fn plain_type(t: &DataType) -> SqlType {
+    match t {
+        DataType::Boolean => SqlType::Boolean,
+        DataType::Int8 => SqlType::TinyInt,
+        DataType::Int16 => SqlType::SmallInt,
+        DataType::Int32 => SqlType::Int,
+        DataType::Int64 => SqlType::BigInt,
+        DataType::Decimal256(39, 0) => SqlType::LargeInt,
+        DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => SqlType::Decimal(*p, *s),
+        DataType::Float32 => SqlType::Float,
+        DataType::Float64 => SqlType::Double,
+        DataType::Date32 => SqlType::Date,
+        t if is_bytes(t) => SqlType::Binary,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            SqlType::Array(Box::new(plain_type(item.data_type())))
         }
+        _ => SqlType::String,
     }
-    None
+}
+
+/// The types of values that become parts of one; `None` where none of them is DATETIME or holds such values, or one of those
+/// says nothing.
+fn parts<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Option<Vec<SqlType>> {
+    let types = values.map(|value| {
+        let t = value.get_type(schema).ok()?;
+        match holds_datetime(&t) {
+            true => parse_type(&declared(value, schema)?).ok(),
+            false => Some(plain_type(&t)),
+        }
+    });
+    types.collect()
 }
 
 /// The type of a field of a struct.
@@ -248,6 +294,23 @@ fn of_function(function: &ScalarFunction, result: &DataType, schema: &DFSchema) 
             })
         }
         ("make_array", _) => Some(format!("array<{}>", widest(args.iter(), schema)?)),
+        ("map_keys", _) => Some(format!("array<{}>", entry(&of_first()?)?.0)).filter(|text| text.contains(SECONDS)),
+        ("map_values", _) => Some(format!("array<{}>", entry(&of_first()?)?.1)).filter(|text| text.contains(SECONDS)),
+        ("map_entries", _) => {
+            let (key, value) = entry(&of_first()?)?;
+            Some(format!("array<struct<key:{key},value:{value}>>"))
+        }
+        ("named_struct" | "struct", _) => {
+            let DataType::Struct(fields) = result else { return None };
+            let (first, step) = if name == "struct" { (0, 1) } else { (1, 2) };
+            let types = parts(args.iter().skip(first).step_by(step), schema)?;
+            let fields = fields.iter().zip(types).map(|(field, t)| (field.name().clone(), t, None));
+            Some(SqlType::Struct(fields.collect()).to_string())
+        }
+        ("map", [_, _]) => match <[SqlType; 2]>::try_from(parts(args.iter(), schema)?) {
+            Ok([SqlType::Array(keys), SqlType::Array(values)]) => Some(SqlType::Map(keys, values).to_string()),
+            _ => None,
+        },
         ("array_repeat", [value, _]) | ("array_with_constant", [_, value]) => {
             Some(format!("array<{}>", declared(value, schema)?))
         }
@@ -274,12 +337,19 @@ pub(super) fn arguments(function: ScalarFunction, schema: &DFSchema) -> Transfor
     let wanted = |arg: &Expr| {
         let is_said = matches!(arg, Expr::ScalarFunction(f) if f.func.name() == super::typed::TYPED_NAME);
         // Also of columns whose fields say it: what an aggregate or a CASE below gives says nothing when it is run.
-        if is_said { None } else { declared(arg, schema).filter(|text| !has_names(text)) }
+        if is_said { None } else { declared(arg, schema) }
     };
     if is_own {
         return Transformed::no(Expr::ScalarFunction(function));
     }
-    let texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
+    let mut texts: Vec<Option<String>> = function.args.iter().map(wanted).collect();
+    if texts.iter().flatten().any(|text| has_names(text)) {
+        // Of structs those that make text are told: others see their fields as they are.
+        let result = Expr::ScalarFunction(function.clone()).get_type(schema);
+        if !result.is_ok_and(|t| Class::of(&t) == Class::Text) {
+            texts.iter_mut().for_each(|text| *text = text.take().filter(|text| !has_names(text)));
+        }
+    }
     if texts.iter().all(Option::is_none) {
         return Transformed::no(Expr::ScalarFunction(function));
     }
@@ -357,6 +427,17 @@ pub(super) fn schema(plan: LogicalPlan) -> Result<LogicalPlan> {
                 Some(schema) => LogicalPlan::Window(Window { schema: Arc::new(schema), ..window }),
                 None => LogicalPlan::Window(window),
             }
+        }
+        LogicalPlan::Unnest(mut unnest) => {
+            let input = Arc::clone(unnest.input.schema());
+            let found = with(&unnest.schema, |at, field| {
+                let from = input.fields().get(*unnest.dependency_indices.get(at)?)?;
+                element(said(from)?.to_string(), from.data_type(), field.data_type())
+            });
+            if let Some(schema) = found {
+                unnest.schema = Arc::new(schema);
+            }
+            LogicalPlan::Unnest(unnest)
         }
         LogicalPlan::SubqueryAlias(mut alias) => {
             if let Some(schema) = inherited(&alias.schema, &[alias.input.schema()]) {

@@ -2,6 +2,7 @@
 //!
 //! | side by side | become |
 //! |---|---|
+//! | text and bytes | bytes |
 //! | text and anything else | text |
 //! | dates and numbers or booleans | text |
 //! | floats and decimals | DOUBLE |
@@ -26,10 +27,16 @@ use super::tables;
 use super::walk::{self, Change};
 use crate::chains::CHAIN;
 use crate::error::SqlError;
+use crate::functions::is_bytes;
 
 /// The type of one column for values of these types; `None` where DataFusion's own choice serves.
 pub(crate) fn charter_type<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
     let classes = types.clone().map(Class::of).filter(|c| *c != Class::Null);
+    if types.clone().any(is_bytes)
+        && types.clone().all(|t| is_bytes(t) || matches!(Class::of(t), Class::Text | Class::Null))
+    {
+        return Some(DataType::BinaryView);
+    }
     if classes.clone().any(|c| matches!(c, Class::Other | Class::Interval)) {
         return None;
     }
@@ -182,6 +189,7 @@ pub(super) enum Kind {
     /// It has an exponent.
     Double,
     Boolean,
+    Bytes,
 }
 
 /// The kind of a literal that is not NULL.
@@ -192,6 +200,7 @@ pub(super) fn kind(expr: &ast::Expr) -> Option<Kind> {
             ast::Value::Number(..) => Some(Kind::Number),
             ast::Value::Boolean(_) => Some(Kind::Boolean),
             ast::Value::SingleQuotedString(_) | ast::Value::DoubleQuotedString(_) => Some(Kind::Text),
+            ast::Value::HexStringLiteral(_) => Some(Kind::Bytes),
             _ => None,
         },
         ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } | ast::Expr::Nested(expr) => kind(expr),

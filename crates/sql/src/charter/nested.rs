@@ -2,6 +2,7 @@
 //! JSON's escapes in strings, and arrays out of such texts; and any value as JSON.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,11 +12,11 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::common::{Result, not_impl_datafusion_err};
 
 use super::casts::{cast_values, texts_of};
 use super::operators::Class;
-use crate::functions::{Kind, as_list, document, kind, members, unquote, write_quoted};
+use crate::functions::{Kind, as_list, document, is_bytes, kind, members, unquote, write_quoted};
 
 /// How values are written.
 #[derive(Clone, Copy, PartialEq)]
@@ -115,6 +116,55 @@ pub(super) fn maps(maps: &MapArray, to: &DataType) -> Result<ArrayRef> {
     Ok(Arc::new(maps))
 }
 
+/// Bytes as clients are shown them inside of other values.
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold("0x".to_string(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+/// Whether values of a type are maps, or hold maps.
+pub(super) fn holds_map(t: &DataType) -> bool {
+    match t {
+        DataType::Map(..) => true,
+        DataType::List(item) => holds_map(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
+        _ => false,
+    }
+}
+
+/// Arrays and structs that hold maps, with parts of other types.
+///
+/// # Errors
+/// Types between which there is no cast.
+pub(super) fn around_maps(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    match (array.data_type(), to) {
+        (DataType::Map(..), DataType::Map(..)) => maps(array.as_map(), to),
+        (DataType::List(_), DataType::List(item)) => {
+            let (_, offsets, values, nulls) = array.as_list::<i32>().clone().into_parts();
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, cast_values(&values, item.data_type())?, nulls)?))
+        }
+        (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
+            let whole = array.as_struct();
+            // Fields are found by their names where all of them are there, as in casts of other structs.
+            let named =
+                fields.iter().map(|field| from.find(field.name()).map(|(at, _)| at)).collect::<Option<Vec<_>>>();
+            let places = named.unwrap_or_else(|| (0..fields.len()).collect());
+            let columns =
+                places.iter().zip(fields).map(|(at, field)| cast_values(whole.column(*at), field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                whole.nulls().cloned(),
+                whole.len(),
+            )?))
+        }
+        _ => Ok(arrow::compute::cast(array, to)?),
+    }
+}
+
 fn of_json(values: Vec<Option<&str>>, to: &DataType) -> Result<ArrayRef> {
     let DataType::List(item) = to else {
         let texts = values.into_iter().map(|value| {
@@ -167,6 +217,19 @@ impl Column {
             DataType::Boolean if style == Style::Json => {
                 let words = array.as_boolean().iter().map(|v| v.map(|v| if v { "true" } else { "false" }));
                 Parts::Plain(words.collect(), false)
+            }
+            plain if is_bytes(plain) => {
+                let bytes = cast_values(array, &DataType::BinaryView)?;
+                let texts = bytes.as_binary_view().iter().map(|bytes| match style {
+                    Style::Shown => Ok(bytes.map(hexadecimal)),
+                    // JSON knows no bytes.
+                    Style::Json => bytes.map(|bytes| String::from_utf8(bytes.to_vec())).transpose().map_err(|_| {
+                        not_impl_datafusion_err!(
+                            "BINARY values that are no UTF-8 text are not supported in JSON; hex(x) is text"
+                        )
+                    }),
+                });
+                Parts::Plain(texts.collect::<Result<StringViewArray>>()?, true)
             }
             plain => {
                 let quoted = matches!(Class::of(plain), Class::Text | Class::Date | Class::DateTime | Class::Other);

@@ -58,6 +58,21 @@ fn retyped(field: &FieldRef, values: &ArrayRef) -> FieldRef {
     Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
 }
 
+/// The values of a field with [several digits](has_several_digits) with texts in place of DATETIME; `None`
+/// for other fields.
+///
+/// # Errors
+/// Values of a type that has no text.
+pub(crate) fn with_texts(array: &ArrayRef, field: &Field) -> Result<Option<ArrayRef>> {
+    if !has_several_digits(field) {
+        return Ok(None);
+    }
+    match said(field).and_then(|text| parse_type(text).ok()) {
+        Some(declared) => shown(array, &declared),
+        None => Ok(None),
+    }
+}
+
 /// The values with texts in place of DATETIME; `None` where there is none.
 fn shown(array: &ArrayRef, declared: &SqlType) -> Result<Option<ArrayRef>> {
     Ok(match (array.data_type(), declared) {

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
-use super::declared::digits_of;
+use super::declared::{digits_of, has_names};
 
 /// The key under which a field says what its SQL type says beyond Arrow's.
 pub const TYPE_KEY: &str = "dipper.type";
@@ -106,7 +106,8 @@ impl ScalarUDFImpl for Typed {
         let text = args.scalar_arguments.get(1).copied().flatten().and_then(ScalarValue::try_as_str).flatten();
         Ok(Arc::new(match text {
             Some(text) if !self.cast && !text.is_empty() => {
-                field.with_metadata([(TYPE_KEY.to_string(), text.to_string())].into())
+                let key = if has_names(text) { DIGITS_KEY } else { TYPE_KEY };
+                field.with_metadata([(key.to_string(), text.to_string())].into())
             }
             // A cast between other types says nothing of the type that it had.
             _ if self.cast && digits_of(value).is_some() => field.with_metadata(value.metadata().clone()),

@@ -1,17 +1,22 @@
-//! -0.0 is 0.0: where DataFusion compares floats bit by bit, the sum with 0.0, which is never -0.0, stands for them.
+//! -0.0 is 0.0 and NaN is NaN: where DataFusion compares floats bit by bit, a call gives it the same bits for both.
 //!
-//! Joins, GROUP BY and comparisons know both zeros for one. The sets of DISTINCT aggregates do not, nor do the partitions
-//! and peers of windows, nor sorts, which would not ask the next key which of the two comes first.
+//! Joins, GROUP BY and comparisons know both zeros of a DOUBLE for one, but not those inside of arrays and structs, nor that a
+//! NaN with a sign, as processors make of infinity minus infinity, is the other. The sets of DISTINCT aggregates do not, nor do
+//! the partitions and peers of windows, nor sorts, which would not ask the next key which of two zeros comes first.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, Sort, SortExpr, lit};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, InList, InSubquery, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{Distinct, Projection, Subquery};
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, ScalarUDF, Sort, SortExpr,
+};
 
-use super::operators::binary;
+use crate::functions::one_zero_udf;
 
 /// An aggregate over different values, and one over sorted rows.
 pub(super) fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Transformed<Expr> {
@@ -38,42 +43,165 @@ pub(super) fn order(mut sort: Sort) -> Transformed<LogicalPlan> {
     Transformed::new_transformed(LogicalPlan::Sort(sort), changed)
 }
 
+/// Arrays and structs that are compared.
+pub(super) fn comparison(mut compared: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if compared.op.supports_propagation() {
+        changed |= inside(&mut compared.left, schema);
+        changed |= inside(&mut compared.right, schema);
+    }
+    Transformed::new_transformed(Expr::BinaryExpr(compared), changed)
+}
+
+/// An array or struct and a list of them.
+pub(super) fn in_list(mut list: InList, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = inside(&mut list.expr, schema);
+    for item in &mut list.list {
+        changed |= inside(item, schema);
+    }
+    Transformed::new_transformed(Expr::InList(list), changed)
+}
+
+/// A value and the rows of a subquery.
+///
+/// # Errors
+/// Those of the subquery's schema.
+pub(super) fn in_subquery(mut list: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = same_bits(&mut list.expr, schema);
+    if let Some(plan) = columns(&list.subquery.subquery)? {
+        list.subquery = Subquery { subquery: Arc::new(plan), ..list.subquery };
+        return Ok(Transformed::yes(Expr::InSubquery(list)));
+    }
+    Ok(Transformed::new_transformed(Expr::InSubquery(list), changed))
+}
+
+/// An array or struct that is compared with those of each WHEN.
+pub(super) fn case(mut case: Case, schema: &DFSchema) -> Transformed<Expr> {
+    let mut changed = false;
+    if let Some(base) = &mut case.expr {
+        changed |= inside(base, schema);
+        for (when, _) in &mut case.when_then_expr {
+            changed |= inside(when, schema);
+        }
+    }
+    Transformed::new_transformed(Expr::Case(case), changed)
+}
+
+/// Rows that are told apart by floats or by what holds them: those of GROUP BY, DISTINCT, INTERSECT and EXCEPT.
+///
+/// # Errors
+/// Those of the plan's schema.
+pub(super) fn rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => groups(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input)) => Ok(match columns(&input)? {
+            Some(input) => Transformed::yes(LogicalPlan::Distinct(Distinct::All(Arc::new(input)))),
+            None => Transformed::no(LogicalPlan::Distinct(Distinct::All(input))),
+        }),
+        LogicalPlan::Join(mut join) => {
+            let mut changed = false;
+            for (left, right) in &mut join.on {
+                changed |= same_bits(left, join.left.schema());
+                changed |= same_bits(right, join.right.schema());
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+        }
+        plan => Ok(Transformed::no(plan)),
+    }
+}
+
+fn groups(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(aggregate.input.schema());
+    let holds = |key: &Expr| key.get_type(&schema).is_ok_and(|t| holds_floats(&t));
+    let in_set = |key: &Expr| match key {
+        Expr::GroupingSet(set) => set.distinct_expr().into_iter().any(&holds),
+        key => holds(key),
+    };
+    if !aggregate.group_expr.iter().any(in_set) {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let names = NamePreserver::new_for_projection();
+    let named = |mut key: Expr| {
+        let name = names.save(&key);
+        let changed = same_bits(&mut key, &schema);
+        Ok(Transformed::new_transformed(name.restore(key), changed))
+    };
+    let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+    let group_expr = group_expr.into_iter().map(|key| match key {
+        Expr::GroupingSet(_) => Ok(key.map_children(named)?.data),
+        key => Ok(named(key)?.data),
+    });
+    let aggregate = Aggregate::try_new(input, group_expr.collect::<Result<_>>()?, aggr_expr)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// The plan with its floats as they are told apart; `None` where there are none.
+fn columns(plan: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
+    let schema = plan.schema();
+    if !schema.fields().iter().any(|field| holds_floats(field.data_type())) {
+        return Ok(None);
+    }
+    let exprs = schema.columns().into_iter().map(|column| {
+        let (relation, name) = (column.relation.clone(), column.name.clone());
+        let mut expr = Expr::Column(column);
+        match same_bits(&mut expr, schema) {
+            true => expr.alias_qualified(relation, name),
+            false => expr,
+        }
+    });
+    let exprs = exprs.collect();
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(exprs, Arc::clone(plan))?)))
+}
+
 /// Keys of an order; `all`: the last one, too, which nothing is asked after.
 fn sorted(keys: &mut [SortExpr], all: bool, schema: &DFSchema) -> bool {
     let asked = if all { keys.len() } else { keys.len().saturating_sub(1) };
     let mut changed = false;
-    for key in &mut keys[..asked] {
-        changed |= plain(std::slice::from_mut(&mut key.expr), schema);
+    for (at, key) in keys.iter_mut().enumerate() {
+        // Inside of a value there is something to ask after each zero.
+        changed |=
+            if at < asked { plain(std::slice::from_mut(&mut key.expr), schema) } else { inside(&mut key.expr, schema) };
     }
     changed
 }
 
-/// Adds 0.0 to floats, also in the rows of `COUNT(DISTINCT a, b)`; says whether there are any.
+/// Gives floats the same bits where they are equal, also in the rows of `COUNT(DISTINCT a, b)`; says whether there are any.
 fn plain(exprs: &mut [Expr], schema: &DFSchema) -> bool {
     let mut changed = false;
     for expr in exprs {
-        if matches!(expr.get_type(schema), Ok(DataType::Struct(_))) {
-            let rows = std::mem::take(expr).transform_up(|e| match e {
-                Expr::ScalarFunction(mut row) if row.func.name() == "struct" => {
-                    let changed = plain(&mut row.args, schema);
-                    Ok(Transformed::new_transformed(Expr::ScalarFunction(row), changed))
-                }
-                other => Ok(Transformed::no(other)),
-            });
-            // Nothing in it can fail.
-            if let Ok(rows) = rows {
-                changed |= rows.transformed;
-                *expr = rows.data;
-            }
-            continue;
-        }
-        let zero = match expr.get_type(schema) {
-            Ok(DataType::Float32) => lit(0.0_f32),
-            Ok(DataType::Float64) => lit(0.0_f64),
-            _ => continue,
-        };
-        *expr = binary(std::mem::take(expr), Operator::Plus, zero);
-        changed = true;
+        changed |= same_bits(expr, schema);
     }
     changed
+}
+
+/// As [`plain`], of one expression.
+fn same_bits(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let holds = expr.get_type(schema).is_ok_and(|t| holds_floats(&t));
+    if holds {
+        *expr = one(std::mem::take(expr));
+    }
+    holds
+}
+
+/// As [`same_bits`], of floats inside of an array, map or struct.
+fn inside(expr: &mut Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|t| t.is_nested()) && same_bits(expr, schema)
+}
+
+fn one(expr: Expr) -> Expr {
+    static ONE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(one_zero_udf()));
+    ONE.call(vec![expr])
+}
+
+/// Whether values of a type are floats, or hold such values.
+fn holds_floats(t: &DataType) -> bool {
+    match t {
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_floats(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_floats(field.data_type())),
+        _ => false,
+    }
 }

@@ -16,17 +16,18 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Date32Type, FieldRef, Float64Type, Int64Type, TimestampMicrosecondType};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, not_impl_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
+use super::bytes::is_bytes;
 use super::datetime::parse::{datetime_from_number, parse_datetime_in};
 use super::datetime::zone::Zone;
 use super::datetime::{format_datetime, split_micros};
 use super::func::DATETIME;
 use super::growth::Growth;
 use super::lost::LostValues;
-use crate::charter::digits_of;
 use crate::charter::text::format_datetime_to;
+use crate::charter::{digits_of, with_texts};
 
 /// A column of `rows` values, or one value that stands for all rows.
 pub struct Col<A> {
@@ -74,7 +75,8 @@ pub fn lenient_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 impl<'a> Args<'a> {
     pub(super) fn try_new(name: &'static str, call: &'a ScalarFunctionArgs, rows: usize) -> Result<Self> {
         let mut cols = Vec::with_capacity(call.args.len());
-        for arg in &call.args {
+        let makes_text = *call.return_field.data_type() == DataType::Utf8View;
+        for (k, arg) in call.args.iter().enumerate() {
             let (array, one) = match arg {
                 ColumnarValue::Array(a) => (Arc::clone(a), false),
                 ColumnarValue::Scalar(s) => (s.to_array()?, true),
@@ -84,7 +86,12 @@ impl<'a> Args<'a> {
                 DataType::Dictionary(_, value) => lenient_cast(&array, value)?,
                 _ => array,
             };
-            cols.push((array, one));
+            // Texts show each DATETIME of a struct with the digits of its own.
+            let texts = match call.arg_fields.get(k).filter(|_| makes_text && array.data_type().is_nested()) {
+                Some(field) => with_texts(&array, field)?,
+                None => None,
+            };
+            cols.push((texts.unwrap_or(array), one));
         }
         Ok(Args {
             name,
@@ -146,10 +153,8 @@ impl<'a> Args<'a> {
     pub fn bytes(&self, k: usize) -> Result<Col<BinaryViewArray>> {
         let (array, one) = &self.cols[k];
         let array = match array.data_type() {
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                lenient_cast(array, &DataType::BinaryView)?.as_binary_view().clone()
-            }
-            _ => to_text(self.name, array)?.to_binary_view(),
+            t if is_bytes(t) => lenient_cast(array, &DataType::BinaryView)?.as_binary_view().clone(),
+            _ => to_text_of(self.name, array, self.digits(k))?.to_binary_view(),
         };
         Ok(Col { array, one: *one })
     }
@@ -158,7 +163,9 @@ impl<'a> Args<'a> {
     pub fn binaries(&self, mut f: impl FnMut(usize) -> Option<Vec<u8>>) -> Result<ArrayRef> {
         let mut builder = BinaryViewBuilder::with_capacity(self.rows);
         for i in 0..self.rows {
-            builder.append_option(f(i));
+            let value = f(i);
+            self.made(value.as_ref().map_or(0, Vec::len))?;
+            builder.append_option(value);
         }
         Ok(Arc::new(builder.finish()))
     }
@@ -369,6 +376,15 @@ pub fn to_text_of(name: &str, array: &ArrayRef, digits: Option<u8>) -> Result<St
         }
         T::List(_) | T::LargeList(_) | T::FixedSizeList(..) | T::Map(..) | T::Struct(_) | T::Union(..) => {
             return exec_err!("{name}: expected text, found {}; take an element of it first", array.data_type());
+        }
+        t if is_bytes(t) => {
+            let texts = lenient_cast(array, &T::Utf8View)?.as_string_view().clone();
+            if texts.null_count() > array.null_count() {
+                return not_impl_err!(
+                    "{name}: not supported for BINARY values that are no UTF-8 text; hex(value) and to_base64(value) are text"
+                );
+            }
+            texts
         }
         _ => lenient_cast(array, &T::Utf8View)?.as_string_view().clone(),
     })

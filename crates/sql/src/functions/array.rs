@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, make_comparator, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringViewArray, make_comparator, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{ReturnFieldArgs, ScalarUDF};
 
-use super::args::{Args, Col, lenient_cast};
+use super::args::{Args, Col, lenient_cast, to_text_of};
 use super::func::{Def, Ret, common_type, def};
 use super::growth::bytes_of;
 
@@ -28,9 +28,65 @@ pub const DEFS: &[Def] = &[
     def("array_repeat", &[], (2, 2), Ret::By(|args| Ok(list_of(args.arg_fields[0].data_type()))), |a| {
         repeated(a, 1, 0)
     }),
+    def("array_to_string", &["array_join", "list_to_string", "list_join"], (2, 3), Ret::Text, join),
     def("map_contains_key", &[], (2, 2), Ret::Bool, |a| map_contains(a, true)),
     def("map_contains_value", &[], (2, 2), Ret::Bool, |a| map_contains(a, false)),
 ];
+
+/// The elements as texts, those of arrays in the array one by one, with a separator between; NULLs are left out, or become the
+/// third argument.
+fn join(a: &Args) -> Result<ArrayRef> {
+    let (lists, separator) = (lists(a, 0)?, a.text(1)?);
+    let missing = if a.has(2) { Some(a.text(2)?) } else { None };
+    let joined = Joined::of(a, lists.array.values())?;
+    a.texts(|i, out| {
+        let (separator, missing) = (separator.at(i)?, missing.as_ref().map_or(Some(None), |m| m.at(i).map(Some))?);
+        let mut first = true;
+        for at in span(&lists, i)? {
+            joined.write(at, &mut |text| {
+                let Some(text) = text.or(missing) else { return Some(()) };
+                a.ask(out.len() + separator.len() + text.len())?;
+                if !std::mem::replace(&mut first, false) {
+                    out.push_str(separator);
+                }
+                out.push_str(text);
+                Some(())
+            })?;
+        }
+        Some(())
+    })
+}
+
+/// Elements that are joined.
+enum Joined {
+    Texts(StringViewArray),
+    Lists(ListArray, Box<Joined>),
+}
+
+impl Joined {
+    fn of(a: &Args, values: &ArrayRef) -> Result<Joined> {
+        Ok(match values.data_type() {
+            t if t.is_list() => {
+                let lists = as_list(a.name, values)?;
+                let inner = Joined::of(a, lists.values())?;
+                Joined::Lists(lists, Box::new(inner))
+            }
+            _ => Joined::Texts(to_text_of(a.name, values, a.digits(0))?),
+        })
+    }
+
+    /// Gives each text of element `at`, `None` for NULL.
+    fn write(&self, at: usize, each: &mut impl FnMut(Option<&str>) -> Option<()>) -> Option<()> {
+        match self {
+            Joined::Texts(texts) => each(texts.is_valid(at).then(|| texts.value(at))),
+            Joined::Lists(lists, _) if lists.is_null(at) => each(None),
+            Joined::Lists(lists, inner) => {
+                let offsets = lists.value_offsets();
+                (offsets[at] as usize..offsets[at + 1] as usize).try_for_each(|at| inner.write(at, each))
+            }
+        }
+    }
+}
 
 const ELEMENT_AT: Def = def("element_at", &[], (2, 2), Ret::By(element_type), element_at);
 

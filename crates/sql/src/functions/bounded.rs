@@ -26,11 +26,10 @@ use super::growth::{Growth, bytes_of};
 type More = fn(&ScalarFunctionArgs) -> Result<usize>;
 
 /// The functions of DataFusion that make lists or text.
-const FUNCTIONS: [(&str, More); 16] = [
+const FUNCTIONS: [(&str, More); 15] = [
     ("range", series),
     ("generate_series", series),
     ("array_resize", resized),
-    ("array_to_string", separators),
     ("array_replace", replaced),
     ("array_replace_n", replaced),
     ("array_replace_all", replaced),
@@ -246,12 +245,6 @@ fn elements(args: &ScalarFunctionArgs, k: usize) -> Result<usize> {
     let offsets = lists.value_offsets();
     let all = (offsets[lists.len()] - offsets[0]) as usize;
     Ok(all.saturating_mul(if argument.one { rows(args) } else { 1 }))
-}
-
-/// What stands between the values of a list.
-fn separators(args: &ScalarFunctionArgs) -> Result<usize> {
-    let between = largest(args, 1)?.saturating_add(largest(args, 2)?);
-    Ok(elements(args, 0)?.saturating_mul(between))
 }
 
 /// What comes in place of values of a list.

@@ -6,15 +6,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::kernels::arity::unary;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::hash_utils::RandomState;
 use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::EmitTo;
+use datafusion::logical_expr::{EmitTo, ScalarUDF};
 use std::sync::Arc;
+
+use super::func::{Ret, def};
 
 /// Whether rows of these types can be kept.
 pub(super) fn can_keep(types: &[DataType]) -> bool {
@@ -226,6 +228,12 @@ impl RowCounts {
     }
 }
 
+/// The function that gives equal floats the same bits.
+pub(crate) fn one_zero_udf() -> ScalarUDF {
+    // Not a name of SQL.
+    def("dipper_one_zero", &[], (1, 1), Ret::Arg(0), |a| Ok(one_zero(&a.full(0)?))).into_udf()
+}
+
 /// `-0.0` is `0.0`, and one NaN is the other, also within arrays and structs.
 pub(super) fn one_zero(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
@@ -244,6 +252,12 @@ pub(super) fn one_zero(column: &ArrayRef) -> ArrayRef {
         DataType::Struct(fields) if !fields.is_empty() => {
             let (fields, columns, nulls) = column.as_struct().clone().into_parts();
             Arc::new(StructArray::new(fields, columns.iter().map(one_zero).collect(), nulls))
+        }
+        DataType::Map(..) => {
+            let (entries, offsets, parts, nulls, sorted) = column.as_map().clone().into_parts();
+            let (fields, columns, pairs) = parts.into_parts();
+            let parts = StructArray::new(fields, columns.iter().map(one_zero).collect(), pairs);
+            Arc::new(MapArray::new(entries, offsets, parts, nulls, sorted))
         }
         _ => column.clone(),
     }

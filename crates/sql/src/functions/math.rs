@@ -61,9 +61,9 @@ pub const DEFS: &[Def] = &[
     def("sinh", &[], (1, 1), Ret::Double, |a| real(a, f64::sinh)),
     def("cosh", &[], (1, 1), Ret::Double, |a| real(a, f64::cosh)),
     def("tanh", &[], (1, 1), Ret::Double, |a| real(a, f64::tanh)),
-    def("asinh", &[], (1, 1), Ret::Double, |a| real(a, f64::asinh)),
-    def("acosh", &[], (1, 1), Ret::Double, |a| real(a, f64::acosh)),
-    def("atanh", &[], (1, 1), Ret::Double, |a| real(a, f64::atanh)),
+    def("asinh", &[], (1, 1), Ret::Double, |a| real(a, asinh)),
+    def("acosh", &[], (1, 1), Ret::Double, |a| real(a, acosh)),
+    def("atanh", &[], (1, 1), Ret::Double, |a| real(a, atanh)),
     def("factorial", &[], (1, 1), Ret::Int, |a| {
         let x = a.int(0)?;
         a.ints(|i| x.at(i).filter(|n| (0..=20).contains(n)).map(|n| (1..=n).product()))
@@ -71,6 +71,33 @@ pub const DEFS: &[Def] = &[
     def("pi", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::PI))),
     def("e", &[], (0, 0), Ret::Double, |a| a.doubles(|_| Some(std::f64::consts::E))),
 ];
+
+/// From here on `x` and the root of `x² ± 1` are one number, and twice of it may be none.
+const LARGE_X: f64 = (1_u64 << 28) as f64;
+
+/// The standard library's own adds up what is infinite for a large number.
+fn asinh(x: f64) -> f64 {
+    if x.abs() > LARGE_X { (x.abs().ln() + std::f64::consts::LN_2).copysign(x) } else { x.asinh() }
+}
+
+/// Near 1 by what is above 1, which the standard library's sum loses.
+fn acosh(x: f64) -> f64 {
+    match x {
+        ..1.0 => f64::NAN,
+        ..2.0 => {
+            let above = x - 1.0;
+            (above + (2.0 * above + above * above).sqrt()).ln_1p()
+        }
+        ..LARGE_X => (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln(),
+        _ => x.ln() + std::f64::consts::LN_2,
+    }
+}
+
+/// Both signs alike: of a number near -1 the quotient would be near -1, where `ln_1p` has few digits.
+fn atanh(x: f64) -> f64 {
+    let y = x.abs();
+    (0.5 * (2.0 * y / (1.0 - y)).ln_1p()).copysign(x)
+}
 
 fn logarithm(x: f64) -> f64 {
     if x > 0.0 { x.ln() } else { f64::NAN }

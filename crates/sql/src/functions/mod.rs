@@ -20,6 +20,7 @@ mod array_numbers;
 mod array_sets;
 mod bits;
 mod bounded;
+mod bytes;
 mod conditional;
 pub mod datetime;
 pub(crate) mod decimals;
@@ -64,10 +65,12 @@ use datafusion::execution::FunctionRegistry;
 pub(crate) use aggregate::{count_distinct, members_of_frames};
 pub(crate) use args::counted;
 pub(crate) use array::{as_list, element_at_udf};
+pub(crate) use bytes::{is_bytes, like_udf};
 pub use growth::Memory;
 pub use information::SessionInfo;
 pub(crate) use json::{json_value_udf, write_quoted};
 pub(crate) use json_path::{Kind, document, kind, members, unquote};
+pub(crate) use kept::one_zero_udf;
 pub use listed::{Listed, listed};
 pub use lost::LostValues;
 pub(crate) use names::{is_aggregate, is_volatile, own_name};
@@ -129,12 +132,11 @@ fn still_wanted() -> Result<()> {
 }
 
 /// DataFusion's own under the names of Doris.
-const RENAMED: [(&str, &[&str]); 5] = [
+const RENAMED: [(&str, &[&str]); 4] = [
     ("random", &["rand"]),
     ("array_pop_back", &["array_popback"]),
     ("array_pop_front", &["array_popfront"]),
     ("make_array", &["array"]),
-    ("array_to_string", &["array_join"]),
 ];
 
 /// Registers all functions, replacing DataFusion's where names collide.

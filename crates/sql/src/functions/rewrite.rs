@@ -168,6 +168,26 @@ fn moved(name: &str, date: &mut Expr, amount: Expr, unit: Expr) -> Expr {
     }
 }
 
+/// Casts the literal of a whole number to the narrowest type that holds it.
+fn narrow_literal(literal: &mut Expr) {
+    let digits = match &*literal {
+        Expr::Value(value) => Some(value.value.to_string()),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{expr}")),
+        _ => None,
+    };
+    let number = digits.and_then(|digits| digits.parse::<i64>().ok());
+    let narrow = number.and_then(|n| match n {
+        _ if i8::try_from(n).is_ok() => Some(DataType::TinyInt(None)),
+        _ if i16::try_from(n).is_ok() => Some(DataType::SmallInt(None)),
+        _ if i32::try_from(n).is_ok() => Some(DataType::Int(None)),
+        _ => None,
+    });
+    if let Some(data_type) = narrow {
+        let expr = Box::new(take(literal));
+        *literal = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+    }
+}
+
 /// The expression is a constant in the text already.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
@@ -405,31 +425,21 @@ fn rewrite_function(function: &mut Function) -> Option<Expr> {
             }
         }
         // A literal has the narrowest type that holds it.
-        "bit_count" if list.args.len() == 1 => {
-            let literal = arg_mut(list, 0)?;
-            let digits = match &*literal {
-                Expr::Value(value) => Some(value.value.to_string()),
-                Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{expr}")),
-                _ => None,
-            };
-            let number = digits.and_then(|digits| digits.parse::<i64>().ok());
-            let narrow = number.and_then(|n| match n {
-                _ if i8::try_from(n).is_ok() => Some(DataType::TinyInt(None)),
-                _ if i16::try_from(n).is_ok() => Some(DataType::SmallInt(None)),
-                _ if i32::try_from(n).is_ok() => Some(DataType::Int(None)),
-                _ => None,
-            });
-            if let Some(data_type) = narrow {
-                let expr = Box::new(take(literal));
-                *literal = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
-            }
+        "bit_count" if list.args.len() == 1 => narrow_literal(arg_mut(list, 0)?),
+        "lcm" if list.args.len() == 2 => {
+            narrow_literal(arg_mut(list, 0)?);
+            narrow_literal(arg_mut(list, 1)?);
         }
         "date_format" if list.args.len() == 2 && is_time(arg_mut(list, 0)?) => rename(function, "time_format"),
         // With digits that are no constant in the text the scale of a decimal stays as it is.
-        "round" | "truncate" | "floor" | "ceil" | "ceiling"
+        "round" | "dround" | "truncate" | "trunc" | "floor" | "dfloor" | "ceil" | "dceil" | "ceiling"
             if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) =>
         {
-            rename(function, &format!("{}_by", name.trim_end_matches("ing")));
+            let by = match name.trim_start_matches('d') {
+                "trunc" => "truncate_by".to_string(),
+                other => format!("{}_by", other.trim_end_matches("ing")),
+            };
+            rename(function, &by);
         }
         "str_to_date" if list.args.len() == 2 && !is_literal(arg_mut(list, 1)?) => {
             rename(function, "str_to_datetime");

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 
 use super::args::Args;
+use super::bytes::is_bytes;
 use super::func::{Def, MANY, Ret, def};
 use super::string::{char_at, char_count};
 
@@ -17,14 +18,15 @@ pub const DEFS: &[Def] = &[
     def("field", &[], (2, MANY), Ret::Int, field),
     def("interval", &[], (2, MANY), Ret::Int, interval),
     def("find_in_set", &[], (2, 2), Ret::Int, find_in_set),
-    def("starts_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.starts_with(t))),
-    def("ends_with", &[], (2, 2), Ret::Bool, |a| pair(a, |s, t| s.ends_with(t))),
+    // Of texts as of bytes.
+    def("starts_with", &[], (2, 2), Ret::Bool, |a| pair(a, <[u8]>::starts_with)),
+    def("ends_with", &[], (2, 2), Ret::Bool, |a| pair(a, <[u8]>::ends_with)),
     def("null_or_empty", &[], (1, 1), Ret::Bool, |a| {
-        let s = a.text(0)?;
-        a.bools(|i| Some(s.at(i).is_none_or(str::is_empty)))
+        let s = a.bytes(0)?;
+        a.bools(|i| Some(s.at(i).is_none_or(<[u8]>::is_empty)))
     }),
     def("not_null_or_empty", &[], (1, 1), Ret::Bool, |a| {
-        let s = a.text(0)?;
+        let s = a.bytes(0)?;
         a.bools(|i| Some(s.at(i).is_some_and(|s| !s.is_empty())))
     }),
     def("split_by_string", &[], (1, 3), Ret::By(text_list), split_by_string),
@@ -32,13 +34,16 @@ pub const DEFS: &[Def] = &[
     def("count_substrings", &[], (2, 2), Ret::Int, count_substrings),
 ];
 
-fn pair(a: &Args, f: impl Fn(&str, &str) -> bool) -> Result<ArrayRef> {
-    let (s, t) = (a.text(0)?, a.text(1)?);
+fn pair(a: &Args, f: impl Fn(&[u8], &[u8]) -> bool) -> Result<ArrayRef> {
+    let (s, t) = (a.bytes(0)?, a.bytes(1)?);
     a.bools(|i| Some(f(s.at(i)?, t.at(i)?)))
 }
 
 /// Position of a text in another, counted in characters from 1, 0 if it is not there.
 fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
+    if is_bytes(a.data_type(hay)) || is_bytes(a.data_type(needle)) {
+        return super::bytes::find(a, hay, needle);
+    }
     let (hay, needle) = (a.text(hay)?, a.text(needle)?);
     let from = if a.has(2) { Some(a.int(2)?) } else { None };
     a.ints(|i| {
@@ -47,9 +52,7 @@ fn find(a: &Args, hay: usize, needle: usize) -> Result<ArrayRef> {
             Some(from) => from.at(i)?,
             None => 1,
         };
-        let Ok(skip) = usize::try_from(from - 1) else {
-            return Some(0);
-        };
+        let Some(skip) = from.checked_sub(1).and_then(|skip| usize::try_from(skip).ok()) else { return Some(0) };
         if skip > char_count(hay) {
             return Some(0);
         }
@@ -77,7 +80,7 @@ fn field(a: &Args) -> Result<ArrayRef> {
             Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))
         });
     }
-    let columns = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
+    let columns = (0..a.len()).map(|k| a.bytes(k)).collect::<Result<Vec<_>>>()?;
     a.ints(|i| {
         let Some(wanted) = columns[0].at(i) else { return Some(0) };
         Some(columns[1..].iter().position(|c| c.at(i) == Some(wanted)).map_or(0, |k| k as i64 + 1))

@@ -1,4 +1,5 @@
-//! Text: parts, padding, joining. Positions and lengths count characters from 1, LENGTH counts bytes.
+//! Text: parts, padding, joining. Positions and lengths count characters from 1, LENGTH counts bytes; those of BINARY are
+//! in [`bytes`].
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,6 +9,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::args::{Args, to_text_of};
+use super::bytes::{self, takes_bytes, text_type};
 use super::func::{Def, MANY, Ret, def};
 
 /// Longest text a function makes, in bytes, as MySQL's max_allowed_packet: longer results are NULL.
@@ -15,21 +17,27 @@ pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// Functions of this file.
 pub const DEFS: &[Def] = &[
-    def("concat", &[], (1, MANY), Ret::Text, concat),
-    def("concat_ws", &[], (2, MANY), Ret::Text, concat_ws),
-    def("length", &["octet_length"], (1, 1), Ret::Int, |a| bytes(a, 1)),
-    def("bit_length", &[], (1, 1), Ret::Int, |a| bytes(a, 8)),
-    def("char_length", &["character_length"], (1, 1), Ret::Int, |a| of_text(a, |s| char_count(s) as i64)),
-    def("ascii", &[], (1, 1), Ret::Int, |a| of_text(a, |s| s.bytes().next().unwrap_or(0).into())),
+    def("concat", &[], (1, MANY), Ret::By(text_type), concat),
+    def("concat_ws", &[], (2, MANY), Ret::By(text_type), concat_ws),
+    def("length", &["octet_length"], (1, 1), Ret::Int, |a| byte_count(a, 1)),
+    def("bit_length", &[], (1, 1), Ret::Int, |a| byte_count(a, 8)),
+    def("char_length", &["character_length"], (1, 1), Ret::Int, |a| match takes_bytes(a) {
+        true => byte_count(a, 1),
+        false => of_text(a, |s| char_count(s) as i64),
+    }),
+    def("ascii", &[], (1, 1), Ret::Int, first_byte),
     def("ord", &[], (1, 1), Ret::Int, |a| {
+        if takes_bytes(a) {
+            return first_byte(a);
+        }
         of_text(a, |s| {
             let first = s.chars().next().map_or(0, char::len_utf8);
             s.bytes().take(first).fold(0, |v, b| v << 8 | i64::from(b))
         })
     }),
-    def("left", &["strleft"], (2, 2), Ret::Text, left),
-    def("right", &["strright"], (2, 2), Ret::Text, right),
-    def("substring", &["substr", "mid"], (2, 3), Ret::Text, substring),
+    def("left", &["strleft"], (2, 2), Ret::By(text_type), left),
+    def("right", &["strright"], (2, 2), Ret::By(text_type), right),
+    def("substring", &["substr", "mid"], (2, 3), Ret::By(text_type), substring),
     def("substring_index", &[], (3, 3), Ret::Text, substring_index),
     def("split_part", &[], (3, 3), Ret::Text, split_part),
     def("lower", &["lcase"], (1, 1), Ret::Text, |a| mapped(a, |s, out| out.extend(s.chars().map(lower)))),
@@ -37,22 +45,22 @@ pub const DEFS: &[Def] = &[
     def("initcap", &[], (1, 1), Ret::Text, |a| mapped(a, initcap)),
     def("reverse", &[], (1, 1), Ret::By(reverse_type), reverse),
     def("quote", &[], (1, 1), Ret::Text, quote),
-    def("trim", &["btrim"], (1, 2), Ret::Text, |a| trim(a, true, true)),
-    def("ltrim", &[], (1, 2), Ret::Text, |a| trim(a, true, false)),
-    def("rtrim", &[], (1, 2), Ret::Text, |a| trim(a, false, true)),
+    def("trim", &["btrim"], (1, 2), Ret::By(text_type), |a| trim(a, true, true)),
+    def("ltrim", &[], (1, 2), Ret::By(text_type), |a| trim(a, true, false)),
+    def("rtrim", &[], (1, 2), Ret::By(text_type), |a| trim(a, false, true)),
     def("trim_in", &[], (1, 2), Ret::Text, |a| trim_in(a, true, true)),
     def("ltrim_in", &[], (1, 2), Ret::Text, |a| trim_in(a, true, false)),
     def("rtrim_in", &[], (1, 2), Ret::Text, |a| trim_in(a, false, true)),
-    def("lpad", &[], (2, 3), Ret::Text, |a| pad(a, true)),
-    def("rpad", &[], (2, 3), Ret::Text, |a| pad(a, false)),
-    def("repeat", &[], (2, 2), Ret::Text, repeat),
+    def("lpad", &[], (2, 3), Ret::By(text_type), |a| pad(a, true)),
+    def("rpad", &[], (2, 3), Ret::By(text_type), |a| pad(a, false)),
+    def("repeat", &[], (2, 2), Ret::By(text_type), repeat),
     def("space", &[], (1, 1), Ret::Text, space),
-    def("replace", &[], (3, 3), Ret::Text, replace),
-    def("insert", &[], (4, 4), Ret::Text, insert),
+    def("replace", &[], (3, 3), Ret::By(text_type), replace),
+    def("insert", &[], (4, 4), Ret::By(text_type), insert),
     def("sub_replace", &[], (3, 4), Ret::Text, sub_replace),
     def("append_trailing_char_if_absent", &[], (2, 2), Ret::Text, append_trailing),
     def("char", &[], (1, MANY), Ret::Text, char_of),
-    def("elt", &[], (2, MANY), Ret::Text, elt),
+    def("elt", &[], (2, MANY), Ret::By(text_type), elt),
     def("format", &[], (2, 3), Ret::Text, format_number),
     def("money_format", &[], (1, 1), Ret::Text, money_format),
     def("soundex", &[], (1, 1), Ret::Text, soundex),
@@ -60,14 +68,21 @@ pub const DEFS: &[Def] = &[
 ];
 
 /// The bytes of the argument, `times` each.
-fn bytes(a: &Args, times: i64) -> Result<ArrayRef> {
-    match a.data_type(0) {
-        t if t.is_binary() => {
-            let s = a.bytes(0)?;
-            a.ints(|i| s.at(i).map(|s| s.len() as i64 * times))
-        }
-        _ => of_text(a, |s| s.len() as i64 * times),
+fn byte_count(a: &Args, times: i64) -> Result<ArrayRef> {
+    match takes_bytes(a) {
+        true => of_bytes(a, |s| s.len() as i64 * times),
+        false => of_text(a, |s| s.len() as i64 * times),
     }
+}
+
+fn of_bytes(a: &Args, f: impl Fn(&[u8]) -> i64) -> Result<ArrayRef> {
+    let s = a.bytes(0)?;
+    a.ints(|i| s.at(i).map(&f))
+}
+
+/// The code of the first byte.
+fn first_byte(a: &Args) -> Result<ArrayRef> {
+    of_bytes(a, |s| s.first().copied().unwrap_or(0).into())
 }
 
 fn of_text(a: &Args, f: impl Fn(&str) -> i64) -> Result<ArrayRef> {
@@ -108,6 +123,9 @@ fn lower(c: char) -> char {
 }
 
 fn concat(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::concat(a);
+    }
     let parts = (0..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
         a.ask(parts.iter().filter_map(|part| part.at(i)).map(str::len).sum())?;
@@ -119,6 +137,9 @@ fn concat(a: &Args) -> Result<ArrayRef> {
 }
 
 fn concat_ws(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::concat_ws(a);
+    }
     let separator = a.text(0)?;
     if a.data_type(1).is_list() && a.len() == 2 {
         let lists = a.raw(1);
@@ -154,12 +175,18 @@ fn join<'a>(out: &mut String, separator: &str, parts: impl Iterator<Item = &'a s
 }
 
 fn left(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::left(a);
+    }
     let (s, n) = (a.text(0)?, a.int(1)?);
     a.slices(&s, |i, s| n.at(i).map(|n| 0..char_at(s, n.max(0) as usize)))
 }
 
 /// The last `n` characters; for a negative `n` everything from character |n| on, as Doris has it.
 fn right(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::right(a);
+    }
     let (s, n) = (a.text(0)?, a.int(1)?);
     a.slices(&s, |i, s| {
         let n = n.at(i)?;
@@ -190,6 +217,9 @@ fn substring_range(s: &str, pos: i64, len: i64) -> Range<usize> {
 }
 
 fn substring(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::substring(a);
+    }
     let (s, pos) = (a.text(0)?, a.int(1)?);
     let len = if a.has(2) { Some(a.int(2)?) } else { None };
     a.slices(&s, |i, s| {
@@ -254,12 +284,15 @@ fn initcap(s: &str, out: &mut String) {
 
 fn reverse_type(args: &datafusion::logical_expr::ReturnFieldArgs) -> Result<DataType> {
     let t = args.arg_fields[0].data_type();
-    Ok(if t.is_list() { t.clone() } else { DataType::Utf8View })
+    if t.is_list() { Ok(t.clone()) } else { text_type(args) }
 }
 
 fn reverse(a: &Args) -> Result<ArrayRef> {
     if a.data_type(0).is_list() {
         return super::array::reverse(a);
+    }
+    if takes_bytes(a) {
+        return bytes::reverse(a);
     }
     mapped(a, |s, out| out.extend(s.chars().rev()))
 }
@@ -287,6 +320,9 @@ fn quote(a: &Args) -> Result<ArrayRef> {
 
 /// TRIM of a text, blanks by default: whole repetitions of it go, not any of its characters.
 fn trim(a: &Args, front: bool, back: bool) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::trim(a, front, back);
+    }
     let s = a.text(0)?;
     let what = if a.has(1) { Some(a.text(1)?) } else { None };
     a.slices(&s, |i, s| {
@@ -330,6 +366,9 @@ fn trim_in(a: &Args, front: bool, back: bool) -> Result<ArrayRef> {
 }
 
 fn pad(a: &Args, front: bool) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::pad(a, front);
+    }
     let (s, len) = (a.text(0)?, a.int(1)?);
     let fill = if a.has(2) { Some(a.text(2)?) } else { None };
     a.texts(|i, out| {
@@ -367,6 +406,9 @@ fn pad(a: &Args, front: bool) -> Result<ArrayRef> {
 }
 
 fn repeat(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::repeat(a);
+    }
     let (s, n) = (a.text(0)?, a.int(1)?);
     a.texts(|i, out| {
         let (s, n) = (s.at(i)?, n.at(i)?.max(0) as usize);
@@ -396,6 +438,9 @@ fn space(a: &Args) -> Result<ArrayRef> {
 const SURELY_SHORT: usize = 1 << 20;
 
 fn replace(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::replace(a);
+    }
     let (s, from, to) = (a.text(0)?, a.text(1)?, a.text(2)?);
     a.texts(|i, out| {
         let (s, from, to) = (s.at(i)?, from.at(i)?, to.at(i)?);
@@ -421,6 +466,9 @@ fn replace(a: &Args) -> Result<ArrayRef> {
 
 /// INSERT(s, pos, len, new): `len` characters from `pos` replaced by `new`; a position outside changes nothing.
 fn insert(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::insert(a);
+    }
     let (s, pos, len, new) = (a.text(0)?, a.int(1)?, a.int(2)?, a.text(3)?);
     a.texts(|i, out| {
         let (s, pos, len, new) = (s.at(i)?, pos.at(i)?, len.at(i)?, new.at(i)?);
@@ -492,6 +540,9 @@ fn char_of(a: &Args) -> Result<ArrayRef> {
 }
 
 fn elt(a: &Args) -> Result<ArrayRef> {
+    if takes_bytes(a) {
+        return bytes::elt(a);
+    }
     let n = a.int(0)?;
     let texts = (1..a.len()).map(|k| a.text(k)).collect::<Result<Vec<_>>>()?;
     a.texts(|i, out| {
@@ -591,6 +642,6 @@ fn soundex(a: &Args) -> Result<ArrayRef> {
 }
 
 fn strcmp(a: &Args) -> Result<ArrayRef> {
-    let (x, y) = (a.text(0)?, a.text(1)?);
-    a.ints(|i| Some(x.at(i)?.as_bytes().cmp(y.at(i)?.as_bytes()) as i64))
+    let (x, y) = (a.bytes(0)?, a.bytes(1)?);
+    a.ints(|i| Some(x.at(i)?.cmp(y.at(i)?) as i64))
 }

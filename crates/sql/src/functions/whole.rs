@@ -26,6 +26,7 @@ pub const DEFS: &[Def] = &[
     SHIFT_LEFT,
     SHIFT_RIGHT,
     def("lcm", &[], (2, 2), Ret::By(lcm_type), lcm),
+    def("gcd", &[], (2, 2), Ret::By(wide_type), gcd),
 ];
 
 const BIT_AND: Def = def("bitand", &[], (2, 2), Ret::By(wide_type), |a| bits(a, |x, y| x & y));
@@ -98,11 +99,30 @@ fn wide_type(args: &ReturnFieldArgs) -> Result<DataType> {
 
 /// BIGINT of what INT holds, else LARGEINT.
 fn lcm_type(args: &ReturnFieldArgs) -> Result<DataType> {
-    let is_narrow = |k: usize| match args.scalar_arguments.get(k).copied().flatten() {
-        Some(constant) => constant.cast_to(&DataType::Int32).is_ok_and(|v| !v.is_null()),
-        None => matches!(args.arg_fields[k].data_type(), DataType::Int8 | DataType::Int16 | DataType::Int32),
-    };
+    // Not by values: what is a constant is known only when the plan is simplified.
+    let is_narrow =
+        |k: usize| matches!(args.arg_fields[k].data_type(), DataType::Int8 | DataType::Int16 | DataType::Int32);
     Ok(if is_narrow(0) && is_narrow(1) { DataType::Int64 } else { LARGEINT })
+}
+
+/// The greatest common divisor of two numbers, 0 of zeros.
+fn divisor(x: i128, y: i128) -> u128 {
+    let (mut divisor, mut rest) = (x.unsigned_abs(), y.unsigned_abs());
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    divisor
+}
+
+/// The greatest common divisor; NULL where its type does not hold it, as that of the least number and 0.
+fn gcd(a: &Args) -> Result<ArrayRef> {
+    let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
+    let narrow = a.ret != LARGEINT;
+    made(a, |i| {
+        let Some((x, y)) = x.at(i).zip(y.at(i)) else { return Ok(None) };
+        let divisor = i128::try_from(divisor(x, y)).ok();
+        Ok(divisor.filter(|v| !narrow || i64::try_from(*v).is_ok()))
+    })
 }
 
 /// The least common multiple; NULL where LARGEINT does not hold one.
@@ -110,11 +130,7 @@ fn lcm(a: &Args) -> Result<ArrayRef> {
     let (x, y) = (wholes(a, 0)?, wholes(a, 1)?);
     made(a, |i| {
         let Some((x, y)) = x.at(i).zip(y.at(i)) else { return Ok(None) };
-        let (mut divisor, mut rest) = (x.unsigned_abs(), y.unsigned_abs());
-        while rest != 0 {
-            (divisor, rest) = (rest, divisor % rest);
-        }
-        let multiple = x.unsigned_abs().checked_div(divisor).unwrap_or(0).checked_mul(y.unsigned_abs());
+        let multiple = x.unsigned_abs().checked_div(divisor(x, y)).unwrap_or(0).checked_mul(y.unsigned_abs());
         Ok(multiple.and_then(|v| i128::try_from(v).ok()))
     })
 }
@@ -293,7 +309,7 @@ fn within_precision(a: &Args) -> Result<ArrayRef> {
     fits.map_err(|_| {
         out_of_range(format!(
             "DECIMAL value is out of range: {} holds no more digits; cast an operand to DOUBLE",
-            a.ret
+            a.ret.to_string().replace("Decimal128", "DECIMAL").replace("Decimal256", "DECIMAL")
         ))
     })?;
     Ok(array)

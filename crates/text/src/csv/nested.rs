@@ -132,11 +132,15 @@ impl Nested {
                 let (mut keys, mut values) = (Level::default(), Level::default());
                 let mut offsets = vec![0];
                 for (span, row) in level.spans.iter().zip(level.rows) {
-                    let ok = self.cell(bytes, *span, b'{', b'}', &mut items);
+                    let mut ok = self.cell(bytes, *span, b'{', b'}', &mut items);
+                    if items.iter().any(|(name, _)| name.is_none_or(|name| name.is_missing())) {
+                        bad.report(row, || "has NULL as a key, which a MAP cannot have".into());
+                        ok = Some(false);
+                    }
                     if ok == Some(true) {
                         let mut known = Known::new(bytes);
                         for (name, item) in items.drain(..) {
-                            let Some(name) = name.filter(|n| !n.is_missing()) else { continue };
+                            let Some(name) = name else { continue };
                             if known.is_new(name) {
                                 keys.push(name, row);
                                 values.push(item, row);
@@ -403,7 +407,7 @@ impl Text<'_> {
                 if raw.is_empty() {
                     return None;
                 }
-                let null = !key && raw.eq_ignore_ascii_case(b"null");
+                let null = raw.eq_ignore_ascii_case(b"null");
                 Some(if null { Span::MISSING } else { Span::new(start as u32, (start + raw.len()) as u32) })
             }
         }

@@ -111,7 +111,7 @@ impl RowMaker {
             let schema =
                 Schema::new(wanted.iter().map(|c| Arc::clone(&scan.options.schema.fields()[*c])).collect::<Vec<_>>());
             let batch = batch_of(Arc::new(schema), columns.clone(), count)?;
-            let keep = filter.keep(&batch).map_err(|e| TextError::new(ErrorKind::Filter, e.to_string()))?;
+            let keep = filter.keep(&batch).map_err(TextError::filter)?;
             if keep.len() != count {
                 let reason = format!("the filter answered for {} rows, asked for {count}", keep.len());
                 return Err(TextError::new(ErrorKind::Filter, reason));

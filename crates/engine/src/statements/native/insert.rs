@@ -261,7 +261,8 @@ fn is_grouped(session: &Session) -> bool {
 
 /// Tells the client what was written: in the answer, in warnings, and to the request whose body was read.
 fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) -> Done {
-    let last_insert_id = written.generated.and_then(|v| u64::try_from(v).ok());
+    let id = |value: Option<i64>| value.and_then(|v| u64::try_from(v).ok());
+    let (last_insert_id, last_id) = (id(written.generated), id(written.last));
     let (rows, filtered, shared) = (written.rows, written.rejected, written.txn.is_some());
     let txn = written.txn.unwrap_or(txn);
     let within = session.transaction.label().map(str::to_string);
@@ -283,7 +284,7 @@ fn tell(session: &mut Session, insert: &Insert, txn: TxnId, written: Written) ->
     let info = format!(
         "{{'label':'{label}', 'status':'{status}', 'txnId':'{number}', 'rows':'{rows}', 'filtered':'{filtered}'}}"
     );
-    Done { affected_rows: rows, last_insert_id, info }
+    Done { affected_rows: rows, last_insert_id, last_id, info }
 }
 
 /// Rows that a load would take the place of in that state.

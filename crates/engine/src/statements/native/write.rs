@@ -140,7 +140,7 @@ impl Kept {
                 let taken = to.values(&self.definition, rows, self.strict, refused_max).await?;
                 let mut rejects = Rejects::default();
                 rejects.add(pushed, taken.refused, self.max_filter_ratio)?;
-                written = Written { generated: taken.generated, ..rejects.written() };
+                written = Written { generated: taken.generated, last: taken.last, ..rejects.written() };
                 written.check(self.max_filter_ratio)?;
             }
         }
@@ -163,6 +163,8 @@ pub(super) struct Written {
     pub(super) txn: Option<TxnId>,
     /// The first value that was made for the AUTO_INCREMENT column.
     pub(super) generated: Option<i64>,
+    /// That column in the last row, where the rows have an order.
+    pub(super) last: Option<i64>,
     /// What became of them on their way, where they had a load of their own, and the time of its commit.
     pub(super) pipeline: Option<(LoadProfile, Duration)>,
     /// What is still to be given to the transaction that the statement is one of.
@@ -228,6 +230,7 @@ struct Rejects {
     left_out: u64,
     reasons: Vec<String>,
     generated: Option<i64>,
+    last: Option<i64>,
 }
 
 impl Rejects {
@@ -247,6 +250,7 @@ impl Rejects {
             reasons: self.reasons.clone(),
             left_out: self.left_out,
             generated: self.generated,
+            last: self.last,
             ..Written::default()
         }
     }
@@ -367,6 +371,7 @@ async fn write(
     let shape = Arc::new(shape);
     let order = Arc::new(AtomicU64::new(0));
     let rejects = Arc::new(Mutex::new(Rejects::default()));
+    let in_order = streams.len() == 1;
     let mut tasks = JoinSet::new();
     for mut stream in streams {
         let (load, shape, order) = (Arc::clone(&load), Arc::clone(&shape), Arc::clone(&order));
@@ -396,6 +401,7 @@ async fn write(
                 let report = block_in_place(|| load.push(order.fetch_add(1, Ordering::Relaxed), &rows))?;
                 let mut rejects = rejects.lock();
                 rejects.generated(report.generated);
+                rejects.last = report.last.filter(|_| in_order).or(rejects.last);
                 rejects.add(rows[0].num_rows(), report.rejected, max_filter_ratio)?;
             }
             Ok::<_, EngineError>(())
@@ -470,9 +476,9 @@ async fn share(
         refused_max: (max_filter_ratio * pushed as f64).floor() as u64,
         patient: patience.0,
     };
-    let (txn, refused, generated) = match group::commit(engine, handle, share).await? {
-        Shared::Committed(c) => (Some(c.txn), c.refused, c.generated),
-        Shared::Refused(refused) => (None, refused, None),
+    let (txn, refused, generated, last) = match group::commit(engine, handle, share).await? {
+        Shared::Committed(c) => (Some(c.txn), c.refused, c.generated, c.last),
+        Shared::Refused(refused) => (None, refused, None, None),
         Shared::Failed(_, e) => return Err(e),
         Shared::Exists(..) | Shared::Apart => return Ok(None),
     };
@@ -480,7 +486,7 @@ async fn share(
     rejects.add(pushed, refused, max_filter_ratio)?;
     let written = rejects.written();
     written.check(max_filter_ratio)?;
-    Ok(Some(Written { txn, generated, ..written }))
+    Ok(Some(Written { txn, generated, last, ..written }))
 }
 
 impl NewKeys {
