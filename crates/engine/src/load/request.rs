@@ -65,7 +65,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
     ("max_filter_ratio", "share of the rows that may be rejected, from 0 (default) to 1"),
     ("partitions", "partitions that rows may go to; all without it"),
     ("temporary_partitions", "temporary partitions that rows go to"),
-    ("timeout", "seconds for the whole load; 259200 without it"),
+    ("timeout", "seconds for the whole load, at most 14400 (four hours), which is also the default"),
     ("strict_mode", "`true` rejects rows with values that do not fit; `false` (default) reads such values as NULL"),
     ("timezone", "zone of functions of time, and of times with an offset; the server's without it"),
     ("time_zone", "another name of `timezone`"),
