@@ -1,7 +1,8 @@
 //! Arrays, maps and structs in CSV cells: JSON-like text, `[1,2]`, `{"k":"v"}`.
 //!
-//! Accepted beside JSON: `'` as quote, texts without quotes, and `=` for `:` between key and value. A struct's fields are
-//! found by name; missing ones are NULL, unknown ones are skipped. Of equal keys of a map the first wins.
+//! Accepted beside JSON: `'` as quote, texts without quotes, `\N` for NULL, and `=` for `:` between key and value. A struct's
+//! fields are found by name; missing ones are NULL, unknown ones are skipped. Without names they stand in their order, as
+//! many as the struct has. Of equal keys of a map the first wins.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -133,7 +134,11 @@ impl Nested {
                 let mut offsets = vec![0];
                 for (span, row) in level.spans.iter().zip(level.rows) {
                     let mut ok = self.cell(bytes, *span, b'{', b'}', &mut items);
-                    if items.iter().any(|(name, _)| name.is_none_or(|name| name.is_missing())) {
+                    if items.iter().any(|(name, _)| name.is_none()) {
+                        ok = Some(false);
+                        items.clear();
+                    }
+                    if items.iter().any(|(name, _)| name.is_some_and(Span::is_missing)) {
                         bad.report(row, || "has NULL as a key, which a MAP cannot have".into());
                         ok = Some(false);
                     }
@@ -164,14 +169,21 @@ impl Nested {
             Nested::Struct(fields, nodes) => {
                 let mut children: Vec<Level> = fields.iter().map(|_| Level::default()).collect();
                 for (span, row) in level.spans.iter().zip(level.rows) {
-                    let ok = self.cell(bytes, *span, b'{', b'}', &mut items);
-                    for (field, child) in fields.iter().zip(&mut children) {
+                    let mut ok = self.cell(bytes, *span, b'{', b'}', &mut items);
+                    let unnamed = items.iter().filter(|(name, _)| name.is_none()).count();
+                    if unnamed > 0 && (unnamed < items.len() || unnamed != fields.len()) {
+                        ok = Some(false);
+                    }
+                    for (place, (field, child)) in fields.iter().zip(&mut children).enumerate() {
                         let named = |name: &Option<Span>| {
                             name.filter(|n| !n.is_missing()).is_some_and(|n| {
                                 bytes[n.start()..n.end()].eq_ignore_ascii_case(field.name().as_bytes())
                             })
                         };
-                        let found = items.iter().find(|(name, _)| named(name)).map(|(_, item)| *item);
+                        let found = match unnamed {
+                            0 => items.iter().find(|(name, _)| named(name)).map(|(_, item)| *item),
+                            _ => items.get(place).map(|(_, item)| *item),
+                        };
                         child.push(found.filter(|_| ok == Some(true)).unwrap_or(Span::MISSING), row);
                     }
                     items.clear();
@@ -361,21 +373,29 @@ impl Text<'_> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// The items between `open` and `close`, and nothing behind.
+    /// The items between `open` and `close`, and nothing behind. In braces they have a name, or none.
     fn items(&mut self, open: u8, close: u8, items: &mut Vec<(Option<Span>, Span)>) -> Option<()> {
         self.eat(open)?;
         self.blanks();
         if self.peek()? != close {
             loop {
+                self.blanks();
+                let begin = self.at;
                 let first = self.value(close, open == b'{')?;
-                if open == b'{' {
-                    self.blanks();
-                    if !matches!(self.peek()?, b':' | b'=') {
-                        return None;
-                    }
+                let after = self.at;
+                self.blanks();
+                if open == b'{' && matches!(self.peek()?, b':' | b'=') {
                     self.at += 1;
                     let value = self.value(close, false)?;
                     items.push((Some(first), value));
+                } else if open == b'{' {
+                    // No name, so it is a value.
+                    self.at = begin;
+                    let value = if first.is_quoted() { first } else { self.value(close, false)? };
+                    if first.is_quoted() {
+                        self.at = after;
+                    }
+                    items.push((None, value));
                 } else {
                     items.push((None, first));
                 }
@@ -396,7 +416,7 @@ impl Text<'_> {
         self.blanks();
         match self.peek()? {
             quote @ (b'"' | b'\'') => self.text(quote),
-            b'[' | b'{' if !key => self.enclosed(),
+            b'[' | b'{' => self.enclosed(),
             _ => {
                 let start = self.at;
                 let ends = |b: u8| b == b',' || b == close || key && matches!(b, b':' | b'=');
@@ -407,7 +427,7 @@ impl Text<'_> {
                 if raw.is_empty() {
                     return None;
                 }
-                let null = raw.eq_ignore_ascii_case(b"null");
+                let null = raw.eq_ignore_ascii_case(b"null") || raw == b"\\N";
                 Some(if null { Span::MISSING } else { Span::new(start as u32, (start + raw.len()) as u32) })
             }
         }
@@ -505,6 +525,41 @@ impl Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The items of a text in braces, as text; `-` is NULL, `?` no name.
+    fn braces(text: &str) -> Option<String> {
+        let mut bytes = text.as_bytes().to_vec();
+        let end = bytes.len();
+        let mut items = Vec::new();
+        Text { bytes: &mut bytes, at: 0, end }.items(b'{', b'}', &mut items)?;
+        let shown = |span: &Span| match span.bytes(&bytes) {
+            Some(value) => String::from_utf8_lossy(value).into_owned(),
+            None => "-".into(),
+        };
+        let one = |(name, value): &(Option<Span>, Span)| {
+            format!("{}={}", name.as_ref().map_or("?".into(), shown), shown(value))
+        };
+        Some(items.iter().map(one).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn braces_hold_names_or_values() {
+        for (text, items) in [
+            (r#"{"a":5, b = 'x'}"#, Some("a=5 b=x")),
+            (r#"{5, "x"}"#, Some("?=5 ?=x")),
+            (
+                r#"{ null , \N, {"a":1,"b":[2,3]}, [4, 5] , "it\u0041" }"#,
+                Some(r#"?=- ?=- ?={"a":1,"b":[2,3]} ?=[4, 5] ?=itA"#),
+            ),
+            (r#"{"a":\N,"b":null}"#, Some("a=- b=-")),
+            (r#"{5, b: 6}"#, Some("?=5 b=6")),
+            ("{}", Some("")),
+            ("{5,}", None),
+            ("{5 6", None),
+        ] {
+            assert_eq!(braces(text).as_deref(), items, "{text}");
+        }
+    }
 
     #[test]
     fn of_equal_keys_the_first_counts() {
