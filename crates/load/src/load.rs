@@ -166,7 +166,8 @@ impl Load {
             None => Router::try_new(&schema, &partitions)?,
         };
         let replaces = |c: &dipper_store::table::schema::TableColumn| {
-            matches!(c.aggregate, Some(Aggregate::Replace | Aggregate::ReplaceIfNotNull))
+            use Aggregate::{Replace, ReplaceBySequence, ReplaceIfNotNull};
+            matches!(c.aggregate, Some(Replace | ReplaceIfNotNull | ReplaceBySequence(_)))
         };
         let ordered = schema.model == Model::Unique || schema.columns.iter().any(replaces);
         let write = Arc::new(WriteOptions::try_new(Arc::clone(&schema))?);

@@ -69,7 +69,7 @@ fn native(state: &TableState, hidden: bool) -> Vec<ColumnInfo> {
         ColumnInfo {
             key,
             unique: key && schema.model != Model::Duplicate,
-            key_kind: match schema.model {
+            key_kind: match schema.shown_model() {
                 _ if !key => "",
                 Model::Unique if schema.is_primary() => "PRI",
                 Model::Unique => "UNI",

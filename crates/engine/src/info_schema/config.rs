@@ -35,7 +35,7 @@ async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<Native> {
 
 /// The model of a table, as Doris calls it (`UNIQUE_KEYS`); `PRIMARY_KEYS` as in StarRocks.
 pub(crate) fn keys_type(schema: &TableSchema) -> &'static str {
-    match schema.model {
+    match schema.shown_model() {
         Model::Duplicate => "DUP_KEYS",
         Model::Aggregate => "AGG_KEYS",
         Model::Unique => "UNIQUE_KEYS",
@@ -71,7 +71,7 @@ fn int(n: u64) -> Cell {
 pub(super) async fn tables_config(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
     for (database, table, state) in natives(context, wanted).await {
         let schema = state.schema();
-        let model = match schema.model {
+        let model = match schema.shown_model() {
             Model::Duplicate => "DUP_KEYS",
             Model::Aggregate => "AGG_KEYS",
             Model::Unique if schema.is_primary() => "PRI_KEYS",

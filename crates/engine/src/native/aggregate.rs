@@ -10,18 +10,19 @@ use datafusion::functions_aggregate::first_last::last_value_udaf;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlanBuilder, cast, col, ident};
 use dipper_sql::charter::aggregates::sum;
 use dipper_sql::functions::{bitmap_union, hll_union};
-use dipper_store::table::schema::{Aggregate, TableColumn};
+use dipper_store::table::schema::{Aggregate, TableColumn, TableSchema};
 
 use super::provider::{NativeProvider, SEGMENT_COLUMN};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// The provider's rows, grouped by the key. REPLACE takes the row of the newest segment: inside one, loads and
-/// compactions have merged already, and segments are numbered by age.
+/// compactions have merged already, and segments are numbered by age. Where a sequence decides, that is asked of equal
+/// values only.
 pub(super) fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>> {
     let definition = Arc::clone(addressed.definition());
     let keys: Vec<Expr> = definition.key_columns().iter().map(|c| ident(&c.name)).collect();
     let values = &definition.columns[definition.keys..];
-    let aggregates = values.iter().map(aggregate).collect::<Result<Vec<_>>>()?;
+    let aggregates = values.iter().map(|c| aggregate(&definition, c)).collect::<Result<Vec<_>>>()?;
     let shown: Vec<Expr> = (definition.columns.iter())
         .map(|c| match c.aggregate {
             // SUM(INT) is wider than its column.
@@ -34,7 +35,7 @@ pub(super) fn merged(addressed: NativeProvider) -> Result<Arc<dyn TableProvider>
     Ok(Arc::new(ViewTable::new(plan, None)))
 }
 
-fn aggregate(column: &TableColumn) -> Result<Expr> {
+fn aggregate(definition: &TableSchema, column: &TableColumn) -> Result<Expr> {
     let value = ident(&column.name);
     let newest = || vec![col(SEGMENT_COLUMN).sort(true, true)];
     let merged = match column.aggregate {
@@ -44,6 +45,14 @@ fn aggregate(column: &TableColumn) -> Result<Expr> {
         Some(Aggregate::Replace) => last_value_udaf().call(vec![value]).order_by(newest()).build()?,
         Some(Aggregate::ReplaceIfNotNull) => {
             last_value_udaf().call(vec![value.clone()]).filter(value.is_not_null()).order_by(newest()).build()?
+        }
+        Some(Aggregate::ReplaceBySequence(id)) => {
+            let at = definition.position(id).ok_or_else(|| {
+                EngineError::new(ErrorKind::Internal, format!("the sequence column of {} is not there", column.name))
+            })?;
+            let latest =
+                vec![ident(&definition.columns[at].name).sort(true, true), col(SEGMENT_COLUMN).sort(true, true)];
+            last_value_udaf().call(vec![value]).order_by(latest).build()?
         }
         Some(Aggregate::HllUnion) => hll_union().call(vec![value]),
         Some(Aggregate::BitmapUnion) => bitmap_union().call(vec![value]),

@@ -162,7 +162,7 @@ pub fn aggregate_name(aggregate: Aggregate) -> &'static str {
         Aggregate::Sum => "SUM",
         Aggregate::Min => "MIN",
         Aggregate::Max => "MAX",
-        Aggregate::Replace => "REPLACE",
+        Aggregate::Replace | Aggregate::ReplaceBySequence(_) => "REPLACE",
         Aggregate::ReplaceIfNotNull => "REPLACE_IF_NOT_NULL",
         Aggregate::HllUnion => "HLL_UNION",
         Aggregate::BitmapUnion => "BITMAP_UNION",

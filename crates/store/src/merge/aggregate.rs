@@ -21,7 +21,7 @@ use crate::table::schema::{Aggregate, TableColumn, TableSchema};
 use crate::types::SqlType;
 
 /// Merges the rows of each group. `starts`: the first row of each, ascending, the first is 0; rows of a group are in
-/// order of age. NULLs take part only in REPLACE; a group without values is NULL.
+/// order of age. NULLs take part only in REPLACE and in sequences; a group without values is NULL.
 pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32]) -> Result<RecordBatch, MergeError> {
     let groups = Groups { starts, rows: batch.num_rows() as u32 };
     let firsts = UInt32Array::from(starts.to_vec());
@@ -36,6 +36,10 @@ pub(super) fn aggregate(schema: &TableSchema, batch: &RecordBatch, starts: &[u32
             Some(Aggregate::Replace) => choose(array, groups.iter().map(|(_, end)| end - 1))?,
             Some(Aggregate::ReplaceIfNotNull) => {
                 choose(array, groups.iter().map(|(start, end)| groups.last_valid(array, start, end).unwrap_or(start)))?
+            }
+            Some(Aggregate::ReplaceBySequence(id)) => {
+                let sequence = schema.position(id).ok_or_else(|| MergeError::NoRule { column: column.name.clone() })?;
+                choose(array, latest(batch.column(sequence), &groups)?.into_iter())?
             }
             Some(Aggregate::HllUnion) => union(column, array, &groups, |values| hll_union(values.iter().copied()))?,
             Some(Aggregate::BitmapUnion) => {
@@ -76,6 +80,13 @@ fn choose_best(array: &ArrayRef, groups: &Groups<'_>, better: Ordering) -> Resul
         valid.fold(first, |best, i| if compare(i as usize, best as usize) == better { i } else { best })
     };
     choose(array, groups.iter().map(best))
+}
+
+/// The row of each group with the greatest value, NULL being the smallest; of equal ones the last.
+fn latest(sequence: &ArrayRef, groups: &Groups<'_>) -> Result<Vec<u32>, MergeError> {
+    let compare = make_comparator(sequence, sequence, SortOptions { descending: false, nulls_first: true })?;
+    let later = |best: u32, row: u32| if compare(row as usize, best as usize) == Ordering::Less { best } else { row };
+    Ok(groups.iter().map(|(start, end)| (start..end).fold(start, later)).collect())
 }
 
 /// SUM in the column's own type; a sum that does not fit is an error.

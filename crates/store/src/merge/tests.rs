@@ -165,6 +165,14 @@ fn random_schema(rng: &mut StdRng) -> TableSchema {
         let data_type = if rng.random() { SqlType::BigInt } else { SqlType::LargeInt };
         columns.push(column(columns.len() as u32, data_type, true, None));
     }
+    if model == Model::Aggregate && rng.random_bool(0.3) {
+        let id = columns.len() as u32;
+        columns.push(column(id, SqlType::BigInt, true, None));
+        let followers = columns[keys..].iter_mut();
+        for c in followers.filter(|c| matches!(c.aggregate, None | Some(Aggregate::Replace | Aggregate::Max))) {
+            c.aggregate = Some(Aggregate::ReplaceBySequence(id));
+        }
+    }
     schema(model, keys, columns, sequence)
 }
 
@@ -175,6 +183,7 @@ fn merged(column: &TableColumn, values: Vec<Option<Value>>) -> Option<Value> {
         Aggregate::Max => some.max(),
         Aggregate::Replace => values.last().cloned().flatten(),
         Aggregate::ReplaceIfNotNull => some.next_back(),
+        Aggregate::ReplaceBySequence(_) => unreachable!("it looks at another column"),
         Aggregate::Sum => {
             let numbers: Vec<i64> = some.map(|v| if let Value::Number(n) = v { n } else { 0 }).collect();
             // What `array` shifts by 1000 a value, to have positive numbers.
@@ -210,8 +219,13 @@ fn naive(schema: &TableSchema, runs: &[Vec<Row>]) -> Vec<(Row, Sources)> {
                 out.push((row, vec![source]));
             }
             Model::Aggregate => {
-                let values = (schema.keys..schema.columns.len())
-                    .map(|c| merged(&schema.columns[c], rows.iter().map(|(row, _)| row[c].clone()).collect()));
+                let values = (schema.keys..schema.columns.len()).map(|c| match schema.columns[c].aggregate {
+                    // The last of the largest.
+                    Some(Aggregate::ReplaceBySequence(id)) => {
+                        rows.iter().max_by_key(|(row, _)| row[id as usize].clone()).unwrap().0[c].clone()
+                    }
+                    _ => merged(&schema.columns[c], rows.iter().map(|(row, _)| row[c].clone()).collect()),
+                });
                 out.push((key.into_iter().chain(values).collect(), rows.iter().map(|(_, source)| *source).collect()));
             }
         }

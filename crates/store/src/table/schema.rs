@@ -47,6 +47,9 @@ pub enum Aggregate {
     Replace,
     /// REPLACE_IF_NOT_NULL: the last value that is not NULL.
     ReplaceIfNotNull,
+    /// The value of the row with the greatest value of this column, NULL being the smallest; of equal ones the last. No
+    /// statement has a word for it: `sequence_mapping` of UNIQUE tables means it.
+    ReplaceBySequence(ColumnId),
     /// HLL_UNION.
     HllUnion,
     /// BITMAP_UNION.
@@ -323,6 +326,17 @@ impl TableSchema {
     /// Whether the table was made by PRIMARY KEY.
     pub fn is_primary(&self) -> bool {
         self.model == Model::Unique && self.properties.contains_key(MADE_BY_PRIMARY_KEY)
+    }
+
+    /// Whether groups of columns have sequences of their own. Such a table is a UNIQUE one to its users, and its rows are
+    /// merged column by column.
+    pub fn has_sequences(&self) -> bool {
+        self.columns.iter().any(|c| matches!(c.aggregate, Some(Aggregate::ReplaceBySequence(_))))
+    }
+
+    /// The model that the table was made with.
+    pub fn shown_model(&self) -> Model {
+        if self.has_sequences() { Model::Unique } else { self.model }
     }
 
     /// The properties that a user gave or that act, without those that only dipper itself reads.

@@ -243,6 +243,8 @@ pub(super) fn definition(
     if of_mysql && !["store_row_column", "row_store_columns"].iter().any(|p| properties.contains_key(*p)) {
         properties.insert("store_row_column".into(), "true".into());
     }
+    let shown_model = model;
+    let model = super::sequences::apply(&mut columns, keys, model, &properties)?;
     let mut next_column = columns.len() as u32;
     let mut sequence = None;
     if model == Model::Unique {
@@ -269,7 +271,7 @@ pub(super) fn definition(
         }
     }
     let partition_by = create.partition_by.as_ref().map(|p| partition_by(p, &columns)).transpose()?;
-    let (distribution, buckets) = distribution(create.distribution.as_ref(), model, &columns[..keys], &columns)?;
+    let (distribution, buckets) = distribution(create.distribution.as_ref(), shown_model, &columns[..keys], &columns)?;
     let mut definition = TableSchema {
         version: 1,
         columns,

@@ -6,7 +6,7 @@ use dipper_sql::statement::{
 };
 use dipper_store::table::TableState;
 use dipper_store::table::schema::{
-    AutoPartition, Bounds, ColumnId, Distribution, Partition, Rollup, TableSchema, Values,
+    Aggregate, AutoPartition, Bounds, ColumnId, Distribution, Partition, Rollup, TableSchema, Values,
 };
 
 /// The statement; printed, it is what SHOW CREATE TABLE shows.
@@ -32,7 +32,7 @@ pub(in crate::statements) fn statement(table: &str, state: &TableState) -> Creat
         indexes: schema.indexes.iter().map(|i| index(schema, i)).collect(),
         engine: Some(crate::info_schema::NATIVE_ENGINE.to_string()),
         key: Some(KeyClause {
-            model: schema.model,
+            model: schema.shown_model(),
             primary: schema.is_primary(),
             columns: schema.key_columns().iter().map(|c| c.name.clone()).collect(),
         }),
@@ -64,7 +64,7 @@ fn column(c: &dipper_store::table::schema::TableColumn) -> ColumnDef {
         comment: c.comment.clone(),
         not_null: !c.nullable,
         key: false,
-        aggregate: c.aggregate,
+        aggregate: c.aggregate.filter(|a| !matches!(a, Aggregate::ReplaceBySequence(_))),
         auto_increment: c.auto_increment,
         default: c.default.clone(),
         on_update: c.on_update,

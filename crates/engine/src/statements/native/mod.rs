@@ -17,6 +17,7 @@ mod partitions;
 mod properties;
 mod rollups;
 mod rules;
+mod sequences;
 mod shape;
 mod truncate;
 mod update;

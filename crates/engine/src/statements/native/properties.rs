@@ -2,6 +2,7 @@
 
 use dipper_store::table::schema::{Model, TableSchema};
 
+use super::sequences;
 use crate::error::{EngineError, Result};
 use crate::session::Session;
 use crate::statements::warn_of_unknown;
@@ -146,6 +147,13 @@ pub(super) fn check<'a>(
 ) -> Result<()> {
     for (key, value) in given {
         let lower = key.to_lowercase();
+        if lower.starts_with(sequences::PREFIX) {
+            // The columns say it, which have been looked at.
+            match definition.property(key) == Some(value) && definition.has_sequences() {
+                true => continue,
+                false => return Err(EngineError::unsupported(format!("property '{key}' is for CREATE TABLE"))),
+            }
+        }
         let noted = NOTED.contains(&lower.as_str()) || NOTED_GROUPS.iter().any(|group| lower.starts_with(group));
         if !noted && !WITHOUT_EFFECT.contains(&lower.as_str()) && !ACTING.contains(&lower.as_str()) {
             let known = [ACTING, WITHOUT_EFFECT, NOTED].into_iter().flatten().copied();
@@ -165,7 +173,7 @@ fn check_value(definition: &TableSchema, key: &str, value: &str) -> Result<()> {
         |expected: &str| Err(EngineError::invalid(format!("property '{key}' = '{value}': expected {expected}")));
     match key {
         "enable_unique_key_merge_on_write" | "function_column.sequence_col" | "function_column.sequence_type"
-            if definition.model != Model::Unique =>
+            if definition.shown_model() != Model::Unique =>
         {
             return Err(EngineError::invalid(format!(
                 "property '{key}' is for UNIQUE KEY tables; the table is {}",

@@ -203,7 +203,11 @@ fn values(schema: &TableSchema) -> Result<()> {
             ..EngineError::invalid("there can be at most one AUTO_INCREMENT column")
         });
     }
-    if let Some(id) = schema.sequence {
+    let of_groups = schema.columns.iter().filter_map(|c| match c.aggregate {
+        Some(Aggregate::ReplaceBySequence(id)) => Some(id),
+        _ => None,
+    });
+    for id in schema.sequence.into_iter().chain(of_groups) {
         let column = schema.position(id).map(|i| &schema.columns[i]);
         let Some(column) = column else {
             return Err(EngineError::new(ErrorKind::NoColumn, "the sequence column does not exist"));
@@ -243,7 +247,9 @@ fn check_aggregate(column: &TableColumn, aggregate: Aggregate) -> Result<()> {
             t,
             SqlType::Array(_) | SqlType::Map(..) | SqlType::Struct(_) | SqlType::Hll | SqlType::Bitmap | SqlType::Json
         ),
-        Aggregate::Replace | Aggregate::ReplaceIfNotNull => !matches!(t, SqlType::Hll | SqlType::Bitmap),
+        Aggregate::Replace | Aggregate::ReplaceIfNotNull | Aggregate::ReplaceBySequence(_) => {
+            !matches!(t, SqlType::Hll | SqlType::Bitmap)
+        }
         Aggregate::HllUnion => matches!(t, SqlType::Hll),
         Aggregate::BitmapUnion => matches!(t, SqlType::Bitmap),
     };
@@ -265,6 +271,9 @@ fn placement(schema: &TableSchema) -> Result<()> {
                 .columns
                 .iter()
                 .any(|c| matches!(c.aggregate, Some(Aggregate::Replace | Aggregate::ReplaceIfNotNull)));
+            if schema.has_sequences() {
+                return invalid("Create unique keys table should not contain random distribution desc".into());
+            }
             if replace {
                 return invalid(
                     "Create aggregate keys table with value columns of which aggregate type is REPLACE should not contain random distribution desc".into(),

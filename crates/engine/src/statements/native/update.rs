@@ -122,6 +122,11 @@ pub(super) async fn rewrite(
 
 /// Every column of the table, those of SET with their new values, and the row's address.
 fn items(definition: &TableSchema, update: &Update, alias: &str, now: &Now) -> Result<Vec<ast::SelectItem>> {
+    if definition.has_sequences() {
+        return Err(EngineError::unsupported(
+            "UPDATE of a table whose columns have sequences of their own; INSERT the columns with a greater value of their sequence",
+        ));
+    }
     if definition.model != Model::Unique {
         return Err(EngineError::invalid("Only unique table could be updated."));
     }

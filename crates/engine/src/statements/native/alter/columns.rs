@@ -2,12 +2,12 @@
 
 use dipper_sql::statement::{ColumnDef, ColumnPosition};
 use dipper_store::route::text_of;
-use dipper_store::table::schema::{Distribution, Model, SEQUENCE, TableColumn, TableSchema};
+use dipper_store::table::schema::{Aggregate, ColumnId, Distribution, Model, SEQUENCE, TableColumn, TableSchema};
 use dipper_store::types::SqlType;
 
 use super::super::create::{self, named};
-use super::super::rules;
 use super::super::shape::{Now, default_value};
+use super::super::{rules, sequences};
 use super::types::{self, Change};
 use crate::error::{EngineError, ErrorKind, Result};
 
@@ -59,6 +59,13 @@ pub(super) fn add(
     now: &Now,
 ) -> Result<()> {
     taken(schema, &def.name)?;
+    if schema.has_sequences() {
+        return Err(EngineError::unsupported(format!(
+            "column {}: a table whose columns have sequences of their own gets no more columns; create a new table, INSERT ... \
+             SELECT, and REPLACE WITH TABLE",
+            def.name
+        )));
+    }
     if def.key || schema.model == Model::Aggregate && def.aggregate.is_none() {
         return Err(EngineError::unsupported(format!(
             "column {}: a key column cannot be added yet; create a new table, INSERT ... SELECT, and REPLACE WITH TABLE",
@@ -113,6 +120,10 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
         Some("a distribution column")
     } else if schema.sequence == Some(id) {
         Some("the sequence column")
+    } else if is_sequence_of_others(schema, id) {
+        Some("the sequence column of others")
+    } else if is_last_of_group(schema, &schema.columns[at]) {
+        Some("the only column that follows its sequence")
     } else if schema.cluster_by.contains(&id) {
         Some("a column of CLUSTER BY")
     } else {
@@ -135,8 +146,20 @@ pub(super) fn drop(schema: &mut TableSchema, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether the column decides which values other columns keep.
+fn is_sequence_of_others(schema: &TableSchema, id: ColumnId) -> bool {
+    schema.columns.iter().any(|c| c.id != id && c.aggregate == Some(Aggregate::ReplaceBySequence(id)))
+}
+
+/// Whether nothing would follow the sequence but for this column.
+fn is_last_of_group(schema: &TableSchema, column: &TableColumn) -> bool {
+    let Some(Aggregate::ReplaceBySequence(sequence)) = column.aggregate else { return false };
+    schema.columns.iter().filter(|c| c.aggregate == column.aggregate && c.id != sequence).count() == 1
+}
+
 /// Properties name columns, too: with a new name or, for `None`, without it.
 fn in_properties(schema: &mut TableSchema, name: &str, new: Option<&str>) {
+    sequences::rename(&mut schema.properties, name, new);
     for (key, value) in &mut schema.properties {
         if ["bloom_filter_columns", "row_store_columns", "function_column.sequence_col"]
             .iter()
@@ -221,7 +244,9 @@ fn check_type(schema: &TableSchema, old: &TableColumn, new: &SqlType) -> Result<
     let at = schema.position(old.id).expect("it is a column of the table");
     let placed = schema.partition_by.as_ref().is_some_and(|p| p.columns.contains(&old.id))
         || matches!(&schema.distribution, Distribution::Hash(columns) if columns.contains(&old.id));
-    if change == Change::Values && (at < schema.keys || placed || schema.sequence == Some(old.id)) {
+    if change == Change::Values
+        && (at < schema.keys || placed || schema.sequence == Some(old.id) || is_sequence_of_others(schema, old.id))
+    {
         return Err(EngineError::unsupported(format!(
             "column {name} cannot change from {from} to {new} yet: rows are sorted or placed by its values"
         )));
