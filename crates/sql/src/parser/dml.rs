@@ -112,18 +112,18 @@ pub(super) fn fields(c: &mut Cursor<'_>, fields: &mut OutfileFields) -> Result<b
     let mut any = false;
     loop {
         if lines && c.accept(&["TERMINATED", "BY"]) {
-            fields.lines_terminated_by = c.string()?;
+            fields.lines_terminated_by = separator(c)?;
         } else if lines && c.accept(&["STARTING", "BY"]) {
-            fields.lines_starting_by = c.string()?;
+            fields.lines_starting_by = separator(c)?;
         } else if !lines && c.accept(&["TERMINATED", "BY"]) {
-            fields.terminated_by = c.string()?;
+            fields.terminated_by = separator(c)?;
         } else if !lines && c.accept(&["OPTIONALLY", "ENCLOSED", "BY"]) {
             fields.optionally = true;
-            fields.enclosed_by = c.string()?;
+            fields.enclosed_by = separator(c)?;
         } else if !lines && c.accept(&["ENCLOSED", "BY"]) {
-            fields.enclosed_by = c.string()?;
+            fields.enclosed_by = separator(c)?;
         } else if !lines && c.accept(&["ESCAPED", "BY"]) {
-            fields.escaped_by = c.string()?;
+            fields.escaped_by = separator(c)?;
         } else if any {
             return Ok(true);
         } else if lines {
@@ -132,6 +132,20 @@ pub(super) fn fields(c: &mut Cursor<'_>, fields: &mut OutfileFields) -> Result<b
             return Err(c.expected("TERMINATED BY, ENCLOSED BY or ESCAPED BY"));
         }
         any = true;
+    }
+}
+
+/// A text, or its bytes as `X'01'` or `0x01`.
+fn separator(c: &mut Cursor<'_>) -> Result<String, SqlError> {
+    let Token::HexStringLiteral(digits) = c.peek() else { return c.string() };
+    let digit = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(digit).collect();
+    match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) => {
+            c.advance();
+            Ok(text)
+        }
+        None => Err(c.expected("a string in quotes, or bytes of UTF-8 as X'01'")),
     }
 }
 
@@ -234,6 +248,11 @@ pub(super) fn insert(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         insert.source = c.subordinate_query(&sql)?;
     } else {
         insert.source = c.query_with()?;
+    }
+    if c.peek_words(&["AS"]) {
+        return Err(c.unsupported(
+            "INSERT ... AS name is not supported: rows are named for ON DUPLICATE KEY UPDATE, and a UNIQUE table takes the new row by itself",
+        ));
     }
     if c.accept(&["ON", "DUPLICATE", "KEY", "UPDATE"]) {
         loop {

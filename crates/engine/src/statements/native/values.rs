@@ -5,13 +5,15 @@
 //! them: a column of whole numbers is Int64; where there is text, or a placeholder, among its cells all of them are text.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, NullArray, StringViewBuilder};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use dipper_sql::charter::session::VarValue;
-use dipper_sql::statement::{QueryText, is_default};
+use dipper_sql::parser::ParseOptions;
+use dipper_sql::statement::{QueryText, Statement, is_default};
 use dipper_store::table::schema::TableColumn;
 use sqlparser::ast;
 
@@ -107,6 +109,10 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
     let mut query = source.clone();
     let ast::SetExpr::Values(values) = query.ast.body.as_mut() else { return Ok(query) };
     for row in &mut values.rows {
+        if row.is_empty() {
+            // MySQL: a row of defaults.
+            row.extend(targets.iter().map(|_| default_word()));
+        }
         for (expr, column) in row.iter_mut().zip(targets) {
             if is_default(expr) {
                 *expr = default_expr(column, now)?;
@@ -137,7 +143,47 @@ pub(super) fn prepare(source: &QueryText, targets: &[&TableColumn], now: &Now) -
             row[at] = text;
         }
     }
+    if let Some(selects) = selects(&values.rows)? {
+        query.ast.body = selects;
+    }
     Ok(query)
+}
+
+/// The bare word DEFAULT.
+fn default_word() -> ast::Expr {
+    ast::Expr::Identifier(ast::Ident::new("DEFAULT"))
+}
+
+/// Rows with subqueries among their values, as SELECTs; `None` of others. The engine has no place for a subquery in VALUES.
+fn selects(rows: &[ast::Parens<Vec<ast::Expr>>]) -> Result<Option<Box<ast::SetExpr>>> {
+    let has_query = |e: &ast::Expr| {
+        ast::visit_expressions(e, |e| match e {
+            ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    if !rows.iter().flat_map(|row| row.iter()).any(has_query) {
+        return Ok(None);
+    }
+    let parsed = dipper_sql::parser::parse("SELECT 1", &ParseOptions::default())?;
+    let Some(Statement::Query(one)) = parsed.into_iter().next().map(|p| p.statement) else { return Ok(None) };
+    let select = |row: &ast::Parens<Vec<ast::Expr>>| {
+        let mut body = one.ast.body.clone();
+        if let ast::SetExpr::Select(select) = body.as_mut() {
+            select.projection = row.iter().cloned().map(ast::SelectItem::UnnamedExpr).collect();
+        }
+        body
+    };
+    let all = |left, right| {
+        Box::new(ast::SetExpr::SetOperation {
+            op: ast::SetOperator::Union,
+            set_quantifier: ast::SetQuantifier::All,
+            left,
+            right,
+        })
+    };
+    Ok(rows.iter().map(select).reduce(all))
 }
 
 /// Kinds of literals between which no type is best.
