@@ -672,6 +672,65 @@ def http_stream(s):
                      {"Content-Type": "application/json"})[2].find(b"_http_stream") > 0
 
 
+def the_last_of_a_stream_counts(s):
+    """Of rows with equal keys, however many threads read them."""
+    fresh(s, "u", "create table d.{} (k int, v int) unique key(k) distributed by hash(k) buckets 3")
+    sql = 'insert into d.u select c1, c2 from http_stream("format"="csv","column_separator"=",")'
+    body = b"".join(b"%d,%d\n" % (i % 1000, i) for i in range(400_000))
+    status(json.loads(s.request("PUT", "/api/_http_stream", body, {"sql": sql})[2]), "Success")
+    assert s.sql("select count(*), sum(v = 399000 + k) from d.u") == [[1000, 1000]]
+
+
+def cells_of_arrays_and_structs(s):
+    r"""Values of a struct without names, and \N inside."""
+    fresh(s, "n", "create table d.{} (k int, s struct<a:int,b:string>, a array<decimal(5,2)>, m map<string,int>) duplicate key(k) "
+                  "distributed by hash(k) buckets 1")
+    body = b'1|{5, "x"}|[1,\\N,1.3]|{"a":\\N}\n2|{"b":"y","a":6}|[]|{}\n3|{\\N, "z"}|\\N|\\N\n'
+    status(s.load("n", body, column_separator="|", strict_mode="true"), "Success")
+    assert s.sql("select s, a, m from d.n order by k") == [
+        ['{"a":5, "b":"x"}', "[1.00, null, 1.30]", '{"a":null}'], ['{"a":6, "b":"y"}', "[]", "{}"], ['{"a":null, "b":"z"}', None, None]]
+    for cell in (b"{5}", b'{5, "x", 7}', b'{5, "b":"x"}'):
+        bad = s.load("n", b"4|" + cell + b"|[]|{}\n", column_separator="|", strict_mode="true")
+        assert "is not a STRUCT" in status(bad, "Fail")["Message"], bad
+    assert "is not a MAP" in status(s.load("n", b"4|{}|[]|{5}\n", column_separator="|", strict_mode="true"), "Fail")["Message"]
+
+
+def hive_text(s):
+    fresh(s, "h", "create table d.{} (k int, t string, a array<int>, m map<string,int>) duplicate key(k) distributed by hash(k) buckets 1")
+    status(s.load("h", b"1\x01x y\x011\x022\x01a\x031\x02b\x032\n2\x01\\N\x01\x01\n", format="hive_text"), "Success")
+    status(s.load("h", b"3,z\n", format="hive_text", column_separator=",", columns="k,t"), "Success")
+    assert s.sql("select * from d.h order by k") == [
+        [1, "x y", "[1, 2]", '{"a":1, "b":2}'], [2, None, "[]", "{}"], [3, "z", None, None]]
+    refused = status(s.load("h", b"", format="hive_text", enclose="'"), "Fail", "'enclose' has no meaning")
+    assert "csv" in refused["Message"], refused
+
+
+def names_of_starrocks(s):
+    """Headers of its clients act, change no row, or are refused."""
+    fresh(s, "sr", "create table d.{} (k int not null, a int, b int) primary key(k) distributed by hash(k) buckets 1")
+    body = gzip.compress(b"skipped\n1, 2,3\n")
+    status(s.load("sr", body, column_separator=",", compression="gzip", skip_header=1, trim_space="true", row_delimiter="\\n",
+                  warehouse="w", enable_merge_commit="true", merge_commit_interval_ms=100, log_rejected_record_num=-1), "Success")
+    status(s.load("sr", gzip.compress(b"1,9\n"), {"Content-Encoding": "gzip"}, column_separator=",", columns="k,b", partial_update="true",
+                  partial_update_mode="column"), "Success")
+    assert s.sql("select * from d.sr") == [[1, 2, 9]]
+    for header, value, word in [("merge_condition", "a", "sequence column"), ("partial_update_mode", "fast", "auto, row or column"),
+                                ("channel_id", "0", "one channel"), ("compression", "lzo", "zstd"), ("format", "orc", "parquet"),
+                                ("Content-Encoding", "br", "gz")]:
+        status(s.load("sr", b"1,1,1\n", {header: value}, column_separator=","), "Fail", word)
+    assert s.sql("select * from d.sr") == [[1, 2, 9]]
+
+
+def the_sequence_column_by_its_name(s):
+    """A header may name the table's own sequence column, and no other."""
+    fresh(s, "seq", "create table d.{} (k int, v int, ts int) unique key(k) distributed by hash(k) buckets 1 "
+                    "properties ('function_column.sequence_col' = 'ts')")
+    for body, header in [(b"1,10,5\n", "ts"), (b"1,9,4\n", "TS")]:
+        status(s.load("seq", body, {"function_column.sequence_col": header}, column_separator=",", columns="k,v,ts"), "Success")
+    assert s.sql("select * from d.seq") == [[1, 10, 5]]
+    status(s.load("seq", b"1,9,4\n", {"function_column.sequence_col": "v"}, column_separator=","), "Fail", "sequence column is 'ts'")
+
+
 def http_stream_headers(s):
     """Headers of Stream Load act on an INSERT that reads the body, or are refused."""
     t, u = fresh(s, "t"), fresh(s, "u", "create table d.{} (id int not null, a string, n int) unique key(id) "
@@ -1157,6 +1216,25 @@ def local_infile(s):
     # A file larger than what is under way at once.
     out, err = run("".join(f"{i}\tabc\t{i}\n" for i in range(100, 300_100)))
     assert not err and "Query OK, 300000 rows affected" in out, (out, err)
+    # What stands before a prefix goes with it; other character sets; texts with quotes and backslashes.
+    s.sql("truncate table d.t")
+    out, err = run("h\nxx1,a,1\nno row\nyyxx2,b,2\n", "fields terminated by X'2c' lines starting by 'xx' ignore 1 lines")
+    assert not err, err
+    out, err = run("3,a,3\n", r"""fields terminated by ',' (id, @a, b) set a = concat(@a, '''', '\\', "d")""")
+    assert not err, err
+    for body, charset in [("4,é,4\n".encode("latin1"), "latin1"), ("5,你,5\n".encode("gbk"), "gbk")]:
+        path.write_bytes(body)
+        _, err = s.mariadb(load.format("", f"character set {charset} fields terminated by ','"), "--local-infile=1")
+        assert not err, err
+    assert s.sql("select * from d.t order by id") == [[1, "a", 1], [2, "b", 2], [3, "a'\\d", 3], [4, "é", 4], [5, "你", 5]]
+    # IGNORE keeps rows whose keys are there, and of several the first.
+    fresh(s, "tu", "create table d.{} (id int, a varchar(5), b double) unique key(id) distributed by hash(id) buckets 2")
+    s.sql("insert into d.tu values (1, 'old', 1)")
+    path.write_text("1,new,2\n2,x,3\nbad\n2,y,4\n")
+    ignoring = load.format("ignore", "fields terminated by ','").replace("d.t ", "d.tu ") + " show warnings;"
+    out, err = s.mariadb(ignoring, "--local-infile=1")
+    assert not err and "Records: 4  Deleted: 0  Skipped: 3  Warnings: 2" in out and "2 rows were left out" in out, (out, err)
+    assert s.sql("select * from d.tu order by id") == [[1, "old", 1], [2, "x", 3]]
     # Rows that do not fit: none is loaded, or the others with a warning each.
     before = s.count(t)
     out, err = run("1\tx\n2\ty\t1\n", more=" select 1;")
@@ -1166,7 +1244,7 @@ def local_infile(s):
     assert "1262" in out and "Column count mismatch: expected 3, but found 2" in out, out
     assert s.count(t) == before + 1
     # Errors before the file, an error while it is sent, clients that do not send files, clauses without meaning here.
-    for clauses, message in [("lines starting by '>'", "LINES STARTING BY"), ("character set latin1", "latin1"),
+    for clauses, message in [("character set utf16", "utf16"),
                              ("(id, nosuch)", "no column 'nosuch'"), ("(id) set a = @x", "uses @x"),
                              ("properties('frob'='1')", "property 'frob'"), ("fields enclosed by 'ab'", "one byte")]:
         out, err = run("1\n", clauses)
@@ -1253,7 +1331,8 @@ CASES = [curl_loads, sketches, expressions_and_where, rejected_rows_are_named, j
          refused_before_the_body, broken_bodies, some_columns, some_columns_delete, op_deletes, on_update, records,
          digits_of_datetimes, command_line, many_clients,
          labels_share, group_commit, http_stream, http_stream_headers, zones, absent_in_json,
-         the_log_has_all_rejected_rows, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, a_long_line, local_infile, accounts]
+         the_log_has_all_rejected_rows, the_last_of_a_stream_counts, cells_of_arrays_and_structs, hive_text, names_of_starrocks,
+         the_sequence_column_by_its_name, profiles, backup_and_restore, neighbours, connectors, temporary_tables_end, a_long_line, local_infile, accounts]
 
 
 def main():

@@ -1,6 +1,6 @@
 //! The body of a request as a table, for the one statement that reads it.
 //!
-//! It is read once, by all threads, as it comes: a query that keeps nothing holds a few blocks of it. Its columns are strings
+//! It is read once, by all threads or in order by one, as it comes: a query that keeps nothing holds a few blocks of it. Its columns are strings
 //! named `c1`, `c2`, ... or by the header line (`csv_with_names`), or what `csv_schema` says. Those of JSON are the members
 //! of the first row, or what `jsonpaths` ends with.
 
@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 
 use super::answer::RejectedRow;
 use super::json::{self, JsonRows};
-use super::request::{Format, StreamLoadRequest};
+use super::request::{Format, StreamLoadRequest, unread_format};
 use super::source::{PIECE_BYTES, ROW_BYTES_MAX, dialect, from_text, too_bad};
 use super::times::Times;
 use crate::engine::Engine;
@@ -156,12 +156,19 @@ impl BodyRows {
 }
 
 impl BodyTable {
-    /// The body of a request whose session has this zone. More of its rows than `max_filter_ratio` may be none.
-    pub(super) fn new(engine: &Engine, zone: String, max_filter_ratio: f64, body: Arc<BodySource>) -> Self {
+    /// The body of a request whose session has this zone. More of its rows than `max_filter_ratio` may be none. One thread
+    /// gives them in the order of the body.
+    pub(super) fn new(
+        engine: &Engine,
+        zone: String,
+        max_filter_ratio: f64,
+        threads: usize,
+        body: Arc<BodySource>,
+    ) -> Self {
         BodyTable {
             max_filter_ratio,
             zone,
-            threads: engine.threads,
+            threads,
             cpu: engine.cpu().clone(),
             memory: engine.text_memory(),
             body: Mutex::new(Some(body)),
@@ -191,8 +198,9 @@ impl BodyTable {
             && !FORMATS.iter().any(|f| f.eq_ignore_ascii_case(format))
         {
             let expected = FORMATS.join(", ");
+            let cure = unread_format(format).unwrap_or("load it by PUT /api/DB/TABLE/_stream_load");
             return Err(EngineError::unsupported(format!(
-                "{FUNCTION}(...) reads {expected}, not \"format\" = \"{format}\"; other formats are loaded by PUT /api/DB/TABLE/_stream_load"
+                "{FUNCTION}(...) reads {expected}, not \"format\" = \"{format}\"; {cure}"
             )));
         }
         if let Some((key, _)) = options.iter().find(|(key, _)| !OPTIONS.iter().any(|o| o.eq_ignore_ascii_case(key))) {

@@ -77,11 +77,17 @@ async fn run(
         comment: request.comment.clone(),
     });
     let prepared = match prepare(&mut session, request) {
-        Ok(()) => check_partial(&session, request, &parsed, &database, &table).await,
+        Ok(()) => check_target(&session, request, &parsed, &database, &table).await,
         Err(e) => Err(e),
     };
+    let (prepared, threads) = match prepared {
+        // Of rows with equal keys the last one counts, as in a Stream Load: one thread after the other would not tell which.
+        Ok(Order::Matters) => (session.variables.set("parallel_pipeline_task_num", "1").map(drop), 1),
+        Ok(Order::Free) => (Ok(()), engine.threads),
+        Err(e) => (Err(e), engine.threads),
+    };
     let zone = session.variables.time_zone();
-    let read = Arc::new(BodyTable::new(engine, zone, request.max_filter_ratio, Arc::clone(&body)));
+    let read = Arc::new(BodyTable::new(engine, zone, request.max_filter_ratio, threads, Arc::clone(&body)));
     session.body = Some(Arc::clone(&read));
     answer.times.plan = begun.elapsed();
     if request.two_phase_commit {
@@ -252,26 +258,34 @@ fn misplaced(request: &StreamLoadRequest, function: &StreamLoadRequest) -> Optio
     .map(|(header, _, instead)| (header, instead))
 }
 
-/// A partial update needs a table that has keys to find rows by. An INSERT into another one would add whole rows.
-async fn check_partial(
+/// Whether it changes the table in which order rows come.
+enum Order {
+    Matters,
+    Free,
+}
+
+/// Looks at the table that rows go to. A partial update needs one that has keys to find rows by: an INSERT into another one
+/// would add whole rows.
+async fn check_target(
     session: &Session,
     request: &StreamLoadRequest,
     parsed: &Parsed,
     database: &str,
     table: &str,
-) -> Result<()> {
-    if request.update_mode == UpdateMode::Upsert {
-        return Ok(());
-    }
+) -> Result<Order> {
     // Who may not insert is not told what the table is.
     access::guard(session, &parsed.statement).await?;
     let engine = session.engine();
     let found = engine.catalog.snapshot().table(database, table).filter(|t| t.is_native()).map(|t| t.id);
     // One that is not there, or is not known here yet, is the INSERT's matter.
-    let Some(id) = found else { return Ok(()) };
+    let Some(id) = found else { return Ok(Order::Matters) };
     match engine.native.newest(id).await?.schema().model {
-        Model::Unique => Ok(()),
-        _ => Err(EngineError::invalid("Only unique key merge on write support partial update")),
+        Model::Unique => Ok(Order::Matters),
+        _ if request.update_mode != UpdateMode::Upsert => {
+            Err(EngineError::invalid("Only unique key merge on write support partial update"))
+        }
+        Model::Aggregate => Ok(Order::Matters),
+        Model::Duplicate => Ok(Order::Free),
     }
 }
 

@@ -13,15 +13,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dipper_sql::statement::{LoadColumn, LoadData, OnDuplicate, Parsed};
 use dipper_store::table::schema::{Model, TableSchema};
+use dipper_text::hive::charset::Charset;
 use futures::{Stream, StreamExt};
 use rustix::fs::OFlags;
 use sqlparser::ast::{Expr, Ident, Value, visit_expressions_mut};
 
 use super::answer::{LoadAnswer, LoadStatus};
 use super::body::{BodySender, body};
+use super::infile_filters::{Filters, Letters, Recode, Starts};
 use super::job::{self, LoadJob, LoadSpec};
 use super::records::LoadKind;
-use super::request::{ColumnItem, CsvLayout, StreamLoadRequest};
+use super::request::{ColumnItem, CsvLayout, StreamLoadRequest, bytes_of};
 use crate::access::Hourly;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::files::{FileAccess, cannot, check_regular};
@@ -46,13 +48,41 @@ const PROPERTIES: &[&str] = &[
 /// `Row was truncated`: the number that rejected rows have in SHOW WARNINGS.
 const ROW_REJECTED: u16 = 1262;
 
+/// MySQL's names of character sets, and those that the reader of text knows. MySQL's latin1 has the web's characters.
+const CHARSETS: &[(&str, &str)] = &[
+    ("latin1", "windows-1252"),
+    ("latin2", "iso-8859-2"),
+    ("latin5", "iso-8859-9"),
+    ("latin7", "iso-8859-13"),
+    ("gbk", "gbk"),
+    ("gb2312", "gbk"),
+    ("gb18030", "gb18030"),
+    ("big5", "big5"),
+    ("sjis", "shift_jis"),
+    ("cp932", "shift_jis"),
+    ("ujis", "euc-jp"),
+    ("eucjpms", "euc-jp"),
+    ("euckr", "euc-kr"),
+    ("cp1250", "windows-1250"),
+    ("cp1251", "windows-1251"),
+    ("cp1256", "windows-1256"),
+    ("cp1257", "windows-1257"),
+    ("cp866", "ibm866"),
+    ("koi8r", "koi8-r"),
+    ("koi8u", "koi8-u"),
+    ("greek", "iso-8859-7"),
+    ("hebrew", "iso-8859-8"),
+    ("tis620", "windows-874"),
+    ("macroman", "macintosh"),
+];
+
 /// Bytes read from a file at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// A statement that waits for the bytes of its file.
 pub struct Infile {
     job: LoadJob,
-    letters: Option<Letters>,
+    filters: Filters,
 }
 
 impl Session {
@@ -158,15 +188,20 @@ async fn begin(session: &mut Session, load: &LoadData) -> Result<Infile> {
     let mut spec = LoadSpec { kind, client, database, table, request: StreamLoadRequest::default() };
     let (_, found) = job::table(&*engine.catalog.refresh().await?, &spec)?;
     let state = engine.native.newest(found.id).await?;
-    spec.request = request(load, state.schema())?;
+    spec.request = request(load, state.schema(), !session.variables().parse_options().no_backslash_escapes)?;
     if spec.request.timezone.is_none() {
         spec.request.timezone = session.variables.get("time_zone");
     }
     let csv = &spec.request.csv;
     let enclose = csv.enclose.or(csv.trim_double_quotes.then_some(b'"'));
-    let letters = csv.escape.filter(|e| Some(*e) != enclose).map(|escape| Letters::new(escape, enclose));
+    let escape = csv.escape.filter(|e| Some(*e) != enclose);
+    let filters = Filters {
+        charset: charset(load)?.map(Recode::new),
+        starts: Starts::of(load, csv, enclose),
+        letters: escape.map(|escape| Letters::new(escape, enclose)),
+    };
     let job = LoadJob::begin(&engine, spec).await.map_err(|answer| EngineError::invalid(answer.message))?;
-    Ok(Infile { job, letters })
+    Ok(Infile { job, filters })
 }
 
 async fn take(
@@ -179,11 +214,16 @@ async fn take(
     let answer = tokio::select! {
         biased;
         answer = &mut run => answer,
-        () = feed(chunks, sender, infile.letters) => run.await,
+        () = feed(chunks, sender, infile.filters) => run.await,
     };
     for row in &answer.rejected {
         let column = row.column.as_ref().map(|c| format!(", column '{c}'")).unwrap_or_default();
         session.warn(ROW_REJECTED, format!("line {}{column}: {}; row: {}", row.line, row.reason, row.row));
+    }
+    // LOAD DATA has no WHERE: what was not selected has keys that are there.
+    if answer.unselected_rows > 0 {
+        let left_out = answer.unselected_rows;
+        session.warn(1062, format!("Duplicate entry: {left_out} rows were left out, their keys are there"));
     }
     match answer.status {
         LoadStatus::Success | LoadStatus::PublishTimeout => {
@@ -197,20 +237,23 @@ async fn take(
 }
 
 fn done(answer: &LoadAnswer, warnings: usize) -> Done {
-    let info =
-        format!("Records: {}  Deleted: 0  Skipped: {}  Warnings: {warnings}", answer.total_rows, answer.filtered_rows);
+    let skipped = answer.filtered_rows + answer.unselected_rows;
+    let info = format!("Records: {}  Deleted: 0  Skipped: {skipped}  Warnings: {warnings}", answer.total_rows);
     Done { affected_rows: answer.loaded_rows, info, ..Done::default() }
 }
 
 /// Hands chunks over until they end or the load does, which then says why.
-async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut letters: Option<Letters>) {
-    let mut chunks = std::pin::pin!(chunks);
+async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut filters: Filters) {
+    let ends = futures::stream::once(async { None });
+    let mut chunks = std::pin::pin!(chunks.map(Some).chain(ends));
     while let Some(chunk) = chunks.next().await {
-        let chunk = match (chunk, &mut letters) {
-            (Ok(chunk), Some(letters)) => letters.replace(chunk),
-            (chunk, _) => chunk,
+        let passed = match chunk {
+            Some(Ok(chunk)) => filters.pass(Some(chunk)),
+            Some(Err(e)) => Err(e),
+            None => filters.pass(None),
         };
-        let sent = match chunk {
+        let sent = match passed {
+            Ok(chunk) if chunk.is_empty() => Ok(()),
             Ok(chunk) => to.send(chunk).await,
             Err(e) => {
                 let _ = to.fail(e).await;
@@ -225,7 +268,7 @@ async fn feed(chunks: impl Stream<Item = io::Result<Bytes>>, to: BodySender, mut
 }
 
 /// The clauses as a request.
-fn request(load: &LoadData, table: &TableSchema) -> Result<StreamLoadRequest> {
+fn request(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<StreamLoadRequest> {
     if let Some((name, _)) = load.properties.iter().find(|(n, _)| !PROPERTIES.iter().any(|p| n.eq_ignore_ascii_case(p)))
     {
         let message = format!("LOAD DATA: property '{name}' is not known; expected one of {}", PROPERTIES.join(", "));
@@ -233,26 +276,21 @@ fn request(load: &LoadData, table: &TableSchema) -> Result<StreamLoadRequest> {
     }
     let given = load.properties.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let mut request = StreamLoadRequest::from_headers(given).map_err(|e| EngineError::invalid(e.to_string()))?;
-    if let Some(charset) = &load.charset
-        && !["utf8", "utf8mb3", "utf8mb4", "ascii"].iter().any(|c| charset.eq_ignore_ascii_case(c))
-    {
-        let message = format!("LOAD DATA: CHARACTER SET {charset}; files are read as utf8mb4, convert it");
-        return Err(EngineError::unsupported(message));
-    }
     match (load.on_duplicate, table.model) {
-        (Some(OnDuplicate::Replace), Model::Aggregate) => {
+        (Some(OnDuplicate::Replace), Model::Aggregate) if !table.has_sequences() => {
             return Err(EngineError::unsupported(
                 "LOAD DATA REPLACE: rows of an AGGREGATE table are aggregated; leave it out",
             ));
         }
-        (Some(OnDuplicate::Ignore), Model::Unique | Model::Aggregate) => {
+        (Some(OnDuplicate::Ignore), Model::Aggregate) => {
             return Err(EngineError::unsupported(
-                "LOAD DATA IGNORE: a row whose key is there replaces it (UNIQUE) or is added to it (AGGREGATE); leave it out, \
-                 and say PROPERTIES('max_filter_ratio'='1') to pass over rows that do not fit",
+                "LOAD DATA IGNORE: a row whose key is there is added to it (AGGREGATE); leave it out, and say \
+                 PROPERTIES('max_filter_ratio'='1') to pass over rows that do not fit",
             ));
         }
         // In MySQL, IGNORE also makes warnings of what does not fit.
-        (Some(OnDuplicate::Ignore), Model::Duplicate) => {
+        (Some(OnDuplicate::Ignore), model) => {
+            request.keeps_rows = model == Model::Unique;
             if !load.properties.iter().any(|(n, _)| n.eq_ignore_ascii_case("max_filter_ratio")) {
                 request.max_filter_ratio = 1.0;
             }
@@ -261,20 +299,34 @@ fn request(load: &LoadData, table: &TableSchema) -> Result<StreamLoadRequest> {
     }
     layout(load, &mut request.csv)?;
     request.partitions.clone_from(&load.partitions);
-    request.columns = columns(load, table)?;
+    request.columns = columns(load, table, backslashes)?;
     Ok(request)
+}
+
+/// The character set of the file, where that is not one of those whose bytes are read as they are.
+fn charset(load: &LoadData) -> Result<Option<Charset>> {
+    let Some(name) = &load.charset else { return Ok(None) };
+    let lower = name.to_ascii_lowercase();
+    if ["utf8", "utf8mb3", "utf8mb4", "ascii", "binary", "default"].contains(&lower.as_str()) {
+        return Ok(None);
+    }
+    let known = CHARSETS.iter().find(|(of_mysql, _)| *of_mysql == lower).and_then(|(_, name)| Charset::for_name(name));
+    known.map(Some).ok_or_else(|| {
+        let names: Vec<&str> = CHARSETS.iter().map(|(name, _)| *name).collect();
+        EngineError::unsupported(format!(
+            "LOAD DATA: CHARACTER SET {name}: convert the file to utf8mb4, or say one of {}",
+            names.join(", ")
+        ))
+    })
 }
 
 fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
     let fields = &load.fields;
-    if !fields.lines_starting_by.is_empty() {
-        return Err(EngineError::unsupported("LOAD DATA: LINES STARTING BY; remove the prefix from the file"));
-    }
     if fields.terminated_by.is_empty() || fields.lines_terminated_by.is_empty() {
         return Err(EngineError::unsupported("LOAD DATA: TERMINATED BY ''; rows of fixed widths cannot be read"));
     }
-    csv.column_separator = fields.terminated_by.clone().into_bytes();
-    csv.line_delimiter = fields.lines_terminated_by.clone().into_bytes();
+    csv.column_separator = bytes_by_name("FIELDS TERMINATED BY", &fields.terminated_by)?;
+    csv.line_delimiter = bytes_by_name("LINES TERMINATED BY", &fields.lines_terminated_by)?;
     let enclosed = one_byte("ENCLOSED BY", &fields.enclosed_by)?;
     if enclosed.is_some() && csv.enclose.is_some_and(|property| Some(property) != enclosed) {
         return Err(EngineError::invalid(
@@ -287,13 +339,22 @@ fn layout(load: &LoadData, csv: &mut CsvLayout) -> Result<()> {
         Some(property) => Some(property),
         None => one_byte("ESCAPED BY", &fields.escaped_by)?,
     };
-    csv.skip_lines = load.skip_lines;
+    // Lines in front of a prefix are passed over before it is looked for.
+    csv.skip_lines = if fields.lines_starting_by.is_empty() { load.skip_lines } else { 0 };
     csv.null_values = csv.escape.map(|e| vec![e, b'N']).into_iter().collect();
     // MySQL's rule; Doris, which has the properties, does not know it.
     if enclosed.is_some() {
         csv.null_values.push(b"NULL".to_vec());
     }
     Ok(())
+}
+
+/// Bytes of a separator; `\x01` as in Doris's loads.
+fn bytes_by_name(clause: &str, text: &str) -> Result<Vec<u8>> {
+    match text.starts_with("\\x") || text.starts_with("\\X") {
+        true => bytes_of(clause, text).map_err(|e| EngineError::invalid(e.to_string())),
+        false => Ok(text.as_bytes().to_vec()),
+    }
 }
 
 fn one_byte(clause: &str, text: &str) -> Result<Option<u8>> {
@@ -309,7 +370,16 @@ fn variable(name: &str) -> String {
     format!("__variable_{name}")
 }
 
-fn columns(load: &LoadData, table: &TableSchema) -> Result<Vec<ColumnItem>> {
+/// A text as a literal that reads as it; `None` where there is none. `backslashes` are escapes in literals.
+fn literal(text: &str, backslashes: bool) -> Option<Value> {
+    // What writes a tree as text puts a quote behind a backslash as it stands, and doubles others by rules of its own.
+    match backslashes {
+        true => Some(Value::SingleQuotedString(text.replace('\\', "\\\\").replace('\'', "\\'"))),
+        false => (!text.contains('\'')).then(|| Value::SingleQuotedString(text.to_string())),
+    }
+}
+
+fn columns(load: &LoadData, table: &TableSchema, backslashes: bool) -> Result<Vec<ColumnItem>> {
     let mut items: Vec<ColumnItem> = load
         .columns
         .iter()
@@ -334,14 +404,16 @@ fn columns(load: &LoadData, table: &TableSchema) -> Result<Vec<ColumnItem>> {
     for (name, expression) in &load.set {
         let mut expression = expression.clone();
         let refused = visit_expressions_mut(&mut expression, |e| {
-            // The expression is read again as text, and texts with these are not written back as they were.
+            // The expression is read again as text.
             if let Expr::Value(value) = e
                 && let Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) = &value.value
-                && (text.contains('\\') || text.contains("''") || text.contains("\"\""))
             {
-                return ControlFlow::Break(EngineError::unsupported(format!(
-                    "LOAD DATA: SET {name}: a text with a backslash or doubled quotes; put it together with char(92) or char(39)"
-                )));
+                let Some(literal) = literal(text, backslashes) else {
+                    return ControlFlow::Break(EngineError::unsupported(format!(
+                        "LOAD DATA: SET {name}: a text with a quote under sql_mode NO_BACKSLASH_ESCAPES; put it together with char(39)"
+                    )));
+                };
+                value.value = literal;
             }
             if let Expr::Identifier(ident) = e
                 && ident.quote_style.is_none()
@@ -363,60 +435,3 @@ fn columns(load: &LoadData, table: &TableSchema) -> Result<Vec<ColumnItem>> {
     }
     Ok(items)
 }
-
-/// MySQL's letters behind an escape, made the bytes that they mean; the escape stays and makes them literal.
-struct Letters {
-    escape: u8,
-    enclose: Option<u8>,
-    /// Between two `enclose`.
-    inside: bool,
-    /// The byte before was an escape.
-    escaped: bool,
-    /// Bytes before this chunk.
-    position: u64,
-}
-
-impl Letters {
-    fn new(escape: u8, enclose: Option<u8>) -> Self {
-        Letters { escape, enclose, inside: false, escaped: false, position: 0 }
-    }
-
-    fn replace(&mut self, chunk: Bytes) -> io::Result<Bytes> {
-        if !self.escaped && self.enclose.is_none() && !chunk.contains(&self.escape) {
-            self.position += chunk.len() as u64;
-            return Ok(chunk);
-        }
-        let mut out = chunk.to_vec();
-        for (at, byte) in out.iter_mut().enumerate() {
-            if !std::mem::take(&mut self.escaped) {
-                self.escaped = *byte == self.escape;
-                self.inside ^= Some(*byte) == self.enclose;
-                continue;
-            }
-            // Where fields can be enclosed, those that are not are read as they stand; `\N` is a field of its own.
-            if self.enclose.is_some() && !self.inside && *byte != b'N' {
-                let message = format!(
-                    "byte {}: an escape in a field that is not enclosed, in a file whose fields can be; enclose the field, or \
-                     say ESCAPED BY '' if the byte means itself",
-                    self.position + at as u64
-                );
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-            }
-            *byte = match *byte {
-                b'0' => 0,
-                b'b' => 8,
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                b'Z' => 26,
-                other => other,
-            };
-        }
-        self.position += chunk.len() as u64;
-        Ok(out.into())
-    }
-}
-
-#[cfg(test)]
-#[path = "infile_tests.rs"]
-mod tests;

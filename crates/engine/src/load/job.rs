@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::answer::{LoadAnswer, LoadStatus, RejectedRow, txn_number};
+use super::arrow_stream::ArrowBody;
 use super::errors;
 use super::group::{MEMBER_BYTES_MAX, Shared};
 use super::json::JsonRows;
@@ -24,6 +25,7 @@ use super::records::{LoadHeader, LoadKind, Running};
 use super::request::{Format, GroupCommit, MergeType, StreamLoadRequest, UpdateMode};
 use super::shape::Shape;
 use super::source::{RowSource, plain};
+use super::unseen::Unseen;
 use super::work::{Completion, Work};
 use crate::access::{self, Hourly, Object};
 use crate::engine::Engine;
@@ -393,9 +395,9 @@ async fn plan(
     };
     let target = LoadTarget { table: table.clone(), state: Arc::clone(&state), txn };
     let load = Load::begin(target, options, engine.io().clone())?;
-    let shape = match request.format {
-        Format::Parquet => None,
-        _ => Some(Arc::new(Shape::try_new(&session, state.schema(), request, None).await?)),
+    let shape = match request.format.has_schema() {
+        true => None,
+        false => Some(Arc::new(Shape::try_new(&session, state.schema(), request, None).await?)),
     };
     Ok(Planned { session, table, state, txn, database, used, load, shape })
 }
@@ -503,7 +505,7 @@ async fn commit(
         return Ok(Ended::Committed(None));
     }
     rowset.label = held.is_some().then(|| answer.label.clone());
-    rowset.reads = work.partial.get().map(Completion::reads);
+    rowset.reads = work.partial.get().map(Completion::reads).or(work.unseen.get().map(Unseen::reads));
     if work.request.two_phase_commit {
         table.prepare(rowset).await?;
         // Its state tells how it ends.
@@ -512,7 +514,7 @@ async fn commit(
     for _ in 0..ATTEMPTS_MAX {
         match engine.native.publish(table, rowset.clone()).await {
             // A label is bound to its transaction, and another attempt is another one.
-            Err(e) if e.kind == ErrorKind::Conflict && rowset.reads.is_some() && held.is_none() => {}
+            Err(e) if e.kind == ErrorKind::Conflict && work.partial.get().is_some() && held.is_none() => {}
             done => return done.map(|_| Ended::Committed(held)),
         }
         rowset = rebased(engine, table, work, &rowset).await?;
@@ -602,13 +604,23 @@ async fn rows(
 ) -> Result<()> {
     let request = Arc::clone(&work.request);
     let (shape, source) = match (request.format, shape) {
-        (Format::Csv { .. }, Some(shape)) => {
+        (Format::Csv { .. } | Format::HiveText, Some(shape)) => {
             let source = RowSource::text(&request, &shape, body, work.load.tablets(), engine.text_memory())?;
             (shape, source)
         }
         (Format::Json, Some(shape)) => {
             let rows = JsonRows::try_new(&request, &shape, plain(body, &request), engine.text_memory())?;
             (shape, RowSource::Json(Arc::new(rows)))
+        }
+        (Format::Arrow, _) => {
+            let bytes = plain(body, &request);
+            let zone = request.timezone.as_ref().map(|_| session.variables.time_zone());
+            let begun = engine.cpu().spawn_blocking(move || ArrowBody::begin(bytes, zone.as_deref())).await;
+            let begun = begun.map_err(|e| EngineError::new(ErrorKind::Internal, e.to_string()))??;
+            let shape = Arc::new(Shape::try_new(session, state.schema(), &request, Some(begun.schema())).await?);
+            let wanted = shape.wanted.iter().map(|i| shape.body.field(*i).name().clone());
+            let names = own_names(begun.schema(), wanted);
+            (shape, RowSource::Arrow(Arc::new(begun.rows(&names)?)))
         }
         _ => {
             let bytes = plain(body, &request);
@@ -627,6 +639,10 @@ async fn rows(
             UpdateMode::FlexibleColumns => Completion::Flexible(Flexible::try_new(partial, engine.text_memory())?),
             _ => Completion::Fixed(partial),
         });
+    }
+    if request.keeps_rows {
+        let all: Vec<usize> = (0..state.schema().columns.len()).collect();
+        let _ = work.unseen.set(Unseen::new(partial(engine, table, state, &all)?, engine.text_memory()));
     }
     let _ = work.source.set(source);
     let _ = work.shape.set(shape);

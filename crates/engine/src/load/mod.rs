@@ -13,9 +13,10 @@
 //! | [`request`] | what does a load ask for? |
 //! | [`body`] | how do bytes reach a load, and how does a client wait for it? |
 //! | [`job`], `work` | what happens to them? |
-//! | `source`, `json`, `parquet` | which rows do they hold? |
+//! | `source`, `json`, `parquet`, `arrow_stream` | which rows do they hold? |
 //! | `shape` | how do these become rows of the table? |
 //! | `op` | which rows delete by StarRocks' column `__op`? |
+//! | `unseen` | which rows are left out because their keys are there? |
 //! | `times` | which moment is a time with an offset, where the load has a time zone? |
 //! | [`two_phase`](mod@two_phase) | how is a prepared load committed, what is a label's state? |
 //! | [`transactions`] | how are several loads one transaction? |
@@ -23,15 +24,17 @@
 //! | `http_stream`, `body_table` | how does an INSERT read a body? |
 //! | `group` | how do small loads share a commit? |
 //! | [`errors`] | where are rejected rows kept? |
-//! | [`infile`] | what does `LOAD DATA` ask for, and how do its bytes come? |
+//! | [`infile`], `infile_filters` | what does `LOAD DATA` ask for, and how do its bytes come? |
 //! | [`records`] | which loads does this process know of? |
 
 pub mod answer;
+mod arrow_stream;
 pub(crate) mod body_table;
 pub mod errors;
 pub(crate) mod group;
 pub(crate) mod http_stream;
 pub mod infile;
+mod infile_filters;
 pub mod job;
 mod json;
 mod op;
@@ -43,6 +46,7 @@ mod source;
 mod times;
 pub mod transactions;
 pub mod two_phase;
+mod unseen;
 mod work;
 
 use std::sync::Arc;

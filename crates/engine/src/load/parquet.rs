@@ -24,7 +24,7 @@ use super::source::{Numbers, Origin, Piece};
 use crate::error::{EngineError, ErrorKind, Result};
 
 /// Type of times without a zone.
-const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+pub(super) const WALL_CLOCK: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -164,7 +164,7 @@ impl ParquetRows {
 }
 
 /// Times adjusted to UTC as wall clock in a zone; other columns as they are.
-fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
+pub(super) fn wall_clock(column: &ArrayRef, zone: Tz) -> Result<ArrayRef> {
     if !matches!(column.data_type(), DataType::Timestamp(_, Some(_))) {
         return Ok(Arc::clone(column));
     }

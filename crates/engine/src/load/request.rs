@@ -23,6 +23,17 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("skip_record_to_audit_log_table", "there is no audit table"),
     ("enable_profile", "every load leaves a profile"),
     ("fuzzy_parse", "fields of JSON objects are found by name whatever their order"),
+    ("warehouse", "there is one compute group"),
+    ("load_dop", "parsing always uses all query threads"),
+    ("enable_replicated_storage", "the store replicates"),
+    ("transmission_compression_type", "the receiver and the writer are one process"),
+    ("ignore_json_size", "a JSON body of lines has no limit"),
+    ("log_rejected_record_num", "the first rejected rows are in the answer, all of them behind its error URL"),
+    ("partial_update_mode", "the columns that a partial update brings are written in one way"),
+    ("enable_merge_commit", "small loads that come together share a commit, whether they ask for it or not"),
+    ("merge_commit_async", "a load is answered when its rows are durable"),
+    ("merge_commit_interval_ms", "a load waits for no other"),
+    ("merge_commit_parallel", "the receiver and the writer are one process"),
 ];
 
 /// StarRocks' names of headers.
@@ -35,15 +46,43 @@ pub(crate) const STARROCKS: &[(&str, &str)] = &[
 ];
 
 /// Headers that would change what is loaded, and do not here.
-pub(crate) const REFUSED: &[(&str, &str)] =
-    &[("merge_condition", "give the table a sequence column, whose greater value wins")];
+pub(crate) const REFUSED: &[(&str, &str)] = &[
+    ("merge_condition", "give the table a sequence column, whose greater value wins"),
+    ("channel_id", "a transaction has one channel, whose loads may come one after the other"),
+    ("channel_num", "a transaction has one channel, whose loads may come one after the other"),
+];
+
+/// Formats that are not read, and what to do with such a file.
+const UNREAD_FORMATS: &[(&str, &str)] = &[
+    ("orc", "write it as parquet, which the programs that write ORC do as well"),
+    ("avro", "write it as parquet or as json, a value a line"),
+    ("wal", "the write-ahead log of a Doris server is of its own; load its source"),
+    ("protobuf", "write it as json, a value a line"),
+];
+
+/// Compressions that are not read, and what to do with such a file.
+const UNREAD_CODECS: &[(&str, &str)] = &[
+    ("lzo", "pack it anew as gz or zstd: lzop -dc FILE | zstd"),
+    ("lzop", "pack it anew as gz or zstd: lzop -dc FILE | zstd"),
+];
+
+/// Why a format is not read and what to do instead; `None` of one that is, or that nobody knows.
+pub(super) fn unread_format(name: &str) -> Option<&'static str> {
+    UNREAD_FORMATS.iter().find(|(format, _)| name.eq_ignore_ascii_case(format)).map(|(_, cure)| *cure)
+}
 
 /// Headers that are read, with their meaning.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     ("label", "name that makes the load happen once, at most 128 characters; a random one without it"),
     ("comment", "text for `SHOW LOAD`"),
-    ("format", "`csv` (default), `csv_with_names`, `csv_with_names_and_types`, `json` or `parquet`"),
-    ("compress_type", "compression of the body, such as `gz`, `bz2`, `zstd`, `lz4`, `snappy_block` or `deflate`"),
+    (
+        "format",
+        "`csv` (default), `csv_with_names`, `csv_with_names_and_types`, `json`, `parquet`, `arrow` (stream format) or `hive_text`",
+    ),
+    (
+        "compress_type",
+        "compression of the body, such as `gz`, `bz2`, `zstd`, `lz4`, `snappy_block` or `deflate`; `Content-Encoding` without it",
+    ),
     ("column_separator", "bytes between fields; a tab without it"),
     ("line_delimiter", "bytes behind rows; `\\n` without it"),
     ("enclose", "byte around fields"),
@@ -59,7 +98,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
         "merge_type",
         "`APPEND` (default), `DELETE` (rows delete) or `MERGE` (rows that meet `delete` delete, others replace)",
     ),
-    ("function_column.sequence_col", "column of the body that fills the sequence column"),
+    ("function_column.sequence_col", "column of the body that fills the sequence column, or the table's own one"),
     ("hidden_columns", "hidden columns that the body has behind those of the table"),
     ("negative", "`true` subtracts from SUM columns"),
     ("max_filter_ratio", "share of the rows that may be rejected, from 0 (default) to 1"),
@@ -131,10 +170,21 @@ pub enum Format {
         /// Lines before the rows that name the columns (1) and their types (2).
         head_lines: u8,
     },
+    /// Hive's text: `^A` between fields, `^B` and `^C` inside of arrays and maps.
+    HiveText,
     /// JSON.
     Json,
     /// Parquet.
     Parquet,
+    /// A stream of Arrow's record batches.
+    Arrow,
+}
+
+impl Format {
+    /// Whether the body says itself which columns it has, and of which types.
+    pub(super) fn has_schema(self) -> bool {
+        matches!(self, Format::Parquet | Format::Arrow)
+    }
 }
 
 /// How delimited text is written.
@@ -306,6 +356,8 @@ pub struct StreamLoadRequest {
     pub update_mode: UpdateMode,
     /// See [`NewKeys`].
     pub new_keys: NewKeys,
+    /// Rows of a UNIQUE table whose keys are there stay, and of several rows of the load the first counts. No header says so.
+    pub keeps_rows: bool,
 }
 
 /// `timeout` when the request names none: three days.
@@ -342,6 +394,7 @@ impl Default for StreamLoadRequest {
             group_commit: GroupCommit::Unsaid,
             update_mode: UpdateMode::Upsert,
             new_keys: NewKeys::Append,
+            keeps_rows: false,
         }
     }
 }
@@ -467,6 +520,7 @@ impl StreamLoadRequest {
             && self.update_mode == UpdateMode::Upsert
             && self.partitions.is_empty()
             && !self.two_phase_commit
+            && !self.keeps_rows
     }
 
     /// Whether `columns` has expressions only: then, as in Doris, the body has the table's columns.
@@ -554,8 +608,19 @@ impl<'a> Given<'a> {
     fn check_without_effect(&self) -> Result<()> {
         for (name, _) in WITHOUT_EFFECT {
             match *name {
-                "send_batch_parallelism" | "load_stream_per_node" => drop(self.integer(name)?),
-                "cloud_cluster" | "compute_group" => {}
+                "send_batch_parallelism"
+                | "load_stream_per_node"
+                | "load_dop"
+                | "log_rejected_record_num"
+                | "merge_commit_interval_ms"
+                | "merge_commit_parallel" => drop(self.integer(name)?),
+                "cloud_cluster" | "compute_group" | "warehouse" | "transmission_compression_type" => {}
+                "partial_update_mode" => match self.text(name).map(str::to_ascii_lowercase).as_deref() {
+                    None | Some("auto" | "row" | "column") => {}
+                    Some(mode) => {
+                        return invalid(format!("Invalid 'partial_update_mode': {mode}; expected auto, row or column"));
+                    }
+                },
                 flag => drop(self.flag(flag)?),
             }
         }
@@ -595,28 +660,38 @@ impl<'a> Given<'a> {
             "csv" => Format::Csv { head_lines: 0 },
             "csv_with_names" => Format::Csv { head_lines: 1 },
             "csv_with_names_and_types" => Format::Csv { head_lines: 2 },
+            "hive_text" => Format::HiveText,
             "json" => Format::Json,
             "parquet" => Format::Parquet,
-            "orc" | "arrow" | "hive_text" | "wal" | "avro" => {
-                return invalid(format!(
-                    "data format '{name}' is not supported; expected csv, csv_with_names, csv_with_names_and_types, json or parquet"
-                ));
-            }
-            _ => return invalid(format!("unknown data format, format={name}")),
+            "arrow" => Format::Arrow,
+            _ => match unread_format(name) {
+                Some(cure) => return invalid(format!("data format '{name}' is not supported; {cure}")),
+                None => return invalid(format!("unknown data format, format={name}")),
+            },
         };
-        let Some(codec) = self.text("compress_type") else { return Ok((format, Compression::None)) };
-        let compression = match codec.to_ascii_lowercase().as_str() {
+        // HTTP's own name of it counts where no header of loads says more.
+        let named = self.text("compress_type").map(|codec| ("compress_type", codec));
+        let Some((header, codec)) = named.or(self.text("content-encoding").map(|codec| ("Content-Encoding", codec)))
+        else {
+            return Ok((format, Compression::None));
+        };
+        let codec = codec.to_ascii_lowercase();
+        let compression = match codec.as_str() {
             "none" | "plain" => Compression::None,
-            "gz" | "gzip" => Compression::Gzip,
-            "bz2" => Compression::Bzip2,
-            "lz4" | "lz4_block" | "lz4frame" => Compression::Lz4,
+            // Java's HttpClient writes a character set there.
+            "identity" | "utf-8" | "utf8" if header != "compress_type" => Compression::None,
+            "gz" | "gzip" | "x-gzip" => Compression::Gzip,
+            "bz2" | "bzip2" => Compression::Bzip2,
+            "lz4" | "lz4_block" | "lz4frame" | "lz4_frame" => Compression::Lz4,
             "snappy" | "snappy_block" | "snappyblock" => Compression::Snappy,
             "deflate" => Compression::Deflate,
             "zstd" => Compression::Zstd,
             _ => {
-                return invalid(format!(
-                    "compress_type '{codec}' is not supported; expected gz, bz2, lz4, lz4_block, snappy_block, deflate or zstd"
-                ));
+                let cure = UNREAD_CODECS
+                    .iter()
+                    .find(|(unread, _)| *unread == codec)
+                    .map_or("expected gz, bz2, lz4, lz4_block, snappy_block, deflate or zstd", |(_, cure)| *cure);
+                return invalid(format!("{header} '{codec}' is not supported; {cure}"));
             }
         };
         if format == Format::Parquet && compression != Compression::None {

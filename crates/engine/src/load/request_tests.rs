@@ -47,8 +47,14 @@ fn errors() {
         (&[("send_batch_parallelism", "abc")], "Invalid format of 'send_batch_parallelism': 'abc', stoi"),
         (&[("merge_condition", "v")], "header 'merge_condition' is not supported"),
         (&[("format", "xml")], "unknown data format, format=xml"),
-        (&[("format", "orc")], "data format 'orc' is not supported"),
-        (&[("compress_type", "lzo")], "compress_type 'lzo' is not supported"),
+        (&[("channel_num", "2")], "header 'channel_num' is not supported: a transaction has one channel"),
+        (&[("partial_update_mode", "fast")], "Invalid 'partial_update_mode': fast; expected auto, row or column"),
+        (&[("log_rejected_record_num", "all")], "Invalid format of 'log_rejected_record_num': 'all', stoi"),
+        (&[("format", "ORC")], "data format 'ORC' is not supported; write it as parquet"),
+        (&[("compress_type", "lzo")], "compress_type 'lzo' is not supported; pack it anew as gz or zstd"),
+        (&[("compression", "snap")], "compress_type 'snap' is not supported; expected gz, bz2"),
+        (&[("compress_type", "utf-8")], "compress_type 'utf-8' is not supported"),
+        (&[("content-encoding", "br")], "Content-Encoding 'br' is not supported; expected gz"),
         (&[("format", "parquet"), ("compress_type", "gz")], "compress_type is for csv and json"),
         (&[("enclose", "ab")], "enclose must be single-char, actually is ab"),
         (&[("escape", "ab")], "escape must be single-char, actually is ab"),
@@ -116,6 +122,26 @@ fn separators() {
 
 #[test]
 fn values() {
+    let packed = |name, value| one(name, value).compression;
+    for (value, codec) in [
+        ("GZIP", Compression::Gzip),
+        ("bzip2", Compression::Bzip2),
+        ("lz4_frame", Compression::Lz4),
+        ("plain", Compression::None),
+    ] {
+        assert_eq!((packed("compression", value), packed("compress_type", value)), (codec, codec), "{value}");
+    }
+    assert_eq!(packed("Content-Encoding", "gzip"), Compression::Gzip);
+    assert_eq!(packed("Content-Encoding", "UTF-8"), Compression::None);
+    let both = read(&[("content-encoding", "gzip"), ("compress_type", "zstd")]).expect("the load's own counts");
+    assert_eq!(both.compression, Compression::Zstd);
+    assert_eq!(one("format", "hive_text").format, Format::HiveText);
+    assert_eq!(one("format", "Arrow").format, Format::Arrow);
+    for (name, value) in
+        [("warehouse", "w"), ("enable_merge_commit", "true"), ("partial_update_mode", "Column"), ("load_dop", "4")]
+    {
+        assert_eq!(one(name, value), StreamLoadRequest::default(), "{name}");
+    }
     assert_eq!(one("format", "CSV_with_names").format, Format::Csv { head_lines: 1 });
     assert_eq!(one("format", "csv_with_names_and_types").format, Format::Csv { head_lines: 2 });
     assert_eq!(one("format", "JSON").format, Format::Json);

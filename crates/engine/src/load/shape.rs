@@ -208,7 +208,15 @@ impl Shape {
             }
         }
         // A sequence column that the table does not show gets a copy of the named one.
-        if let Some(name) = &request.sequence_col {
+        let own = table.sequence.and_then(|id| table.position(id)).map(|at| &table.columns[at]);
+        let is_own = |name: &String| own.is_some_and(|c| !c.hidden && c.name.eq_ignore_ascii_case(name));
+        if let Some(name) = request.sequence_col.as_ref().filter(|name| !is_own(name)) {
+            if let Some(own) = own.filter(|c| !c.hidden) {
+                return Err(invalid(format!(
+                    "'function_column.sequence_col' names '{name}', but the table's sequence column is '{}'",
+                    own.name
+                )));
+            }
             let at = place(SEQUENCE).ok_or_else(|| invalid("There is no sequence column in the table"))?;
             if !names.iter().any(|n| n.eq_ignore_ascii_case(name)) {
                 return Err(no_column(name, table, "function_column.sequence_col"));
@@ -466,6 +474,11 @@ impl Shape {
 fn check_model(table: &TableSchema, request: &StreamLoadRequest) -> Result<()> {
     if request.update_mode != UpdateMode::Upsert && table.model != Model::Unique {
         return Err(invalid("Only unique key merge on write support partial update"));
+    }
+    if request.merge_type != MergeType::Append && table.has_sequences() {
+        return Err(EngineError::unsupported(
+            "load by MERGE or DELETE into a table whose columns have sequences of their own; use DELETE",
+        ));
     }
     if request.merge_type != MergeType::Append && table.model != Model::Unique {
         return Err(invalid("load by MERGE or DELETE is only supported in unique tables."));

@@ -9,11 +9,12 @@ use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use dipper_load::body::BodySource;
 use dipper_text::{
-    BadValue, CsvDialect, DateOrder, Dialect, ErrorKind as TextKind, FileInput, InvalidUtf8, LineEnd, Memory, Origins,
-    Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
+    BadValue, CsvDialect, DateOrder, Dialect, ErrorKind as TextKind, FileInput, HiveDialect, InvalidUtf8, LineEnd,
+    Memory, Origins, Rejected, Scan, ScanOptions, ScanQueue, Source, Worker,
 };
 
 use super::answer::RejectedRow;
+use super::arrow_stream::ArrowRows;
 use super::json::{JsonOrigins, JsonRows};
 use super::parquet::ParquetRows;
 use super::request::{CsvLayout, Format, StreamLoadRequest};
@@ -97,6 +98,7 @@ pub(super) enum RowSource {
     Text(Arc<ScanQueue>),
     Json(Arc<JsonRows>),
     Parquet(Arc<ParquetRows>),
+    Arrow(Arc<ArrowRows>),
 }
 
 /// One thread's view of a [`RowSource`].
@@ -104,6 +106,7 @@ pub(super) enum Reader {
     Text(Box<Worker>),
     Json(Arc<JsonRows>),
     Parquet(Arc<ParquetRows>),
+    Arrow(Arc<ArrowRows>),
 }
 
 impl RowSource {
@@ -118,8 +121,12 @@ impl RowSource {
         tablets: usize,
         memory: Arc<dyn Memory>,
     ) -> Result<Self> {
-        let Format::Csv { head_lines } = request.format else { unreachable!("asked for text only") };
-        let mut options = ScanOptions::new(Dialect::Csv(dialect(&request.csv, head_lines)), Arc::clone(&shape.body));
+        let dialect = match request.format {
+            Format::Csv { head_lines } => Dialect::Csv(dialect(&request.csv, head_lines)),
+            Format::HiveText => Dialect::Hive(hive_dialect(&request.csv)?),
+            Format::Json | Format::Parquet | Format::Arrow => unreachable!("asked for text only"),
+        };
+        let mut options = ScanOptions::new(dialect, Arc::clone(&shape.body));
         options.projection.clone_from(&shape.wanted);
         let max = if request.max_filter_ratio > 0.0 { u64::MAX } else { REJECTED_WITHOUT_TOLERANCE };
         options.bad_value = if request.strict_mode { BadValue::Reject { max } } else { BadValue::RejectRecord { max } };
@@ -142,6 +149,7 @@ impl RowSource {
             RowSource::Text(queue) => Reader::Text(Box::new(queue.worker())),
             RowSource::Json(rows) => Reader::Json(Arc::clone(rows)),
             RowSource::Parquet(rows) => Reader::Parquet(Arc::clone(rows)),
+            RowSource::Arrow(rows) => Reader::Arrow(Arc::clone(rows)),
         }
     }
 
@@ -151,6 +159,7 @@ impl RowSource {
             RowSource::Text(queue) => queue.cancel(),
             RowSource::Json(rows) => rows.cancel(),
             RowSource::Parquet(rows) => rows.cancel(),
+            RowSource::Arrow(rows) => rows.cancel(),
         }
     }
 
@@ -161,7 +170,7 @@ impl RowSource {
                 (queue.metrics().rows_rejected, queue.rejected().into_iter().map(from_text).collect())
             }
             RowSource::Json(rows) => rows.rejected(),
-            RowSource::Parquet(_) => (0, Vec::new()),
+            RowSource::Parquet(_) | RowSource::Arrow(_) => (0, Vec::new()),
         }
     }
 }
@@ -186,6 +195,7 @@ impl Reader {
             },
             Reader::Json(rows) => rows.next(),
             Reader::Parquet(rows) => rows.next(),
+            Reader::Arrow(rows) => rows.next(),
         }
     }
 }
@@ -226,6 +236,36 @@ pub(super) fn dialect(layout: &CsvLayout, head_lines: u8) -> CsvDialect {
         ragged: dipper_text::Ragged::Error,
         dates: DateOrder::YearFirst,
     }
+}
+
+/// Hive's text by the headers of delimited text, each of which may be left out: fields are separated by `^A`.
+///
+/// # Errors
+/// A separator of several bytes, and headers that Hive's text has nothing for.
+fn hive_dialect(layout: &CsvLayout) -> Result<HiveDialect> {
+    let none = CsvLayout::default();
+    let refused = [
+        ("enclose", layout.enclose.is_some()),
+        ("trim_double_quotes", layout.trim_double_quotes),
+        ("trim_space", layout.trim_space),
+        ("empty_field_as_null", layout.empty_field_as_null),
+    ];
+    if let Some((header, _)) = refused.iter().find(|(_, given)| *given) {
+        return Err(EngineError::invalid(format!(
+            "'{header}' has no meaning for format hive_text, whose fields have no quotes; use format csv"
+        )));
+    }
+    let mut dialect = HiveDialect { skip_header: layout.skip_lines, escape: layout.escape, ..HiveDialect::default() };
+    if layout.column_separator != none.column_separator {
+        let [byte] = *layout.column_separator.as_slice() else {
+            return Err(EngineError::invalid("'column_separator' of format hive_text is one byte; use format csv"));
+        };
+        dialect.separators[0] = byte;
+    }
+    if layout.line_delimiter != none.line_delimiter {
+        dialect.line_end = LineEnd::Bytes(layout.line_delimiter.clone());
+    }
+    Ok(dialect)
 }
 
 /// A row that the scan rejected, in Doris's words.

@@ -49,9 +49,9 @@ impl Times {
         let quotes = request.csv.enclose.is_some() || request.csv.trim_double_quotes;
         let empty_is_null = match request.format {
             Format::Csv { .. } => quotes,
-            Format::Json => false,
+            Format::Json | Format::HiveText => false,
             // Its times say themselves what they are; see `parquet`.
-            Format::Parquet => return None,
+            Format::Parquet | Format::Arrow => return None,
         };
         (!is_utc).then_some(Times { zone, empty_is_null })
     }

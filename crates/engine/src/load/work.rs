@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::BooleanArray;
+use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use dipper_load::{Flexible, Load, Partial, RejectedRow as Refused, memory_of};
@@ -21,6 +22,7 @@ use super::group::{self, Committed, Share, Shared};
 use super::request::{GroupCommit, NewKeys, StreamLoadRequest, UpdateMode};
 use super::shape::{Shape, Shaped};
 use super::source::{Piece, Reader, RowSource, is_too_bad, too_bad};
+use super::unseen::Unseen;
 use crate::engine::Engine;
 use crate::error::{EngineError, ErrorKind, Result};
 
@@ -64,6 +66,7 @@ pub(super) struct Work {
     pub(super) source: std::sync::OnceLock<RowSource>,
     pub(super) shape: std::sync::OnceLock<Arc<Shape>>,
     pub(super) partial: std::sync::OnceLock<Completion>,
+    pub(super) unseen: std::sync::OnceLock<Unseen>,
     threads: AtomicUsize,
     rows: AtomicU64,
     loaded: AtomicU64,
@@ -85,6 +88,7 @@ impl Work {
             source: Default::default(),
             shape: Default::default(),
             partial: Default::default(),
+            unseen: Default::default(),
             threads: AtomicUsize::new(0),
             rows: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
@@ -100,7 +104,8 @@ impl Work {
     /// One more thread, if there may be one. Each starts the next when it has found rows, so that a small body costs one.
     pub(super) fn start(self: &Arc<Self>, done: mpsc::UnboundedSender<Result<()>>) {
         // Rows that are completed by those before them come one after the other.
-        let most = if self.request.update_mode == UpdateMode::FlexibleColumns { 1 } else { self.engine.threads };
+        let one_by_one = self.request.update_mode == UpdateMode::FlexibleColumns || self.request.keeps_rows;
+        let most = if one_by_one { 1 } else { self.engine.threads };
         if self.threads.fetch_add(1, Ordering::Relaxed) >= most {
             return;
         }
@@ -160,12 +165,22 @@ impl Work {
         Ok(filled.batch)
     }
 
+    /// The rows without those that are left out because their keys are there.
+    fn new_rows(&self, rows: Shaped) -> Result<Shaped> {
+        let Some(unseen) = self.unseen.get() else { return Ok(rows) };
+        let new = unseen.choose(&self.load.with_stored_keys(&rows.batch)?)?;
+        let kept: Vec<u32> =
+            (0..new.len()).filter(|row| new.value(*row)).map(|row| rows.input_row(row) as u32).collect();
+        let unselected = rows.unselected + (new.len() - kept.len()) as u64;
+        Ok(Shaped { batch: filter_record_batch(&rows.batch, &new)?, rows: Some(kept), unselected, ..rows })
+    }
+
     fn push(&self, shape: &Shape, piece: Piece) -> Result<()> {
         let mut shaped = Vec::with_capacity(piece.batches.len());
         let mut batches = Vec::with_capacity(piece.batches.len());
         for batch in &piece.batches {
             self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-            let rows = shape.shape(batch)?;
+            let rows = self.new_rows(shape.shape(batch)?)?;
             self.unselected.fetch_add(rows.unselected, Ordering::Relaxed);
             self.refuse(&piece, batches.len(), &rows.misfits)?;
             batches.push(self.filled(shape, &rows, piece.present.get(batches.len()))?);

@@ -1,0 +1,238 @@
+//! What the bytes of a LOAD DATA file go through before they are those of a load: its character set, LINES STARTING BY, and
+//! MySQL's letters behind an escape (`\n`, `\t`...).
+
+use std::io;
+
+use bytes::Bytes;
+use dipper_sql::statement::LoadData;
+use dipper_text::hive::charset::Charset;
+
+use super::request::CsvLayout;
+use super::source::ROW_BYTES_MAX;
+
+/// What the bytes of a file go through before they are those of a load.
+pub(super) struct Filters {
+    pub(super) charset: Option<Recode>,
+    pub(super) starts: Option<Starts>,
+    pub(super) letters: Option<Letters>,
+}
+
+impl Filters {
+    /// The next chunk, or what is left where there is none more.
+    ///
+    /// # Errors
+    /// Bytes that are none of the character set, an escape that has no meaning.
+    pub(super) fn pass(&mut self, chunk: Option<Bytes>) -> io::Result<Bytes> {
+        let is_last = chunk.is_none();
+        let mut out = match (&mut self.charset, chunk) {
+            (Some(charset), chunk) => charset.recode(chunk)?,
+            (None, chunk) => chunk.unwrap_or_default(),
+        };
+        if let Some(starts) = &mut self.starts {
+            out = starts.strip(&out, is_last);
+        }
+        match &mut self.letters {
+            Some(letters) => letters.replace(out),
+            None => Ok(out),
+        }
+    }
+}
+
+/// Bytes of a character set as UTF-8. All sets that LOAD DATA takes keep ASCII, and none has a newline inside a
+/// character, so that text is cut at newlines.
+pub(super) struct Recode {
+    charset: Charset,
+    rest: Vec<u8>,
+    /// Bytes before the rest.
+    position: u64,
+}
+
+impl Recode {
+    pub(super) fn new(charset: Charset) -> Self {
+        Recode { charset, rest: Vec::new(), position: 0 }
+    }
+
+    fn recode(&mut self, chunk: Option<Bytes>) -> io::Result<Bytes> {
+        let failed = |message: String| Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        let is_last = chunk.is_none();
+        let before = self.rest.len();
+        self.rest.extend_from_slice(&chunk.unwrap_or_default());
+        let cut = match self.rest[before..].iter().rposition(|b| *b == b'\n') {
+            _ if is_last => self.rest.len(),
+            Some(newline) => before + newline + 1,
+            None if self.rest.len() > ROW_BYTES_MAX => return failed(format!("no newline in {ROW_BYTES_MAX} bytes")),
+            None => return Ok(Bytes::new()),
+        };
+        let rest = self.rest.split_off(cut);
+        let text = self.charset.decode(&self.rest).into_owned();
+        // What is none of the set's characters.
+        let replaced = "\u{fffd}".as_bytes();
+        if has(&text, replaced) {
+            return failed(format!(
+                "bytes {} to {} are not all characters of the file's character set",
+                self.position,
+                self.position + cut as u64
+            ));
+        }
+        self.position += cut as u64;
+        self.rest = rest;
+        Ok(text.into())
+    }
+}
+
+/// Whether the bytes have those in them.
+fn has(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// LINES STARTING BY: of each row what stands in front of the prefix is passed over with it, also lines without it. Rows
+/// end where the fields' quotes and escapes let them end.
+pub(super) struct Starts {
+    prefix: Vec<u8>,
+    line_end: Vec<u8>,
+    enclose: Option<u8>,
+    escape: Option<u8>,
+    /// Lines that are passed over before the first prefix.
+    skip: u64,
+    /// Bytes that may be the beginning of a prefix or of a line's end.
+    held: Vec<u8>,
+    within: Within,
+}
+
+/// Where the bytes that come next belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// In front of a row's prefix.
+    Before,
+    /// A row, inside or outside of quotes.
+    Row { quoted: bool },
+    /// A row's byte behind an escape.
+    Escaped { quoted: bool },
+}
+
+impl Starts {
+    /// `None` where the statement names no prefix.
+    pub(super) fn of(load: &LoadData, csv: &CsvLayout, enclose: Option<u8>) -> Option<Self> {
+        let prefix = load.fields.lines_starting_by.clone().into_bytes();
+        (!prefix.is_empty()).then(|| Starts {
+            prefix,
+            line_end: csv.line_delimiter.clone(),
+            enclose,
+            escape: csv.escape,
+            skip: load.skip_lines,
+            held: Vec::new(),
+            within: Within::Before,
+        })
+    }
+
+    /// What is left of the next bytes; nothing comes behind the last ones.
+    fn strip(&mut self, chunk: &[u8], is_last: bool) -> Bytes {
+        let mut out = Vec::with_capacity(chunk.len());
+        self.held.extend_from_slice(chunk);
+        let bytes = std::mem::take(&mut self.held);
+        let mut at = 0;
+        while at < bytes.len() {
+            let left = &bytes[at..];
+            let wanted: &[u8] = match self.within {
+                Within::Before if self.skip > 0 => &self.line_end,
+                Within::Before => &self.prefix,
+                Within::Row { quoted: false } => &self.line_end,
+                Within::Row { quoted: true } | Within::Escaped { .. } => &[],
+            };
+            if !is_last && wanted.len() > left.len() && wanted.starts_with(left) {
+                self.held = left.to_vec();
+                break;
+            }
+            let met = !wanted.is_empty() && left.starts_with(wanted);
+            match self.within {
+                Within::Before if met && self.skip > 0 => {
+                    self.skip -= 1;
+                    at += self.line_end.len();
+                }
+                Within::Before if met => {
+                    self.within = Within::Row { quoted: false };
+                    at += self.prefix.len();
+                }
+                Within::Before => at += 1,
+                Within::Row { .. } if met => {
+                    out.extend_from_slice(&self.line_end);
+                    self.within = Within::Before;
+                    at += self.line_end.len();
+                }
+                Within::Row { quoted } => {
+                    let byte = left[0];
+                    self.within = match byte {
+                        byte if Some(byte) == self.escape && self.escape != self.enclose => Within::Escaped { quoted },
+                        byte if Some(byte) == self.enclose => Within::Row { quoted: !quoted },
+                        _ => Within::Row { quoted },
+                    };
+                    out.push(byte);
+                    at += 1;
+                }
+                Within::Escaped { quoted } => {
+                    self.within = Within::Row { quoted };
+                    out.push(left[0]);
+                    at += 1;
+                }
+            }
+        }
+        out.into()
+    }
+}
+
+/// Letters behind an escape, made the bytes that they mean; the escape stays and makes them literal.
+pub(super) struct Letters {
+    escape: u8,
+    enclose: Option<u8>,
+    /// Between two `enclose`.
+    inside: bool,
+    /// The byte before was an escape.
+    escaped: bool,
+    /// Bytes before this chunk.
+    position: u64,
+}
+
+impl Letters {
+    pub(super) fn new(escape: u8, enclose: Option<u8>) -> Self {
+        Letters { escape, enclose, inside: false, escaped: false, position: 0 }
+    }
+
+    fn replace(&mut self, chunk: Bytes) -> io::Result<Bytes> {
+        if !self.escaped && self.enclose.is_none() && !chunk.contains(&self.escape) {
+            self.position += chunk.len() as u64;
+            return Ok(chunk);
+        }
+        let mut out = chunk.to_vec();
+        for (at, byte) in out.iter_mut().enumerate() {
+            if !std::mem::take(&mut self.escaped) {
+                self.escaped = *byte == self.escape;
+                self.inside ^= Some(*byte) == self.enclose;
+                continue;
+            }
+            // Where fields can be enclosed, those that are not are read as they stand; `\N` is a field of its own.
+            if self.enclose.is_some() && !self.inside && *byte != b'N' {
+                let message = format!(
+                    "byte {}: an escape in a field that is not enclosed, in a file whose fields can be; enclose the field, or \
+                     say ESCAPED BY '' if the byte means itself",
+                    self.position + at as u64
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            *byte = match *byte {
+                b'0' => 0,
+                b'b' => 8,
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'Z' => 26,
+                other => other,
+            };
+        }
+        self.position += chunk.len() as u64;
+        Ok(out.into())
+    }
+}
+
+#[cfg(test)]
+#[path = "infile_filters_tests.rs"]
+mod tests;
