@@ -36,6 +36,7 @@ test: gateway $(TESTS)/tpcds/installed
 	$(TESTS)/python/venv/bin/python tests/faults/iceberg.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/labels.py --server $(BIN)/dipper
 	$(TESTS)/python/venv/bin/python tests/faults/kill.py --server $(BIN)/dipper --cycles 20
+	$(TESTS)/python/venv/bin/python tests/faults/loads.py --server $(BIN)/dipper --seconds 25
 	python3 tests/faults/joins.py --server $(BIN)/dipper --seconds 40
 	@if test -x $(HOME)/.cache/dipper/bin/versitygw; then \
 	  $(TESTS)/python/venv/bin/python tests/faults/s3.py --server $(BIN)/dipper; \
