@@ -279,12 +279,14 @@ fn coerced(input: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     }
 }
 
-/// The SQL type of a column whose inputs declare different ones; `None` where they say the same.
+/// The SQL type of a column whose inputs declare different ones; `None` where they say the same. NULL is of any type.
 fn declared(inputs: &[LogicalPlan], column: usize) -> Option<String> {
-    let of = |input: &LogicalPlan| input.schema().field(column).metadata().get(TYPE_KEY).cloned();
-    let all: Vec<Option<String>> = inputs.iter().map(of).collect();
-    if all.iter().all(|t| *t == all[0]) {
-        return None;
+    let fields = inputs.iter().map(|input| input.schema().field(column));
+    let values = fields.filter(|field| *field.data_type() != DataType::Null);
+    let all: Vec<Option<String>> = values.map(|field| field.metadata().get(TYPE_KEY).cloned()).collect();
+    let first = all.first()?;
+    if all.iter().all(|t| t == first) {
+        return first.clone().filter(|_| all.len() < inputs.len());
     }
     let longest = |names: &[&str]| {
         let length = |text: &Option<String>| {

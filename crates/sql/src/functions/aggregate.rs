@@ -334,8 +334,25 @@ impl AggregateUDFImpl for CountDistinct {
 /// Whether these are the arguments of a function of one BITMAP.
 fn is_bitmap(arguments: &[Expr], schema: &dyn ExprSchema) -> Result<bool> {
     let [argument] = arguments else { return Ok(false) };
-    let (_, field) = argument.to_field(schema)?;
-    Ok(field.metadata().get(TYPE_KEY).is_some_and(|name| *name == SqlType::Bitmap.to_string()))
+    match argument {
+        Expr::Alias(alias) => is_bitmap(std::slice::from_ref(&alias.expr), schema),
+        // The field of CASE says nothing.
+        Expr::Case(case) => {
+            let values = case.when_then_expr.iter().map(|(_, then)| &**then).chain(case.else_expr.as_deref());
+            let mut found = false;
+            for value in values.filter(|value| !matches!(value, Expr::Literal(value, _) if value.is_null())) {
+                if !is_bitmap(std::slice::from_ref(value), schema)? {
+                    return Ok(false);
+                }
+                found = true;
+            }
+            Ok(found)
+        }
+        other => {
+            let (_, field) = other.to_field(schema)?;
+            Ok(field.metadata().get(TYPE_KEY).is_some_and(|name| *name == SqlType::Bitmap.to_string()))
+        }
+    }
 }
 
 /// `COUNT(DISTINCT bitmap) OVER (...)` as what [`CountDistinct`] is simplified to, which functions over windows are not.
