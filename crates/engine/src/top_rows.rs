@@ -3,11 +3,7 @@
 //! DataFusion moves a sort with a LIMIT down as far as it can, and with it how many rows are wanted. Where an operator on the way
 //! has the wanted order already, as a GROUP BY of sorted rows has, or a filter of rows that were sorted below, the number goes on
 //! to what is below that operator: as many rows come out of the inner sort, and fewer of the filter and the GROUP BY. So a sort
-//! above rows in its order stays where it is while others are moved, and becomes a LIMIT.
-//!
-//! The sorts that come of one, as in each branch of a UNION ALL, share what they learn of the last row that can be wanted. A
-//! column that is a constant in one branch is no key there, and the last row of one branch says nothing of those of
-//! another. So each gets a threshold of its own.
+//! above rows in its order stays where it is while others are moved.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +30,6 @@ use datafusion::physical_optimizer::enforce_sorting::{
     replace_with_partial_sort,
 };
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, replace_children_if_necessary};
-use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -68,8 +63,7 @@ impl PhysicalOptimizerRule for EnsureOrders {
             node.transform_up(|node| replace_with_order_preserving_variants(node, false, true, config)).data()?.plan;
         let mut node = SortPushDown::new_default(plan.transform_up(hold).data()?);
         assign_initial_requirements(&mut node);
-        let mut shared = Vec::new();
-        let plan = pushdown_sorts(node)?.plan.transform_up(|node| release(node, &mut shared)).data()?;
+        let plan = pushdown_sorts(node)?.plan.transform_up(release).data()?;
         plan.transform_up(|node| replace_with_partial_sort(node).map(Transformed::yes)).data()
     }
 
@@ -151,35 +145,12 @@ fn meets_order(node: &Plan, order: Vec<PhysicalSortExpr>) -> Result<bool> {
     Ok(false)
 }
 
-/// What a [`HeldSort`] stands for, and the sorts with a LIMIT each with a threshold of its own.
-fn release(node: Plan, shared: &mut Vec<Arc<dyn PhysicalExpr>>) -> Result<Transformed<Plan>> {
-    if let Some(held) = node.downcast_ref::<HeldSort>() {
-        let sort = Arc::clone(&held.sort);
-        return Ok(Transformed::yes(match sort.downcast_ref::<SortExec>() {
-            Some(of) => match of.fetch() {
-                Some(fetch) if of.input().equivalence_properties().ordering_satisfy(of.expr().iter().cloned())? => {
-                    let parts = of.input().output_partitioning().partition_count();
-                    match parts {
-                        1 => Arc::new(GlobalLimitExec::new(Arc::clone(of.input()), 0, Some(fetch))),
-                        _ if of.preserve_partitioning() => Arc::new(LocalLimitExec::new(Arc::clone(of.input()), fetch)),
-                        _ => sort,
-                    }
-                }
-                _ => sort,
-            },
-            None => sort,
-        }));
-    }
-    let Some(sort) = node.downcast_ref::<SortExec>() else { return Ok(Transformed::no(node)) };
-    let Some(threshold) = sort.dynamic_expressions_produced().pop() else { return Ok(Transformed::no(node)) };
-    if !shared.iter().any(|other| Arc::ptr_eq(other, &threshold)) {
-        shared.push(threshold);
-        return Ok(Transformed::no(node));
-    }
-    let own = SortExec::new(sort.expr().clone(), Arc::clone(sort.input()))
-        .with_preserve_partitioning(sort.preserve_partitioning())
-        .with_fetch(sort.fetch());
-    Ok(Transformed::yes(Arc::new(own)))
+/// What a [`HeldSort`] stands for.
+fn release(node: Plan) -> Result<Transformed<Plan>> {
+    Ok(match node.downcast_ref::<HeldSort>() {
+        Some(held) => Transformed::yes(Arc::clone(&held.sort)),
+        None => Transformed::no(node),
+    })
 }
 
 /// A sort, or a merge of sorted rows, with a LIMIT that is not seen.
