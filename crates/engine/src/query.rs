@@ -673,6 +673,9 @@ pub(crate) fn session_state(context: &Arc<QueryContext>, tables: &TableSet) -> S
     state.register_catalog_list(tables.catalog_list());
     // NOW() is the same in the whole statement.
     state.mark_start_execution();
+    if let Some(instant) = context.variables.instant() {
+        state.execution_props_mut().query_execution_start_time = Some(instant);
+    }
     state
 }
 
@@ -694,6 +697,11 @@ impl Variables for QueryContext {
         match name.to_ascii_lowercase().as_str() {
             "warning_count" => Some(VarValue::UInt(warnings as u64)),
             "error_count" => Some(VarValue::UInt(errors as u64)),
+            "pseudo_thread_id" => Some(VarValue::UInt(self.connection_id.into())),
+            "timestamp" => {
+                let at = self.variables.instant().unwrap_or_else(chrono::Utc::now).timestamp_micros();
+                Some(VarValue::Decimal(format!("{}.{:06}", at / 1_000_000, at % 1_000_000)))
+            }
             _ => self.variables.scalar(name, scope == Some(Scope::Global)).as_ref().map(var_value),
         }
     }

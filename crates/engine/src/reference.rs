@@ -53,6 +53,7 @@ fn values(kind: Kind) -> String {
         Kind::OneOf(words) => words.join(", "),
         Kind::Text => "text".into(),
         Kind::Version => "version".into(),
+        Kind::Instant => "seconds since 1970".into(),
         Kind::SqlMode => "flags, separated by commas".into(),
         Kind::TimeZone => "`SYSTEM`, an offset such as `+08:00`, or a name such as `Europe/Berlin`".into(),
         Kind::Charset(_) => "character set".into(),

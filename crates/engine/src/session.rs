@@ -441,7 +441,7 @@ impl Session {
         let database = name.object();
         let catalog = name.database().or(self.catalog.as_deref()).filter(|c| !catalogs::is_internal(c));
         let catalog = catalog.map(str::to_string);
-        let is_virtual = crate::info_schema::is_virtual(database);
+        let is_virtual = crate::info_schema::is_everywhere(database);
         let object = match &catalog {
             Some(catalog) if is_virtual => Object::Catalog(catalog.clone()),
             Some(catalog) => Object::External(catalog.clone(), database.to_string(), None),

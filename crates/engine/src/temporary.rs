@@ -108,6 +108,14 @@ impl Temporaries {
         self.hidden.get(&(database.to_string(), name.to_string())).map(String::as_str)
     }
 
+    /// The names that the session gave its tables of a database, in order.
+    pub(crate) fn names(&self, database: &str) -> Vec<&str> {
+        let mut names: Vec<_> =
+            self.hidden.keys().filter(|(within, _)| within == database).map(|(_, name)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// A hidden name for a new table.
     pub(crate) fn new_name(&self) -> String {
         self.engine.temporary.hidden_name()

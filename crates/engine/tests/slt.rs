@@ -21,6 +21,15 @@ struct Database {
     session: Session,
     others: HashMap<String, Session>,
     dir: Arc<tempfile::TempDir>,
+    /// Names of the columns of the last result.
+    columns: Vec<String>,
+}
+
+impl Database {
+    fn new(engine: &Arc<Engine>, dir: &Arc<tempfile::TempDir>) -> Database {
+        let session = engine.session(ClientInfo::local(engine));
+        Database { session, others: HashMap::new(), dir: Arc::clone(dir), columns: Vec::new() }
+    }
 }
 
 #[async_trait::async_trait]
@@ -52,6 +61,7 @@ impl AsyncDB for Database {
             output = match session.execute(&sql, &parsed, Vec::new()).await? {
                 Outcome::Done(done) => DBOutput::StatementComplete(done.affected_rows),
                 Outcome::Rows(mut rows) => {
+                    self.columns = rows.columns.iter().map(|column| column.name.clone()).collect();
                     let types = vec![DefaultColumnType::Any; rows.columns.len()];
                     let mut lines = Vec::new();
                     while let Some(batch) = rows.batches.next().await {
@@ -141,9 +151,8 @@ fn all_files() {
             .expect("an engine without a data directory");
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let mut runner = Runner::new(|| {
-            let session = engine.session(ClientInfo::local(&engine));
-            let dir = Arc::clone(&dir);
-            async move { Ok(Database { session, others: HashMap::new(), dir }) }
+            let database = Database::new(&engine, &dir);
+            async move { Ok(database) }
         });
         if let Err(e) = runtime.block_on(runner.run_file_async(path)) {
             failed.push(format!("{}: {e}", path.display()));
@@ -152,27 +161,80 @@ fn all_files() {
     assert!(failed.is_empty(), "{} files failed:\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// One example of each statement of Doris's grammar is taken, or refused by its name; none is a syntax error.
-#[test]
-fn forms_of_the_grammar() {
-    let text = std::fs::read_to_string(root().join("tests/forms/doris.txt")).expect("the list of forms");
+/// A statement of a list below `tests/forms/`: what becomes of it, the columns that its result must have, and its rows.
+struct Form<'a> {
+    label: &'a str,
+    wanted: &'a str,
+    sql: &'a str,
+    columns: Vec<&'a str>,
+    rows: Vec<&'a str>,
+}
+
+/// The statements of a list, in its order.
+fn forms(text: &str) -> Vec<Form<'_>> {
+    let mut all: Vec<Form<'_>> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let (Some((mark @ (">" | "="), rest)), Some(form)) = (line.split_once(' '), all.last_mut()) {
+            match mark {
+                ">" => form.columns.extend(rest.split(", ")),
+                _ => form.rows.push(rest),
+            }
+            continue;
+        }
+        let [label, wanted, sql] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        all.push(Form { label, wanted, sql, columns: Vec::new(), rows: Vec::new() });
+    }
+    all
+}
+
+/// Runs the statements of a list in one session, and says which are not answered as it says. None may be a syntax error.
+fn answers(list: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join("tests/forms").join(list)).expect("the list of forms");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let engine = runtime
         .block_on(Engine::open(EngineOptions { threads: Some(2), ..EngineOptions::default() }))
         .expect("an engine without a data directory");
-    let session = engine.session(ClientInfo::local(&engine));
-    let mut database = Database { session, others: HashMap::new(), dir: Arc::new(tempfile::tempdir().unwrap()) };
+    engine.globals().publish("port", "9030");
+    let mut database = Database::new(&engine, &Arc::new(tempfile::tempdir().unwrap()));
     let mut wrong = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let [label, wanted, sql] = line.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let found = match runtime.block_on(database.run(sql)) {
-            Ok(_) => "ok".to_string(),
-            Err(e) if e.code == 1235 => "refused".to_string(),
-            Err(e) => e.code.to_string(),
+    for form in forms(&text) {
+        database.columns.clear();
+        let mut rows = Vec::new();
+        let (found, why) = match runtime.block_on(database.run(form.sql)) {
+            Ok(output) => {
+                if let DBOutput::Rows { rows: found, .. } = output {
+                    rows = found.iter().map(|row| row.join(" | ")).collect();
+                }
+                ("ok".to_string(), String::new())
+            }
+            Err(e) if e.code == 1235 => ("refused".to_string(), e.message),
+            Err(e) => (e.code.to_string(), e.message),
         };
-        if found != wanted || found == "1064" {
-            wrong.push(format!("{label}: expected {wanted}, found {found}: {sql}"));
+        if found != form.wanted || found == "1064" {
+            wrong.push(format!("{}: expected {}, found {found}: {}\n    {why}", form.label, form.wanted, form.sql));
+            continue;
+        }
+        let missing: Vec<_> = form.columns.iter().filter(|name| !database.columns.iter().any(|c| c == *name)).collect();
+        if !missing.is_empty() {
+            wrong.push(format!("{}: no column {missing:?} in {:?}: {}", form.label, database.columns, form.sql));
+        }
+        if !form.rows.is_empty() && form.rows != rows {
+            wrong.push(format!("{}: expected {:?}, found {rows:?}: {}", form.label, form.rows, form.sql));
         }
     }
+    wrong
+}
+
+/// One example of each statement of Doris's grammar is taken, or refused by its name; none is a syntax error.
+#[test]
+fn forms_of_the_grammar() {
+    let wrong = answers("doris.txt");
     assert!(wrong.is_empty(), "{} forms:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What programs send at start and to read metadata is answered, with the columns and rows that they read.
+#[test]
+fn statements_of_tools() {
+    let wrong = answers("tools.txt");
+    assert!(wrong.is_empty(), "{} statements:\n{}", wrong.len(), wrong.join("\n"));
 }

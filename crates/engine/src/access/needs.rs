@@ -73,7 +73,7 @@ fn table(session: &Session, name: &Name) -> Option<Object> {
 /// The external catalog in which a database is, by the catalog that is written or the one that is selected.
 fn external(session: &Session, written: Option<&str>, database: &str) -> Option<String> {
     let catalog = written.unwrap_or(session.catalog());
-    let internal = crate::catalogs::is_internal(catalog) || crate::info_schema::is_virtual(database);
+    let internal = crate::catalogs::is_internal(catalog) || crate::info_schema::is_everywhere(database);
     (!internal).then(|| catalog.to_string())
 }
 
@@ -265,6 +265,8 @@ fn shown(session: &Session, show: &Show, needs: &mut Vec<Need>) {
         ShowKind::Tables { from, .. }
         | ShowKind::Views { from }
         | ShowKind::TableStatus { from }
+        | ShowKind::DynamicPartitions(from)
+        | ShowKind::TemporaryTables(from)
         | ShowKind::Load { from, .. }
         | ShowKind::LoadWarnings { from, .. }
         | ShowKind::Transaction { from, .. }

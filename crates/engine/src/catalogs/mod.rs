@@ -95,7 +95,7 @@ pub(crate) fn place(state: &CatalogState, catalog: Option<&str>, database: Optio
     let external = name.catalog().or(catalog).filter(|c| !is_internal(c));
     match external {
         // Every catalog has the virtual databases, whose tables dipper makes.
-        Some(_) if database.as_deref().is_some_and(info_schema::is_virtual) => Ok(Place::Internal { database }),
+        Some(_) if database.as_deref().is_some_and(info_schema::is_everywhere) => Ok(Place::Internal { database }),
         Some(name) => Ok(Place::External { catalog: named(state, name)?, database }),
         None => Ok(Place::Internal { database }),
     }

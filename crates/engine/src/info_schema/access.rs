@@ -153,3 +153,102 @@ pub(super) fn mysql_user(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) 
     }
     Ok(())
 }
+
+/// Roles with their users, as MySQL keeps them: roles are accounts, too.
+pub(super) fn mysql_role_edges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for role in &user.roles {
+            sheet.push(["%".into(), role.into(), (&user.host).into(), (&user.name).into(), "N".into()]);
+        }
+    }
+    Ok(())
+}
+
+/// The same: all roles of a user are always in force.
+pub(super) fn mysql_default_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for role in &user.roles {
+            sheet.push([(&user.host).into(), (&user.name).into(), "%".into(), role.into()]);
+        }
+    }
+    Ok(())
+}
+
+/// StarRocks' list of roles with their users; roles have no roles.
+pub(super) fn role_edges(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        for role in &user.roles {
+            sheet.push([role.into(), Cell::Null, user.to_string().into()]);
+        }
+    }
+    Ok(())
+}
+
+/// Tables on which the user's roles have privileges.
+pub(super) fn role_table_grants(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for role in context.rights.user().roles.iter().filter_map(|role| context.catalog.accounts.role(role)) {
+        for (scope, privileges) in role.grants.iter() {
+            let Scope::Table(id) = scope else { continue };
+            let Some((database, table)) = context.catalog.table_by_id(*id) else { continue };
+            let grantable = if privileges.contains(Privileges::GRANT) { "YES" } else { "NO" };
+            let named = privileges - Privileges::GRANT;
+            for name in named.iter().filter_map(privilege_name) {
+                sheet.push([
+                    Cell::Null,
+                    Cell::Null,
+                    (&role.name).into(),
+                    "%".into(),
+                    CATALOG_NAME.into(),
+                    (&database.name).into(),
+                    (&table.name).into(),
+                    name.into(),
+                    grantable.into(),
+                ]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Grants in StarRocks' words: to whom, on what, and all privileges in one row.
+fn granted(context: &QueryContext, to: &str, grants: &Grants, sheet: &mut Sheet) {
+    for (scope, privileges) in grants.iter() {
+        let [catalog, database, name, kind]: [Cell; 4] = match scope {
+            Scope::Global => [Cell::Null, Cell::Null, Cell::Null, "SYSTEM".into()],
+            Scope::Catalog(name) => [name.into(), Cell::Null, Cell::Null, "CATALOG".into()],
+            Scope::Database(id) => {
+                let database = context.catalog.databases.values().find(|database| database.id == *id);
+                let Some(database) = database else { continue };
+                [CATALOG_NAME.into(), (&database.name).into(), Cell::Null, "DATABASE".into()]
+            }
+            Scope::Table(id) => {
+                let Some((database, table)) = context.catalog.table_by_id(*id) else { continue };
+                [CATALOG_NAME.into(), (&database.name).into(), (&table.name).into(), "TABLE".into()]
+            }
+            Scope::External { catalog, database, table } => {
+                let kind = if table.is_some() { "TABLE" } else { "DATABASE" };
+                [catalog.into(), database.into(), table.as_ref().into(), kind.into()]
+            }
+        };
+        let names: Vec<_> = (privileges - Privileges::GRANT).iter().filter_map(privilege_name).collect();
+        let grantable = if privileges.contains(Privileges::GRANT) { "YES" } else { "NO" };
+        sheet.push([to.into(), catalog, database, name, kind, names.join(", ").into(), grantable.into()]);
+    }
+}
+
+pub(super) fn grants_to_users(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for user in users(context) {
+        granted(context, &user.to_string(), &user.grants, sheet);
+    }
+    Ok(())
+}
+
+/// The roles that the user may see: its own, or all for who can give them.
+pub(super) fn grants_to_roles(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let all = context.rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT);
+    let own = &context.rights.user().roles;
+    for role in context.catalog.accounts.roles().filter(|role| all || own.contains(&role.name)) {
+        granted(context, &role.name, &role.grants, sheet);
+    }
+    Ok(())
+}

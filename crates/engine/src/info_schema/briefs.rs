@@ -6,15 +6,19 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::sheet::Kind;
-use super::{Fill, INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Virtual, access, config, server};
+use super::{
+    Fill, INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, Virtual, access, config, of_mysql, of_starrocks, server,
+};
 
 /// Database, table, columns, rows.
-type Brief = (&'static str, &'static str, &'static str, Fill);
+pub(super) type Brief = (&'static str, &'static str, &'static str, Fill);
 
 /// All of them.
 pub(super) static TABLES: LazyLock<Vec<Virtual>> = LazyLock::new(|| {
-    let all = MYSQLS.iter().chain(PERFORMANCE).chain(NOTHING).chain(DORIS).chain(STARROCKS);
-    all.map(|(database, name, columns, fill)| Virtual { database, name, head: Cow::Owned(head(columns)), fill: *fill })
+    let all = MYSQLS.iter().chain(PERFORMANCE).chain(NOTHING).chain(DORIS).chain(STARROCKS).chain(of_starrocks::TABLES);
+    all.copied()
+        .chain(of_mysql::tables())
+        .map(|(database, name, columns, fill)| Virtual { database, name, head: Cow::Owned(head(columns)), fill })
         .collect()
 });
 
@@ -74,7 +78,7 @@ const MYSQLS: &[Brief] = &[
     (MYSQL, "help_keyword", "help_keyword_id+ name", Fill::Empty),
     (MYSQL, "help_relation", "help_topic_id+ help_keyword_id+", Fill::Empty),
     (MYSQL, "time_zone", "Time_zone_id+ Use_leap_seconds", Fill::Empty),
-    (MYSQL, "time_zone_name", "Name Time_zone_id+", Fill::Empty),
+    (MYSQL, "time_zone_name", "Name Time_zone_id+", Fill::Now(server::time_zones)),
     (MYSQL, "general_log", "event_time@ user_host thread_id+ server_id+ command_type argument", Fill::Empty),
     (
         MYSQL,
@@ -158,7 +162,9 @@ const PERFORMANCE: &[Brief] = &[
         PERFORMANCE_SCHEMA,
         "events_statements_summary_by_digest",
         "SCHEMA_NAME DIGEST DIGEST_TEXT COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ \
-         SUM_LOCK_TIME+ SUM_ERRORS+ SUM_WARNINGS+ SUM_ROWS_AFFECTED+ SUM_ROWS_SENT+ SUM_ROWS_EXAMINED+ FIRST_SEEN@ LAST_SEEN@",
+         SUM_LOCK_TIME+ SUM_ERRORS+ SUM_WARNINGS+ SUM_ROWS_AFFECTED+ SUM_ROWS_SENT+ SUM_ROWS_EXAMINED+ \
+         SUM_CREATED_TMP_DISK_TABLES+ SUM_CREATED_TMP_TABLES+ SUM_SELECT_FULL_JOIN+ SUM_SELECT_SCAN+ SUM_SORT_MERGE_PASSES+ \
+         SUM_SORT_ROWS+ SUM_NO_INDEX_USED+ SUM_NO_GOOD_INDEX_USED+ FIRST_SEEN@ LAST_SEEN@ QUERY_SAMPLE_TEXT",
         Fill::Empty,
     ),
     (
@@ -172,7 +178,8 @@ const PERFORMANCE: &[Brief] = &[
         PERFORMANCE_SCHEMA,
         "table_io_waits_summary_by_table",
         "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ COUNT_WRITE+ \
-         SUM_TIMER_WRITE+ COUNT_FETCH+ COUNT_INSERT+ COUNT_UPDATE+ COUNT_DELETE+",
+         SUM_TIMER_WRITE+ COUNT_FETCH+ SUM_TIMER_FETCH+ COUNT_INSERT+ SUM_TIMER_INSERT+ COUNT_UPDATE+ SUM_TIMER_UPDATE+ \
+         COUNT_DELETE+ SUM_TIMER_DELETE+",
         Fill::Empty,
     ),
     (
@@ -209,13 +216,15 @@ const PERFORMANCE: &[Brief] = &[
     (
         PERFORMANCE_SCHEMA,
         "events_statements_history",
-        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST DIGEST_TEXT CURRENT_SCHEMA",
+        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST DIGEST_TEXT CURRENT_SCHEMA ROWS_AFFECTED+ ROWS_SENT+ ROWS_EXAMINED+ NESTING_EVENT_ID+",
         Fill::Empty,
     ),
     (
         PERFORMANCE_SCHEMA,
         "table_io_waits_summary_by_index_usage",
-        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME INDEX_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ COUNT_WRITE+ COUNT_FETCH+",
+        "OBJECT_TYPE OBJECT_SCHEMA OBJECT_NAME INDEX_NAME COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ COUNT_WRITE+ \
+         SUM_TIMER_WRITE+ COUNT_FETCH+ SUM_TIMER_FETCH+ COUNT_INSERT+ SUM_TIMER_INSERT+ COUNT_UPDATE+ SUM_TIMER_UPDATE+ \
+         COUNT_DELETE+ SUM_TIMER_DELETE+",
         Fill::Empty,
     ),
     (PERFORMANCE_SCHEMA, "file_instances", "FILE_NAME EVENT_NAME OPEN_COUNT+", Fill::Empty),

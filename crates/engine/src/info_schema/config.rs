@@ -1,6 +1,7 @@
 //! How tables were defined, in the tables of information_schema that Doris and StarRocks have beside MySQL's: models, keys,
 //! distribution, properties, rowsets, and what views read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dipper_sql::charter::session::TableRef;
@@ -21,10 +22,10 @@ use crate::error::Result;
 use crate::query::QueryContext;
 
 /// A native table: its database, its entry in the catalog, its state.
-type Native = (String, Arc<Table>, Arc<TableState>);
+pub(super) type Native = (String, Arc<Table>, Arc<TableState>);
 
 /// The native tables that the query can want, without those that cannot be read.
-async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<Native> {
+pub(super) async fn natives(context: &Arc<QueryContext>, wanted: &Wanted) -> Vec<Native> {
     let mut states = wanted_states(context, wanted).await;
     let state = |(database, table): (&str, &Arc<Table>)| {
         let state = states.remove(&table.id)?.ok()?;
@@ -171,6 +172,39 @@ pub(super) fn view_dependency(context: &QueryContext, wanted: &Wanted, sheet: &m
     view_reads(context, wanted, |[database, view], [catalog, of, name, kind]| {
         let row = [CATALOG_NAME, database, view, "VIEW", catalog, of, name, kind];
         sheet.push(row.map(Cell::from));
+    });
+    Ok(())
+}
+
+/// How many tables and views each database has.
+pub(super) fn schema_object_overview(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let mut counted: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    for (database, table) in catalog_tables(context, wanted) {
+        let kind = if matches!(table.def, TableDef::View(_)) { "VIEW" } else { "BASE TABLE" };
+        *counted.entry((database, kind)).or_default() += 1;
+    }
+    for ((database, kind), count) in counted {
+        sheet.push([database.into(), kind.into(), Cell::Int(count)]);
+    }
+    Ok(())
+}
+
+/// StarRocks: the same as [`view_dependency`].
+pub(super) fn object_dependencies(context: &QueryContext, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let id = |database: &str, name: &str| context.catalog.table(database, name).map_or(Cell::Null, |t| int(t.id.0));
+    view_reads(context, wanted, |[database, view], [catalog, of, name, kind]| {
+        sheet.push([
+            id(database, view),
+            view.into(),
+            database.into(),
+            CATALOG_NAME.into(),
+            "VIEW".into(),
+            if catalog == CATALOG_NAME { id(of, name) } else { Cell::Null },
+            name.into(),
+            of.into(),
+            catalog.into(),
+            kind.into(),
+        ]);
     });
     Ok(())
 }

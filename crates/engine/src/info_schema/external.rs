@@ -134,7 +134,7 @@ async fn wanted_tables(
     wanted: &Wanted,
 ) -> Result<Vec<(String, String, bool)>> {
     let databases = databases(&context.engine, &context.rights, catalog).await?;
-    let wanted_one = |name: &String| wanted.database(name) && !super::is_virtual(name);
+    let wanted_one = |name: &String| wanted.database(name) && !super::is_everywhere(name);
     let asked: Vec<_> = (databases.into_iter().filter(wanted_one))
         .map(async |database| {
             let found = tables(&context.engine, &context.rights, catalog, &database).await?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::sheet::Kind;
-use super::{Fill, INFORMATION_SCHEMA, Virtual, access, keys, objects, server};
+use super::{Fill, INFORMATION_SCHEMA, Virtual, access, keys, loads, measures, objects, server};
 
 type HeadColumn = (&'static str, Kind);
 
@@ -420,8 +420,16 @@ pub(super) const TABLES: &[Virtual] = &[
             t("ERROR_MSG"),
             t("ERROR_LOG"),
             t("PROFILE"),
+            i("JOB_ID"),
+            t("PROFILE_ID"),
+            t("PROGRESS"),
+            i("SINK_ROWS"),
+            d("LOAD_START_TIME"),
+            d("LOAD_COMMIT_TIME"),
+            d("LOAD_FINISH_TIME"),
+            t("TRACKING_SQL"),
         ],
-        Fill::Now(server::loads),
+        Fill::Now(loads::loads),
     ),
     info(
         "user_privileges",
@@ -528,5 +536,5 @@ pub(super) const TABLES: &[Virtual] = &[
         Fill::Empty,
     ),
     info("column_statistics", &[t("SCHEMA_NAME"), t("TABLE_NAME"), t("COLUMN_NAME"), t("HISTOGRAM")], Fill::Empty),
-    info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Fill::Empty),
+    info("profiling", &[i("QUERY_ID"), i("SEQ"), t("STATE"), t("DURATION")], Fill::Now(measures::profiling)),
 ];

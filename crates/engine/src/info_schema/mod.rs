@@ -1,5 +1,5 @@
-//! The virtual databases `information_schema`, `mysql` and `performance_schema`: MySQL's column names over what the catalog, the session and
-//! the registry of processes say.
+//! The virtual databases `information_schema`, `mysql`, `performance_schema`, `sys`, `_statistics_` and `__internal_schema`: the column
+//! names of MySQL, Doris and StarRocks over what the catalog, the session and the registry of processes say.
 //!
 //! A virtual table makes its rows when it is scanned. It is handed the filters of the query only to leave out work: a
 //! query for the columns of one table plans one view, not all ([`Wanted`]). The filters are evaluated again above it.
@@ -13,8 +13,12 @@ pub(crate) mod facts;
 pub(crate) mod functions;
 mod heads;
 mod keys;
+mod loads;
+pub(crate) mod measures;
 pub(crate) mod nodes;
 mod objects;
+mod of_mysql;
+mod of_starrocks;
 mod server;
 pub(crate) mod sheet;
 pub(crate) mod types;
@@ -50,6 +54,12 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 pub(crate) const MYSQL: &str = "mysql";
 /// Name of MySQL's database of counters. Its tables can be read; as in Doris, no list of databases has it.
 const PERFORMANCE_SCHEMA: &str = "performance_schema";
+/// Name of StarRocks' and MySQL's database of views for those who watch a server; listed as little.
+const SYS: &str = "sys";
+/// Name of StarRocks' database of statistics; listed as little.
+const STATISTICS: &str = "_statistics_";
+/// Name of Doris's database of statistics and statements; listed as little.
+const DORIS_INTERNAL: &str = "__internal_schema";
 
 /// How a virtual table gets its rows.
 #[derive(Clone, Copy)]
@@ -83,7 +93,14 @@ pub(crate) fn is_virtual(name: &str) -> bool {
 
 /// The virtual database that `name` means, in any case.
 pub(crate) fn canonical_database(name: &str) -> Option<&'static str> {
-    [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].into_iter().find(|d| d.eq_ignore_ascii_case(name))
+    let all = [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, STATISTICS, DORIS_INTERNAL];
+    all.into_iter().find(|d| d.eq_ignore_ascii_case(name))
+}
+
+/// Whether each catalog has a virtual database of this name. The others are dipper's own catalog's only: a Hive metastore has a
+/// database `sys` of its own.
+pub(crate) fn is_everywhere(name: &str) -> bool {
+    [INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA].iter().any(|d| d.eq_ignore_ascii_case(name))
 }
 
 /// The tables of a virtual database with their columns, sorted by name; a type is named behind a column that is not text.
@@ -269,6 +286,8 @@ mod tests {
             is_virtual("INFORMATION_SCHEMA")
                 && is_virtual("mysql")
                 && is_virtual("performance_schema")
+                && is_virtual("sys")
+                && !is_everywhere("sys")
                 && !is_virtual("default")
         );
         assert!(find("Information_Schema", "COLUMNS").is_some());

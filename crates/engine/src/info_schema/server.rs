@@ -1,15 +1,15 @@
 //! What the server says about itself in information_schema and mysql: engines, character sets, variables, sessions,
 //! users and privileges.
 
+use std::collections::BTreeMap;
+
 use dipper_sql::statement::Scope;
 use dipper_store::catalog::access::{Privileges, Rights};
 
 use super::Wanted;
-use super::sheet::{Cell, Sheet, wall_clock_us};
-use crate::access;
+use super::sheet::{Cell, Sheet};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::load::answer::{LoadAnswer, txn_number};
 use crate::query::QueryContext;
 use crate::variables::Variables;
 use crate::variables::charset::{CHARACTER_SETS, COLLATIONS, character_set};
@@ -165,6 +165,74 @@ pub(super) fn threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
     Ok(())
 }
 
+/// How many sessions there are for each of what `of` says of them.
+fn sessions_by<const N: usize>(context: &QueryContext, sheet: &mut Sheet, of: impl Fn(&[Cell; 8]) -> [Cell; N]) {
+    let mut counted: BTreeMap<[Cell; N], i64> = BTreeMap::new();
+    for session in processes(&context.engine, &context.rights) {
+        *counted.entry(of(&session)).or_default() += 1;
+    }
+    for (names, sessions) in counted {
+        sheet.push_row(names.into_iter().chain([Cell::Int(sessions)]).collect());
+    }
+}
+
+/// The host of `host:port`.
+fn host(session: &[Cell; 8]) -> Cell {
+    match &session[2] {
+        Cell::Text(peer) => peer.rsplit_once(':').map_or(peer.as_str(), |(host, _)| host).into(),
+        other => other.clone(),
+    }
+}
+
+/// performance_schema.accounts: sessions by user and host.
+pub(super) fn accounts(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    sessions_by(context, sheet, |session| [session[1].clone(), host(session)]);
+    Ok(())
+}
+
+pub(super) fn users(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    sessions_by(context, sheet, |session| [session[1].clone()]);
+    Ok(())
+}
+
+pub(super) fn hosts(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    sessions_by(context, sheet, |session| [host(session)]);
+    Ok(())
+}
+
+/// sys.processlist and sys.session.
+pub(super) fn sys_sessions(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for [id, user, peer, database, command, time, state, info] in processes(&context.engine, &context.rights) {
+        let account = match (user, peer) {
+            (Cell::Text(user), Cell::Text(peer)) => format!("{user}@{peer}").into(),
+            (user, _) => user,
+        };
+        sheet.push([id.clone(), id, account, database, command, state, time, info]);
+    }
+    Ok(())
+}
+
+pub(super) fn sys_metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in status(&context.engine) {
+        sheet.push([name.to_lowercase().into(), value.into(), "Global Status".into(), "YES".into()]);
+    }
+    Ok(())
+}
+
+/// The views of `sys` are those of version 2.
+pub(super) fn sys_version(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    sheet.push(["2.1.2".into(), context.variables.get("version").into()]);
+    Ok(())
+}
+
+/// Names of zones that `time_zone` takes.
+pub(super) fn time_zones(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (number, zone) in chrono_tz::TZ_VARIANTS.iter().enumerate() {
+        sheet.push([zone.name().into(), Cell::Int(number as i64 + 1)]);
+    }
+    Ok(())
+}
+
 /// The data cache, in the columns of StarRocks and a few of its own.
 pub(super) fn data_cache(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
     let stats = context.engine.data_cache().stats();
@@ -205,42 +273,6 @@ pub(super) fn data_io(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> 
 /// Milliseconds since 1970, UTC.
 pub(crate) fn millis(time: std::time::SystemTime) -> i64 {
     time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
-}
-
-/// Loads that this process knows of; labels that other processes used are in the store.
-pub(super) fn loads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
-    let zone = context.variables.time_zone();
-    for load in context.engine.loads().list() {
-        let header = &load.header;
-        if !access::sees_loads(&context.rights, &context.catalog, &header.database, &header.table) {
-            continue;
-        }
-        let answer = load.ended.as_ref().map(|end| &end.answer);
-        let count = |n: fn(&LoadAnswer) -> u64| answer.map(|a| n(a) as i64).into();
-        sheet.push([
-            Cell::Int(load.id as i64),
-            (&header.label).into(),
-            (&header.database).into(),
-            (&header.table).into(),
-            (&header.user).into(),
-            (&header.client).into(),
-            header.kind.name().into(),
-            load.state().into(),
-            wall_clock_us(millis(load.started), &zone),
-            load.ended.as_ref().map_or(Cell::Null, |end| wall_clock_us(millis(end.at), &zone)),
-            load.txn().map(|t| txn_number(t) as i64).into(),
-            count(|a| a.total_rows),
-            count(|a| a.loaded_rows),
-            count(|a| a.filtered_rows),
-            count(|a| a.unselected_rows),
-            count(|a| a.bytes),
-            count(|a| a.times.total.as_millis() as u64),
-            answer.map(|a| a.message.clone()).filter(|m| m != "OK").into(),
-            answer.and_then(|a| a.error_log.clone()).into(),
-            load.profile().to_string().into(),
-        ]);
-    }
-    Ok(())
 }
 
 /// Privileges with where they apply and what they allow, in MySQL's words.

@@ -90,6 +90,14 @@ pub struct Profile {
     pub reads: Option<String>,
 }
 
+impl Profile {
+    /// The statement's number in its process.
+    pub(crate) fn number(&self) -> u64 {
+        let digits = self.id.rsplit_once('-').map_or(self.id.as_str(), |(_, number)| number);
+        u64::from_str_radix(digits, 16).unwrap_or_default()
+    }
+}
+
 /// A step of a query or load.
 #[derive(Debug, Clone)]
 pub struct Operator {

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use dipper_text::hive::EXTENDED_BOOLEAN;
 
+use super::of_mysql::OF_MYSQL;
+
 /// What values a variable takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -25,6 +27,8 @@ pub(crate) enum Kind {
     Text,
     /// A version: a number, a point and whatever follows.
     Version,
+    /// Seconds since 1970, perhaps with a fraction.
+    Instant,
     /// Flags of `sql_mode`.
     SqlMode,
     /// `SYSTEM`, an offset, or an IANA name.
@@ -72,7 +76,7 @@ pub(crate) struct Definition {
     pub(crate) doc: &'static str,
 }
 
-const fn define(
+pub(super) const fn define(
     name: &'static str,
     default: &'static str,
     kind: Kind,
@@ -89,17 +93,17 @@ const fn acts(name: &'static str, default: &'static str, kind: Kind, doc: &'stat
 }
 
 /// Set by clients and read back; both scopes.
-const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
+pub(super) const fn echo(name: &'static str, default: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Echo, doc)
 }
 
 /// Stored without effect; both scopes.
-const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
+pub(super) const fn inert(name: &'static str, default: &'static str, kind: Kind) -> Definition {
     define(name, default, kind, Settable::Both, Effect::Inert, "stored and shown, without effect here")
 }
 
 /// A fact about this server.
-const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
+pub(super) const fn fact(name: &'static str, value: &'static str, kind: Kind, doc: &'static str) -> Definition {
     define(name, value, kind, Settable::Never, Effect::Echo, doc)
 }
 
@@ -107,7 +111,7 @@ use Kind::{Charset, Collation, False, Int, OnOff, OneOf, SqlMode, Text, TimeZone
 
 const SECONDS: Kind = Int(1, 31_536_000);
 const ANY: Kind = Int(i64::MIN, i64::MAX);
-const COUNT: Kind = Int(0, i64::MAX);
+pub(super) const COUNT: Kind = Int(0, i64::MAX);
 /// A number of rows; -1 for all of them.
 const LIMIT: Kind = Int(-1, i64::MAX);
 /// The longest `query_timeout`, in seconds.
@@ -127,6 +131,7 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("storage_engine", "default_storage_engine"),
     ("identity", "last_insert_id"),
     ("qe_max_connection", "max_connections"),
+    ("max_statement_time", "query_timeout"),
     ("enable_file_cache", "enable_scan_datacache"),
     ("experimental_enable_nereids_planner", "enable_nereids_planner"),
     ("experimental_enable_pipeline_engine", "enable_pipeline_engine"),
@@ -245,6 +250,14 @@ const ACTING: &[Definition] = &[
         "strings are read as views into the file's bytes; false = as copies",
     ),
     acts("time_zone", "SYSTEM", TimeZone, "zone of now(), from_unixtime() and the like"),
+    define(
+        "timestamp",
+        "0",
+        Kind::Instant,
+        Settable::Session,
+        Effect::Acts,
+        "the time that now() and the like say, in seconds since 1970 UTC; 0 = that of the clock",
+    ),
 ];
 
 /// Variables of connections and transactions.
@@ -291,7 +304,7 @@ const CONNECTION: &[Definition] = &[
     echo("lc_time_names", "en_US", Text, "language of month names"),
     fact("license", "Apache-2.0", Text, "licence of this server"),
     define("local_infile", "ON", OnOff, Settable::Never, Effect::Echo, "LOAD DATA LOCAL is taken"),
-    echo("lock_wait_timeout", "31536000", SECONDS, "nothing waits for metadata locks"),
+    echo("lock_wait_timeout", "31536000", COUNT, "nothing waits for metadata locks"),
     define("log_bin", "OFF", OnOff, Settable::Never, Effect::Echo, "there is no binary log"),
     fact("lower_case_file_system", "OFF", OnOff, "file names are case-sensitive"),
     fact("lower_case_table_names", "0", ANY, "table names are case-sensitive"),
@@ -692,9 +705,14 @@ const FOREIGN: &[Definition] = &[
     inert("workload_policy_id", "-1", ANY),
 ];
 
+/// Every definition.
+fn groups() -> impl Iterator<Item = &'static Definition> {
+    ACTING.iter().chain(CONNECTION).chain(OF_MYSQL).chain(FOREIGN)
+}
+
 /// Every definition by its name; aliases are not in it.
 static BY_NAME: LazyLock<HashMap<&'static str, &'static Definition>> =
-    LazyLock::new(|| ACTING.iter().chain(CONNECTION).chain(FOREIGN).map(|d| (d.name, d)).collect());
+    LazyLock::new(|| groups().map(|d| (d.name, d)).collect());
 
 /// The variable of that lower-case name, aliases followed.
 pub(crate) fn find(name: &str) -> Option<&'static Definition> {
@@ -719,7 +737,7 @@ mod tests {
     #[test]
     fn names_are_lower_case_and_said_once() {
         let mut seen = std::collections::HashSet::new();
-        let all = ACTING.iter().chain(CONNECTION).chain(FOREIGN).map(|d| d.name);
+        let all = groups().map(|d| d.name);
         for name in all.chain(ALIASES.iter().map(|(alias, _)| *alias)) {
             assert_eq!(name, name.to_lowercase());
             assert!(seen.insert(name), "{name} is defined twice");

@@ -10,6 +10,7 @@
 
 pub(crate) mod charset;
 pub(crate) mod definitions;
+mod of_mysql;
 mod sql_mode;
 mod zone;
 
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use datafusion::common::ScalarValue;
 use dipper_sql::parser::ParseOptions;
 use dipper_sql::statement::Scope;
@@ -215,6 +217,12 @@ impl Variables {
     pub fn time_zone(&self) -> String {
         let zone = self.text("time_zone");
         if zone == "SYSTEM" { zone::system().to_string() } else { zone }
+    }
+
+    /// The time that NOW() says; `None`: that of the clock.
+    pub(crate) fn instant(&self) -> Option<DateTime<Utc>> {
+        let seconds = self.text("timestamp").parse::<f64>().ok().filter(|seconds| *seconds > 0.0)?;
+        DateTime::from_timestamp_micros((seconds * 1e6).round() as i64)
     }
 
     /// How long a connection without a statement may stay.
@@ -473,10 +481,18 @@ impl Quick {
 fn default(definition: &Definition) -> String {
     match definition.name {
         "system_time_zone" => zone::system().to_string(),
+        "open_files_limit" => open_files().unwrap_or_default().to_string(),
         "hostname" => std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string()),
         _ => definition.default.to_string(),
     }
+}
+
+/// Files that this process may have open, by the system's word.
+fn open_files() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// A value of SHOW VARIABLES as SELECT gives it.
@@ -533,6 +549,11 @@ fn canonical(definition: &Definition, name: &str, value: &str) -> Result<String>
                 Ok(given.to_string())
             }
             _ => Err("a version such as 8.0.33".to_string()),
+        },
+        // NOW() reaches to the year 9999.
+        Kind::Instant => match given.parse::<f64>() {
+            Ok(seconds) if (0.0..253_402_300_800.0).contains(&seconds) => Ok(given.to_string()),
+            _ => Err("seconds since 1970".to_string()),
         },
         Kind::SqlMode => sql_mode::canonical(given)
             .map_err(|word| format!("a list of {} ('{word}' is none of them)", sql_mode::flags())),

@@ -102,10 +102,12 @@ pub const DEFS: &[Def] = &[
     stable("user", &["session_user", "system_user"], Ret::Text, |a| answer(a, |s| text(&s.user))),
     stable("current_user", &[], Ret::Text, |a| answer(a, |s| text(&s.current_user))),
     stable("current_role", &[], Ret::Text, |a| answer(a, |s| text(&s.current_role))),
-    stable("connection_id", &[], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
+    stable("connection_id", &["ps_current_thread_id"], Ret::Int, |a| answer(a, |s| int(s.connection_id as i64))),
     stable("last_query_id", &[], Ret::Text, |a| answer(a, |s| text(&s.last_query_id))),
     stable("last_insert_id", &[], Ret::Int, |a| answer(a, |s| int(s.last_insert_id as i64))),
     stable("found_rows", &[], Ret::Int, |a| answer(a, |s| int(s.found_rows as i64))),
+    def("charset", &[], (1, 1), Ret::Text, |a| named(a, "utf8mb4")),
+    def("collation", &[], (1, 1), Ret::Text, |a| named(a, "utf8mb4_0900_bin")),
     stable("row_count", &[], Ret::Int, |a| answer(a, |s| int(s.row_count))),
 ];
 
@@ -116,6 +118,12 @@ const fn stable(
     eval: fn(&Args) -> Result<ArrayRef>,
 ) -> Def {
     def(name, aliases, (0, 0), ret, eval).with_volatility(Volatility::Stable)
+}
+
+/// The name of the argument's character set or order: of text that of all text, of all else `binary`, as in MySQL.
+fn named(a: &Args, of_text: &str) -> Result<ArrayRef> {
+    let name = if a.data_type(0).is_string() { of_text } else { "binary" };
+    text(name).to_array_of_size(a.rows)
 }
 
 fn text(s: &str) -> ScalarValue {

@@ -16,6 +16,7 @@ mod dml;
 mod hints;
 mod hive;
 mod items;
+mod keywords;
 mod lateral;
 mod partitions;
 mod refused;
@@ -36,6 +37,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 pub use depth::{DEPTH_MAX, OPERATOR_DEPTH_MAX};
 pub use dialect::TYPE_NAME;
+pub use keywords::keywords;
 pub use words::near_match;
 
 use crate::error::SqlError;

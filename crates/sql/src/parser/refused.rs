@@ -73,6 +73,10 @@ const STATEMENTS: &[Known] = &[
     (&["RESUME"], "there are no jobs to resume"),
     (&["STOP"], "there are no jobs to stop"),
     (&["XA"], "XA transactions are not supported"),
+    (&["TRACE"], "TRACE is not supported; EXPLAIN ANALYZE runs a query and shows where its time went"),
+    (&["LOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
+    (&["UNLOCK", "INSTANCE"], "LOCK INSTANCE is not supported; `dipper backup` holds one version of each table"),
+    (&["SET", "STATEMENT"], "SET STATEMENT ... FOR is not supported; SELECT /*+ SET_VAR(name = value) */ is"),
     (
         &["CHECK"],
         "CHECK TABLE is not supported; `dipper check DIR` reads every byte, also while a server uses the directory",

@@ -33,6 +33,9 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         c.advance();
         return access::set_property(c);
     }
+    if let Some(roles) = roles(c)? {
+        return Ok(roles);
+    }
     if let Some(default) = super::volume::set_default(c)? {
         return Ok(default);
     }
@@ -49,6 +52,28 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
         }
     }
     Ok(Statement::Set(out))
+}
+
+/// Behind SET: `ROLE ALL | DEFAULT` and `DEFAULT ROLE ALL TO user, ...`, after which is so what is always so; other sets of roles are
+/// refused. `None` for other statements.
+fn roles(c: &mut Cursor<'_>) -> Result<Option<Statement>, SqlError> {
+    let is_assigned = matches!(c.token(c.index() + 1), Token::Eq | Token::Assignment);
+    let default = c.accept(&["DEFAULT", "ROLE"]);
+    if !default && (is_assigned || !c.accept_word("ROLE")) {
+        return Ok(None);
+    }
+    let all = c.accept_word("ALL") || !default && c.accept_word("DEFAULT");
+    if !all || c.peek_words(&["EXCEPT"]) {
+        return Err(c.unsupported("roles of a user are always in force, all of them: SET ROLE takes ALL only"));
+    }
+    if default {
+        c.expect(&["TO"])?;
+        access::user(c)?;
+        while c.accept_token(&Token::Comma) {
+            access::user(c)?;
+        }
+    }
+    Ok(Some(Statement::Set(Vec::new())))
 }
 
 /// `UNSET [GLOBAL|SESSION] VARIABLE name | ALL`.

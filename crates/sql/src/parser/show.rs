@@ -103,6 +103,11 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
             }
         };
     }
+    let hidden = ["COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS", "TABLES", "FULL"];
+    if c.peek_words(&["EXTENDED"]) && hidden.iter().any(|w| super::cursor::is_word(c.token(c.index() + 1), w)) {
+        c.advance();
+        c.notes.push("EXTENDED shows what MySQL's engines hide; nothing is hidden so here".to_string());
+    }
     let names_more = matches!(c.token(c.index() + 1), Token::Word(_))
         && !["LIKE", "WHERE", "ORDER", "LIMIT"].iter().any(|word| super::cursor::is_word(c.token(c.index() + 1), word));
     if c.peek_words(&["GLOBAL", "FULL", "FUNCTIONS"]) || c.peek_words(&["FRONTENDS"]) && names_more {
@@ -131,6 +136,7 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         (&["SESSION", "VARIABLES"], ShowKind::Variables(Scope::Session)),
         (&["LOCAL", "VARIABLES"], ShowKind::Variables(Scope::Session)),
         (&["VARIABLES"], ShowKind::Variables(Scope::Session)),
+        (&["VERBOSE", "VARIABLES"], ShowKind::VerboseVariables),
         (&["GLOBAL", "STATUS"], ShowKind::Status(Scope::Global)),
         (&["SESSION", "STATUS"], ShowKind::Status(Scope::Session)),
         (&["LOCAL", "STATUS"], ShowKind::Status(Scope::Session)),
@@ -213,6 +219,15 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
     if c.accept_word("PROFILES") {
         return Ok(ShowKind::Profile { id: None, list: true, loads: false });
     }
+    if c.peek_words(&["PROFILE"])
+        && !matches!(
+            c.token(c.index() + 1),
+            Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) | Token::Number(..)
+        )
+    {
+        c.advance();
+        return steps(c);
+    }
     let loads = c.accept(&["LOAD", "PROFILE"]);
     if loads || c.accept(&["QUERY", "PROFILE"]) || c.accept_word("PROFILE") {
         let id = match c.peek().clone() {
@@ -221,7 +236,6 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
                 c.advance();
                 Some(n)
             }
-            _ if c.accept(&["FOR", "QUERY"]) => Some(c.uint()?.to_string()),
             _ => None,
         };
         return Ok(ShowKind::Profile { id, list: false, loads });
@@ -242,6 +256,29 @@ fn kind(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
         error.message.push_str(&format!("; did you mean SHOW {near}?"));
     }
     Err(error)
+}
+
+/// Behind PROFILE in MySQL's form: `[type, ...] [FOR QUERY n]`. What the types ask for is not measured.
+fn steps(c: &mut Cursor<'_>) -> Result<ShowKind, SqlError> {
+    const TYPES: [&[&str]; 9] = [
+        &["ALL"],
+        &["BLOCK", "IO"],
+        &["CONTEXT", "SWITCHES"],
+        &["CPU"],
+        &["IPC"],
+        &["MEMORY"],
+        &["PAGE", "FAULTS"],
+        &["SOURCE"],
+        &["SWAPS"],
+    ];
+    while let Some(words) = TYPES.iter().find(|words| c.accept(words)) {
+        c.notes.push(format!("SHOW PROFILE {}: only durations are measured", words.join(" ")));
+        if !c.accept_token(&Token::Comma) {
+            break;
+        }
+    }
+    let query = if c.accept(&["FOR", "QUERY"]) { Some(c.uint()?) } else { None };
+    Ok(ShowKind::ProfileSteps(query))
 }
 
 /// What is shown of native tables and of loads into them.
@@ -285,6 +322,10 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
             None
         };
         ShowKind::Transaction { from, id }
+    } else if c.accept(&["TEMPORARY", "TABLES"]) {
+        ShowKind::TemporaryTables(from(c)?)
+    } else if c.peek_words(&["ALTER", "MATERIALIZED", "VIEW"]) {
+        return rest(c, "").map(Some);
     } else if c.accept(&["ALTER", "TABLE"]) {
         let job = if c.accept(&["MATERIALIZED", "VIEW"]) {
             "MATERIALIZED VIEW"
@@ -313,6 +354,11 @@ fn native(c: &mut Cursor<'_>) -> Result<Option<ShowKind>, SqlError> {
             return Err(c.unsupported("SHOW COLUMN STATS of partitions is not supported: they are of the whole table"));
         }
         ShowKind::ColumnStats { table, columns }
+    } else if c.accept(&["DYNAMIC", "PARTITION", "TABLES"]) {
+        ShowKind::DynamicPartitions(from(c)?)
+    } else if c.peek_words(&["REPLICA", "STATUS"]) && !c.peek_words(&["REPLICA", "STATUS", "FROM"]) {
+        // MySQL's, which is about replication.
+        return rest(c, "").map(Some);
     } else if c.accept(&["REPLICA", "STATUS"]) {
         ShowKind::Replicas { distribution: false, table: table_from(c)?, partitions: partitions(c)? }
     } else if c.accept(&["REPLICA", "DISTRIBUTION"]) {
@@ -417,6 +463,7 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             "PROCESS",
             "CURRENT",
             "DUMP",
+            "PARTITIONS",
         ]) {
             // A table may have one of these names: then nothing follows it.
             Some(_) if !explain_word && c.at_end() => {
@@ -427,7 +474,8 @@ pub(super) fn explain(c: &mut Cursor<'_>) -> Result<Statement, SqlError> {
             Some("VERBOSE") => verbose = true,
             Some("EXTENDED" | "FORMATTED") => (extended, verbose) = (true, explain_word),
             Some("ALL") => (extended, verbose) = (true, explain_word),
-            Some("PLAN" | "PROCESS" | "CURRENT") => {}
+            // MySQL's EXPLAIN tells of partitions anyway, and so does that here.
+            Some("PLAN" | "PROCESS" | "CURRENT" | "PARTITIONS") => {}
             Some(kind) => format = Some(kind.to_string()),
             None if c.accept_word("FORMAT") => {
                 c.expect_token(&Token::Eq)?;

@@ -310,12 +310,6 @@ impl Clauses {
         if body.columns.is_empty() && t.query.is_none() {
             return Err(c.expected("columns, LIKE or AS query"));
         }
-        if !body.columns.is_empty() && t.query.is_some() {
-            c.seek(at_name);
-            return Err(c.unsupported(
-                "CREATE TABLE ... AS takes types from the query: give names only, as in (a, b), and cast in the query",
-            ));
-        }
         t.temporary = temporary;
         t.columns = body.columns;
         t.column_names = body.names;

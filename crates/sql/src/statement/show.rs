@@ -147,6 +147,12 @@ pub enum ShowKind {
     },
     /// [GLOBAL|SESSION] VARIABLES.
     Variables(Scope),
+    /// TEMPORARY TABLES [FROM db].
+    TemporaryTables(Option<Name>),
+    /// DYNAMIC PARTITION TABLES [FROM db].
+    DynamicPartitions(Option<Name>),
+    /// VERBOSE VARIABLES: with defaults.
+    VerboseVariables,
     /// [GLOBAL|SESSION] STATUS.
     Status(Scope),
     /// [FULL] PROCESSLIST.
@@ -223,7 +229,9 @@ pub enum ShowKind {
     Backends,
     /// FRONTENDS.
     Frontends,
-    /// `[QUERY|LOAD] PROFILE ['/id']` and PROFILES.
+    /// `PROFILE [type, ...] [FOR QUERY n]`: how long the steps of a statement took.
+    ProfileSteps(Option<u64>),
+    /// `{QUERY|LOAD} PROFILE ['/id']` and PROFILES.
     Profile {
         /// Id or path as written.
         id: Option<String>,

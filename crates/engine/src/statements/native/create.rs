@@ -55,26 +55,34 @@ pub(in crate::statements) async fn create_table(session: &mut Session, create: &
         return Err(EngineError::new(ErrorKind::TableExists, format!("Table '{database}.{name}' already exists")));
     }
     let mut create = std::borrow::Cow::Borrowed(create);
+    // As in MySQL, columns of a query go into those of their names where the table's have types of their own.
+    let mut into = Vec::new();
     if let Some(source) = &create.query {
+        let found = columns_of_query(session, source, &create.column_names).await?;
         if create.columns.is_empty() {
-            let columns = columns_of_query(session, source, &create.column_names).await?;
-            create.to_mut().columns = columns;
+            create.to_mut().columns = found;
         } else {
-            return Err(EngineError::invalid(
-                "CREATE TABLE ... AS SELECT takes its columns' types from the query; name columns without types, or CREATE and INSERT",
-            ));
+            let is_defined = |name: &str| create.columns.iter().any(|column| column.name.eq_ignore_ascii_case(name));
+            if let Some(other) = found.iter().find(|column| !is_defined(&column.name)) {
+                return Err(EngineError::unsupported(format!(
+                    "CREATE TABLE ... AS: the query's column '{}' is none of those that have types; define it, or give it the name of one",
+                    other.name
+                )));
+            }
+            into = found.into_iter().map(|column| column.name).collect();
         }
     }
     let (definition, partitions) = definition(session, &name, &create)?;
     let made = if create.temporary { session.temporaries.new_name() } else { name.clone() };
     make(session, &database, &made, definition, partitions, create.if_not_exists).await?;
     let filled = match &create.query {
-        Some(source) => super::insert::fill(session, &database, &made, source).await,
+        Some(source) => super::insert::fill(session, &database, &made, &into, source).await,
         None => Ok(0),
     };
     if filled.is_err() {
         super::drop_tables(&session.engine, vec![(database, made)]).await?;
     } else if create.temporary {
+        session.wrote_alone |= session.in_transaction;
         // Not before it is filled: the query may read another table of the name.
         session.temporaries.add(&database, &name, made);
     }

@@ -328,14 +328,20 @@ pub(in crate::statements) async fn acquire(
 }
 
 /// Fills a table that was just made with the rows of a query.
-pub(super) async fn fill(session: &Session, database: &str, name: &str, source: &QueryText) -> Result<u64> {
+pub(super) async fn fill(
+    session: &Session,
+    database: &str,
+    name: &str,
+    columns: &[String],
+    source: &QueryText,
+) -> Result<u64> {
     // By the catalog's own name: the session may have a temporary table that is called so.
     let catalog = session.engine.catalog.refresh().await?;
     let table = catalog.table(database, name).ok_or_else(|| catalog.no_table(database, name))?;
     let handle = session.engine.native.get(table.id).await?;
     let context = session.query_context().await?;
     let state = native::snapshot(&context, table.id).await?;
-    let shape = Shape::try_new(state.schema(), &[], &Now::of(session), true)?;
+    let shape = Shape::try_new(state.schema(), columns, &Now::of(session), true)?;
     let target = Target::new(handle, state, shape);
     let (engine, source) = (Arc::clone(&session.engine), source.clone());
     let threads = session.engine.short().clone();

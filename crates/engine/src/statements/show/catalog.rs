@@ -47,7 +47,7 @@ pub(super) async fn database_place(
     };
     let state = session.engine.catalog.refresh().await?;
     let catalog = from.and_then(Name::database).unwrap_or(session.catalog());
-    if !catalogs::is_internal(catalog) && !info_schema::is_virtual(name) {
+    if !catalogs::is_internal(catalog) && !info_schema::is_everywhere(name) {
         return Ok((name.to_string(), Some(catalogs::named(&state, catalog)?)));
     }
     if !tables::database_exists(&state, name) {
@@ -79,6 +79,16 @@ pub(super) async fn in_database(session: &Session, database: &str) -> Result<Vec
     let Some(database) = state.database(database) else { return Ok(Vec::new()) };
     let seen = database.tables.values().filter(|t| !t.is_temporary() && rights.sees_table(database.id, t.id));
     Ok(seen.cloned().collect())
+}
+
+/// SHOW TEMPORARY TABLES: the session's, by the names that it gave them.
+pub(super) async fn temporary_tables(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let database = database(session, from).await?;
+    let mut sheet = Sheet::texts(&[""]).rename(0, format!("Tables_in_{database}"));
+    for name in session.temporaries.names(&database) {
+        sheet.push([name.into()]);
+    }
+    Ok(sheet)
 }
 
 pub(super) async fn tables(session: &Session, from: Option<&Name>, full: bool) -> Result<Sheet> {

@@ -23,12 +23,23 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
         ("CreateTime", Kind::Text),
         ("LastUpdateTime", Kind::Text),
         ("Comment", Kind::Text),
+        // StarRocks' first column, by which its programs find the name.
+        ("Catalog", Kind::Text),
     ]);
     let state = session.engine.catalog.refresh().await?;
     let zone = session.variables.time_zone();
     let current = |name: &str| if session.catalog() == name { "Yes" } else { "No" };
     let own = query::CATALOG;
-    sheet.push([Cell::Int(0), own.into(), own.into(), current(own).into(), Cell::Null, Cell::Null, "".into()]);
+    sheet.push([
+        Cell::Int(0),
+        own.into(),
+        own.into(),
+        current(own).into(),
+        Cell::Null,
+        Cell::Null,
+        "".into(),
+        own.into(),
+    ]);
     let rights = session.rights(&state)?;
     for catalog in state.catalogs.values().filter(|c| access::sees(&rights, &state, &Object::Catalog(c.name.clone()))) {
         sheet.push([
@@ -39,6 +50,7 @@ pub(super) async fn catalogs(session: &Session) -> Result<Sheet> {
             wall_clock_text(catalog.created_ms, &zone),
             wall_clock_text(catalog.changed_ms, &zone),
             catalog.comment.clone().unwrap_or_default().into(),
+            (&catalog.name).into(),
         ]);
     }
     Ok(sheet)

@@ -3,13 +3,16 @@
 mod catalog;
 mod ddl;
 mod external;
+mod lists;
 mod native;
+mod none;
 mod proc;
 mod profile;
 mod server;
 
 pub(crate) use native::{bytes_text, partition_rows, tablet_id};
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::compute::concat_batches;
@@ -40,7 +43,13 @@ use crate::tables::TableSet;
 
 /// Runs SHOW.
 pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> {
-    let mut rows = rows(session, &show.kind).await?;
+    let mut rows = match (&show.kind, &show.filter) {
+        // Doris's last two columns, for who asks about them: programs take SHOW VARIABLES for two columns, as in MySQL.
+        (ShowKind::Variables(_), Some(ShowFilter::Where(condition))) if names_changed(condition) => {
+            server::verbose_variables(session, "Changed")
+        }
+        (kind, _) => rows(session, kind).await?,
+    };
     rows.order_by(&show.order_by)?;
     let (offset, count) = show.limit.unwrap_or((0, u64::MAX));
     match &show.filter {
@@ -59,6 +68,19 @@ pub(super) async fn show(session: &mut Session, show: &Show) -> Result<Outcome> 
     }
     rows.limit(offset, count);
     rows.into_outcome()
+}
+
+/// Whether a condition names one of Doris's last two columns of SHOW VARIABLES.
+fn names_changed(condition: &ast::Expr) -> bool {
+    let is_named = |expr: &ast::Expr| {
+        matches!(expr, ast::Expr::Identifier(name)
+            if ["changed", "default_value"].iter().any(|column| name.value.eq_ignore_ascii_case(column)))
+    };
+    ast::visit_expressions(condition, |expr| match is_named(expr) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
@@ -157,10 +179,12 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Proc(path) => proc::show(session, path).await,
         ShowKind::Backends => Ok(server::backends(session)),
         ShowKind::Frontends => Ok(server::frontends(session)),
+        ShowKind::VerboseVariables => Ok(server::verbose_variables(session, "Is_changed")),
+        ShowKind::ProfileSteps(query) => profile::steps(session, *query),
         ShowKind::Profile { list: true, .. } => Ok(profile::profiles(session)),
         ShowKind::Profile { id, loads, .. } => profile::profile(session, id.as_deref(), *loads),
         ShowKind::AlterTable { job, from } if job == "COLUMN" => server::alters(session, from.as_ref()),
-        ShowKind::AlterTable { .. } => server::other("ALTER TABLE"),
+        ShowKind::AlterTable { .. } => none::list("ALTER TABLE"),
         ShowKind::Load { stream, from } => server::loads(session, *stream, from.as_ref()).await,
         ShowKind::LoadWarnings { url: Some(url), .. } => server::load_warnings(session, url).await,
         ShowKind::LoadWarnings { url: None, from } => server::load_warnings_of(session, from.as_ref()).await,
@@ -174,7 +198,12 @@ async fn rows(session: &mut Session, kind: &ShowKind) -> Result<Sheet> {
         ShowKind::Tablet(id) => Err(EngineError::unsupported(format!(
             "SHOW TABLET {id}: tablets are numbered within their table; use SHOW TABLETS FROM table"
         ))),
-        ShowKind::Other(words) => server::other(words),
+        ShowKind::TemporaryTables(from) => catalog::temporary_tables(session, from.as_ref()).await,
+        ShowKind::DynamicPartitions(from) => lists::dynamic_partitions(session, from.as_ref()).await,
+        ShowKind::Other(words) => match lists::list(session, words).await? {
+            Some(sheet) => Ok(sheet),
+            None => none::list(words),
+        },
         // The enumeration may grow.
         _ => Err(EngineError::unsupported("this form of SHOW is not supported")),
     }

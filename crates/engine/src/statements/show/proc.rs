@@ -45,11 +45,11 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         }
         "backends" => Ok(server::backends(session)),
         "frontends" => Ok(server::frontends(session)),
-        "compute_nodes" => server::other("COMPUTE NODES"),
-        "brokers" => server::other("BROKER"),
-        "resources" => server::other("RESOURCES"),
-        "routine_loads" => server::other("ALL ROUTINE LOAD"),
-        "trash" => server::other("TRASH"),
+        "compute_nodes" => super::none::list("COMPUTE NODES"),
+        "brokers" => super::none::list("BROKER"),
+        "resources" => super::none::list("RESOURCES"),
+        "routine_loads" => super::none::list("ALL ROUTINE LOAD"),
+        "trash" => super::none::list("TRASH"),
         "catalogs" => external::catalogs(session).await,
         "current_queries" | "current_query_stmts" | "global_current_queries" => server::processlist(session, true),
         "compactions" => {
@@ -71,7 +71,7 @@ pub(super) async fn show(session: &Session, path: &str) -> Result<Sheet> {
         "load_error_hub" => Ok(Sheet::texts(&["Protocol", "Url"])),
         "jobs" => Ok(Sheet::texts(&["DbId", "DbName"])),
         "tasks" => Ok(Sheet::texts(&["TaskType", "FailedNum", "TotalNum"])),
-        "workload_groups" => server::other("WORKLOAD GROUPS"),
+        "workload_groups" => super::none::list("WORKLOAD GROUPS"),
         "transactions" => {
             let mut sheet = Sheet::texts(&["DbId", "DbName"]);
             for database in databases(session).await? {

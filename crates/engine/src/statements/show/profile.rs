@@ -1,4 +1,4 @@
-//! SHOW [QUERY|LOAD] PROFILE and SHOW PROFILES.
+//! SHOW {QUERY|LOAD} PROFILE, SHOW PROFILES and MySQL's SHOW PROFILE.
 
 use std::sync::Arc;
 
@@ -18,9 +18,44 @@ pub(super) fn profiles(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&["Query_ID", "Duration", "Query"]);
     for p in session.engine.profiles().list().into_iter().filter(|p| seen(session, p)) {
         let seconds = format!("{:.6}", p.total.as_secs_f64());
-        sheet.push([(&p.id).into(), seconds.into(), (&p.statement).into()]);
+        sheet.push([p.number().to_string().into(), seconds.into(), (&p.statement).into()]);
     }
     sheet
+}
+
+/// StarRocks' list.
+pub(super) fn profile_list(session: &Session) -> Sheet {
+    let zone = session.variables.time_zone();
+    let mut sheet = Sheet::texts(&["QueryId", "StartTime", "Time", "State", "Statement"]);
+    for p in session.engine.profiles().list().into_iter().filter(|p| seen(session, p)) {
+        sheet.push([
+            (&p.id).into(),
+            wall_clock_text(millis(p.started), &zone),
+            format!("{}ms", p.total.as_millis()).into(),
+            match p.state {
+                "OK" => "Finished",
+                "RUNNING" => "Running",
+                _ => "Error",
+            }
+            .into(),
+            (&p.statement).into(),
+        ]);
+    }
+    sheet
+}
+
+/// How long the steps of a statement took, by its number in SHOW PROFILES; of the newest one without.
+pub(super) fn steps(session: &Session, query: Option<u64>) -> Result<Sheet> {
+    let mut seen = session.engine.profiles().list().into_iter().filter(|p| seen(session, p));
+    let mut sheet = Sheet::texts(&["Status", "Duration"]);
+    let found = match query {
+        Some(number) => seen.find(|p| p.number() == number),
+        None => seen.next(),
+    };
+    for (name, time) in found.iter().flat_map(|profile| &profile.phases) {
+        sheet.push([(*name).into(), format!("{:.6}", time.as_secs_f64()).into()]);
+    }
+    Ok(sheet)
 }
 
 /// Without a path, or with `/`, the list; with `/id` that profile as text.

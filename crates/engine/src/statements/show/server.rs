@@ -25,6 +25,15 @@ pub(super) fn variables(session: &Session, scope: Scope) -> Sheet {
     sheet
 }
 
+/// The session's variables with their defaults, and whether they differ from those, under a name of the caller's.
+pub(super) fn verbose_variables(session: &Session, changed: &str) -> Sheet {
+    let mut sheet = Sheet::texts(&["Variable_name", "Value", "Default_value", changed]);
+    for row in info_schema::measures::verbose(&session.variables) {
+        sheet.push(row);
+    }
+    sheet
+}
+
 pub(super) fn status(session: &Session) -> Sheet {
     let mut sheet = Sheet::texts(&["Variable_name", "Value"]);
     for (name, value) in info_schema::status(&session.engine) {
@@ -153,138 +162,9 @@ pub(super) fn frontends(session: &Session) -> Sheet {
     node(&session.engine, &session.variables, FRONTENDS)
 }
 
-/// Lists of what there is none of here, with their columns as Doris, StarRocks or MySQL have them: scripts and tools ask for
-/// them, and an empty list is the answer.
-const NONE: &[(&str, &[&str])] = &[
-    (
-        "ALTER TABLE",
-        &[
-            "JobId",
-            "TableName",
-            "CreateTime",
-            "FinishTime",
-            "IndexName",
-            "IndexId",
-            "OriginIndexId",
-            "SchemaVersion",
-            "TransactionId",
-            "State",
-            "Msg",
-            "Progress",
-            "Timeout",
-        ],
-    ),
-    ("ROUTINE LOAD", ROUTINE_LOAD),
-    ("ALL ROUTINE LOAD", ROUTINE_LOAD),
-    (
-        "ROUTINE LOAD TASK",
-        &["TaskId", "TxnId", "TxnStatus", "JobId", "CreateTime", "ExecuteStartTime", "Timeout", "BeId"],
-    ),
-    ("EXPORT", &["JobId", "Label", "State", "Progress", "TaskInfo", "Path", "CreateTime", "StartTime", "FinishTime"]),
-    ("BROKER", &["Name", "Host", "Port", "Alive", "LastStartTime", "LastUpdateTime", "ErrMsg"]),
-    ("RESOURCES", &["Name", "ResourceType", "Item", "Value"]),
-    ("WORKLOAD GROUPS", &["Id", "Name"]),
-    ("RESOURCE GROUPS", &["Id", "Name"]),
-    ("REPOSITORIES", &["RepoId", "RepoName", "CreateTime", "IsReadOnly", "Location", "Broker", "Type", "ErrMsg"]),
-    ("BACKUP", &["JobId", "SnapshotName", "DbName", "State", "BackupObjs", "CreateTime", "FinishedTime", "Status"]),
-    ("RESTORE", &["JobId", "Label", "DbName", "State", "RestoreObjs", "CreateTime", "FinishedTime", "Status"]),
-    ("ENCRYPTKEYS", &["EncryptKey Name", "EncryptKey String"]),
-    ("STORAGE POLICY", &["PolicyName", "Id", "Version", "Type", "StorageResource", "CooldownDatetime", "CooldownTtl"]),
-    ("SQL_BLOCK_RULE", &["Name", "Sql", "SqlHash", "PartitionNum", "TabletNum", "Cardinality", "Global", "Enable"]),
-    (
-        "ROW POLICY",
-        &["PolicyName", "CatalogName", "DbName", "TableName", "Type", "FilterType", "WherePredicate", "User"],
-    ),
-    ("TRASH", &["BackendId", "Backend", "TrashUsedCapacity"]),
-    ("CATALOG RECYCLE BIN", &["Type", "Name", "DbId", "TableId", "PartitionId", "DropTime", "DataSize"]),
-    ("COMPUTE NODES", &["ComputeNodeId", "IP", "HeartbeatPort", "BePort", "HttpPort", "BrpcPort", "Alive"]),
-    ("SYNC JOB", &["JobId", "JobName", "Type", "State", "Channel", "Status", "JobConfig", "CreateTime"]),
-    ("FILE", &["Id", "DbName", "GlobalName", "Catalog", "FileName", "FileSize", "IsContent", "MD5"]),
-    ("MATERIALIZED VIEWS", MATERIALIZED_VIEWS),
-    ("MATERIALIZED VIEW", MATERIALIZED_VIEWS),
-    ("MASTER STATUS", &["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"]),
-    ("SLAVE STATUS", &["Slave_IO_State", "Master_Host", "Master_User", "Master_Port"]),
-    ("REPLICAS", &["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"]),
-    ("SLAVE HOSTS", &["Server_id", "Host", "Port", "Master_id", "Slave_UUID"]),
-    ("BINARY LOGS", &["Log_name", "File_size", "Encrypted"]),
-    ("MASTER LOGS", &["Log_name", "File_size", "Encrypted"]),
-    ("BINLOG EVENTS", &["Log_name", "Pos", "Event_type", "Server_id", "End_log_pos", "Info"]),
-    ("ENGINE INNODB STATUS", &["Type", "Name", "Status"]),
-    ("ENGINE PERFORMANCE_SCHEMA STATUS", &["Type", "Name", "Status"]),
-    (
-        "ANALYZE",
-        &[
-            "job_id",
-            "catalog_name",
-            "db_name",
-            "tbl_name",
-            "col_name",
-            "job_type",
-            "analysis_type",
-            "message",
-            "last_exec_time_in_ms",
-            "state",
-            "progress",
-            "schedule_type",
-        ],
-    ),
-    (
-        "ANALYZE STATUS",
-        &[
-            "Id",
-            "Database",
-            "Table",
-            "Columns",
-            "Type",
-            "Schedule",
-            "Status",
-            "StartTime",
-            "EndTime",
-            "Properties",
-            "Reason",
-        ],
-    ),
-    ("STATS META", &["Database", "Table", "Columns", "Type", "UpdateTime", "Properties", "Healthy"]),
-    ("DELETE", &["TableName", "PartitionName", "CreateTime", "DeleteCondition", "State"]),
-    ("STORAGE VAULT", &["Name", "Id", "Properties", "IsDefault"]),
-    ("COMPUTE GROUPS", &["Name", "IsCurrent", "Users", "BackendNum"]),
-    ("CLUSTERS", &["Name", "IsCurrent", "Users", "BackendNum"]),
-    ("QUERY STATS", &["TableName", "QueryCount"]),
-    ("TABLE CREATION", &["Database", "Table", "Status", "CreateTime", "ErrorMsg"]),
-];
-
-const ROUTINE_LOAD: &[&str] = &[
-    "Id",
-    "Name",
-    "CreateTime",
-    "PauseTime",
-    "EndTime",
-    "DbName",
-    "TableName",
-    "State",
-    "DataSourceType",
-    "CurrentTaskNum",
-    "JobProperties",
-    "Statistic",
-    "Progress",
-    "Lag",
-    "ReasonOfStateChanged",
-    "ErrorLogUrls",
-    "OtherMsg",
-];
-
-const MATERIALIZED_VIEWS: &[&str] = &["id", "database_name", "name", "refresh_type", "is_active", "text", "rows"];
-
-/// Other forms of Doris, StarRocks and MySQL: those of [`NONE`], also behind FROM or IN; the rest is refused.
-pub(super) fn other(words: &str) -> Result<Sheet> {
-    let list = |words: &str| NONE.iter().find(|(list, _)| *list == words).map(|(_, columns)| Sheet::texts(columns));
-    let before = words.split_once(" FROM ").or_else(|| words.split_once(" IN ")).map_or(words, |(before, _)| before);
-    list(before).ok_or_else(|| EngineError::unsupported(format!("SHOW {words} is not supported")))
-}
-
 /// SHOW ALTER TABLE COLUMN: changes of columns, which end at once.
 pub(super) fn alters(session: &Session, from: Option<&Name>) -> Result<Sheet> {
-    let mut sheet = other("ALTER TABLE")?;
+    let mut sheet = super::none::list("ALTER TABLE")?;
     let zone = session.variables.time_zone();
     for alter in session.engine.alters.of(database_of(session, from, "SHOW ALTER TABLE COLUMN")?) {
         let id = alter.id.0.to_string();

@@ -1,0 +1,315 @@
+//! What this process and its tables measure, in the tables of StarRocks' and Doris's monitors: tablets, threads, counters,
+//! statistics of columns, and the statements that ran last.
+
+use std::sync::Arc;
+
+use dipper_store::catalog::Table;
+use dipper_store::catalog::access::Privileges;
+use dipper_store::sketch::HyperLogLog;
+use dipper_store::table::data::Tablet;
+
+use super::config::natives;
+use super::server::{millis, status};
+use super::sheet::{Cell, Sheet, wall_clock_us};
+use super::{CATALOG_NAME, NATIVE_ENGINE, Wanted};
+use crate::error::Result;
+use crate::profile::{Profile, Task};
+use crate::query::QueryContext;
+use crate::variables::Variables;
+
+/// The number of the one node.
+const NODE: Cell = Cell::Int(0);
+
+fn int(n: u64) -> Cell {
+    Cell::Int(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// StarRocks: tablets of native tables, which have one copy each.
+pub(super) async fn be_tablets(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (_, table, state) in natives(context, wanted).await {
+        let path = dipper_store::table::table_path(table.id).to_string();
+        for partition in state.partitions().chain(state.temporary_partitions()) {
+            for bucket in 0..partition.buckets {
+                let (mut segments, mut rows, mut bytes) = (0, 0, 0);
+                for segment in state.tablet_segments(Tablet { partition: partition.id, bucket }) {
+                    segments += 1;
+                    rows += segment.live_rows();
+                    bytes += segment.segment.bytes;
+                }
+                sheet.push([
+                    NODE,
+                    int(table.id.0),
+                    Cell::Int(i64::from(partition.id)),
+                    crate::statements::tablet_id(partition.id, bucket),
+                    Cell::Int(1),
+                    int(state.seq()),
+                    int(state.seq()),
+                    int(segments),
+                    int(rows),
+                    int(bytes),
+                    Cell::Null,
+                    Cell::Null,
+                    "RUNNING".into(),
+                    super::config::keys_type(state.schema()).into(),
+                    (&path).into(),
+                    Cell::Null,
+                    int(state.schema().version),
+                    Cell::Null,
+                    Cell::Null,
+                    int(segments),
+                ]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Threads of this process by the system's word: their numbers and names.
+fn tasks() -> Vec<(i64, String)> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let task = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some((number, name.trim_end().to_string()))
+    };
+    let mut all: Vec<_> = entries.filter_map(task).collect();
+    all.sort_unstable();
+    all
+}
+
+pub(super) fn be_threads(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (number, name) in tasks() {
+        sheet.push([
+            NODE,
+            "dipper".into(),
+            name.into(),
+            Cell::Null,
+            Cell::Int(number),
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn fe_threads(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let host = Cell::from(context.variables.get("hostname"));
+    for (number, name) in tasks() {
+        sheet.push([
+            host.clone(),
+            Cell::Int(number),
+            name.into(),
+            "dipper".into(),
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+        ]);
+    }
+    Ok(())
+}
+
+/// What SHOW GLOBAL STATUS counts.
+pub(super) fn metrics(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, value) in status(&context.engine) {
+        sheet.push([NODE, name.into(), "{}".into(), value.parse::<i64>().unwrap_or(i64::MAX).into()]);
+    }
+    Ok(())
+}
+
+/// Variables with their defaults, and whether they differ from them.
+pub(crate) fn verbose(variables: &Variables) -> impl Iterator<Item = [Cell; 4]> {
+    let defaults: std::collections::HashMap<_, _> =
+        Variables::documentation().into_iter().map(|(name, default, _, _)| (name, default)).collect();
+    let row = move |(name, value): (String, String)| {
+        let default = defaults.get(name.as_str()).cloned();
+        let changed = default.as_ref().is_some_and(|default| *default != value);
+        [name.into(), value.into(), default.into(), if changed { "1" } else { "0" }.into()]
+    };
+    variables.list(dipper_sql::statement::Scope::Session).into_iter().map(row)
+}
+
+pub(super) fn verbose_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for [name, value, default, changed] in verbose(&context.variables) {
+        let changed = Cell::Int(i64::from(changed == Cell::from("1")));
+        sheet.push([name, value, default, changed]);
+    }
+    Ok(())
+}
+
+/// MariaDB: variables with what they mean.
+pub(super) fn system_variables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (name, default, _, doc) in Variables::documentation() {
+        let value = |global: bool| match global {
+            true => context.variables.get_global(name),
+            false => context.variables.get(name),
+        };
+        sheet.push([name.to_uppercase().into(), value(false).into(), value(true).into(), default.into(), doc.into()]);
+    }
+    Ok(())
+}
+
+/// Words of SQL, and which of them are no names unless they are quoted.
+pub(super) fn keywords(_: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (word, reserved) in dipper_sql::parser::keywords() {
+        sheet.push([word.into(), Cell::Int(i64::from(reserved)), word.into()]);
+    }
+    Ok(())
+}
+
+/// The session's temporary tables.
+pub(super) fn temporary_tables(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    for (database, table) in context.catalog.tables() {
+        let is_own = context.permanent.table(&database.name, &table.name).is_none_or(|below| below.id != table.id);
+        if is_own {
+            sheet.push([
+                CATALOG_NAME.into(),
+                (&database.name).into(),
+                (&table.name).into(),
+                "TEMPORARY TABLE".into(),
+                NATIVE_ENGINE.into(),
+                context.connection_id.to_string().into(),
+                int(table.id.0),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+/// What loads have told of a column: its table's database and name, its name, rows, distinct values, NULLs, the least and the
+/// greatest value, and when that was.
+struct Known<'a> {
+    database: &'a str,
+    table: &'a Table,
+    column: &'a str,
+    rows: Cell,
+    distinct: Cell,
+    nulls: Cell,
+    least: Cell,
+    greatest: Cell,
+    at: Cell,
+}
+
+/// Statistics of the columns of native tables, which loads keep.
+async fn statistics(context: &Arc<QueryContext>, wanted: &Wanted, mut put: impl FnMut(Known<'_>)) {
+    let zone = context.variables.time_zone();
+    for (database, table, state) in natives(context, wanted).await {
+        for column in state.schema().columns.iter().filter(|c| !c.hidden) {
+            let Some(known) = state.stats(column.id) else { continue };
+            let distinct = HyperLogLog::from_bytes(&known.sketch).ok().filter(|_| !known.sketch.is_empty());
+            put(Known {
+                database: &database,
+                table: &table,
+                column: &column.name,
+                rows: int(state.stats_rows()),
+                distinct: distinct.map(|s| s.estimate() as i64).into(),
+                nulls: int(known.nulls),
+                least: known.min.as_ref().into(),
+                greatest: known.max.as_ref().into(),
+                at: wall_clock_us(state.changed_ms(), &zone),
+            });
+        }
+    }
+}
+
+/// StarRocks' table of them.
+pub(super) async fn column_statistics(context: &Arc<QueryContext>, wanted: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let put = |k: Known<'_>| {
+        sheet.push([
+            int(k.table.id.0),
+            k.column.into(),
+            k.database.into(),
+            (&k.table.name).into(),
+            k.rows,
+            k.distinct,
+            k.nulls,
+            k.greatest,
+            k.least,
+            k.at,
+        ]);
+    };
+    statistics(context, wanted, put).await;
+    Ok(())
+}
+
+/// Doris's table of them, where tables and columns have numbers only.
+pub(super) async fn doris_column_statistics(
+    context: &Arc<QueryContext>,
+    wanted: &Wanted,
+    sheet: &mut Sheet,
+) -> Result<()> {
+    let databases = &context.catalog.databases;
+    let put = |k: Known<'_>| {
+        let table = k.table.id.0.to_string();
+        let database = databases.get(k.database).map(|d| d.id.0.to_string());
+        sheet.push([
+            format!("{table}--1-{}", k.column).into(),
+            "0".into(),
+            database.into(),
+            table.into(),
+            "-1".into(),
+            k.column.into(),
+            Cell::Null,
+            k.rows,
+            k.distinct,
+            k.nulls,
+            k.least,
+            k.greatest,
+            Cell::Null,
+            k.at,
+            Cell::Null,
+        ]);
+    };
+    statistics(context, wanted, put).await;
+    Ok(())
+}
+
+/// Doris: the statements that ran last, one's own, or all for who may see what others run.
+pub(super) fn audit_log(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let all = context.rights.on_all().contains(Privileges::PROCESS);
+    let zone = context.variables.time_zone();
+    let seen = |profile: &Arc<Profile>| all || profile.user == context.user;
+    for profile in context.engine.profiles().list().into_iter().filter(seen) {
+        let state = match profile.state {
+            "OK" if profile.task == Task::Query => "EOF",
+            state => state,
+        };
+        sheet.push([
+            (&profile.id).into(),
+            wall_clock_us(millis(profile.started), &zone),
+            Cell::Null,
+            (&profile.user).into(),
+            context.variables.get("hostname").into(),
+            CATALOG_NAME.into(),
+            (&profile.database).into(),
+            state.into(),
+            profile.message.as_ref().into(),
+            Cell::Int(profile.total.as_millis() as i64),
+            int(profile.rows),
+            profile.task.name().into(),
+            Cell::Int(i64::from(profile.task == Task::Query)),
+            (&profile.statement).into(),
+        ]);
+    }
+    Ok(())
+}
+
+/// MySQL: how long the steps of the statements took that ran last, under their numbers in SHOW PROFILES.
+pub(super) fn profiling(context: &QueryContext, _: &Wanted, sheet: &mut Sheet) -> Result<()> {
+    let all = context.rights.on_all().contains(Privileges::PROCESS);
+    let seen = |profile: &Arc<Profile>| all || profile.user == context.user;
+    for profile in context.engine.profiles().list().into_iter().filter(seen) {
+        for (step, (name, time)) in profile.phases.iter().enumerate() {
+            sheet.push([
+                int(profile.number()),
+                Cell::Int(step as i64 + 1),
+                (*name).into(),
+                format!("{:.6}", time.as_secs_f64()).into(),
+            ]);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,304 @@
+//! Virtual tables of MySQL about what there is none of here: InnoDB, replication, counters of performance_schema, and the views of `sys`
+//! over them. Consoles and monitors read them, and no rows are the answer. Heads are in words, as in [`super::briefs`].
+
+use super::briefs::Brief;
+use super::{Fill, INFORMATION_SCHEMA, MYSQL, PERFORMANCE_SCHEMA, SYS, access, config, server};
+
+/// Sums of a performance_schema table by what its first columns name.
+macro_rules! summary {
+    ($($names:literal)*) => {
+        concat!($($names, " ",)* "COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+")
+    };
+}
+
+/// Sums of a performance_schema table about files.
+macro_rules! files {
+    ($($names:literal)*) => {
+        concat!(
+            $($names, " ",)*
+            "COUNT_STAR+ SUM_TIMER_WAIT+ COUNT_READ+ SUM_TIMER_READ+ SUM_NUMBER_OF_BYTES_READ# COUNT_WRITE+ \
+             SUM_TIMER_WRITE+ SUM_NUMBER_OF_BYTES_WRITE# COUNT_MISC+ SUM_TIMER_MISC+"
+        )
+    };
+}
+
+const NONE: &[(&str, &str, &str)] = &[
+    (MYSQL, "engine_cost", "engine_name device_type# cost_name cost_value last_update@ comment default_value"),
+    (MYSQL, "server_cost", "cost_name cost_value last_update@ comment default_value"),
+    (MYSQL, "gtid_executed", "source_uuid interval_start# interval_end#"),
+    (MYSQL, "password_history", "Host User Password_timestamp@ Password"),
+    (MYSQL, "slave_master_info", "Number_of_lines+ Master_log_name Master_log_pos+ Host User_name Port+ Channel_name"),
+    (MYSQL, "slave_relay_log_info", "Number_of_lines+ Relay_log_name Relay_log_pos+ Master_log_name Channel_name"),
+    (MYSQL, "slave_worker_info", "Id+ Relay_log_name Relay_log_pos+ Master_log_name Channel_name"),
+    (MYSQL, "time_zone_leap_second", "Transition_time# Correction#"),
+    (MYSQL, "time_zone_transition", "Time_zone_id+ Transition_time# Transition_type_id+"),
+    (MYSQL, "time_zone_transition_type", "Time_zone_id+ Transition_type_id+ Offset# Is_DST# Abbreviation"),
+    (
+        INFORMATION_SCHEMA,
+        "role_column_grants",
+        "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "role_routine_grants",
+        "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST SPECIFIC_CATALOG SPECIFIC_SCHEMA SPECIFIC_NAME ROUTINE_CATALOG \
+         ROUTINE_SCHEMA ROUTINE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "columns_extensions",
+        "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME COLUMN_NAME ENGINE_ATTRIBUTE SECONDARY_ENGINE_ATTRIBUTE",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "tables_extensions",
+        "TABLE_CATALOG TABLE_SCHEMA TABLE_NAME ENGINE_ATTRIBUTE SECONDARY_ENGINE_ATTRIBUTE",
+    ),
+    (INFORMATION_SCHEMA, "schemata_extensions", "CATALOG_NAME SCHEMA_NAME OPTIONS"),
+    (
+        INFORMATION_SCHEMA,
+        "table_constraints_extensions",
+        "CONSTRAINT_CATALOG CONSTRAINT_SCHEMA CONSTRAINT_NAME TABLE_NAME ENGINE_ATTRIBUTE SECONDARY_ENGINE_ATTRIBUTE",
+    ),
+    (INFORMATION_SCHEMA, "tablespaces_extensions", "TABLESPACE_NAME ENGINE_ATTRIBUTE"),
+    (
+        INFORMATION_SCHEMA,
+        "st_spatial_reference_systems",
+        "SRS_NAME SRS_ID+ ORGANIZATION ORGANIZATION_COORDSYS_ID+ DEFINITION DESCRIPTION",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "table_statistics",
+        "TABLE_SCHEMA TABLE_NAME ROWS_READ+ ROWS_CHANGED+ ROWS_CHANGED_X_INDEXES+",
+    ),
+    (INFORMATION_SCHEMA, "st_units_of_measure", "UNIT_NAME UNIT_TYPE CONVERSION_FACTOR DESCRIPTION"),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_buffer_page",
+        "POOL_ID+ BLOCK_ID+ SPACE+ PAGE_NUMBER+ PAGE_TYPE TABLE_NAME INDEX_NAME NUMBER_RECORDS+ DATA_SIZE+ PAGE_STATE",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_cmp",
+        "page_size# compress_ops# compress_ops_ok# compress_time# uncompress_ops# uncompress_time#",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_cmpmem",
+        "page_size# buffer_pool_instance# pages_used# pages_free# relocation_ops# relocation_time#",
+    ),
+    (INFORMATION_SCHEMA, "innodb_columns", "TABLE_ID+ NAME POS+ MTYPE# PRTYPE# LEN# HAS_DEFAULT# DEFAULT_VALUE"),
+    (INFORMATION_SCHEMA, "innodb_datafiles", "SPACE PATH"),
+    (INFORMATION_SCHEMA, "innodb_fields", "INDEX_ID NAME POS+"),
+    (INFORMATION_SCHEMA, "innodb_foreign", "ID FOR_NAME REF_NAME N_COLS# TYPE+"),
+    (INFORMATION_SCHEMA, "innodb_foreign_cols", "ID FOR_COL_NAME REF_COL_NAME POS+"),
+    (INFORMATION_SCHEMA, "innodb_indexes", "INDEX_ID+ NAME TABLE_ID+ TYPE# N_FIELDS# PAGE_NO# SPACE# MERGE_THRESHOLD#"),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_tablestats",
+        "TABLE_ID+ NAME STATS_INITIALIZED NUM_ROWS+ CLUST_INDEX_SIZE+ OTHER_INDEX_SIZE+ MODIFIED_COUNTER+ AUTOINC+ REF_COUNT#",
+    ),
+    (INFORMATION_SCHEMA, "innodb_temp_table_info", "TABLE_ID+ NAME N_COLS+ SPACE+"),
+    // The names of MySQL 5.7.
+    (INFORMATION_SCHEMA, "innodb_sys_columns", "TABLE_ID+ NAME POS+ MTYPE# PRTYPE# LEN#"),
+    (INFORMATION_SCHEMA, "innodb_sys_datafiles", "SPACE+ PATH"),
+    (INFORMATION_SCHEMA, "innodb_sys_fields", "INDEX_ID+ NAME POS+"),
+    (INFORMATION_SCHEMA, "innodb_sys_foreign", "ID FOR_NAME REF_NAME N_COLS+ TYPE+"),
+    (INFORMATION_SCHEMA, "innodb_sys_foreign_cols", "ID FOR_COL_NAME REF_COL_NAME POS+"),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_sys_indexes",
+        "INDEX_ID+ NAME TABLE_ID+ TYPE# N_FIELDS# PAGE_NO# SPACE# MERGE_THRESHOLD#",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_sys_tables",
+        "TABLE_ID+ NAME FLAG# N_COLS# SPACE# FILE_FORMAT ROW_FORMAT ZIP_PAGE_SIZE+ SPACE_TYPE",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_sys_tablespaces",
+        "SPACE+ NAME FLAG+ FILE_FORMAT ROW_FORMAT PAGE_SIZE+ ZIP_PAGE_SIZE+ SPACE_TYPE FS_BLOCK_SIZE+ FILE_SIZE+ ALLOCATED_SIZE+",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "innodb_sys_tablestats",
+        "TABLE_ID+ NAME STATS_INITIALIZED NUM_ROWS+ CLUST_INDEX_SIZE+ OTHER_INDEX_SIZE+ MODIFIED_COUNTER+ AUTOINC+ REF_COUNT#",
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "sequences",
+        "SEQUENCE_CATALOG SEQUENCE_SCHEMA SEQUENCE_NAME DATA_TYPE START_VALUE# MINIMUM_VALUE# MAXIMUM_VALUE# INCREMENT# CYCLE_OPTION#",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "data_lock_waits",
+        "ENGINE REQUESTING_ENGINE_LOCK_ID REQUESTING_ENGINE_TRANSACTION_ID+ REQUESTING_THREAD_ID+ BLOCKING_ENGINE_LOCK_ID BLOCKING_ENGINE_TRANSACTION_ID+ BLOCKING_THREAD_ID+",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "events_errors_summary_global_by_error",
+        "ERROR_NUMBER# ERROR_NAME SQL_STATE SUM_ERROR_RAISED+ SUM_ERROR_HANDLED+ FIRST_SEEN@ LAST_SEEN@",
+    ),
+    (PERFORMANCE_SCHEMA, "events_stages_current", STAGES),
+    (PERFORMANCE_SCHEMA, "events_stages_history", STAGES),
+    (PERFORMANCE_SCHEMA, "events_stages_summary_global_by_event_name", summary!("EVENT_NAME")),
+    (
+        PERFORMANCE_SCHEMA,
+        "events_statements_history_long",
+        "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ LOCK_TIME+ SQL_TEXT DIGEST \
+         DIGEST_TEXT CURRENT_SCHEMA ROWS_AFFECTED+ ROWS_SENT+ ROWS_EXAMINED+ NESTING_EVENT_ID+",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "events_statements_summary_global_by_event_name",
+        "EVENT_NAME COUNT_STAR+ SUM_TIMER_WAIT+ MIN_TIMER_WAIT+ AVG_TIMER_WAIT+ MAX_TIMER_WAIT+ SUM_LOCK_TIME+ SUM_ERRORS+ \
+         SUM_WARNINGS+ SUM_ROWS_AFFECTED+ SUM_ROWS_SENT+ SUM_ROWS_EXAMINED+ SUM_NO_INDEX_USED+",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "events_transactions_current",
+        "THREAD_ID+ EVENT_ID+ EVENT_NAME STATE TRX_ID# GTID TIMER_START+ TIMER_END+ TIMER_WAIT+ ACCESS_MODE ISOLATION_LEVEL AUTOCOMMIT",
+    ),
+    (PERFORMANCE_SCHEMA, "events_waits_current", WAITS),
+    (PERFORMANCE_SCHEMA, "events_waits_history", WAITS),
+    (PERFORMANCE_SCHEMA, "events_waits_history_long", WAITS),
+    (PERFORMANCE_SCHEMA, "events_waits_summary_global_by_event_name", summary!("EVENT_NAME")),
+    (PERFORMANCE_SCHEMA, "file_summary_by_event_name", files!("EVENT_NAME")),
+    (
+        PERFORMANCE_SCHEMA,
+        "host_cache",
+        "IP HOST HOST_VALIDATED SUM_CONNECT_ERRORS# COUNT_HOST_BLOCKED_ERRORS# COUNT_AUTHENTICATION_ERRORS# FIRST_SEEN@ LAST_SEEN@",
+    ),
+    (PERFORMANCE_SCHEMA, "keyring_component_status", "STATUS_KEY STATUS_VALUE"),
+    (
+        PERFORMANCE_SCHEMA,
+        "memory_summary_by_thread_by_event_name",
+        "THREAD_ID+ EVENT_NAME COUNT_ALLOC+ COUNT_FREE+ SUM_NUMBER_OF_BYTES_ALLOC+ SUM_NUMBER_OF_BYTES_FREE+ CURRENT_COUNT_USED# CURRENT_NUMBER_OF_BYTES_USED#",
+    ),
+    (PERFORMANCE_SCHEMA, "mutex_instances", "NAME OBJECT_INSTANCE_BEGIN+ LOCKED_BY_THREAD_ID+"),
+    (PERFORMANCE_SCHEMA, "objects_summary_global_by_type", summary!("OBJECT_TYPE" "OBJECT_SCHEMA" "OBJECT_NAME")),
+    (
+        PERFORMANCE_SCHEMA,
+        "prepared_statements_instances",
+        "OBJECT_INSTANCE_BEGIN+ STATEMENT_ID+ STATEMENT_NAME SQL_TEXT OWNER_THREAD_ID+ OWNER_EVENT_ID+ COUNT_EXECUTE+ SUM_TIMER_EXECUTE+",
+    ),
+    (PERFORMANCE_SCHEMA, "replication_applier_configuration", "CHANNEL_NAME DESIRED_DELAY# PRIVILEGE_CHECKS_USER"),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_applier_status_by_coordinator",
+        "CHANNEL_NAME THREAD_ID+ SERVICE_STATE LAST_ERROR_NUMBER# LAST_ERROR_MESSAGE LAST_PROCESSED_TRANSACTION PROCESSING_TRANSACTION",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_applier_status_by_worker",
+        "CHANNEL_NAME WORKER_ID+ THREAD_ID+ SERVICE_STATE LAST_ERROR_NUMBER# LAST_ERROR_MESSAGE LAST_APPLIED_TRANSACTION APPLYING_TRANSACTION",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_connection_configuration",
+        "CHANNEL_NAME HOST PORT# USER NETWORK_INTERFACE AUTO_POSITION SSL_ALLOWED",
+    ),
+    (
+        PERFORMANCE_SCHEMA,
+        "replication_group_member_stats",
+        "CHANNEL_NAME VIEW_ID MEMBER_ID COUNT_TRANSACTIONS_IN_QUEUE+ COUNT_TRANSACTIONS_CHECKED+ COUNT_CONFLICTS_DETECTED+ \
+         COUNT_TRANSACTIONS_ROWS_VALIDATING+ TRANSACTIONS_COMMITTED_ALL_MEMBERS LAST_CONFLICT_FREE_TRANSACTION",
+    ),
+    (PERFORMANCE_SCHEMA, "setup_threads", "NAME ENABLED HISTORY PROPERTIES VOLATILITY# DOCUMENTATION"),
+    (PERFORMANCE_SCHEMA, "socket_instances", "EVENT_NAME OBJECT_INSTANCE_BEGIN+ THREAD_ID+ SOCKET_ID# IP PORT# STATE"),
+    (PERFORMANCE_SCHEMA, "status_by_thread", "THREAD_ID+ VARIABLE_NAME VARIABLE_VALUE"),
+    (PERFORMANCE_SCHEMA, "user_variables_by_thread", "THREAD_ID+ VARIABLE_NAME VARIABLE_VALUE"),
+    (PERFORMANCE_SCHEMA, "variables_by_thread", "THREAD_ID+ VARIABLE_NAME VARIABLE_VALUE"),
+    (SYS, "host_summary", SUMMARIES_OF_HOSTS),
+    (
+        SYS,
+        "user_summary",
+        "user statements statement_latency statement_avg_latency table_scans file_ios file_io_latency current_connections total_connections unique_hosts current_memory total_memory_allocated",
+    ),
+    (
+        SYS,
+        "innodb_lock_waits",
+        "wait_started@ wait_age wait_age_secs# locked_table locked_index locked_type waiting_trx_id+ waiting_pid+ waiting_query blocking_trx_id+ blocking_pid+ blocking_query",
+    ),
+    (
+        SYS,
+        "io_global_by_file_by_bytes",
+        "file count_read+ total_read avg_read count_write+ total_written avg_write total write_pct",
+    ),
+    (SYS, "io_global_by_wait_by_latency", "event_name total+ total_latency avg_latency max_latency"),
+    (
+        SYS,
+        "memory_global_by_current_bytes",
+        "event_name current_count# current_alloc current_avg_alloc high_count# high_alloc high_avg_alloc",
+    ),
+    (SYS, "memory_global_total", "total_allocated"),
+    (
+        SYS,
+        "schema_redundant_indexes",
+        "table_schema table_name redundant_index_name redundant_index_columns redundant_index_non_unique# dominant_index_name dominant_index_columns dominant_index_non_unique# subpart_exists# sql_drop_index",
+    ),
+    (SYS, "schema_unused_indexes", "object_schema object_name index_name"),
+    (
+        SYS,
+        "schema_index_statistics",
+        "table_schema table_name index_name rows_selected+ select_latency rows_inserted+ insert_latency rows_updated+ update_latency rows_deleted+ delete_latency",
+    ),
+    (
+        SYS,
+        "schema_table_lock_waits",
+        "object_schema object_name waiting_thread_id+ waiting_pid+ waiting_account waiting_query blocking_thread_id+ blocking_pid+ blocking_account",
+    ),
+    (
+        SYS,
+        "schema_table_statistics",
+        "table_schema table_name total_latency rows_fetched+ fetch_latency rows_inserted+ insert_latency rows_updated+ update_latency rows_deleted+ delete_latency io_read_requests io_write_requests",
+    ),
+    (SYS, "schema_tables_with_full_table_scans", "object_schema object_name rows_full_scanned+ latency"),
+    (SYS, "statement_analysis", STATEMENTS),
+    (SYS, "statements_with_errors_or_warnings", STATEMENTS),
+    (SYS, "statements_with_full_table_scans", STATEMENTS),
+    (SYS, "statements_with_runtimes_in_95th_percentile", STATEMENTS),
+    (SYS, "statements_with_sorting", STATEMENTS),
+    (SYS, "statements_with_temp_tables", STATEMENTS),
+    (SYS, "sys_config", "variable value set_time@ set_by"),
+    (SYS, "waits_global_by_latency", "events total+ total_latency avg_latency max_latency"),
+];
+
+const STAGES: &str = "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ WORK_COMPLETED+ WORK_ESTIMATED+ NESTING_EVENT_ID+";
+const WAITS: &str = "THREAD_ID+ EVENT_ID+ END_EVENT_ID+ EVENT_NAME SOURCE TIMER_START+ TIMER_END+ TIMER_WAIT+ OBJECT_SCHEMA OBJECT_NAME OBJECT_TYPE OPERATION";
+const SUMMARIES_OF_HOSTS: &str = "host statements statement_latency statement_avg_latency table_scans file_ios file_io_latency current_connections total_connections unique_users current_memory total_memory_allocated";
+const STATEMENTS: &str = "query db full_scan exec_count+ err_count+ warn_count+ total_latency max_latency avg_latency lock_latency rows_sent+ rows_sent_avg rows_examined+ rows_examined_avg digest first_seen@ last_seen@";
+
+const SESSIONS: &str = "thd_id+ conn_id+ user db command state time# current_statement";
+
+/// Those that have rows.
+const SOME: &[Brief] = &[
+    (MYSQL, "role_edges", "FROM_HOST FROM_USER TO_HOST TO_USER WITH_ADMIN_OPTION", Fill::Now(access::mysql_role_edges)),
+    (MYSQL, "default_roles", "HOST USER DEFAULT_ROLE_HOST DEFAULT_ROLE_USER", Fill::Now(access::mysql_default_roles)),
+    (
+        INFORMATION_SCHEMA,
+        "administrable_role_authorizations",
+        "USER HOST GRANTEE GRANTEE_HOST ROLE_NAME ROLE_HOST IS_GRANTABLE IS_DEFAULT IS_MANDATORY",
+        Fill::Empty,
+    ),
+    (
+        INFORMATION_SCHEMA,
+        "role_table_grants",
+        "GRANTOR GRANTOR_HOST GRANTEE GRANTEE_HOST TABLE_CATALOG TABLE_SCHEMA TABLE_NAME PRIVILEGE_TYPE IS_GRANTABLE",
+        Fill::Now(access::role_table_grants),
+    ),
+    (PERFORMANCE_SCHEMA, "accounts", "USER HOST CURRENT_CONNECTIONS#", Fill::Now(server::accounts)),
+    (PERFORMANCE_SCHEMA, "users", "USER CURRENT_CONNECTIONS#", Fill::Now(server::users)),
+    (PERFORMANCE_SCHEMA, "hosts", "HOST CURRENT_CONNECTIONS#", Fill::Now(server::hosts)),
+    (SYS, "processlist", SESSIONS, Fill::Now(server::sys_sessions)),
+    (SYS, "session", SESSIONS, Fill::Now(server::sys_sessions)),
+    (SYS, "metrics", "Variable_name Variable_value Type Enabled", Fill::Now(server::sys_metrics)),
+    (SYS, "schema_object_overview", "db object_type count#", Fill::Now(config::schema_object_overview)),
+    (SYS, "version", "sys_version mysql_version", Fill::Now(server::sys_version)),
+];
+
+/// All of them.
+pub(super) fn tables() -> impl Iterator<Item = Brief> {
+    NONE.iter().map(|(database, name, head)| (*database, *name, *head, Fill::Empty)).chain(SOME.iter().copied())
+}

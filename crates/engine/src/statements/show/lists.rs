@@ -1,0 +1,114 @@
+//! SHOW of Doris and StarRocks about users, types and dynamic partitions.
+
+use dipper_sql::statement::Name;
+use dipper_store::catalog::access::Privileges;
+
+use super::catalog;
+use crate::error::Result;
+use crate::info_schema::sheet::{Cell, Kind, Sheet};
+use crate::session::Session;
+
+/// The list that `words` ask for; `None` for other words.
+pub(super) async fn list(session: &Session, words: &str) -> Result<Option<Sheet>> {
+    Ok(match words {
+        "USERS" => Some(users(session).await?),
+        "DATA TYPES" => Some(types()),
+        "PROFILELIST" => Some(super::profile::profile_list(session)),
+        _ => None,
+    })
+}
+
+/// Accounts: all for who can change them, else one's own.
+async fn users(session: &Session) -> Result<Sheet> {
+    let state = session.engine.catalog.refresh().await?;
+    let rights = session.rights(&state)?;
+    let all = rights.on_all().intersects(Privileges::CREATE_USER | Privileges::GRANT);
+    let mut sheet = Sheet::texts(&["User"]);
+    for user in state.accounts.users().filter(|user| all || user.id == rights.user().id) {
+        sheet.push([user.to_string().into()]);
+    }
+    Ok(sheet)
+}
+
+/// Types of columns, with the bytes that a value takes in memory; of text and nested ones, what points to their bytes.
+const TYPES: &[(&str, i64)] = &[
+    ("AGG_STATE", 16),
+    ("ARRAY", 8),
+    ("BIGINT", 8),
+    ("BITMAP", 16),
+    ("BOOLEAN", 1),
+    ("CHAR", 16),
+    ("DATE", 4),
+    ("DATETIME", 8),
+    ("DECIMAL", 16),
+    ("DOUBLE", 8),
+    ("FLOAT", 4),
+    ("HLL", 16),
+    ("INT", 4),
+    ("JSON", 16),
+    ("LARGEINT", 16),
+    ("MAP", 8),
+    ("SMALLINT", 2),
+    ("STRING", 16),
+    ("STRUCT", 8),
+    ("TINYINT", 1),
+    ("VARCHAR", 16),
+];
+
+fn types() -> Sheet {
+    let mut sheet = Sheet::new(&[("TypeName", Kind::Text), ("Size", Kind::Int)]);
+    for (name, size) in TYPES {
+        sheet.push([(*name).into(), Cell::Int(*size)]);
+    }
+    sheet
+}
+
+/// Tables with `dynamic_partition.*`, and what it says.
+pub(super) async fn dynamic_partitions(session: &Session, from: Option<&Name>) -> Result<Sheet> {
+    let database = catalog::database(session, from).await?;
+    let mut sheet = Sheet::texts(&[
+        "TableName",
+        "Enable",
+        "TimeUnit",
+        "Start",
+        "End",
+        "Prefix",
+        "Buckets",
+        "ReplicationNum",
+        "StartOf",
+        "LastUpdateTime",
+        "LastSchedulerTime",
+        "State",
+        "LastCreatePartitionMsg",
+        "LastDropPartitionMsg",
+        "ReservedHistoryPeriods",
+    ]);
+    for table in catalog::in_database(session, &database).await?.iter().filter(|table| table.is_native()) {
+        let state = session.engine.native.get(table.id).await?.refresh().await?;
+        let schema = state.schema();
+        let said = |name: &str| {
+            let key = format!("dynamic_partition.{name}");
+            schema.shown_properties().find(|(known, _)| **known == key).map(|(_, value)| value.clone())
+        };
+        let Some(enable) = said("enable") else { continue };
+        let start_of = said("start_day_of_week").map(|day| format!("day {day} of the week"));
+        sheet.push([
+            (&table.name).into(),
+            (&enable).into(),
+            said("time_unit").into(),
+            said("start").into(),
+            said("end").into(),
+            said("prefix").into(),
+            said("buckets").into(),
+            "1".into(),
+            start_of.or_else(|| said("start_day_of_month").map(|day| format!("day {day} of the month"))).into(),
+            Cell::Null,
+            Cell::Null,
+            if enable.eq_ignore_ascii_case("true") { "NORMAL" } else { "DISABLED" }.into(),
+            Cell::Null,
+            Cell::Null,
+            Cell::Null,
+        ]);
+    }
+    Ok(sheet)
+}
