@@ -3,16 +3,16 @@
 //! After BEGIN the INSERTs, UPDATEs and DELETEs of one table take effect together, or not at all; see
 //! [`uncommitted`](crate::uncommitted). `SET autocommit = 0` begins nothing, as in Doris: many drivers send it, and most of
 //! their users know no COMMIT. Every statement outside of BEGIN takes effect by itself, and a ROLLBACK that cannot take rows
-//! back says so (warning 1196).
+//! back says so (warning 1196). So do temporary tables within a transaction: they are made, filled and dropped at once.
 
 use std::sync::Arc;
 
 use dipper_sql::charter::table_refs;
-use dipper_sql::statement::{Assignment, SetValue, Statement};
+use dipper_sql::statement::{Assignment, Name, ObjectKind, SetValue, Statement};
 use dipper_store::catalog::{Table as CatalogTable, TableId};
 use dipper_store::table::TableState;
 
-use super::{native, writes};
+use super::{native, qualified, writes};
 use crate::error::{EngineError, Result};
 use crate::load::answer::txn_number;
 use crate::load::records::{LoadHeader, LoadKind};
@@ -190,6 +190,9 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
         | Statement::DropVolume { .. }
         | Statement::DefaultVolume(_)
         | Statement::Access(_) => true,
+        Statement::CreateTable(create) => !create.temporary,
+        Statement::CreateTableLike { temporary, .. } => !temporary,
+        Statement::Drop { kind: ObjectKind::Table, names, .. } => !names.iter().all(|name| is_temporary(session, name)),
         other => writes(other),
     };
     if !session.in_transaction || !refused {
@@ -198,6 +201,12 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     Err(EngineError::invalid(
         "This is in a transaction, only insert, update, delete, commit, rollback is acceptable. COMMIT or ROLLBACK first",
     ))
+}
+
+/// Whether a name is that of a temporary table of the session.
+fn is_temporary(session: &Session, name: &Name) -> bool {
+    let found = qualified(session, name).is_ok_and(|(db, table)| session.temporaries.hidden(&db, &table).is_some());
+    found && name.catalog().is_none_or(crate::catalogs::is_internal)
 }
 
 /// Whether a statement reads tables, or may.
@@ -230,12 +239,17 @@ fn sees(session: &Session, statement: &Statement) -> bool {
     }
 }
 
-/// Sees to it that what a statement writes to a table belongs to the session's transaction; false where there is none.
+/// Sees to it that what a statement writes to a table belongs to the session's transaction; false where there is none, and of
+/// temporary tables: nobody else sees what is written to them, and a transaction may write to several.
 ///
 /// # Errors
 /// The transaction writes to another table (1235); its label is another's.
 pub(in crate::statements) async fn enter(session: &mut Session, database: &str, table: &CatalogTable) -> Result<bool> {
     if !session.in_transaction {
+        return Ok(false);
+    }
+    if session.temporaries.hidden(database, &table.name).is_some() {
+        session.wrote_alone = true;
         return Ok(false);
     }
     if let Some(written) = &session.transaction.written {
