@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""SQLAlchemy's dialects, Django, dumps, drizzle-kit and dbt: `everyday.py NAME MYSQL_PORT HTTP_PORT` runs one of them against a
+"""SQLAlchemy's dialects, Superset, Django, dumps, drizzle-kit and dbt: `everyday.py NAME MYSQL_PORT HTTP_PORT` runs one of them against a
 server, and prints `ok NAME` or `FAILED NAME` for each check. See README.md."""
 
 import os
@@ -90,7 +90,8 @@ def dbt(name):
                                DBT_SEND_ANONYMOUS_USAGE_STATS="false", DO_NOT_TRACK="1", DBT_STATIC_ANALYSIS="off")
             # The second run takes the incremental way; the second snapshot finds what has changed.
             doubled = ["--vars", "prices: 2"]
-            # dbt-starrocks' second snapshot would UPDATE a table without a PRIMARY KEY, which StarRocks refuses, too.
+            # dbt-starrocks' second snapshot would UPDATE a table without a PRIMARY KEY. With one it makes its own table of changes under the
+            # same key, whose columns are not the first ones there. StarRocks and Doris refuse both, too.
             twice = name != "dbt-starrocks"
             again = [["snapshot", *doubled]] if twice else []
             for step in (["debug"], ["seed"], ["run"], ["run"], ["snapshot"], ["test"], ["run", *doubled], *again,
@@ -162,6 +163,7 @@ def drizzle(server):
 # For each: what installs it, and what it does.
 TOOLS = {
     "sqlalchemy": (lambda: venv("sqlalchemy"), python("sqlalchemy", "sqlalchemy_dialects.py")),
+    "superset": (lambda: venv("superset"), python("superset", "superset_specs.py")),
     "django": (lambda: venv("django"), python("django", "django_orm.py")),
     "mysqldump": (mariadb_programs, dump),
     "mysqlslap": (mariadb_programs, slap),

@@ -55,9 +55,20 @@ def java_program(directory, program, *options):
     return ["java", *opened, *options, "-cp", f"{place}/classes:{place}/lib/*", program]
 
 
+def go_program(directory):
+    """A program of one Go module, built when it has changed."""
+    clients.need("go", "golang-go")
+    place = CACHE / directory
+    place.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ, GOFLAGS="-mod=readonly", GOTOOLCHAIN="local", CGO_ENABLED="0")
+    clients.run(["go", "build", "-o", place / directory, "."], cwd=HERE / directory, env=environment)
+    return [place / directory]
+
+
 # Each gives a command; the ports of MySQL and HTTP are put behind it. Programs print `ok NAME` or `FAILED NAME` for each check.
 TOOLS = {
     **{name: functools.partial(everyday.command, name) for name in everyday.TOOLS},
+    "streamloader": lambda: go_program("streamloader"),
     "jooq": lambda: java_program("jooq", "Jooq"),
     "flink": lambda: java_program("flink", "Sinks", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"),
     "spark": lambda: java_program("spark", "Writes"),
